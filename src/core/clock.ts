@@ -1,0 +1,50 @@
+// The clock port: all timing goes through it, so that tests can move time by hand.
+
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Calls `callback` once after `delayMs`; the returned function cancels it. */
+  setTimer(callback: () => void, delayMs: number): () => void;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  setTimer(callback, delayMs) {
+    const handle = setTimeout(callback, delayMs);
+    return () => clearTimeout(handle);
+  },
+};
+
+/** A clock for tests: time moves only by `advance`, which fires due timers in order. */
+export class ManualClock implements Clock {
+  #nowMs: number;
+  #timers: { dueMs: number; callback: () => void }[] = [];
+
+  constructor(startMs = 0) {
+    this.#nowMs = startMs;
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  setTimer(callback: () => void, delayMs: number): () => void {
+    const timer = { dueMs: this.#nowMs + delayMs, callback };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  advance(byMs: number): void {
+    const endMs = this.#nowMs + byMs;
+    for (;;) {
+      const due = this.#timers.filter((timer) => timer.dueMs <= endMs).sort((a, b) => a.dueMs - b.dueMs)[0];
+      if (due === undefined) break;
+      this.#timers = this.#timers.filter((timer) => timer !== due);
+      this.#nowMs = due.dueMs;
+      due.callback();
+    }
+    this.#nowMs = endMs;
+  }
+}

@@ -1,0 +1,85 @@
+// Tensors and their datatypes, named as in the Open Inference Protocol v2. Row-major, in plain typed arrays.
+
+import { errors } from "./errors.ts";
+
+/** What `data` is for each datatype. FP16 and BF16 are raw 16-bit patterns; a BYTES element is its bytes (text: UTF-8). */
+export interface TensorDataByDatatype {
+  BOOL: Uint8Array;
+  UINT8: Uint8Array;
+  UINT16: Uint16Array;
+  UINT32: Uint32Array;
+  UINT64: BigUint64Array;
+  INT8: Int8Array;
+  INT16: Int16Array;
+  INT32: Int32Array;
+  INT64: BigInt64Array;
+  FP16: Uint16Array;
+  BF16: Uint16Array;
+  FP32: Float32Array;
+  FP64: Float64Array;
+  BYTES: readonly Uint8Array[];
+}
+
+export type Datatype = keyof TensorDataByDatatype;
+export type NumericDatatype = Exclude<Datatype, "BYTES">;
+
+export type TensorOf<D extends Datatype> = {
+  [K in D]: { readonly datatype: K; readonly shape: readonly number[]; readonly data: TensorDataByDatatype[K] };
+}[D];
+export type Tensor = TensorOf<Datatype>;
+/** Tensors by name. */
+export type NamedTensors = Readonly<Record<string, Tensor>>;
+
+/** What a model declares about one input or output; -1 is a variable dimension. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly datatype: Datatype;
+  readonly shape: readonly number[];
+}
+
+export const typedArrays = {
+  BOOL: Uint8Array,
+  UINT8: Uint8Array,
+  UINT16: Uint16Array,
+  UINT32: Uint32Array,
+  UINT64: BigUint64Array,
+  INT8: Int8Array,
+  INT16: Int16Array,
+  INT32: Int32Array,
+  INT64: BigInt64Array,
+  FP16: Uint16Array,
+  BF16: Uint16Array,
+  FP32: Float32Array,
+  FP64: Float64Array,
+} as const satisfies { [D in NumericDatatype]: unknown };
+
+export const DATATYPES = [...(Object.keys(typedArrays) as NumericDatatype[]), "BYTES"] as const;
+
+/**
+ * Number of elements of a shape.
+ * @throws invalid_tensor for a negative or fractional dimension, or a product above 2^31 - 1.
+ */
+export function elementCount(name: string, shape: readonly number[]): number {
+  let count = 1;
+  for (const dimension of shape) {
+    if (!Number.isSafeInteger(dimension) || dimension < 0) throw errors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
+    count *= dimension;
+    if (count > 0x7fff_ffff) throw errors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
+  }
+  return count;
+}
+
+const encoder = new TextEncoder();
+
+/** A one-dimensional BYTES tensor of UTF-8 texts. */
+export function textTensor(texts: readonly string[]): TensorOf<"BYTES"> {
+  return { datatype: "BYTES", shape: [texts.length], data: texts.map((text) => encoder.encode(text)) };
+}
+
+/** Reads a tensor that must be FP32 with `rank` dimensions. */
+export function asFloat32(name: string, tensor: Tensor | undefined, rank: number): TensorOf<"FP32"> {
+  if (tensor?.datatype !== "FP32" || tensor.shape.length !== rank) {
+    throw errors.invalidTensor(name, `expected FP32 of rank ${rank}, found ${tensor ? `${tensor.datatype} [${tensor.shape.join(", ")}]` : "nothing"}`);
+  }
+  return tensor;
+}

@@ -1,0 +1,15 @@
+// Where things lie in the model store (DESIGN: blobs by digest, manifests by number, aliases beside them).
+
+export const layout = {
+  models: "models/",
+  artifact: (sha256: string) => `blobs/sha256/${sha256}`,
+  versions: (model: string) => `models/${model}/versions/`,
+  manifest: (model: string, version: number) => `models/${model}/versions/${version}.json`,
+  aliases: (model: string) => `models/${model}/aliases.json`,
+} as const;
+
+/** The model and version that a manifest's key names; undefined for any other key. */
+export function parseManifestKey(key: string): { model: string; version: number } | undefined {
+  const match = /^models\/([^/]+)\/versions\/([1-9][0-9]*)\.json$/.exec(key);
+  return match === null ? undefined : { model: match[1] ?? "", version: Number(match[2]) };
+}

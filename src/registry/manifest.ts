@@ -1,0 +1,119 @@
+// The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
+
+import { z } from "zod";
+import { DATATYPES } from "../core/tensor.ts";
+
+export const modelName = z.string().regex(/^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/, "must be 1 to 64 characters of a-z, 0-9, '-', '_', '.'");
+export const aliasName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must start with a letter; a-z, 0-9, '-'; at most 32 characters");
+export const versionNumber = z.int().min(1).max(1_000_000_000);
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
+
+/** An immutable file of the store, addressed by its digest. `size` in bytes. */
+export const artifactRef = z.strictObject({ sha256, size: z.int().min(1) });
+export type ArtifactRef = z.output<typeof artifactRef>;
+
+export const tensorSpec = z.strictObject({
+  name: z.string().min(1),
+  datatype: z.enum(DATATYPES),
+  shape: z.array(z.int().min(-1)),
+});
+
+/**
+ * How a confidence is read off the logits. Temperature: Guo et al. 2017, "On Calibration of Modern Neural Networks".
+ * P(out of scope) = sigmoid(scale * (threshold - score)) for the scores that are large in scope, and
+ * sigmoid(scale * (score - threshold)) for a score that the graph gives as an output, large out of scope.
+ */
+export const calibration = z.strictObject({
+  temperature: z.number().positive(),
+  outOfScope: z
+    .strictObject({
+      label: z.string().min(1),
+      score: z.discriminatedUnion("kind", [
+        z.strictObject({ kind: z.literal("maxProbability") }),
+        z.strictObject({ kind: z.literal("maxLogit") }),
+        z.strictObject({ kind: z.literal("energy") }),
+        z.strictObject({ kind: z.literal("output"), output: z.string().min(1) }),
+      ]),
+      threshold: z.number(),
+      scale: z.number().positive(),
+    })
+    .optional(),
+});
+export type Calibration = z.output<typeof calibration>;
+
+const preprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("hashed-ngrams"), artifact }),
+    z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) }),
+  ]);
+
+const tier = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.strictObject({
+    id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/),
+    place: z.enum(["edge", "region"]),
+    precision: z.enum(["fp32", "fp16", "int8"]),
+    graph: artifact,
+    preprocessor: preprocessor(artifact),
+    /** Of the graph; the name of the FP32 [batch, labels] output is `logits`. */
+    inputs: z.array(tensorSpec).min(1),
+    outputs: z.array(tensorSpec).min(1),
+    calibration,
+    /** The answer is accepted from this confidence on; null for the last tier, whose answer is always taken. */
+    exit: z.strictObject({ confidence: z.number().min(0).max(1) }).nullable(),
+    /** Measured when the tier was made; names carry units. */
+    figures: z.record(z.string(), z.number()).default({}),
+  });
+
+/** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
+const modelFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  schemaVersion: z.literal(1),
+  model: modelName,
+  task: z.literal("text-classification"),
+  description: z.string().default(""),
+  /** A JSON array of the labels, in the order of the logits. */
+  labels: artifact,
+  input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
+  /** The deadline of a request that names none. */
+  deadlineMs: z.int().min(1).max(600_000),
+  tiers: z.array(tier(artifact)).min(1).max(8).superRefine(checkCascade),
+  figures: z.record(z.string(), z.number()).default({}),
+  provenance: z.record(z.string(), z.json()).default({}),
+});
+
+/** The order that a cascade must have: edge tiers first, all but the last with an exit rule, ids unique. */
+function checkCascade(tiers: readonly { id: string; place: string; exit: object | null }[], context: z.RefinementCtx): void {
+  const problem = (message: string) => context.addIssue({ code: "custom", message });
+  if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
+  const firstRegion = tiers.findIndex((one) => one.place === "region");
+  if (firstRegion >= 0 && tiers.slice(firstRegion).some((one) => one.place === "edge")) problem("edge tiers must come before region tiers");
+  tiers.forEach((one, index) => {
+    const last = index === tiers.length - 1;
+    if (last !== (one.exit === null)) problem(`tier ${one.id}: ${last ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}`);
+  });
+}
+
+export const manifestSchema = z.strictObject({ ...modelFields(artifactRef), version: versionNumber });
+export type Manifest = z.output<typeof manifestSchema>;
+export type TierManifest = Manifest["tiers"][number];
+export type PreprocessorSpec = TierManifest["preprocessor"];
+
+/** `model.json` of a model project: artifacts are paths relative to the file. */
+export const modelProjectSchema = z.strictObject(modelFields(z.string().min(1)));
+export type ModelProject = z.output<typeof modelProjectSchema>;
+
+/** Every artifact that a manifest needs, without repeats. */
+export function artifactsOf(manifest: Manifest): ArtifactRef[] {
+  const all = [manifest.labels, ...manifest.tiers.flatMap((one) => [one.graph, one.preprocessor.artifact])];
+  return [...new Map(all.map((ref) => [ref.sha256, ref])).values()];
+}
+
+/** `{"stable": 2, "canary": {"version": 3, "weight": 0.05}}`. */
+export const aliasesSchema = z.record(
+  aliasName,
+  z.union([versionNumber, z.strictObject({ version: versionNumber, weight: z.number().min(0).max(1) })]),
+);
+export type Aliases = z.output<typeof aliasesSchema>;
+
+export function aliasedVersion(target: Aliases[string]): number {
+  return typeof target === "number" ? target : target.version;
+}

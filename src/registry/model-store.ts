@@ -1,0 +1,39 @@
+// The ModelStore port: immutable artifacts and manifests, movable aliases. `createModelStore` (store.ts) implements it
+// over any ObjectStore driver.
+
+import type { Aliases, ArtifactRef, Manifest } from "./manifest.ts";
+
+export interface AliasesRead {
+  readonly aliases: Aliases;
+  readonly etag: string;
+}
+
+/**
+ * Every method throws model_store_unavailable when the store cannot be reached or answers with an error of its own.
+ * `signal` cancels the request.
+ */
+export interface ModelStore {
+  /** Names of all models that have at least one version, sorted. */
+  listModels(signal?: AbortSignal): Promise<string[]>;
+  /** Version numbers, ascending; empty for an unknown model. */
+  listVersions(model: string, signal?: AbortSignal): Promise<number[]>;
+
+  /** @returns undefined where the model has no aliases yet. */
+  readAliases(model: string, signal?: AbortSignal): Promise<AliasesRead | undefined>;
+  /**
+   * Compare-and-set.
+   * @param expectedEtag of the aliases that the change starts from; undefined where there were none.
+   * @throws alias_conflict if someone else changed them meanwhile.
+   */
+  writeAliases(model: string, aliases: Aliases, expectedEtag: string | undefined): Promise<AliasesRead>;
+
+  /** @returns undefined for an unknown version. @throws manifest_invalid */
+  readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
+  /** Writes a new version; writing the same content again changes nothing. @throws version_exists */
+  writeManifest(manifest: Manifest): Promise<void>;
+
+  /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
+  readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  /** Stores the bytes unless they are there. */
+  writeArtifact(bytes: Uint8Array): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
+}

@@ -1,0 +1,43 @@
+// The task port: what a request's input is for a kind of model, and how it becomes tensors. The same code runs at the
+// edge and in the region.
+
+import type { NamedTensors } from "../core/tensor.ts";
+
+/** One input of a prediction, parsed and within its limits. */
+export interface TaskInput {
+  readonly kind: "text";
+  readonly text: string;
+}
+
+/** Turns inputs into the tensors of one graph; the first dimension of each is the batch. */
+export interface Preprocessor {
+  encode(inputs: readonly TaskInput[]): NamedTensors;
+}
+
+/** How one tier's graph wants its input; `artifact` is the preprocessor's own file, verified. */
+export type PreprocessorConfig =
+  | { readonly kind: "hashed-ngrams"; readonly artifact: Uint8Array }
+  | { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number };
+
+export interface InputLimits {
+  readonly maxBytes: number;
+}
+
+export interface Task {
+  readonly name: string;
+  /**
+   * Parses one element of `inputs` of a predict request.
+   * @param index of the element, for messages
+   * @throws invalid_request, empty_text, input_too_large
+   */
+  parseInput(raw: unknown, index: number, limits: InputLimits): TaskInput;
+  /** The input as bytes: what crosses to a region (a BYTES element) and what a cache key is made of. */
+  toBytes(input: TaskInput): Uint8Array;
+  /** The reverse of `toBytes`. @throws as parseInput, and invalid_utf8 */
+  fromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;
+  /** @throws invalid_configuration if the artifact is not what `kind` needs. */
+  createPreprocessor(config: PreprocessorConfig): Preprocessor;
+}
+
+/** Name of the BYTES input in which a region takes a task's own inputs, one element each. */
+export const TASK_INPUT_NAME = "input";
