@@ -1,4 +1,5 @@
-// Test projects: `node` runs in Node, `edge` inside workerd.
+// Test projects: `node` runs in Node, `edge` inside workerd, `e2e` against the whole running system.
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -11,6 +12,24 @@ export default defineConfig({
           exclude: ["test/edge/**", "test/e2e/**"],
           testTimeout: 20_000,
         },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            miniflare: {
+              compatibilityDate: "2026-10-01",
+              compatibilityFlags: ["nodejs_compat"], // the test runner needs it; the Worker itself runs without
+              modulesRules: [
+                { type: "CompiledWasm", include: ["**/*.wasm"] },
+                { type: "Data", include: ["**/*.onnx"] },
+              ],
+            },
+          }),
+        ],
+        test: { name: "edge", include: ["test/edge/**/*.test.ts"], testTimeout: 30_000 },
+      },
+      {
+        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false },
       },
     ],
   },

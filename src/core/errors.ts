@@ -103,6 +103,8 @@ export const errors = {
     make("artifact_corrupt", 503, `Artifact ${digest.slice(0, 12)}… was refused: ${reason}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
   manifestInvalid: (model: string, version: number, problems: readonly string[]) =>
     make("manifest_invalid", 503, `The manifest of ${model}@${version} is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
+  aliasesInvalid: (model: string, problems: readonly string[]) =>
+    make("aliases_invalid", 503, `The aliases of ${model} are not valid: ${problems.join("; ")}.`, `The operator should correct or delete models/${model}/aliases.json in the store.`, { retryable: true, retryAfterSeconds: 10 }),
   regionUnavailable: (reason: string, cause?: unknown) =>
     make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
   regionRefused: (status: number, reason: string) =>

@@ -1,0 +1,61 @@
+// The Worker's entry: builds the application from its bindings and hands requests to it.
+
+import glue from "../../dist/engine/glue.mjs";
+import wasm from "../../dist/engine/engine.wasm";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { reasonOf } from "../../src/core/errors.ts";
+import { createApp } from "../../src/http/app.ts";
+import { parseEdgeConfig } from "../../src/http/config.ts";
+import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createPredictor } from "../../src/serving/predictor.ts";
+
+type App = ReturnType<typeof createApp>;
+type ExecutionContext = Parameters<App["fetch"]>[2];
+
+const log = (record: Readonly<Record<string, unknown>>): void => console.error(JSON.stringify(record));
+const runtime = createWasmRuntime({ wasm, glue });
+let app: App | undefined;
+
+/** @throws invalid_configuration */
+function createEdge(env: object): App {
+  const config = parseEdgeConfig(env);
+  const clock = systemClock;
+  const store = createModelStore(
+    createS3FetchObjectStore({
+      endpoint: config.EDGETIER_S3_ENDPOINT,
+      bucket: config.EDGETIER_S3_BUCKET,
+      region: config.EDGETIER_S3_REGION,
+      accessKeyId: config.EDGETIER_S3_ACCESS_KEY_ID,
+      secretAccessKey: config.EDGETIER_S3_SECRET_ACCESS_KEY,
+    }),
+  );
+  const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
+  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
+  const regionUrl = config.EDGETIER_REGION_URL;
+  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
+  const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
+  const predictor = createPredictor({
+    catalogue,
+    clock,
+    tiers: { store, runtime, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) },
+    l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
+    l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
+    cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
+    maxInputs: config.EDGETIER_MAX_INPUTS,
+    maxLoadedVersions: config.EDGETIER_MAX_LOADED_VERSIONS,
+  });
+  return createApp({ catalogue, predictor, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES });
+}
+
+export default {
+  fetch(request: Request, env: object, context: ExecutionContext): Response | Promise<Response> {
+    app ??= createEdge(env);
+    return app.fetch(request, env, context);
+  },
+};

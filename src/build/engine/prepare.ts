@@ -1,0 +1,85 @@
+// Makes the engine that the Worker imports from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in
+// workerd. A build product under dist/engine, made anew when its sources change.
+
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { transform } from "esbuild";
+import { z } from "zod";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { unshareMemoryImport } from "./wasm-binary.ts";
+
+/** Raise it when what `prepareEngine` does changes. */
+const RECIPE = 1;
+const WASM = "onnxruntime-web/ort-wasm-simd-threaded.wasm";
+const GLUE = "onnxruntime-web/ort-wasm-simd-threaded.mjs";
+
+const engineInfoSchema = z.object({
+  recipe: z.number(),
+  sourceSha256: z.string(),
+  sha256: z.string(),
+  bytes: z.number(),
+  initialPages: z.number(),
+});
+
+export interface PreparedEngine {
+  /** Of engine.wasm. */
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Nothing had to be made. */
+  readonly cached: boolean;
+}
+
+/**
+ * Writes engine.wasm, glue.mjs and engine.json into `outDir`.
+ * @throws component_failed if onnxruntime-web is not as this recipe knows it.
+ */
+export async function prepareEngine(options: { outDir: string; log?: (line: string) => void }): Promise<PreparedEngine> {
+  const require = createRequire(import.meta.url);
+  const [wasm, glue] = await Promise.all([readFile(require.resolve(WASM)), readFile(require.resolve(GLUE), "utf8")]);
+  const sourceSha256 = createHash("sha256").update(wasm).update(glue).digest("hex");
+
+  const existing = await readInfo(options.outDir);
+  if (existing?.recipe === RECIPE && existing.sourceSha256 === sourceSha256) {
+    return { bytes: existing.bytes, sha256: existing.sha256, cached: true };
+  }
+
+  options.log?.("preparing the engine from onnxruntime-web");
+  try {
+    const { initialPages } = unshareMemoryImport(wasm);
+    const sha256 = createHash("sha256").update(wasm).digest("hex");
+    await mkdir(options.outDir, { recursive: true });
+    await writeFile(join(options.outDir, "engine.wasm"), wasm);
+    await writeFile(join(options.outDir, "glue.mjs"), await adaptGlue(glue));
+    const info = { recipe: RECIPE, sourceSha256, sha256, bytes: wasm.byteLength, initialPages };
+    await writeFile(join(options.outDir, "engine.json"), `${JSON.stringify(info, undefined, 1)}\n`);
+    return { bytes: wasm.byteLength, sha256, cached: false };
+  } catch (error) {
+    throw errors.componentFailed("engine build", `onnxruntime-web is not as expected: ${reasonOf(error)}`, error);
+  }
+}
+
+/**
+ * Three changes: the glue never believes that it is in Node; it takes the memory from its caller instead of making a
+ * shared one; and it does not wait on atomics, which throws on a memory that is not shared.
+ */
+async function adaptGlue(glue: string): Promise<string> {
+  const sharedMemory = "new WebAssembly.Memory({initial:256,maximum:65536,shared:!0})";
+  if (glue.split(sharedMemory).length !== 2) throw new Error("the glue does not make its memory where it used to");
+  const { code } = await transform(glue.replace(sharedMemory, "moduleArg.wasmMemory"), {
+    format: "esm",
+    target: "es2022",
+    minify: true,
+    define: { "globalThis.process": "undefined", "Atomics.waitAsync": "undefined" },
+  });
+  return code;
+}
+
+async function readInfo(outDir: string): Promise<z.output<typeof engineInfoSchema> | undefined> {
+  try {
+    return engineInfoSchema.parse(JSON.parse(await readFile(join(outDir, "engine.json"), "utf8")));
+  } catch {
+    return undefined;
+  }
+}

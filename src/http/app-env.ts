@@ -1,0 +1,11 @@
+// What middleware hands to routes.
+
+import type { RequestContext } from "../serving/request-context.ts";
+
+export interface AppEnv {
+  Variables: {
+    /** Set by hono/request-id: the client's `x-request-id`, or a new one. */
+    requestId: string;
+    context: RequestContext;
+  };
+}

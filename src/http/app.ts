@@ -1,0 +1,50 @@
+// The edge's HTTP application. Everything it needs is injected, so that it runs in workerd, in Node and in tests alike.
+
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { requestId } from "hono/request-id";
+import type { Clock } from "../core/clock.ts";
+import { errors } from "../core/errors.ts";
+import type { Catalogue } from "../serving/catalogue.ts";
+import type { Predictor } from "../serving/predictor.ts";
+import type { AppEnv } from "./app-env.ts";
+import { context } from "./middleware/context.ts";
+import { problems } from "./middleware/problems.ts";
+import { docsRoutes } from "./routes/docs.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { modelRoutes } from "./routes/models.ts";
+import { predictRoutes } from "./routes/predict.ts";
+
+export interface AppDependencies {
+  readonly catalogue: Catalogue;
+  readonly predictor: Predictor;
+  readonly clock: Clock;
+  readonly log: (record: Readonly<Record<string, unknown>>) => void;
+  readonly maxBodyBytes: number;
+}
+
+export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
+  const { clock, log, maxBodyBytes } = dependencies;
+  const app = new Hono<AppEnv>();
+  app.onError(problems(log));
+  app.notFound((c) => {
+    throw errors.routeNotFound(c.req.path);
+  });
+
+  app.use(requestId());
+  app.use(context(clock));
+  app.use(
+    "/v1/*",
+    bodyLimit({
+      maxSize: maxBodyBytes,
+      onError: () => {
+        throw errors.bodyTooLarge(maxBodyBytes);
+      },
+    }),
+  );
+  app.route("/", predictRoutes(dependencies.predictor));
+  app.route("/", modelRoutes(dependencies.catalogue));
+  app.route("/", healthRoutes(dependencies.catalogue));
+  app.route("/", docsRoutes());
+  return app;
+}

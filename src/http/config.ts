@@ -1,0 +1,39 @@
+// The edge's configuration, parsed once from the Worker's variables and secrets.
+
+import { z } from "zod";
+import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+
+const schema = z
+  .object({
+    // The model store
+    EDGETIER_S3_ENDPOINT: httpUrl(),
+    EDGETIER_S3_BUCKET: z.string().min(1),
+    EDGETIER_S3_REGION: z.string().min(1).default("auto"),
+    EDGETIER_S3_ACCESS_KEY_ID: z.string().min(1),
+    EDGETIER_S3_SECRET_ACCESS_KEY: z.string().min(1),
+    /** For one read of the store. */
+    EDGETIER_S3_TIMEOUT_MS: wholeNumber(10_000, 1, 60_000),
+    /** How old an alias may be before it is read again. */
+    EDGETIER_ALIAS_TTL_MS: wholeNumber(10_000, 0, 3_600_000),
+    // The region; without one, every model has only its edge tiers
+    EDGETIER_REGION_URL: httpUrl().optional(),
+    // Caches; without Redis there is no L2
+    EDGETIER_REDIS_REST_URL: httpUrl().optional(),
+    EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),
+    EDGETIER_REDIS_TIMEOUT_MS: wholeNumber(50, 1, 5_000),
+    EDGETIER_CACHE_TTL_SECONDS: wholeNumber(3_600, 1, 2_592_000),
+    EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
+    // Limits
+    EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
+    EDGETIER_MAX_INPUTS: wholeNumber(64, 1, 1_024),
+    EDGETIER_MAX_LOADED_VERSIONS: wholeNumber(4, 1, 64),
+  })
+  .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
+    path: ["EDGETIER_REDIS_REST_URL"],
+    message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
+  });
+
+export type EdgeConfig = z.output<typeof schema>;
+
+/** @throws invalid_configuration naming every variable that is missing or wrong */
+export const parseEdgeConfig = (source: object): EdgeConfig => parseConfig(schema, source);

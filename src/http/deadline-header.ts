@@ -1,0 +1,19 @@
+// The deadline that a client names: `x-deadline-ms`, or RFC 7240's `prefer: wait=<seconds>`.
+
+import type { HonoRequest } from "hono";
+import { errors } from "../core/errors.ts";
+
+const MAX_DEADLINE_MS = 600_000;
+
+/** @returns milliseconds, or undefined where the client names none. @throws invalid_deadline */
+export function requestedDeadlineMs(request: HonoRequest): number | undefined {
+  const header = request.header("x-deadline-ms");
+  if (header !== undefined) return checked(header, Number(header));
+  const seconds = /(?:^|[,;\s])wait=("?)([0-9]+)\1(?:$|[,;\s])/.exec(request.header("prefer") ?? "")?.[2];
+  return seconds === undefined ? undefined : checked(`${seconds} s`, Number(seconds) * 1000);
+}
+
+function checked(text: string, milliseconds: number): number {
+  if (!/^[0-9]+( s)?$/.test(text) || milliseconds < 1 || milliseconds > MAX_DEADLINE_MS) throw errors.invalidDeadline(text);
+  return milliseconds;
+}

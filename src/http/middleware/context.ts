@@ -1,0 +1,37 @@
+// Gives each request its RequestContext, and each response its `server-timing`.
+
+import type { MiddlewareHandler } from "hono";
+import type { Clock } from "../../core/clock.ts";
+import { startPhaseTimer } from "../../telemetry/phase-timer.ts";
+import type { AppEnv } from "../app-env.ts";
+
+/** W3C Trace Context, version 00. Anything else is not passed on. */
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+export function context(clock: Clock): MiddlewareHandler<AppEnv> {
+  return async function attachContext(c, next) {
+    const arrivedAtMs = clock.now();
+    const phases = startPhaseTimer(clock, arrivedAtMs);
+    const traceparent = c.req.header("traceparent");
+    c.set("context", {
+      requestId: c.get("requestId"),
+      traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+      arrivedAtMs,
+      phases,
+      waitUntil: waitUntilOf(c),
+    });
+    await next();
+    const timing = phases.header();
+    if (timing !== "") c.header("server-timing", timing);
+  };
+}
+
+/** Outside Workers (`app.request` in tests, Node) there is no execution context, and work goes on by itself. */
+function waitUntilOf(c: Parameters<MiddlewareHandler<AppEnv>>[0]): (work: Promise<unknown>) => void {
+  try {
+    const { executionCtx } = c;
+    return (work) => executionCtx.waitUntil(work);
+  } catch {
+    return (work) => void work.catch(() => {});
+  }
+}

@@ -1,0 +1,20 @@
+// Liveness and readiness, at the Open Inference Protocol's addresses.
+
+import { Hono } from "hono";
+import { asEdgeTierError } from "../../core/errors.ts";
+import type { Catalogue } from "../../serving/catalogue.ts";
+import type { AppEnv } from "../app-env.ts";
+
+export function healthRoutes(catalogue: Catalogue): Hono<AppEnv> {
+  const routes = new Hono<AppEnv>();
+  routes.get("/v2/health/live", (c) => c.json({ live: true }));
+  routes.get("/v2/health/ready", async (c) => {
+    try {
+      await catalogue.models();
+      return c.json({ ready: true });
+    } catch (error) {
+      return c.json({ error: asEdgeTierError(error).message }, 400);
+    }
+  });
+  return routes;
+}

@@ -1,0 +1,48 @@
+// GET /v1/models and GET /v1/models/{model}: what is served.
+
+import { Hono } from "hono";
+import type { ModelDetail } from "../../protocol/models.ts";
+import { type Aliases, aliasedVersion } from "../../registry/manifest.ts";
+import { parseModelRef } from "../../registry/model-ref.ts";
+import type { Catalogue } from "../../serving/catalogue.ts";
+import type { AppEnv } from "../app-env.ts";
+
+export function modelRoutes(catalogue: Catalogue): Hono<AppEnv> {
+  const routes = new Hono<AppEnv>();
+
+  routes.get("/v1/models", async (c) => {
+    const names = await catalogue.models();
+    const models = names.map(async (model) => ({ model, aliases: versionsByAlias(await catalogue.aliases(model, c.get("context"))) }));
+    return c.json({ models: await Promise.all(models) });
+  });
+
+  routes.get("/v1/models/:model", async (c) => {
+    const ref = parseModelRef(c.req.param("model"));
+    const { manifest } = await catalogue.resolve(ref, c.get("context"));
+    const detail: ModelDetail = {
+      model: ref.model,
+      aliases: versionsByAlias(await catalogue.aliases(ref.model, c.get("context"))),
+      versions: await catalogue.versions(ref.model),
+      version: manifest.version,
+      task: manifest.task,
+      description: manifest.description,
+      deadlineMs: manifest.deadlineMs,
+      tiers: manifest.tiers.map((tier) => ({
+        id: tier.id,
+        place: tier.place,
+        precision: tier.precision,
+        bytes: tier.graph.size,
+        exitConfidence: tier.exit?.confidence ?? null,
+        temperature: tier.calibration.temperature,
+        figures: tier.figures,
+      })),
+      figures: manifest.figures,
+    };
+    return c.json(detail);
+  });
+
+  return routes;
+}
+
+const versionsByAlias = (aliases: Aliases): Record<string, number> =>
+  Object.fromEntries(Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)]));

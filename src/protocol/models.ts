@@ -1,0 +1,35 @@
+// What `GET /v1/models` and `GET /v1/models/{model}` answer.
+
+import { z } from "@hono/zod-openapi";
+
+export const modelSummary = z
+  .object({
+    model: z.string(),
+    aliases: z.record(z.string(), z.int()).openapi({ description: "Version by alias.", example: { stable: 2 } }),
+  })
+  .openapi("ModelSummary");
+
+export const modelList = z.object({ models: z.array(modelSummary) }).openapi("ModelList");
+
+export const modelDetail = modelSummary
+  .extend({
+    versions: z.array(z.int()),
+    version: z.int().openapi({ description: "The version that the fields below describe." }),
+    task: z.string(),
+    description: z.string(),
+    deadlineMs: z.int(),
+    tiers: z.array(
+      z.object({
+        id: z.string(),
+        place: z.string(),
+        precision: z.string(),
+        bytes: z.int().openapi({ description: "Of the graph." }),
+        exitConfidence: z.number().nullable().openapi({ description: "From this confidence on the tier's answer is taken; null: always." }),
+        temperature: z.number(),
+        figures: z.record(z.string(), z.number()),
+      }),
+    ),
+    figures: z.record(z.string(), z.number()).openapi({ description: "Of the cascade as a whole, measured when it was made." }),
+  })
+  .openapi("ModelDetail");
+export type ModelDetail = z.output<typeof modelDetail>;

@@ -1,0 +1,67 @@
+// One instance of the engine: instantiated from a precompiled module on a memory of its own, with ONNX Runtime started.
+
+import { errors, reasonOf } from "../../core/errors.ts";
+import type { GlueFactory, OrtGlue } from "./glue.ts";
+
+/** What a deployment bundles: the compiled engine.wasm and the glue made beside it by `edgetier engine prepare`. */
+export interface EngineModule {
+  readonly wasm: WebAssembly.Module;
+  readonly glue: GlueFactory;
+}
+
+export interface Engine {
+  readonly ort: OrtGlue;
+  readonly memory: WebAssembly.Memory;
+  /** Calls ONNX Runtime; a status other than 0 becomes session_failed with ONNX Runtime's own message. */
+  check(status: number, action: string): void;
+  /** Like `check`, for calls that return a handle: 0 is the failure. */
+  handle(handle: number, action: string): number;
+}
+
+/** The npm package's own limits: 16 MiB at first, 4 GiB at most (an isolate ends long before). */
+const INITIAL_PAGES = 256;
+const MAXIMUM_PAGES = 65_536;
+const LOG_ERRORS_ONLY = 3;
+
+/**
+ * Does no I/O, so it may run at module scope and in any request.
+ * @throws session_failed
+ */
+export async function startEngine(module: EngineModule): Promise<Engine> {
+  const memory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum: MAXIMUM_PAGES });
+  const ort = await new Promise<OrtGlue>((resolve, reject) => {
+    // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
+    const instantiateWasm = (imports: WebAssembly.Imports, onInstance: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void) => {
+      WebAssembly.instantiate(module.wasm, imports).then((instance) => onInstance(instance, module.wasm), reject);
+    };
+    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, print: () => {}, printErr: (line) => console.error(line) }).then(resolve, reject);
+  }).catch((error: unknown) => {
+    throw errors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
+  });
+
+  const engine: Engine = {
+    ort,
+    memory,
+    check(status, action) {
+      if (status !== 0) throw errors.sessionFailed(`${action}: ${lastError(ort)}`);
+    },
+    handle(handle, action) {
+      if (handle === 0) throw errors.sessionFailed(`${action}: ${lastError(ort)}`);
+      return handle;
+    },
+  };
+  engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime");
+  return engine;
+}
+
+function lastError(ort: OrtGlue): string {
+  const stack = ort.stackSave();
+  try {
+    const pointer = ort.stackAlloc(8);
+    ort._OrtGetLastError(pointer, pointer + 4);
+    const message = ort.HEAPU32[(pointer + 4) >>> 2] ?? 0;
+    return message === 0 ? "no message" : ort.UTF8ToString(message);
+  } finally {
+    ort.stackRestore(stack);
+  }
+}

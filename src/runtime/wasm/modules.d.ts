@@ -1,0 +1,16 @@
+// What a bundler makes of the engine's files and of bundled binary data.
+
+declare module "*/engine.wasm" {
+  const module: WebAssembly.Module;
+  export default module;
+}
+
+declare module "*/glue.mjs" {
+  const factory: import("./glue.ts").GlueFactory;
+  export default factory;
+}
+
+declare module "*.onnx" {
+  const bytes: ArrayBuffer;
+  export default bytes;
+}

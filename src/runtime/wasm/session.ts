@@ -1,0 +1,173 @@
+// A Session in an engine instance of its own. A run is one synchronous call, so runs cannot overlap.
+
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { type NamedTensors, type Tensor, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import { checkInputs } from "../check-inputs.ts";
+import type { Session } from "../runtime.ts";
+import { datatypeOf, onnxTypeOf } from "./datatypes.ts";
+import type { Engine } from "./engine.ts";
+
+const ALL_OPTIMISATIONS = 99;
+const SEQUENTIAL = 0;
+const LOG_ERRORS_ONLY = 3;
+const IN_CPU_MEMORY = 1;
+
+/** `namePointer`: the name as ONNX Runtime gave it, a C string in the instance's memory, kept for the session's life. */
+interface Port {
+  readonly spec: TensorSpec;
+  readonly namePointer: number;
+}
+
+/** @throws session_failed */
+export function createWasmSession(engine: Engine, model: Uint8Array): Session {
+  const { ort } = engine;
+  const modelPointer = ort._malloc(model.byteLength);
+  if (modelPointer === 0) throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
+  ort.HEAPU8.set(model, modelPointer);
+  const options = engine.handle(
+    ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, false, 0, 0, LOG_ERRORS_ONLY, 0, 0),
+    "session options",
+  );
+  const session = guarded("creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));
+  ort._OrtReleaseSessionOptions(options);
+  ort._free(modelPointer);
+
+  const [inputs, outputs] = readPorts(engine, session);
+  const inputSpecs = inputs.map((port) => port.spec);
+  let failed: string | undefined;
+
+  return {
+    inputs: inputSpecs,
+    outputs: outputs.map((port) => port.spec),
+    get memoryBytes() {
+      return engine.memory.buffer.byteLength;
+    },
+    async run(tensors) {
+      if (failed !== undefined) throw errors.sessionFailed(`this session is closed: ${failed}`);
+      checkInputs(inputSpecs, tensors);
+      try {
+        return guarded("running the model", () => run(engine, session, inputs, outputs, tensors));
+      } catch (error) {
+        // After a trap the instance's memory may be in any state: it never runs again.
+        if (error instanceof EdgeTierError && error.cause instanceof WebAssembly.RuntimeError) failed = error.detail;
+        throw error;
+      }
+    },
+    async dispose() {
+      if (failed === undefined) ort._OrtReleaseSession(session);
+      failed ??= "it was disposed";
+    },
+  };
+}
+
+/** Turns traps, and numbers that C++ exceptions are thrown as, into session_failed. */
+function guarded<Result>(action: string, call: () => Result): Result {
+  try {
+    return call();
+  } catch (error) {
+    throw error instanceof EdgeTierError ? error : errors.sessionFailed(`${action}: ${reasonOf(error)}`, error);
+  }
+}
+
+function run(engine: Engine, session: number, inputs: readonly Port[], outputs: readonly Port[], tensors: NamedTensors): NamedTensors {
+  const { ort } = engine;
+  const stack = ort.stackSave();
+  const buffers: number[] = [];
+  const handles: number[] = [];
+  try {
+    const inputNames = ort.stackAlloc(4 * inputs.length);
+    const inputValues = ort.stackAlloc(4 * inputs.length);
+    const outputNames = ort.stackAlloc(4 * outputs.length);
+    const outputValues = ort.stackAlloc(4 * outputs.length);
+    inputs.forEach((input, index) => {
+      const handle = createTensor(engine, input.spec.name, tensors[input.spec.name], buffers);
+      handles.push(handle);
+      ort.HEAPU32[(inputNames >>> 2) + index] = input.namePointer;
+      ort.HEAPU32[(inputValues >>> 2) + index] = handle;
+    });
+    outputs.forEach((output, index) => {
+      ort.HEAPU32[(outputNames >>> 2) + index] = output.namePointer;
+      ort.HEAPU32[(outputValues >>> 2) + index] = 0; // ONNX Runtime allocates it
+    });
+    engine.check(ort._OrtRun(session, inputNames, inputValues, inputs.length, outputNames, outputs.length, outputValues, 0), "running the model");
+    const results = outputs.map((output, index) => {
+      const handle = ort.HEAPU32[(outputValues >>> 2) + index] ?? 0;
+      handles.push(handle);
+      return [output.spec.name, readTensor(engine, output.spec.name, handle)] as const;
+    });
+    return Object.fromEntries(results);
+  } finally {
+    for (const handle of handles) ort._OrtReleaseTensor(handle);
+    for (const buffer of buffers) ort._free(buffer);
+    ort.stackRestore(stack);
+  }
+}
+
+function createTensor(engine: Engine, name: string, tensor: Tensor | undefined, buffers: number[]): number {
+  if (tensor === undefined || tensor.datatype === "BYTES") throw errors.invalidTensor(name, "strings cannot be run at the edge");
+  const { ort } = engine;
+  const bytes = new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+  const data = ort._malloc(Math.max(bytes.byteLength, 1));
+  if (data === 0) throw errors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
+  buffers.push(data);
+  ort.HEAPU8.set(bytes, data);
+  const shape = ort.stackAlloc(4 * tensor.shape.length);
+  tensor.shape.forEach((dimension, axis) => {
+    ort.HEAPU32[(shape >>> 2) + axis] = dimension;
+  });
+  const handle = ort._OrtCreateTensor(onnxTypeOf(tensor.datatype), data, bytes.byteLength, shape, tensor.shape.length, IN_CPU_MEMORY);
+  return engine.handle(handle, `input ${name}`);
+}
+
+function readTensor(engine: Engine, name: string, handle: number): Tensor {
+  const { ort } = engine;
+  const stack = ort.stackSave();
+  try {
+    const pointer = ort.stackAlloc(16);
+    engine.check(ort._OrtGetTensorData(handle, pointer, pointer + 4, pointer + 8, pointer + 12), `output ${name}`);
+    const [onnxType = 0, data = 0, shapePointer = 0, rank = 0] = ort.HEAPU32.subarray(pointer >>> 2, (pointer >>> 2) + 4);
+    const shape = [...ort.HEAPU32.subarray(shapePointer >>> 2, (shapePointer >>> 2) + rank)];
+    ort._OrtFree(shapePointer);
+    const datatype = datatypeOf(onnxType);
+    if (datatype === undefined) throw errors.sessionFailed(`output ${name} has ONNX type ${onnxType}, which cannot be read`);
+    const count = shape.reduce((product, dimension) => product * dimension, 1);
+    const ArrayType = typedArrays[datatype];
+    const bytes = ort.HEAPU8.slice(data, data + count * ArrayType.BYTES_PER_ELEMENT);
+    return { datatype, shape, data: new ArrayType(bytes.buffer) } as Tensor;
+  } finally {
+    ort.stackRestore(stack);
+  }
+}
+
+/** Names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */
+function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: Port[]] {
+  const { ort } = engine;
+  const stack = ort.stackSave();
+  try {
+    const counts = ort.stackAlloc(8);
+    engine.check(ort._OrtGetInputOutputCount(session, counts, counts + 4), "reading the model's inputs");
+    const inputCount = ort.HEAPU32[counts >>> 2] ?? 0;
+    const outputCount = ort.HEAPU32[(counts >>> 2) + 1] ?? 0;
+    const ports = Array.from({ length: inputCount + outputCount }, (_, index) => readPort(engine, session, index));
+    return [ports.slice(0, inputCount), ports.slice(inputCount)];
+  } finally {
+    ort.stackRestore(stack);
+  }
+}
+
+function readPort(engine: Engine, session: number, index: number): Port {
+  const { ort } = engine;
+  const pointers = ort.stackAlloc(8);
+  engine.check(ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4), `reading port ${index}`);
+  const namePointer = ort.HEAPU32[pointers >>> 2] ?? 0;
+  const typePointer = ort.HEAPU32[(pointers >>> 2) + 1] ?? 0;
+  const name = ort.UTF8ToString(namePointer);
+  // {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}
+  const at = typePointer >>> 2;
+  const datatype = datatypeOf(ort.HEAP32[at] ?? 0);
+  if (datatype === undefined) throw errors.sessionFailed(`${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`);
+  const rank = ort.HEAPU32[at + 1] ?? 0;
+  const shape = Array.from({ length: rank }, (_, axis) => (ort.HEAPU32[at + 2 + axis] === 0 ? (ort.HEAP32[at + 2 + rank + axis] ?? -1) : -1));
+  ort._OrtFree(typePointer);
+  return { spec: { name, datatype, shape }, namePointer };
+}

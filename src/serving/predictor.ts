@@ -1,0 +1,115 @@
+// One prediction from parsed request to outcomes: resolve the version, look in the caches, run the cascade, store.
+
+import { z } from "zod";
+import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
+import type { CacheStore } from "../cache/cache-store.ts";
+import { cacheKey } from "../cache/key.ts";
+import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
+import { startDeadline } from "../cascade/deadline.ts";
+import type { Clock } from "../core/clock.ts";
+import { errors } from "../core/errors.ts";
+import type { ModelRef } from "../registry/model-ref.ts";
+import { taskByName } from "../tasks/tasks.ts";
+import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import { createServedVersion, type ServedVersion, type TierDependencies } from "./served-version.ts";
+import type { RequestContext } from "./request-context.ts";
+
+export interface PredictRequest {
+  readonly ref: ModelRef;
+  /** Not yet parsed by the task. */
+  readonly inputs: readonly unknown[];
+  readonly topK: number;
+  readonly maxTier: string | undefined;
+  readonly cache: CacheMode;
+  /** As the client named it; the manifest's otherwise. */
+  readonly deadlineMs: number | undefined;
+}
+
+export interface Prediction {
+  readonly model: string;
+  readonly version: number;
+  readonly outcomes: readonly Outcome[];
+  readonly uses: readonly TierUse[];
+  readonly cacheLayer: CacheLayer;
+  /** Of the version and all inputs: equal requests have equal keys. */
+  readonly keys: readonly string[];
+}
+
+export interface Predictor {
+  /** @throws every 4xx and 5xx error that DESIGN's predict route knows */
+  predict(request: PredictRequest, context: RequestContext): Promise<Prediction>;
+}
+
+export interface PredictorOptions {
+  readonly catalogue: Catalogue;
+  readonly tiers: TierDependencies;
+  readonly clock: Clock;
+  readonly l1: CacheStore;
+  readonly l2: CacheStore | undefined;
+  readonly cacheTtlSeconds: number;
+  readonly maxInputs: number;
+  /** How many versions keep their sessions; the one unused for longest is let go. */
+  readonly maxLoadedVersions: number;
+}
+
+const storedOutcome = z.object({
+  label: z.string(),
+  confidence: z.number(),
+  outOfScope: z.boolean(),
+  ranking: z.array(z.object({ label: z.string(), score: z.number() })),
+  tier: z.string(),
+  degraded: z.literal(false),
+});
+
+export function createPredictor(options: PredictorOptions): Predictor {
+  const { catalogue, clock, maxInputs } = options;
+  const served = new Map<string, ServedVersion>();
+  const cache: AnswerCache<Outcome> = createAnswerCache(
+    { l1: options.l1, l2: options.l2, ttlSeconds: options.cacheTtlSeconds },
+    (value) => storedOutcome.safeParse(value).data,
+  );
+
+  function servedVersion({ manifest, digest }: KnownVersion): ServedVersion {
+    const version = served.get(digest) ?? createServedVersion(manifest, taskByName(manifest.task), options.tiers);
+    served.delete(digest); // to the end: most recently used
+    served.set(digest, version);
+    const oldest = served.keys().next().value;
+    // Only forgotten, not disposed: a request may still be using it, and its memory goes with the last reference.
+    if (served.size > options.maxLoadedVersions && oldest !== undefined) served.delete(oldest);
+    return version;
+  }
+
+  return {
+    async predict(request, context) {
+      if (request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
+      const known = await context.phases.measure("manifest", () => catalogue.resolve(request.ref, context));
+      const { manifest, digest } = known;
+      const { task, tiers } = servedVersion(known);
+      const inputs = request.inputs.map((raw, index) => task.parseInput(raw, index, manifest.input));
+      const cascade = tiers(context, request.topK);
+      checkMaxTier(manifest.model, cascade, request.maxTier);
+
+      const identity = { model: manifest.model, version: manifest.version, manifestDigest: digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
+      const keys = await Promise.all(inputs.map((input) => cacheKey({ ...identity, input: task.toBytes(input) })));
+      const cached = await context.phases.measure("cache", () => cache.read(keys, request.cache));
+      const base = { model: manifest.model, version: manifest.version, keys, cacheLayer: cached.layer };
+      const missing = keys.flatMap((_, index) => (cached.values[index] === undefined ? [index] : []));
+      if (missing.length === 0) return { ...base, outcomes: cached.values as Outcome[], uses: [] };
+
+      const deadline = startDeadline(clock, {
+        budgetMs: request.deadlineMs ?? manifest.deadlineMs,
+        strict: request.deadlineMs !== undefined,
+        arrivedAtMs: context.arrivedAtMs,
+      });
+      try {
+        const result = await runCascade(cascade, missing.map((index) => inputs[index] as (typeof inputs)[number]), deadline, request.maxTier);
+        const computed = missing.map((index, row) => ({ key: keys[index] as string, value: result.outcomes[row] as Outcome }));
+        context.waitUntil(cache.write(computed.filter(({ value }) => !value.degraded), request.cache));
+        const outcomes = keys.map((_, index) => cached.values[index] ?? (result.outcomes[missing.indexOf(index)] as Outcome));
+        return { ...base, outcomes, uses: result.uses };
+      } finally {
+        deadline.end();
+      }
+    },
+  };
+}

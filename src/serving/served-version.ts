@@ -1,0 +1,106 @@
+// One version of a model in this isolate: its labels, and a tier for each tier of its manifest.
+
+import { z } from "zod";
+import { readAnswers } from "../cascade/calibration.ts";
+import type { Tier } from "../cascade/cascade.ts";
+import type { Deadline } from "../cascade/deadline.ts";
+import { EdgeTierError, errors } from "../core/errors.ts";
+import type { NamedTensors } from "../core/tensor.ts";
+import type { RegionClient } from "../region/region-client.ts";
+import type { ArtifactRef, Manifest, TierManifest } from "../registry/manifest.ts";
+import type { ModelStore } from "../registry/model-store.ts";
+import type { Runtime, Session } from "../runtime/runtime.ts";
+import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
+import { createLazy, type Lazy } from "./lazy.ts";
+import type { RequestContext } from "./request-context.ts";
+
+export interface TierDependencies {
+  readonly store: ModelStore;
+  readonly runtime: Runtime;
+  /** Absent where no region is configured: region tiers then fail with region_unavailable. */
+  readonly region: RegionClient | undefined;
+  /** For loading one artifact. */
+  readonly storeTimeoutMs: number;
+}
+
+export interface ServedVersion {
+  readonly manifest: Manifest;
+  readonly task: Task;
+  /** The cascade's tiers for one request. */
+  tiers(context: RequestContext, topK: number): Tier[];
+}
+
+interface LoadedGraph {
+  readonly session: Session;
+  readonly preprocessor: Preprocessor;
+}
+
+/** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
+type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
+
+export function createServedVersion(manifest: Manifest, task: Task, dependencies: TierDependencies): ServedVersion {
+  const { store, storeTimeoutMs } = dependencies;
+  const artifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
+  const labels = createLazy(async () => parseLabels(manifest, await artifact(manifest.labels)));
+  const graphs = manifest.tiers.map((tier): RunGraph => (tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)));
+
+  function edgeGraph(tier: TierManifest): RunGraph {
+    const loaded: Lazy<LoadedGraph> = createLazy(async () => {
+      const [graph, preprocessorFile] = await Promise.all([artifact(tier.graph), artifact(tier.preprocessor.artifact)]);
+      const preprocessor = task.createPreprocessor({ ...tier.preprocessor, artifact: preprocessorFile });
+      return { session: await dependencies.runtime.createSession(graph), preprocessor };
+    });
+    return async (inputs, context, deadline) => {
+      const graph = await loaded.get(context, deadline);
+      try {
+        return await context.phases.measure("edge", () => graph.session.run(graph.preprocessor.encode(inputs)));
+      } catch (error) {
+        // Whatever ONNX Runtime tripped over, the next request starts from a fresh engine.
+        if (error instanceof EdgeTierError && error.code === "session_failed") loaded.drop(graph);
+        throw error;
+      }
+    };
+  }
+
+  function regionGraph(tier: TierManifest): RunGraph {
+    return async (inputs, context, deadline) => {
+      if (dependencies.region === undefined) throw errors.regionUnavailable("no region is configured");
+      const request = {
+        model: manifest.model,
+        version: manifest.version,
+        tier: tier.id,
+        inputs: inputs.map((input) => task.toBytes(input)),
+        requestId: context.requestId,
+        timeoutMs: deadline.remainingMs(),
+        ...(context.traceparent === undefined ? {} : { traceparent: context.traceparent }),
+      };
+      const { region } = dependencies;
+      return await context.phases.measure("region", () => region.infer(request, deadline.signal));
+    };
+  }
+
+  return {
+    manifest,
+    task,
+    tiers: (context, topK) =>
+      manifest.tiers.map((tier, position) => ({
+        id: tier.id,
+        exit: tier.exit,
+        async run(inputs, deadline) {
+          const runGraph = graphs[position] as RunGraph;
+          const [names, outputs] = await Promise.all([labels.get(context, deadline), runGraph(inputs, context, deadline)]);
+          return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
+        },
+      })),
+  };
+}
+
+const labelsSchema = z.array(z.string().min(1)).min(2);
+
+function parseLabels(manifest: Manifest, bytes: Uint8Array): string[] {
+  try {
+    return labelsSchema.parse(JSON.parse(new TextDecoder().decode(bytes)));
+  } catch {
+    throw errors.manifestInvalid(manifest.model, manifest.version, ["its labels are not a JSON array of at least two names"]);
+  }
+}

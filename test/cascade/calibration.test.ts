@@ -1,0 +1,66 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type CalibrationParameters, readAnswers } from "../../src/cascade/calibration.ts";
+import type { NamedTensors } from "../../src/core/tensor.ts";
+
+const labels = ["a", "b", "c"];
+const logitsOf = (...rows: number[][]): NamedTensors => ({
+  logits: { datatype: "FP32", shape: [rows.length, 3], data: Float32Array.from(rows.flat()) },
+});
+const plain: CalibrationParameters = { temperature: 1 };
+
+describe("readAnswers", () => {
+  it("gives softmax probabilities, likeliest first", () => {
+    const [answer] = readAnswers(logitsOf([0, Math.log(6), Math.log(3)]), 1, labels, plain, 3);
+    expect(answer?.label).toBe("b");
+    expect(answer?.ranking.map((one) => one.label)).toEqual(["b", "c", "a"]);
+    expect(answer?.ranking.map((one) => one.score)).toEqual([0.6, 0.3, 0.1].map((score) => expect.closeTo(score, 6)));
+  });
+
+  it("divides logits by the temperature", () => {
+    const [hot] = readAnswers(logitsOf([0, 2, 0]), 1, labels, { temperature: 2 }, 1);
+    const [cold] = readAnswers(logitsOf([0, 1, 0]), 1, labels, plain, 1);
+    expect(hot?.confidence).toBeCloseTo(cold?.confidence ?? 0, 6);
+  });
+
+  it("answers out of scope from a score below the threshold, in scope above it", () => {
+    const calibration: CalibrationParameters = {
+      temperature: 1,
+      outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 3, scale: 2 },
+    };
+    const [low, high] = readAnswers(logitsOf([2, 0, 0], [5, 0, 0]), 2, labels, calibration, 3);
+    expect(low).toMatchObject({ label: "oos", outOfScope: true, confidence: expect.closeTo(1 / (1 + Math.exp(-2)), 6) });
+    expect(high).toMatchObject({ label: "a", outOfScope: false });
+    expect(high?.ranking.find((one) => one.label === "oos")?.score).toBeCloseTo(1 / (1 + Math.exp(4)), 6);
+  });
+
+  it("reads the score from an output, large out of scope", () => {
+    const calibration: CalibrationParameters = {
+      temperature: 1,
+      outOfScope: { label: "oos", score: { kind: "output", output: "distance" }, threshold: 1, scale: 4 },
+    };
+    const outputs: NamedTensors = { ...logitsOf([9, 0, 0], [9, 0, 0]), distance: { datatype: "FP32", shape: [2], data: new Float32Array([2, 0.5]) } };
+    expect(readAnswers(outputs, 2, labels, calibration, 1).map((answer) => answer.label)).toEqual(["oos", "a"]);
+  });
+
+  it("refuses logits that do not fit the labels, and logits that are not numbers", () => {
+    expect(() => readAnswers(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow("expected [1, 2]");
+    expect(() => readAnswers(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow("not finite");
+  });
+
+  it("keeps every score a probability, ranked, with the answer first (property)", () => {
+    const logit = fc.float({ min: -50, max: 50, noNaN: true });
+    const score = fc.constantFrom({ kind: "maxProbability" } as const, { kind: "maxLogit" } as const, { kind: "energy" } as const);
+    fc.assert(
+      fc.property(fc.tuple(logit, logit, logit), fc.double({ min: 0.1, max: 10, noNaN: true }), score, fc.integer({ min: 1, max: 4 }), (row, temperature, kind, topK) => {
+        const calibration: CalibrationParameters = { temperature, outOfScope: { label: "oos", score: kind, threshold: 0.5, scale: 3 } };
+        const [answer] = readAnswers(logitsOf([...row]), 1, labels, calibration, topK);
+        const scores = answer?.ranking.map((one) => one.score) ?? [];
+        expect(scores).toHaveLength(topK);
+        expect(answer?.ranking[0]).toEqual({ label: answer?.label, score: answer?.confidence });
+        expect(scores.every((one) => one >= 0 && one <= 1)).toBe(true);
+        expect(scores.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(1 + 1e-9);
+      }),
+    );
+  });
+});

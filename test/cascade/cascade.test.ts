@@ -1,0 +1,100 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Answer } from "../../src/cascade/calibration.ts";
+import { checkMaxTier, runCascade, type Tier } from "../../src/cascade/cascade.ts";
+import { type Deadline, startDeadline } from "../../src/cascade/deadline.ts";
+import { ManualClock } from "../../src/core/clock.ts";
+import { errors } from "../../src/core/errors.ts";
+import type { TaskInput } from "../../src/tasks/task.ts";
+
+const texts = (...all: string[]): TaskInput[] => all.map((text) => ({ kind: "text", text }));
+const deadline = (strict = false): Deadline => startDeadline(new ManualClock(), { budgetMs: 100, strict });
+
+/** A tier that is as sure of an input as the number in its text says, times `skill`. */
+function tier(id: string, exitAt: number | null, skill = 1): Tier & { asked: string[] } {
+  const asked: string[] = [];
+  return {
+    id,
+    asked,
+    exit: exitAt === null ? null : { confidence: exitAt },
+    async run(inputs) {
+      asked.push(...inputs.map((input) => input.text));
+      return inputs.map(({ text }): Answer => {
+        const confidence = Math.min(1, Number.parseFloat(text) * skill);
+        return { label: `${id}:${text}`, confidence, outOfScope: text.endsWith("oos"), ranking: [] };
+      });
+    },
+  };
+}
+
+const failing = (id: string): Tier => ({ id, exit: null, run: async () => Promise.reject(errors.regionUnavailable("gone")) });
+
+describe("runCascade", () => {
+  it("sends on only what a tier is not sure of, and keeps the order", async () => {
+    const [first, second] = [tier("edge", 0.8), tier("region", null)];
+    const { outcomes, uses } = await runCascade([first, second], texts("0.9", "0.2", "0.8", "0.1"), deadline());
+    expect(outcomes.map((one) => one.label)).toEqual(["edge:0.9", "region:0.2", "edge:0.8", "region:0.1"]);
+    expect(second.asked).toEqual(["0.2", "0.1"]);
+    expect(uses).toEqual([{ tier: "edge", inputs: 4 }, { tier: "region", inputs: 2 }]);
+  });
+
+  it("always escalates an out-of-scope verdict", async () => {
+    const { outcomes } = await runCascade([tier("edge", 0.5), tier("region", null)], texts("0.99 oos"), deadline());
+    expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
+  it("gives the best answer so far, marked, when the next tier fails", async () => {
+    const { outcomes, uses } = await runCascade([tier("edge", 0.8), failing("region")], texts("0.9", "0.2"), deadline());
+    expect(outcomes[0]).toMatchObject({ label: "edge:0.9", degraded: false });
+    expect(outcomes[1]).toMatchObject({ label: "edge:0.2", degraded: true, degradedBy: "region_unavailable" });
+    expect(uses[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
+  });
+
+  it("goes on to the next tier when the first fails, and the answer is then a full one", async () => {
+    const { outcomes } = await runCascade([failing("edge"), tier("region", null)], texts("0.2"), deadline());
+    expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
+  it("throws when no tier gives any answer", async () => {
+    await expect(runCascade([failing("edge"), failing("region")], texts("1"), deadline())).rejects.toMatchObject({ code: "region_unavailable" });
+  });
+
+  it("does not escalate once the deadline has passed", async () => {
+    const clock = new ManualClock();
+    const late = startDeadline(clock, { budgetMs: 100, strict: true });
+    const slow: Tier = {
+      ...tier("edge", 0.8),
+      async run(inputs, given) {
+        clock.advance(101);
+        return await tier("edge", 0.8).run(inputs, given);
+      },
+    };
+    const region = tier("region", null);
+    const { outcomes } = await runCascade([slow, region], texts("0.2"), late);
+    expect(outcomes[0]).toMatchObject({ degraded: true, degradedBy: "deadline_exceeded" });
+    expect(region.asked).toEqual([]);
+  });
+
+  it("takes the answer of maxTier as final", async () => {
+    const region = tier("region", null);
+    const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.2"), deadline(), "edge");
+    expect(outcomes[0]).toMatchObject({ tier: "edge", degraded: false });
+    expect(region.asked).toEqual([]);
+    expect(() => checkMaxTier("m", [region], "edge")).toThrow("has no tier");
+  });
+
+  it("answers every input once, by the first tier that is sure of it (property)", async () => {
+    const confidence = fc.double({ min: 0, max: 1, noNaN: true }).map(String);
+    await fc.assert(
+      fc.asyncProperty(fc.array(confidence, { minLength: 1, maxLength: 20 }), async (all) => {
+        const tiers = [tier("t1", 0.9), tier("t2", 0.7, 1.2), tier("t3", null)];
+        const { outcomes, uses } = await runCascade(tiers, texts(...all), deadline());
+        outcomes.forEach((outcome, index) => {
+          const sure = Number(all[index]);
+          expect(outcome.tier).toBe(sure >= 0.9 ? "t1" : Math.min(1, sure * 1.2) >= 0.7 ? "t2" : "t3");
+        });
+        expect(uses[0]?.inputs).toBe(all.length);
+      }),
+    );
+  });
+});

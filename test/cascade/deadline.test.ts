@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { startDeadline } from "../../src/cascade/deadline.ts";
+import { ManualClock } from "../../src/core/clock.ts";
+
+const never = new Promise<never>(() => {});
+
+describe("startDeadline", () => {
+  it("counts down from the arrival, not below 0", () => {
+    const clock = new ManualClock(1000);
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: true, arrivedAtMs: 970 });
+    expect(deadline.remainingMs()).toBe(70);
+    clock.advance(500);
+    expect(deadline.remainingMs()).toBe(0);
+  });
+
+  it("aborts its signal, and a strict wait, at the deadline", async () => {
+    const clock = new ManualClock();
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: true });
+    const waiting = deadline.race(never);
+    clock.advance(99);
+    expect(deadline.signal.aborted).toBe(false);
+    clock.advance(1);
+    expect(deadline.signal.aborted).toBe(true);
+    await expect(waiting).rejects.toMatchObject({ code: "deadline_exceeded" });
+    await expect(deadline.race(never)).rejects.toMatchObject({ code: "deadline_exceeded" });
+  });
+
+  it("lets a first answer be late where the client named no deadline", async () => {
+    const clock = new ManualClock();
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: false });
+    const { promise, resolve } = Promise.withResolvers<string>();
+    const waiting = deadline.race(promise);
+    clock.advance(200);
+    resolve("late");
+    expect(await waiting).toBe("late");
+  });
+
+  it("leaves no timer behind", () => {
+    const clock = new ManualClock();
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: true });
+    deadline.end();
+    clock.advance(200);
+    expect(deadline.signal.aborted).toBe(false);
+  });
+});
