@@ -105,6 +105,8 @@ export const errors = {
     make("manifest_invalid", 503, `The manifest of ${model}@${version} is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
   aliasesInvalid: (model: string, problems: readonly string[]) =>
     make("aliases_invalid", 503, `The aliases of ${model} are not valid: ${problems.join("; ")}.`, `The operator should correct or delete models/${model}/aliases.json in the store.`, { retryable: true, retryAfterSeconds: 10 }),
+  preprocessorInvalid: (kind: string, problems: readonly string[]) =>
+    make("preprocessor_invalid", 503, `The artifact of a ${kind} preprocessor is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
   regionUnavailable: (reason: string, cause?: unknown) =>
     make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
   regionRefused: (status: number, reason: string) =>
@@ -113,6 +115,14 @@ export const errors = {
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   sessionFailed: (reason: string, cause?: unknown) =>
     make("session_failed", 500, `ONNX Runtime failed: ${reason}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
+  requestExpired: () =>
+    make("request_expired", 503, "Request timeout expired.", "Allow more time, or ask another region.", { retryable: true }),
+  queueFull: (maxQueued: number) =>
+    make("queue_full", 503, `Exceeds maximum queue size of ${maxQueued}.`, "Send fewer requests at once, or ask another region.", { retryable: true, retryAfterSeconds: 1 }),
+  noRegionTier: (model: string, version: number) =>
+    make("no_region_tier", 404, `Model ${shown(model)} has no region tier in version ${version}.`, "Ask the edge, which serves its tiers."),
+  modelNotReady: (model: string) =>
+    make("model_not_ready", 400, `Model ${shown(model)} is not ready.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
   draining: () =>
     make("draining", 503, "This server is shutting down.", "Send the request again; another instance will take it.", { retryable: true, retryAfterSeconds: 1 }),
   internal: (cause: unknown) =>
@@ -125,6 +135,12 @@ export const errors = {
     make("port_in_use", 500, `Port ${port} for the ${what} is in use.`, `Stop what listens there, or choose another: ${variable}=<port>.`),
   componentFailed: (what: string, reason: string, cause?: unknown) =>
     make("component_failed", 500, `The ${what} did not start: ${reason}.`, "See the output above it.", { cause }),
+  componentDied: (what: string, how: string) =>
+    make("component_died", 500, `The ${what} ended unexpectedly (${how}).`, "See the output above it, and start again."),
+  usage: (problem: string, command: string) => make("usage", 400, `${problem}.`, `\`${command} --help\` tells how it is used.`),
+  edgeUnreachable: (url: string, reason: string, cause?: unknown) =>
+    make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another with --url.", { retryable: true, cause }),
+  edgeRefused: (code: string, status: number, detail: string, remedy: string) => make(code, status, detail, remedy),
   invalidProject: (path: string, problems: readonly string[]) =>
     make("invalid_project", 400, `${path} is not a valid model project: ${problems.join("; ")}.`, "See models/intent/model.json for an example."),
   unsafePath: (path: string) =>

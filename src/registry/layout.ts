@@ -1,5 +1,7 @@
 // Where things lie in the model store (DESIGN: blobs by digest, manifests by number, aliases beside them).
 
+import { modelName, versionNumber } from "./manifest.ts";
+
 export const layout = {
   models: "models/",
   artifact: (sha256: string) => `blobs/sha256/${sha256}`,
@@ -10,6 +12,8 @@ export const layout = {
 
 /** The model and version that a manifest's key names; undefined for any other key. */
 export function parseManifestKey(key: string): { model: string; version: number } | undefined {
-  const match = /^models\/([^/]+)\/versions\/([1-9][0-9]*)\.json$/.exec(key);
-  return match === null ? undefined : { model: match[1] ?? "", version: Number(match[2]) };
+  const match = /^models\/([^/]+)\/versions\/([1-9][0-9]{0,9})\.json$/.exec(key);
+  const model = modelName.safeParse(match?.[1]);
+  const version = versionNumber.safeParse(Number(match?.[2]));
+  return model.success && version.success ? { model: model.data, version: version.data } : undefined;
 }

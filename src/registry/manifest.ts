@@ -9,7 +9,7 @@ export const versionNumber = z.int().min(1).max(1_000_000_000);
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
 /** An immutable file of the store, addressed by its digest. `size` in bytes. */
-export const artifactRef = z.strictObject({ sha256, size: z.int().min(1) });
+export const artifactRef = z.strictObject({ sha256, size: z.int().min(1).max(2_147_483_647) });
 export type ArtifactRef = z.output<typeof artifactRef>;
 
 export const tensorSpec = z.strictObject({

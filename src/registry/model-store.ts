@@ -18,7 +18,7 @@ export interface ModelStore {
   /** Version numbers, ascending; empty for an unknown model. */
   listVersions(model: string, signal?: AbortSignal): Promise<number[]>;
 
-  /** @returns undefined where the model has no aliases yet. */
+  /** @returns undefined where the model has no aliases yet. @throws aliases_invalid */
   readAliases(model: string, signal?: AbortSignal): Promise<AliasesRead | undefined>;
   /**
    * Compare-and-set.
@@ -29,11 +29,11 @@ export interface ModelStore {
 
   /** @returns undefined for an unknown version. @throws manifest_invalid */
   readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
-  /** Writes a new version; writing the same content again changes nothing. @throws version_exists */
-  writeManifest(manifest: Manifest): Promise<void>;
+  /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists */
+  writeManifest(manifest: Manifest): Promise<{ readonly created: boolean }>;
 
   /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
   readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
-  /** Stores the bytes unless they are there. */
+  /** Stores the bytes unless they are there; damaged ones in their place are replaced. */
   writeArtifact(bytes: Uint8Array): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
 }

@@ -3,10 +3,12 @@
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
+import { canonicalJson } from "./canonical-json.ts";
 import { layout, parseManifestKey } from "./layout.ts";
 import { aliasesSchema, manifestSchema, type ArtifactRef } from "./manifest.ts";
 import type { AliasesRead, ModelStore } from "./model-store.ts";
-import type { ObjectStore, StoredObject } from "./object-store.ts";
+import type { ObjectStore, PutCondition, StoredObject } from "./object-store.ts";
+import { readBody, readExactly } from "./read-body.ts";
 
 /** Manifests and aliases are small; anything larger is not ours. */
 const MAX_JSON_BYTES = 1_048_576;
@@ -26,13 +28,15 @@ export function createModelStore(objects: ObjectStore): ModelStore {
     async readAliases(model, signal) {
       const found = await objects.get(layout.aliases(model), signal);
       if (found === undefined) return undefined;
-      const parsed = aliasesSchema.safeParse(await readJson(found));
-      if (!parsed.success) throw errors.storeUnavailable(`the aliases of ${model} are not valid: ${problemsOf(parsed.error).join("; ")}`);
+      const json = await readJson(found);
+      if (!json.ok) throw errors.aliasesInvalid(model, [json.reason]);
+      const parsed = aliasesSchema.safeParse(json.value);
+      if (!parsed.success) throw errors.aliasesInvalid(model, problemsOf(parsed.error));
       return { aliases: parsed.data, etag: found.etag };
     },
 
     async writeAliases(model, aliases, expectedEtag): Promise<AliasesRead> {
-      const condition = expectedEtag === undefined ? ({ kind: "absent" } as const) : ({ kind: "etag", etag: expectedEtag } as const);
+      const condition: PutCondition = expectedEtag === undefined ? { kind: "absent" } : { kind: "etag", etag: expectedEtag };
       const result = await objects.put(layout.aliases(model), jsonBytes(aliases), condition, "application/json");
       if (result.kind === "precondition-failed") throw errors.aliasConflict(model);
       return { aliases, etag: result.etag };
@@ -41,7 +45,9 @@ export function createModelStore(objects: ObjectStore): ModelStore {
     async readManifest(model, version, signal) {
       const found = await objects.get(layout.manifest(model, version), signal);
       if (found === undefined) return undefined;
-      const parsed = manifestSchema.safeParse(await readJson(found));
+      const json = await readJson(found);
+      if (!json.ok) throw errors.manifestInvalid(model, version, [json.reason]);
+      const parsed = manifestSchema.safeParse(json.value);
       if (!parsed.success) throw errors.manifestInvalid(model, version, problemsOf(parsed.error));
       if (parsed.data.model !== model || parsed.data.version !== version) {
         throw errors.manifestInvalid(model, version, [`it names ${parsed.data.model}@${parsed.data.version}`]);
@@ -51,12 +57,13 @@ export function createModelStore(objects: ObjectStore): ModelStore {
 
     async writeManifest(manifest) {
       const key = layout.manifest(manifest.model, manifest.version);
-      const bytes = jsonBytes(manifest);
-      const result = await objects.put(key, bytes, { kind: "absent" }, "application/json");
-      if (result.kind === "written") return;
+      const result = await objects.put(key, jsonBytes(manifest), { kind: "absent" }, "application/json");
+      if (result.kind === "written") return { created: true };
       const existing = await objects.get(key);
-      const same = existing !== undefined && sameBytes(await readAtMost(existing.body, MAX_JSON_BYTES), bytes);
+      const json = existing === undefined ? undefined : await readJson(existing);
+      const same = json?.ok === true && canonicalJson(json.value) === canonicalJson(manifest);
       if (!same) throw errors.versionExists(manifest.model, manifest.version);
+      return { created: false };
     },
 
     async readArtifact(ref, signal) {
@@ -68,60 +75,52 @@ export function createModelStore(objects: ObjectStore): ModelStore {
     async writeArtifact(bytes) {
       const ref: ArtifactRef = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
       const key = layout.artifact(ref.sha256);
-      if (await objects.exists(key)) return { ref, created: false };
-      const result = await objects.put(key, bytes, { kind: "absent" }, "application/octet-stream");
-      return { ref, created: result.kind === "written" };
+      const condition = await conditionToWrite(ref, await objects.get(key));
+      if (condition === undefined) return { ref, created: false };
+      const result = await objects.put(key, bytes, condition, "application/octet-stream");
+      return { ref, created: result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
     },
   };
 }
 
+/** Undefined where the store already holds the right bytes; wrong ones are replaced, so that publishing again repairs. */
+async function conditionToWrite(ref: ArtifactRef, found: StoredObject | undefined): Promise<PutCondition | undefined> {
+  if (found === undefined) return { kind: "absent" };
+  return (await verify(ref, found)).bytes === undefined ? { kind: "etag", etag: found.etag } : undefined;
+}
+
 /** Reads a body into memory and compares size and SHA-256 before anyone may look at a byte of it. */
 async function readVerified(ref: ArtifactRef, found: StoredObject): Promise<Uint8Array<ArrayBuffer>> {
+  const checked = await verify(ref, found);
+  if (checked.bytes === undefined) throw errors.artifactCorrupt(ref.sha256, checked.problem);
+  return checked.bytes;
+}
+
+type Verified = { bytes: Uint8Array<ArrayBuffer> } | { bytes: undefined; problem: string };
+
+async function verify(ref: ArtifactRef, found: StoredObject): Promise<Verified> {
+  const wrong = (problem: string): Verified => ({ bytes: undefined, problem });
   if (found.size !== undefined && found.size !== ref.size) {
     await found.body.cancel();
-    throw errors.artifactCorrupt(ref.sha256, `it has ${found.size} bytes, the manifest says ${ref.size}`);
+    return wrong(`it has ${found.size} bytes, the manifest says ${ref.size}`);
   }
-  const bytes = await readAtMost(found.body, ref.size);
-  if (bytes === undefined) throw errors.artifactCorrupt(ref.sha256, `it has more than the ${ref.size} bytes that the manifest says`);
-  if (bytes.byteLength !== ref.size) throw errors.artifactCorrupt(ref.sha256, `it ends after ${bytes.byteLength} of ${ref.size} bytes`);
+  const { bytes, received } = await readExactly(found.body, ref.size);
+  if (received > ref.size) return wrong(`it has more than the ${ref.size} bytes that the manifest says`);
+  if (received < ref.size) return wrong(`it ends after ${received} of ${ref.size} bytes`);
   const digest = await sha256Hex(bytes);
-  if (digest !== ref.sha256) throw errors.artifactCorrupt(ref.sha256, `its SHA-256 is ${digest.slice(0, 12)}…`);
-  return bytes;
+  return digest === ref.sha256 ? { bytes } : wrong(`its SHA-256 is ${digest.slice(0, 12)}…`);
 }
 
-async function readJson(found: StoredObject): Promise<unknown> {
-  const bytes = await readAtMost(found.body, MAX_JSON_BYTES);
-  try {
-    return bytes === undefined ? undefined : JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
-}
+type Json = { ok: true; value: unknown } | { ok: false; reason: string };
 
-/** The whole body, or undefined once it exceeds `maxBytes`. A broken connection is the store's fault. */
-async function readAtMost(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+async function readJson(found: StoredObject): Promise<Json> {
+  const bytes = await readBody(found.body, MAX_JSON_BYTES);
+  if (bytes === undefined) return { ok: false, reason: `it has more than ${MAX_JSON_BYTES} bytes` };
   try {
-    for await (const chunk of body) {
-      size += chunk.byteLength;
-      if (size > maxBytes) return undefined; // leaving the loop cancels the stream
-      chunks.push(chunk);
-    }
+    return { ok: true, value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
   } catch (error) {
-    throw errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+    return { ok: false, reason: `it is not JSON: ${reasonOf(error)}` };
   }
-  const bytes = new Uint8Array(size);
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return bytes;
 }
 
 const jsonBytes = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value, undefined, 1)}\n`);
-
-function sameBytes(a: Uint8Array | undefined, b: Uint8Array): boolean {
-  return a !== undefined && a.byteLength === b.byteLength && a.every((byte, index) => byte === b[index]);
-}

@@ -25,6 +25,8 @@ export interface InputLimits {
 
 export interface Task {
   readonly name: string;
+  /** A small valid input, for warm-up runs. */
+  readonly example: TaskInput;
   /**
    * Parses one element of `inputs` of a predict request.
    * @param index of the element, for messages
@@ -35,7 +37,7 @@ export interface Task {
   toBytes(input: TaskInput): Uint8Array;
   /** The reverse of `toBytes`. @throws as parseInput, and invalid_utf8 */
   fromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;
-  /** @throws invalid_configuration if the artifact is not what `kind` needs. */
+  /** @throws preprocessor_invalid if the artifact is not what `kind` needs. */
   createPreprocessor(config: PreprocessorConfig): Preprocessor;
 }
 

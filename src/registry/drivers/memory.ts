@@ -1,13 +1,15 @@
 // ObjectStore in memory, for tests and short-lived tools.
 
 import type { ObjectStore } from "../object-store.ts";
+import { storeFailure } from "./store-failure.ts";
 
 export function createMemoryObjectStore(): ObjectStore {
   const objects = new Map<string, { bytes: Uint8Array<ArrayBuffer>; etag: string }>();
   let writes = 0;
 
   return {
-    async get(key) {
+    async get(key, signal) {
+      if (signal?.aborted) throw storeFailure(signal.reason);
       const found = objects.get(key);
       if (found === undefined) return undefined;
       return { body: new Blob([found.bytes]).stream(), size: found.bytes.byteLength, etag: found.etag };

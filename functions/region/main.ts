@@ -1,0 +1,79 @@
+#!/usr/bin/env node
+// The region server: builds its parts from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
+
+import { asEdgeTierError, errors } from "../../src/core/errors.ts";
+import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { createRegionApp } from "../../src/region/server/app.ts";
+import { createDirectExecutor } from "../../src/region/server/executor.ts";
+import { createLifecycle } from "../../src/region/server/lifecycle.ts";
+import { createModelRepository } from "../../src/region/server/model-repository.ts";
+import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import packageJson from "../../package.json" with { type: "json" };
+import { readRegionSettings } from "./settings.ts";
+
+/** One JSON object a line; an error becomes its message, and its cause's. */
+function log(event: object): void {
+  const line = JSON.stringify({ time: new Date().toISOString(), ...event }, (_key, value: unknown) =>
+    value instanceof Error ? [value.message, value.cause].filter((part) => part !== undefined).map(String).join(" Cause: ") : value,
+  );
+  process.stdout.write(`${line}\n`);
+}
+
+async function main(): Promise<void> {
+  const settings = readRegionSettings(process.env);
+  const store = createModelStore(
+    createS3ObjectStore({
+      endpoint: settings.EDGETIER_S3_ENDPOINT,
+      bucket: settings.EDGETIER_S3_BUCKET,
+      region: settings.EDGETIER_S3_REGION,
+      accessKeyId: settings.EDGETIER_S3_ACCESS_KEY_ID,
+      secretAccessKey: settings.EDGETIER_S3_SECRET_ACCESS_KEY,
+    }),
+  );
+  const runtime = createNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
+  const repository = createModelRepository({ store, runtime, onEvent: log });
+  const executor = createDirectExecutor({ maxQueued: settings.EDGETIER_REGION_MAX_QUEUED });
+  const lifecycle = createLifecycle();
+  const app = createRegionApp({
+    repository,
+    executor,
+    lifecycle,
+    version: packageJson.version,
+    maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
+    maxRows: settings.EDGETIER_REGION_MAX_ROWS,
+    onFailure: log,
+  });
+  const server = await startRegionServer({
+    fetch: app.fetch,
+    lifecycle,
+    host: settings.EDGETIER_REGION_HOST,
+    port: settings.EDGETIER_REGION_PORT,
+    drainTimes: { lingerMs: settings.EDGETIER_DRAIN_LINGER_MS, timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS },
+  });
+  stopOnSignal(server);
+  log({ event: "listening", url: server.url });
+
+  // One that cannot be loaded is logged, and tried again when it is asked for: it must not keep the others from serving.
+  await Promise.allSettled(settings.EDGETIER_REGION_PRELOAD.map((ref) => repository.acquire(ref)));
+  lifecycle.start();
+  log({ event: "ready" });
+}
+
+function stopOnSignal(server: RegionServer): void {
+  const stop = (signal: string) => {
+    log({ event: "draining", signal });
+    void server.stop().then((complete) => {
+      log({ event: "stopped", complete });
+      process.exit(complete ? 0 : 1);
+    });
+  };
+  process.once("SIGTERM", stop).once("SIGINT", stop);
+}
+
+main().catch((thrown: unknown) => {
+  const error = asEdgeTierError(thrown);
+  process.stderr.write(`${error === thrown ? error.message : errors.componentFailed("region server", String(thrown)).message}\n`);
+  process.exit(1);
+});

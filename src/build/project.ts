@@ -1,0 +1,83 @@
+// Reads a model project folder: model.json and the files it names, which must lie inside the folder. All problems are
+// reported together.
+
+import { readFile, realpath, stat } from "node:fs/promises";
+import { isAbsolute, join, normalize, sep } from "node:path";
+import { z } from "zod";
+import { problemsOf } from "../core/config.ts";
+import { errors, reasonOf, shown } from "../core/errors.ts";
+import { modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
+import { projectFiles, type PublishSource } from "../registry/publish.ts";
+
+export const PROJECT_FILE = "model.json";
+
+/**
+ * @param folder of the project; `model.json` lies in it.
+ * @returns the project and the bytes of every file it names, by the path that names it.
+ * @throws invalid_project naming every problem.
+ */
+export async function readProject(folder: string): Promise<PublishSource> {
+  const project = await readProjectFile(folder);
+  const root = await realpath(folder);
+  const files = new Map<string, Uint8Array>();
+  const problems: string[] = [];
+  for (const path of projectFiles(project)) {
+    const read = await readInside(root, path);
+    if (typeof read === "string") problems.push(`${shown(path)} ${read}`);
+    else files.set(path, read);
+  }
+  const labels = files.get(project.labels);
+  if (labels !== undefined) problems.push(...labelProblems(project, labels));
+  if (problems.length > 0) throw errors.invalidProject(folder, problems);
+  return { project, files };
+}
+
+async function readProjectFile(folder: string): Promise<ModelProject> {
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(join(folder, PROJECT_FILE), "utf8"));
+  } catch (error) {
+    throw errors.invalidProject(folder, [`${PROJECT_FILE} cannot be read: ${reasonOf(error)}`]);
+  }
+  const parsed = modelProjectSchema.safeParse(json);
+  if (!parsed.success) throw errors.invalidProject(join(folder, PROJECT_FILE), problemsOf(parsed.error));
+  return parsed.data;
+}
+
+/** The file's bytes, or what is wrong with it. */
+async function readInside(root: string, path: string): Promise<Uint8Array | string> {
+  if (isAbsolute(path) || path.includes("\\") || path.includes("\0")) return "must be a path relative to the folder, with '/' between its parts";
+  if (normalize(path).split(sep)[0] === "..") return "leaves the folder";
+  try {
+    const real = await realpath(join(root, path)); // where links lead
+    if (!real.startsWith(`${root}${sep}`)) return "is a link that leaves the folder";
+    const { size } = await stat(real);
+    if (size === 0) return "is empty";
+    return new Uint8Array(await readFile(real));
+  } catch (error) {
+    return `cannot be read: ${reasonOf(error)}`;
+  }
+}
+
+const labelsSchema = z.array(z.string().min(1), "must be a JSON array of texts").min(1, "must have at least one label");
+
+/** The labels must be what every tier's `logits` has room for. */
+function labelProblems({ labels: path, tiers }: ModelProject, bytes: Uint8Array): string[] {
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (error) {
+    return [`${shown(path)} is not JSON: ${reasonOf(error)}`];
+  }
+  const labels = labelsSchema.safeParse(json);
+  if (!labels.success) return problemsOf(labels.error).map((problem) => `${shown(path)} ${problem}`);
+  const count = labels.data.length;
+  const repeated = new Set(labels.data).size === count ? [] : [`${shown(path)} repeats a label`];
+  return repeated.concat(
+    tiers.flatMap(({ id, outputs }) => {
+      const width = outputs.find((output) => output.name === "logits")?.shape.at(-1);
+      if (width === undefined) return [`tier ${id} has no output called logits`];
+      return width === -1 || width === count ? [] : [`tier ${id} gives ${width} logits for ${count} labels`];
+    }),
+  );
+}

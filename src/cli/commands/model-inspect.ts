@@ -1,0 +1,62 @@
+// `edgetier model inspect <ref>`: the manifest of one version, and whether its artifacts are sound.
+
+import { defineCommand } from "citty";
+import { EdgeTierError, errors } from "../../core/errors.ts";
+import { aliasedVersion, artifactsOf, type ArtifactRef, type Manifest } from "../../registry/manifest.ts";
+import { parseModelRef } from "../../registry/model-ref.ts";
+import type { ModelStore } from "../../registry/model-store.ts";
+import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { openStore, storeArgs } from "../store-options.ts";
+
+export const command = defineCommand({
+  meta: { name: "inspect", description: "Show one version of a model and verify its artifacts" },
+  args: {
+    ref: { type: "positional", description: "name, name@version or name@alias", required: true },
+    ...storeArgs,
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const store = openStore(args);
+    const manifest = await resolve(store, args.ref);
+    const artifacts = await Promise.all(artifactsOf(manifest).map(async (ref) => ({ ...ref, problem: await problemWith(store, ref) })));
+    if (args.json) printJson({ manifest, artifacts });
+    else show(manifest, artifacts);
+    const broken = artifacts.find((one) => one.problem !== null);
+    if (broken !== undefined) throw errors.artifactCorrupt(broken.sha256, "see above");
+  },
+});
+
+async function resolve(store: ModelStore, text: string): Promise<Manifest> {
+  const { model, target } = parseModelRef(text);
+  const version = target.kind === "version" ? target.version : await aliased(store, model, target.alias);
+  const manifest = await store.readManifest(model, version);
+  if (manifest === undefined) throw errors.versionNotFound(model, version);
+  return manifest;
+}
+
+async function aliased(store: ModelStore, model: string, alias: string): Promise<number> {
+  const target = (await store.readAliases(model))?.aliases[alias];
+  if (target !== undefined) return aliasedVersion(target);
+  throw (await store.listVersions(model)).length === 0 ? errors.modelNotFound(model) : errors.aliasNotFound(model, alias);
+}
+
+async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string | null> {
+  try {
+    await store.readArtifact(ref);
+    return null;
+  } catch (error) {
+    if (error instanceof EdgeTierError && error.code === "artifact_corrupt") return error.detail;
+    throw error;
+  }
+}
+
+function show(manifest: Manifest, artifacts: readonly { sha256: string; size: number; problem: string | null }[]): void {
+  printLine(`${manifest.model}@${manifest.version}  ${manifest.task}  ${manifest.description}`);
+  printLine();
+  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), tier.preprocessor.kind, tier.exit?.confidence ?? "always", figures(tier.figures)]);
+  printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "FIGURES"], ...tiers]));
+  printLine();
+  printLine(table([["ARTIFACT", "BYTES", "STATE"], ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"])]));
+}
+
+const figures = (values: Readonly<Record<string, number>>): string => Object.entries(values).map(([name, value]) => `${name}=${value}`).join(" ");

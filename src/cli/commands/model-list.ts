@@ -1,0 +1,30 @@
+// `edgetier model list`: every model of the store with its versions and aliases.
+
+import { defineCommand } from "citty";
+import { aliasedVersion, type Aliases } from "../../registry/manifest.ts";
+import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { openStore, storeArgs } from "../store-options.ts";
+
+export const command = defineCommand({
+  meta: { name: "list", description: "List the models of the store" },
+  args: { ...storeArgs, ...jsonArg },
+  async run({ args }) {
+    const store = openStore(args);
+    const models = await Promise.all(
+      (await store.listModels()).map(async (model) => ({
+        model,
+        versions: await store.listVersions(model),
+        aliases: (await store.readAliases(model))?.aliases ?? {},
+      })),
+    );
+    if (args.json) return printJson({ models });
+    if (models.length === 0) return printLine("The store has no models. `edgetier model publish <folder>` adds one.");
+    const rows = models.map(({ model, versions, aliases }) => [model, versions.at(-1) ?? "-", versions.length, aliasText(aliases)]);
+    printLine(table([["MODEL", "NEWEST", "VERSIONS", "ALIASES"], ...rows]));
+  },
+});
+
+function aliasText(aliases: Aliases): string {
+  const weight = (target: Aliases[string]) => (typeof target === "number" ? "" : ` (weight ${target.weight})`);
+  return Object.entries(aliases).map(([name, target]) => `${name}=${aliasedVersion(target)}${weight(target)}`).join(", ");
+}

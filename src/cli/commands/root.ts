@@ -1,0 +1,30 @@
+// The tree of commands. Each is loaded only when it is called: starting the local system pulls in much.
+
+import { type CommandDef, defineCommand } from "citty";
+
+/** citty's own type for sub-commands is not strict; a command's options stay typed within its file. */
+const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> => module.then(({ command }) => command as CommandDef);
+
+const model = defineCommand({
+  meta: { name: "model", description: "Publish models and see what is published" },
+  subCommands: {
+    publish: () => load(import("./model-publish.ts")),
+    list: () => load(import("./model-list.ts")),
+    inspect: () => load(import("./model-inspect.ts")),
+  },
+});
+
+const engine = defineCommand({
+  meta: { name: "engine", description: "Work on the WebAssembly engine" },
+  subCommands: { prepare: () => load(import("./engine-prepare.ts")) },
+});
+
+export const root: CommandDef = defineCommand({
+  meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
+  subCommands: {
+    start: () => load(import("./start.ts")),
+    predict: () => load(import("./predict.ts")),
+    model,
+    engine,
+  },
+});

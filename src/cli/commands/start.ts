@@ -1,0 +1,75 @@
+// `edgetier start`, which is `npm start`: the whole system on this machine, until Ctrl-C.
+
+import { defineCommand } from "citty";
+import { z } from "zod";
+import { parseConfig } from "../../core/config.ts";
+import { localPort } from "../local/defaults.ts";
+import { STATE_FOLDER } from "../local/paths.ts";
+import { stopRequests } from "../local/stop-requests.ts";
+import { type LocalSystem, startLocalSystem } from "../local/system.ts";
+import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { predictionRows, requestPrediction, type ShownPrediction } from "../predict-client.ts";
+
+const EXAMPLE_TEXT = "how do i freeze my account";
+
+const schema = z.object({
+  EDGETIER_PORT: localPort("EDGETIER_PORT"),
+  EDGETIER_REGION_PORT: localPort("EDGETIER_REGION_PORT"),
+  EDGETIER_S3_PORT: localPort("EDGETIER_S3_PORT"),
+  EDGETIER_REDIS_REST_PORT: localPort("EDGETIER_REDIS_REST_PORT"),
+  EDGETIER_STATE: z.string().default(STATE_FOLDER),
+});
+
+export const command = defineCommand({
+  meta: { name: "start", description: "Run the whole system on this machine: model store, L2 cache, region and edge" },
+  args: { ...jsonArg },
+  async run({ args }) {
+    const { EDGETIER_STATE, ...ports } = parseConfig(schema, process.env);
+    const startedAtMs = performance.now();
+    const stopRequest = stopRequests();
+    const system = await starting(
+      startLocalSystem({
+        ports,
+        stateFolder: EDGETIER_STATE,
+        signal: stopRequest.signal,
+        log: args.json ? () => {} : printLine,
+        onLine: (part, line) => process.stderr.write(`${part.padEnd(6)} | ${line}\n`),
+      }),
+      stopRequest.signal,
+    );
+    if (system === undefined) return;
+    try {
+      const [first] = system.models;
+      const prediction = first && (await requestPrediction(system.urls.edge, first.model, EXAMPLE_TEXT));
+      const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
+      if (args.json) printJson({ urls: system.urls, models: system.models, prediction: prediction ?? null, seconds });
+      else greet(system, prediction, seconds);
+      const ending = await Promise.race([stopRequest.requested, system.died]);
+      if (typeof ending !== "string") throw ending;
+      if (!args.json) printLine(`\n${ending}: stopping`);
+    } finally {
+      await system.stop();
+    }
+  },
+});
+
+/** Undefined where the user stopped it while it was starting: no error. */
+async function starting(system: Promise<LocalSystem>, signal: AbortSignal): Promise<LocalSystem | undefined> {
+  try {
+    return await system;
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    throw error;
+  }
+}
+
+function greet({ urls, parts, models }: LocalSystem, prediction: ShownPrediction | undefined, seconds: number): void {
+  printLine(`\nEdgeTier runs on this machine (ready in ${seconds} s)\n`);
+  printLine(table(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
+  if (prediction === undefined) return printLine("\nNo models yet: make a project under models/ and start again.");
+  const [{ model } = { model: "" }] = models;
+  printLine(`\nA first prediction, ${JSON.stringify(EXAMPLE_TEXT)}:\n`);
+  printLine(table(predictionRows(prediction).map(([name, value]) => [`  ${name}`, value])));
+  printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${model}/predict --json '{"inputs":"what is my balance"}'\n`);
+  printLine(`API page: ${urls.edge}/docs    Stop: Ctrl-C`);
+}

@@ -1,0 +1,54 @@
+// Checks that the local system's ports are free, all of them, before anything is started.
+
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { errors, type EdgeTierError } from "../../core/errors.ts";
+import { LOOPBACK, type PortVariable } from "./defaults.ts";
+
+export type LocalPorts = Readonly<Record<PortVariable, number>>;
+
+const USERS: Readonly<Record<PortVariable, string>> = {
+  EDGETIER_PORT: "edge",
+  EDGETIER_REGION_PORT: "region",
+  EDGETIER_S3_PORT: "model store (S3)",
+  EDGETIER_REDIS_REST_PORT: "Redis REST interface",
+};
+
+/**
+ * @param ports 0 needs no check: the system then takes any free one.
+ * @throws port_in_use, or an AggregateError with one for each busy port; invalid_configuration if two are the same
+ */
+export async function requireFreePorts(ports: Partial<LocalPorts>): Promise<void> {
+  const wanted = (Object.entries(ports) as [PortVariable, number][]).filter(([, port]) => port !== 0);
+  const repeated = wanted.filter(([, port], index) => wanted.findIndex(([, other]) => other === port) !== index);
+  if (repeated.length > 0) throw errors.invalidConfiguration(repeated.map(([variable, port]) => `${variable}: ${port} is given to another part, too`));
+
+  const busy: EdgeTierError[] = [];
+  for (const [variable, port] of wanted) if (!(await isFree(port))) busy.push(errors.portInUse(USERS[variable], port, variable));
+  if (busy.length === 1) throw busy[0];
+  if (busy.length > 1) throw new AggregateError(busy, busy.map((one) => one.message).join("\n"));
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    server.listen(port, LOOPBACK);
+    await once(server, "listening");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    server.close();
+  }
+}
+
+/** A port that is free now. */
+export async function findFreePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, LOOPBACK);
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}

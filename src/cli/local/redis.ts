@@ -1,0 +1,77 @@
+// The local L2: a real redis-server on a Unix socket, with Upstash's REST interface in front of it.
+
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { errors } from "../../core/errors.ts";
+import { type Child, heldBack, startChild } from "./child.ts";
+import { startListeningChild } from "./listening.ts";
+import type { Part } from "./part.ts";
+
+const READY_WITHIN_MS = 5_000;
+
+export interface LocalRedis extends Part {
+  /** For the REST interface; a new one each time. */
+  readonly token: string;
+}
+
+/**
+ * Nothing is kept: it is a cache.
+ * @param options.port of the REST interface
+ * @returns undefined where the machine has no redis-server. @throws component_failed
+ */
+export async function startLocalRedis(options: { readonly port: number; readonly onLine: (line: string) => void }): Promise<LocalRedis | undefined> {
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-redis-")); // short: a socket's path has at most 107 bytes
+  const socket = join(folder, "redis.sock");
+  const args = ["--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir", folder, "--save", "", "--appendonly", "no", "--loglevel", "warning"];
+  const started: Child[] = [];
+  const output = heldBack(options.onLine);
+  const stop = async () => {
+    for (const child of started.toReversed()) await child.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    const redis = await startChild({ name: "Redis", command: "redis-server", args, onLine: output.onLine });
+    if (redis === undefined) {
+      await stop();
+      return undefined;
+    }
+    started.push(redis);
+    await connects(socket, redis);
+    const token = randomUUID();
+    const rest = await startListeningChild({
+      name: "Redis REST interface",
+      file: join(import.meta.dirname, "redis-rest.ts"),
+      environment: { PORT: `${options.port}`, URS_TOKEN: token, REDIS_URL: socket },
+      onLine: output.onLine,
+    });
+    started.push(rest);
+    output.drop();
+    return { name: "L2 cache (Redis)", url: rest.url, token, died: Promise.race([redis.died, rest.died]), stop };
+  } catch (error) {
+    output.tell();
+    await stop();
+    throw error;
+  }
+}
+
+async function connects(socket: string, redis: Child): Promise<void> {
+  let died: string | undefined;
+  void redis.died.then((how) => (died = how));
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; Date.now() < giveUpAt && died === undefined; await sleep(20)) {
+    const connection = connect(socket);
+    try {
+      await once(connection, "connect");
+      return;
+    } catch {
+      // not yet
+    } finally {
+      connection.destroy();
+    }
+  }
+  throw errors.componentFailed("Redis", died ?? `it did not listen within ${READY_WITHIN_MS / 1000} s`);
+}

@@ -1,0 +1,72 @@
+// The local region: its server as a child process, ready when it says so.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { errors } from "../../core/errors.ts";
+import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import { LOOPBACK } from "./defaults.ts";
+import { heldBack } from "./child.ts";
+import { startListeningChild } from "./listening.ts";
+import type { Part } from "./part.ts";
+
+const READY_WITHIN_MS = 60_000;
+
+export interface RegionOptions {
+  readonly file: string;
+  readonly port: number;
+  readonly store: S3Options;
+  /** Model references to load before it is ready. */
+  readonly preload: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+  readonly onLine: (line: string) => void;
+}
+
+/** @throws component_failed */
+export async function startLocalRegion({ file, port, store, preload, variables, onLine }: RegionOptions): Promise<Part> {
+  const output = heldBack(onLine);
+  const child = await startListeningChild({
+    name: "region",
+    file,
+    environment: {
+      EDGETIER_REGION_HOST: LOOPBACK,
+      EDGETIER_REGION_PORT: `${port}`,
+      EDGETIER_REGION_PRELOAD: preload.join(","),
+      ...storeVariables(store),
+      ...variables,
+    },
+    onLine: output.onLine,
+  }).catch((error: unknown) => {
+    output.tell();
+    throw error;
+  });
+  let died: string | undefined;
+  void child.died.then((how) => (died = how));
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isReady(child.url)); await sleep(50)) {
+    if (died === undefined && Date.now() < giveUpAt) continue;
+    output.tell();
+    await child.stop();
+    throw errors.componentFailed("region", died ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`);
+  }
+  output.drop();
+  return { ...child, name: "region" };
+}
+
+/** The variables by which edge and region find the model store. */
+export function storeVariables(store: S3Options): Record<string, string> {
+  return {
+    EDGETIER_S3_ENDPOINT: store.endpoint,
+    EDGETIER_S3_BUCKET: store.bucket,
+    EDGETIER_S3_REGION: store.region,
+    EDGETIER_S3_ACCESS_KEY_ID: store.accessKeyId,
+    EDGETIER_S3_SECRET_ACCESS_KEY: store.secretAccessKey,
+  };
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/v2/health/ready`, { signal: AbortSignal.timeout(5_000) });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

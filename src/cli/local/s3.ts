@@ -1,0 +1,55 @@
+// The local S3: an R2 bucket in a Miniflare of its own, served through its S3 interface on loopback.
+
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { errors, reasonOf } from "../../core/errors.ts";
+import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
+import { diesWhenSilent, type Part } from "./part.ts";
+
+const NO_WORKER = "export default { fetch: () => new Response('This is only an S3 store.', { status: 404 }) };";
+
+export interface LocalS3 extends Part {
+  readonly options: S3Options;
+  /** The same bucket through the R2 binding. */
+  r2Bucket(): ReturnType<Miniflare["getR2Bucket"]>;
+}
+
+/**
+ * @param options.port 0 for any free one
+ * @param options.folder keeps the objects; they are in memory without it
+ * @throws component_failed
+ */
+export async function startLocalS3(options: { readonly port: number; readonly folder?: string }): Promise<LocalS3> {
+  const { accessKeyId, secretAccessKey, bucket } = LOCAL_S3;
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: true,
+      script: NO_WORKER,
+      compatibilityDate: "2026-10-01",
+      host: LOOPBACK,
+      port: options.port,
+      log: new Log(LogLevel.ERROR),
+      cf: false, // it would ask the network
+      r2Buckets: { MODELS: { id: bucket, s3Credentials: { accessKeyId, secretAccessKey } } },
+      ...(options.folder === undefined ? {} : { r2Persist: options.folder }),
+    }),
+  );
+  const stopped = new AbortController();
+  try {
+    const { port, origin } = await miniflare.ready;
+    return {
+      name: "model store (S3)",
+      url: localS3Endpoint(Number(port)),
+      options: { endpoint: localS3Endpoint(Number(port)), ...LOCAL_S3 },
+      r2Bucket: () => miniflare.getR2Bucket("MODELS"),
+      died: diesWhenSilent(origin, stopped.signal),
+      async stop() {
+        stopped.abort();
+        await miniflare.dispose();
+      },
+    };
+  } catch (error) {
+    await miniflare.dispose().catch(() => {});
+    throw errors.componentFailed("model store (S3)", reasonOf(error), error);
+  }
+}

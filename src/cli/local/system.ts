@@ -1,0 +1,119 @@
+// The whole system on one machine, every part real: S3, Redis, region and edge, started in order and stopped in reverse.
+
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+import { prepareEngine } from "../../build/engine/prepare.ts";
+import { type EdgeTierError, errors } from "../../core/errors.ts";
+import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import type { PublishResult } from "../../registry/publish.ts";
+import { startLocalEdge } from "./edge.ts";
+import { publishProjects } from "./models.ts";
+import type { Part } from "./part.ts";
+import { ENGINE_FOLDER, MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
+import { findFreePort, type LocalPorts, requireFreePorts } from "./ports.ts";
+import { startLocalRedis } from "./redis.ts";
+import { startLocalRegion, storeVariables } from "./region.ts";
+import { startLocalS3 } from "./s3.ts";
+
+export interface LocalSystemOptions {
+  /** A port that is left out, or 0, is any free one. */
+  readonly ports?: Partial<LocalPorts>;
+  /** Keeps the model store; anything else that is written goes there, too. */
+  readonly stateFolder: string;
+  /** False leaves out the L2 cache. */
+  readonly redis?: boolean;
+  /** False leaves out the region. */
+  readonly region?: boolean;
+  readonly edgeVariables?: Readonly<Record<string, string>>;
+  readonly regionVariables?: Readonly<Record<string, string>>;
+  readonly modelsFolder?: string;
+  /** For tests of this file: other programs in place of the project's. */
+  readonly wranglerConfig?: string;
+  readonly regionFile?: string;
+  /** Steps for people to follow. */
+  readonly log?: (line: string) => void;
+  /** What the parts print. */
+  readonly onLine?: (part: string, line: string) => void;
+  /** Gives up starting; what has been started is stopped. */
+  readonly signal?: AbortSignal;
+}
+
+export interface LocalSystem {
+  readonly urls: { readonly edge: string; readonly region?: string; readonly s3: string; readonly redis?: string };
+  readonly parts: readonly Part[];
+  readonly store: S3Options;
+  readonly redisToken: string | undefined;
+  readonly models: readonly PublishResult[];
+  /** Resolves with component_died if a part ends by itself. */
+  readonly died: Promise<EdgeTierError>;
+  /** Stops all parts, the edge first. */
+  stop(): Promise<void>;
+}
+
+/** @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
+export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
+  const { ports = {}, stateFolder, signal, log = () => {}, onLine = () => {} } = options;
+  await requireFreePorts(ports);
+  const parts: Part[] = [];
+  const stop = async () => {
+    for (const part of parts.toReversed()) await part.stop();
+  };
+  const started = async <Started extends Part>(starting: Promise<Started>): Promise<Started> => {
+    const part = await starting;
+    parts.push(part);
+    signal?.throwIfAborted();
+    return part;
+  };
+
+  try {
+    const s3 = await started(startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }));
+    const redis = options.redis === false ? undefined : await startLocalRedis({ port: ports.EDGETIER_REDIS_REST_PORT ?? 0, onLine: (line) => onLine("redis", line) });
+    if (redis !== undefined) await started(Promise.resolve(redis));
+    else if (options.redis !== false) log("no redis-server on this machine: the L2 cache is off");
+
+    await prepareEngine({ outDir: ENGINE_FOLDER, log });
+    const models = await publishProjects(options.modelsFolder ?? MODELS_FOLDER, s3.options);
+    for (const { model, version, outcome } of models) log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
+    signal?.throwIfAborted();
+
+    const region = options.region === false ? undefined : await started(
+      startLocalRegion({
+        file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
+        port: ports.EDGETIER_REGION_PORT ?? 0,
+        store: s3.options,
+        preload: models.map(({ model }) => model),
+        variables: options.regionVariables ?? {},
+        onLine: (line) => onLine("region", line),
+      }),
+    );
+    const edge = await started(
+      startLocalEdge({
+        config: options.wranglerConfig ?? WRANGLER_CONFIG,
+        port: ports.EDGETIER_PORT || (await findFreePort()),
+        stateFolder: join(stateFolder, "wrangler"),
+        variables: {
+          ...storeVariables(s3.options),
+          ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url }),
+          ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
+          ...options.edgeVariables,
+        },
+        onLine: (line) => onLine("edge", line),
+      }),
+    );
+    const urls = { edge: edge.url, s3: s3.url, ...(region && { region: region.url }), ...(redis && { redis: redis.url }) };
+    const died = Promise.race(parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))));
+    return { urls, parts, store: s3.options, redisToken: redis?.token, models, died, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function requireFile(part: string, file: string): Promise<string> {
+  try {
+    await access(file);
+    return file;
+  } catch (error) {
+    throw errors.componentFailed(part, `${file} is missing`, error);
+  }
+}

@@ -1,0 +1,83 @@
+// One prediction through an edge, as the command line shows it.
+
+import { z } from "zod";
+import { errors, reasonOf } from "../core/errors.ts";
+
+const TIMEOUT_MS = 60_000;
+
+const responseSchema = z.object({
+  model: z.string(),
+  version: z.number(),
+  outputs: z.array(z.object({ label: z.string(), score: z.number(), tier: z.string(), confidence: z.number(), degraded: z.boolean() })).min(1),
+});
+const problemSchema = z.object({ code: z.string().default("edge_refused"), detail: z.string(), remedy: z.string().default("See the edge's log.") });
+
+export interface ShownPrediction {
+  readonly model: string;
+  readonly version: number;
+  readonly label: string;
+  readonly score: number;
+  readonly tier: string;
+  readonly confidence: number;
+  readonly degraded: boolean;
+  /** From sending the request to the last byte of the answer. */
+  readonly latencyMs: number;
+  /** l1, l2, cdn, miss or bypass. */
+  readonly cache: string;
+}
+
+/**
+ * @param model a reference such as `intent` or `intent@3`
+ * @throws edge_unreachable, or the error that the edge answers with
+ */
+export async function requestPrediction(url: string, model: string, text: string, signal?: AbortSignal): Promise<ShownPrediction> {
+  const startedAtMs = performance.now();
+  const { response, body } = await send(url, model, text, signal);
+  const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
+  if (!response.ok) {
+    const problem = problemSchema.safeParse(body);
+    const { code, detail, remedy } = problem.data ?? { code: "edge_refused", detail: `The edge answered ${response.status}.`, remedy: "See the edge's log." };
+    throw errors.edgeRefused(code, response.status, detail, remedy);
+  }
+  const parsed = responseSchema.safeParse(body);
+  const output = parsed.data?.outputs[0];
+  if (!parsed.success || output === undefined) throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+  const { model: name, version } = parsed.data;
+  return { model: name, version, ...output, latencyMs, cache: response.headers.get("x-edgetier-cache") ?? "miss" };
+}
+
+async function send(url: string, model: string, text: string, signal: AbortSignal = AbortSignal.timeout(TIMEOUT_MS)) {
+  try {
+    const response = await fetch(`${url}/v1/models/${encodeURIComponent(model)}/predict`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ inputs: text }),
+      signal,
+    });
+    const body = await response.text();
+    return { response, body: parseJson(body) };
+  } catch (error) {
+    throw errors.edgeUnreachable(url, error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function predictionRows(prediction: ShownPrediction): [string, string][] {
+  const { label, score, tier, confidence, degraded, latencyMs, cache, model, version } = prediction;
+  return [
+    ["label", label],
+    ["score", score.toFixed(4)],
+    ["tier", `${tier}${degraded ? " (degraded: a better tier could not be asked)" : ""}`],
+    ["confidence", confidence.toFixed(4)],
+    ["latency", `${latencyMs} ms`],
+    ["cache", cache],
+    ["model", `${model}@${version}`],
+  ];
+}

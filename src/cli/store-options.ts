@@ -1,0 +1,45 @@
+// Which model store a command works on: options, then EDGETIER_S3_* variables, then the local system's.
+
+import { z } from "zod";
+import { httpUrl, parseConfig } from "../core/config.ts";
+import { createS3ObjectStore } from "../registry/drivers/s3.ts";
+import type { ModelStore } from "../registry/model-store.ts";
+import { createModelStore } from "../registry/store.ts";
+import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
+
+export const storeArgs = {
+  "s3-endpoint": { type: "string", valueHint: "url", description: "S3 address; otherwise EDGETIER_S3_ENDPOINT, otherwise the local system's" },
+  "s3-bucket": { type: "string", valueHint: "name", description: "Otherwise EDGETIER_S3_BUCKET; the keys come from EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY" },
+  "s3-region": { type: "string", valueHint: "name", description: "Otherwise EDGETIER_S3_REGION" },
+} as const;
+
+const schema = z.object({
+  EDGETIER_S3_PORT: localPort("EDGETIER_S3_PORT"),
+  EDGETIER_S3_ENDPOINT: httpUrl().optional(),
+  EDGETIER_S3_BUCKET: z.string().default(LOCAL_S3.bucket),
+  EDGETIER_S3_REGION: z.string().default(LOCAL_S3.region),
+  EDGETIER_S3_ACCESS_KEY_ID: z.string().default(LOCAL_S3.accessKeyId),
+  EDGETIER_S3_SECRET_ACCESS_KEY: z.string().default(LOCAL_S3.secretAccessKey),
+});
+
+export interface StoreArgs {
+  readonly "s3-endpoint"?: string | undefined;
+  readonly "s3-bucket"?: string | undefined;
+  readonly "s3-region"?: string | undefined;
+}
+
+/** @throws invalid_configuration */
+export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ModelStore {
+  const given = { EDGETIER_S3_ENDPOINT: args["s3-endpoint"], EDGETIER_S3_BUCKET: args["s3-bucket"], EDGETIER_S3_REGION: args["s3-region"] };
+  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const config = parseConfig(schema, { ...environment, ...present });
+  return createModelStore(
+    createS3ObjectStore({
+      endpoint: config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT),
+      bucket: config.EDGETIER_S3_BUCKET,
+      region: config.EDGETIER_S3_REGION,
+      accessKeyId: config.EDGETIER_S3_ACCESS_KEY_ID,
+      secretAccessKey: config.EDGETIER_S3_SECRET_ACCESS_KEY,
+    }),
+  );
+}

@@ -1,0 +1,107 @@
+// RegionClient over HTTP: the Open Inference Protocol v2 in JSON, for any region server that serves EdgeTier's models.
+
+import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
+import type { NamedTensors } from "../../core/tensor.ts";
+import { decodeInferResponse, encodeInferRequest } from "../../protocol/open-inference.ts";
+import { TASK_INPUT_NAME } from "../../tasks/task.ts";
+import { readAtMost } from "../read-at-most.ts";
+import type { RegionClient, RegionRequest } from "../region-client.ts";
+
+export interface OipHttpOptions {
+  /** Of the region server, without `/v2`; a trailing slash does not matter. */
+  readonly baseUrl: string;
+  readonly fetch?: (input: string, init: RequestInit) => Promise<Response>;
+  /** An answer larger than this is not read. */
+  readonly maxResponseBytes?: number;
+}
+
+const READY_TIMEOUT_MS = 2_000;
+/** Refusals that another moment or another region may not repeat, so that they count as the region's fault. */
+const PASSING_STATUSES = new Set([408, 425, 429]);
+/** Of an error's body; its text goes into a log line. */
+const MAX_ERROR_BYTES = 4_096;
+
+export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient {
+  // Called without `this`: workerd's fetch refuses any other.
+  const { fetch: send = (input, init) => fetch(input, init), maxResponseBytes = 16_777_216 } = options;
+  const baseUrl = options.baseUrl.replace(/\/+$/, "");
+
+  return {
+    async infer(request, signal) {
+      const url = `${baseUrl}/v2/models/${encodeURIComponent(request.model)}/versions/${request.version}/infer`;
+      const body = encodeBody(request);
+      try {
+        const within = limited(request.timeoutMs, signal);
+        const response = await send(url, { method: "POST", headers: headersOf(request), body, signal: within, redirect: "manual" });
+        if (response.status !== 200) throw await refusal(response);
+        const bytes = await readAtMost(response.body, maxResponseBytes);
+        if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
+        return checkedRows(readAnswer(bytes), request.inputs.length);
+      } catch (error) {
+        throw error instanceof EdgeTierError ? error : errors.regionUnavailable(reasonOf(error), error);
+      }
+    },
+
+    async ready(signal) {
+      try {
+        const response = await send(`${baseUrl}/v2/health/ready`, { method: "GET", signal: limited(READY_TIMEOUT_MS, signal), redirect: "manual" });
+        await response.body?.cancel();
+        return response.status === 200;
+      } catch {
+        return false;
+      }
+    },
+  };
+}
+
+/** @throws invalid_tensor for an input that is not UTF-8 */
+function encodeBody({ inputs, tier, timeoutMs, requestId }: RegionRequest): string {
+  return encodeInferRequest({
+    id: requestId,
+    parameters: { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)) },
+    inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } },
+  });
+}
+
+function headersOf({ requestId, traceparent }: RegionRequest): Record<string, string> {
+  return { "content-type": "application/json", "x-request-id": requestId, ...(traceparent === undefined ? {} : { traceparent }) };
+}
+
+function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSignal {
+  const timeout = AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)));
+  return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
+}
+
+async function refusal(response: Response): Promise<EdgeTierError> {
+  const reason = shown(await errorText(response), 300);
+  const refused = response.status >= 400 && response.status < 500 && !PASSING_STATUSES.has(response.status);
+  return refused ? errors.regionRefused(response.status, reason) : errors.regionUnavailable(`status ${response.status}, ${reason}`);
+}
+
+/** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
+async function errorText(response: Response): Promise<string> {
+  const bytes = (await readAtMost(response.body, MAX_ERROR_BYTES)) ?? new Uint8Array();
+  const text = new TextDecoder().decode(bytes);
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null && "error" in body ? String(body.error) : text;
+  } catch {
+    return text;
+  }
+}
+
+function readAnswer(bytes: Uint8Array): NamedTensors {
+  try {
+    return decodeInferResponse(bytes).outputs;
+  } catch (error) {
+    throw errors.regionUnavailable(`its answer cannot be read (${reasonOf(error)})`, error);
+  }
+}
+
+function checkedRows(outputs: NamedTensors, rows: number): NamedTensors {
+  const names = Object.keys(outputs);
+  if (names.length === 0) throw errors.regionUnavailable("its answer has no outputs");
+  const wrong = names.find((name) => outputs[name]?.shape[0] !== rows);
+  if (wrong !== undefined) throw errors.regionUnavailable(`its output ${shown(wrong)} does not have ${rows} rows`);
+  return outputs;
+}

@@ -1,0 +1,63 @@
+// How accepted work gets onto a session: the seam for dynamic batching. The direct executor runs each request by itself.
+
+import { systemClock, type Clock } from "../../core/clock.ts";
+import { errors } from "../../core/errors.ts";
+import type { NamedTensors } from "../../core/tensor.ts";
+import { createInTurn, type InTurn } from "../../runtime/in-turn.ts";
+import type { Session } from "../../runtime/runtime.ts";
+
+export interface Work {
+  readonly session: Session;
+  readonly inputs: NamedTensors;
+  /** Milliseconds since the epoch from which on nobody wants the answer. */
+  readonly expiresAtMs?: number | undefined;
+  /** Aborted when the client has left. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Executor {
+  /** @throws queue_full, request_expired; invalid_tensor, session_failed from the session. */
+  execute(work: Work): Promise<NamedTensors>;
+}
+
+export interface DirectExecutorOptions {
+  readonly clock?: Clock;
+  /** Requests that may wait or run at once, over all models. */
+  readonly maxQueued?: number;
+}
+
+export function createDirectExecutor({ clock = systemClock, maxQueued = 256 }: DirectExecutorOptions = {}): Executor {
+  const turns = new WeakMap<Session, InTurn>();
+  let accepted = 0;
+
+  function turnOf(session: Session): InTurn {
+    const existing = turns.get(session);
+    if (existing !== undefined) return existing;
+    const created = createInTurn();
+    turns.set(session, created);
+    return created;
+  }
+
+  /** Rejects at the moment of expiry, so that a client need not wait for its turn to learn that it comes too late. */
+  function expiry(expiresAtMs: number): { readonly passed: Promise<never>; readonly cancel: () => void } {
+    const { promise, reject } = Promise.withResolvers<never>();
+    return { passed: promise, cancel: clock.setTimer(() => reject(errors.requestExpired()), Math.max(0, expiresAtMs - clock.now())) };
+  }
+
+  return {
+    async execute({ session, inputs, expiresAtMs, signal }) {
+      if (accepted >= maxQueued) throw errors.queueFull(maxQueued);
+      accepted++;
+      // In turn here and not only in the session, so that work can still be dropped when its turn comes.
+      const done = turnOf(session)(async () => {
+        const expired = expiresAtMs !== undefined && clock.now() >= expiresAtMs;
+        if (expired || signal?.aborted === true) throw errors.requestExpired();
+        return await session.run(inputs);
+      }).finally(() => accepted--);
+
+      if (expiresAtMs === undefined) return await done;
+      const { passed, cancel } = expiry(expiresAtMs);
+      return await Promise.race([done, passed]).finally(cancel);
+    },
+  };
+}

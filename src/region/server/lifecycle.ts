@@ -1,0 +1,68 @@
+// Whether the server takes requests, and how many it is answering: what readiness reports and what a drain waits for.
+
+import { systemClock, type Clock } from "../../core/clock.ts";
+import { errors } from "../../core/errors.ts";
+
+/**
+ * - `leaving`: it says that it is not ready, but still takes requests: those that were sent before anyone could know.
+ * - `draining`: it takes none, and finishes what it has taken.
+ */
+export type LifecycleState = "starting" | "serving" | "leaving" | "draining";
+
+export interface DrainTimes {
+  /** How long it is `leaving` first. */
+  readonly lingerMs: number;
+  /** For all of the drain. */
+  readonly timeoutMs: number;
+}
+
+export interface Lifecycle {
+  readonly state: LifecycleState;
+  /** From now on the server says that it is ready. */
+  start(): void;
+  /** Does one request's work. @throws draining */
+  track<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** @returns whether everything taken was finished within the time. */
+  drain(times: DrainTimes): Promise<boolean>;
+}
+
+export function createLifecycle(clock: Clock = systemClock): Lifecycle {
+  let state: LifecycleState = "starting";
+  let inFlight = 0;
+  let whenIdle = () => {};
+
+  const passed = (delayMs: number) => new Promise<void>((resolve) => void clock.setTimer(resolve, delayMs));
+
+  return {
+    get state() {
+      return state;
+    },
+    start() {
+      if (state === "starting") state = "serving";
+    },
+    async track(work) {
+      if (state === "draining") throw errors.draining();
+      inFlight++;
+      try {
+        return await work();
+      } finally {
+        inFlight--;
+        if (inFlight === 0) whenIdle();
+      }
+    },
+    async drain({ lingerMs, timeoutMs }) {
+      const endsAtMs = clock.now() + timeoutMs;
+      state = "leaving";
+      await passed(Math.min(lingerMs, timeoutMs));
+      state = "draining";
+      if (inFlight === 0) return true;
+      return await new Promise((resolve) => {
+        const cancelTimer = clock.setTimer(() => resolve(false), Math.max(0, endsAtMs - clock.now()));
+        whenIdle = () => {
+          cancelTimer();
+          resolve(true);
+        };
+      });
+    },
+  };
+}

@@ -1,0 +1,13 @@
+// One text for one JSON value: object keys sorted, no white space, so that equal content compares (and hashes) equal.
+
+/** @param value plain JSON data; numbers and strings are written as JSON.stringify writes them (as in RFC 8785). */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(sorted(value));
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  // fromEntries defines own properties, so a key such as "__proto__" stays data.
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, inner]) => [key, sorted(inner)]));
+}

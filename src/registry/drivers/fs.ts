@@ -1,0 +1,149 @@
+// ObjectStore in a folder, for tools and tests: atomic writes by rename, conditional ones under a lock, never a path
+// outside the folder.
+
+import { randomUUID } from "node:crypto";
+import { link, mkdir, open, readdir, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
+import { addAbortSignal, Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { errors } from "../../core/errors.ts";
+import type { ObjectStore, PutCondition, PutResult } from "../object-store.ts";
+import { storeFailure } from "./store-failure.ts";
+
+/** Parts of a key: no dot in front, so that neither `..` nor the folder's own files can be meant. */
+const KEY = /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)*$/;
+const LOCK_RETRY_MS = 10;
+const LOCK_PATIENCE_MS = 5_000;
+
+/** @param root is made with the first write. */
+export function createFsObjectStore(root: string): ObjectStore {
+  return {
+    get: (key, signal) => attempt(async () => {
+      const handle = await openWithin(root, key);
+      if (handle === undefined) return undefined;
+      const { size, etag } = await describe(handle);
+      const stream = handle.createReadStream();
+      if (signal !== undefined) addAbortSignal(signal, stream);
+      return { body: Readable.toWeb(stream) as ReadableStream<Uint8Array>, size, etag };
+    }),
+
+    exists: (key) => attempt(async () => {
+      const handle = await openWithin(root, key);
+      await handle?.close();
+      return handle !== undefined;
+    }),
+
+    put: (key, bytes, condition) => attempt(async () => {
+      const target = safePath(root, key);
+      await mkdir(dirname(target), { recursive: true });
+      await refuseOutside(root, dirname(target), key);
+      const { temporary, etag } = await writeTemporary(root, bytes);
+      try {
+        return await place(root, key, temporary, etag, condition);
+      } finally {
+        await rm(temporary, { force: true });
+      }
+    }),
+
+    list: (prefix) => attempt(async () => {
+      if (!(await stat(root).catch(missing))) return [];
+      const files = await readdir(root, { recursive: true, withFileTypes: true });
+      const keys = files.filter((file) => file.isFile()).map((file) => join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"));
+      return keys.filter((key) => KEY.test(key) && key.startsWith(prefix)).sort();
+    }),
+  };
+}
+
+/** Puts a finished file in its place if the condition holds. */
+async function place(root: string, key: string, temporary: string, etag: string, condition: PutCondition): Promise<PutResult> {
+  const target = safePath(root, key);
+  if (condition.kind === "absent") {
+    try {
+      await link(temporary, target); // fails if the target exists, in one step
+      return { kind: "written", etag };
+    } catch (error) {
+      if (codeOf(error) === "EEXIST") return { kind: "precondition-failed" };
+      throw error;
+    }
+  }
+  return await withLock(join(root, ".locks", key.replaceAll("/", "%")), async () => {
+    if (condition.kind === "etag") {
+      const current = await openWithin(root, key);
+      const currentEtag = current === undefined ? undefined : (await describe(current)).etag;
+      await current?.close();
+      if (currentEtag !== condition.etag) return { kind: "precondition-failed" };
+    }
+    await rename(temporary, target);
+    return { kind: "written", etag };
+  });
+}
+
+async function writeTemporary(root: string, bytes: Uint8Array): Promise<{ temporary: string; etag: string }> {
+  await mkdir(join(root, ".tmp"), { recursive: true });
+  const temporary = join(root, ".tmp", randomUUID());
+  const handle = await open(temporary, "wx");
+  try {
+    await handle.writeFile(bytes);
+    await handle.sync();
+    return { temporary, etag: (await describe(handle)).etag };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Across processes: whoever makes the file has the lock. A lock left by a crash is reported, not broken. */
+async function withLock<Result>(lock: string, action: () => Promise<Result>): Promise<Result> {
+  await mkdir(dirname(lock), { recursive: true });
+  for (const giveUpAt = Date.now() + LOCK_PATIENCE_MS; ; await sleep(LOCK_RETRY_MS)) {
+    try {
+      await (await open(lock, "wx")).close();
+      break;
+    } catch (error) {
+      if (codeOf(error) !== "EEXIST") throw error;
+      if (Date.now() > giveUpAt) throw errors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
+    }
+  }
+  try {
+    return await action();
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+function safePath(root: string, key: string): string {
+  if (!KEY.test(key)) throw errors.unsafePath(key);
+  return join(root, ...key.split("/"));
+}
+
+/** A link inside the folder may lead anywhere: what counts is where it ends. */
+async function refuseOutside(root: string, path: string, key: string): Promise<void> {
+  if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`)) throw errors.unsafePath(key);
+}
+
+async function openWithin(root: string, key: string): Promise<FileHandle | undefined> {
+  const path = safePath(root, key);
+  const found = await stat(path).catch(missing);
+  if (!found?.isFile()) return undefined;
+  await refuseOutside(root, path, key);
+  return await open(path).catch(missing);
+}
+
+/** A file is written once under its inode and time, so these tell contents apart without reading them. */
+async function describe(handle: FileHandle): Promise<{ size: number; etag: string }> {
+  const { size, ino, mtimeNs } = await handle.stat({ bigint: true });
+  return { size: Number(size), etag: `"${ino}-${mtimeNs}-${size}"` };
+}
+
+function missing(error: unknown): undefined {
+  if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTDIR") throw error;
+}
+
+const codeOf = (error: unknown): unknown => (error instanceof Error && "code" in error ? error.code : undefined);
+
+async function attempt<Result>(action: () => Promise<Result>): Promise<Result> {
+  try {
+    return await action();
+  } catch (error) {
+    throw storeFailure(error);
+  }
+}

@@ -1,0 +1,76 @@
+// ObjectStore over Cloudflare's R2 binding: no credentials and no signing, for an edge Worker that has the bucket bound.
+
+import type { ObjectStore, PutCondition } from "../object-store.ts";
+import { storeFailure } from "./store-failure.ts";
+
+interface R2ObjectLike {
+  readonly key: string;
+  readonly size: number;
+  /** Not quoted. */
+  readonly etag: string;
+}
+
+interface R2Page {
+  readonly objects: readonly R2ObjectLike[];
+  readonly truncated: boolean;
+  readonly cursor?: string;
+}
+
+/** The few methods of an R2Bucket that are used, so that no Cloudflare types are needed here. */
+export interface R2BucketLike {
+  /** `body` is a byte stream; its type differs between Cloudflare's types and the platform's. */
+  get(key: string): Promise<(R2ObjectLike & { readonly body: unknown }) | null>;
+  head(key: string): Promise<R2ObjectLike | null>;
+  put(
+    key: string,
+    bytes: Uint8Array,
+    options: { onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string }; httpMetadata: { contentType: string } },
+  ): Promise<R2ObjectLike | null>;
+  list(options: { prefix: string; cursor?: string }): Promise<R2Page>;
+}
+
+/** R2's binding takes no signal: an aborted call is given up between its requests. */
+export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
+  return {
+    async get(key, signal) {
+      const found = await attempt(signal, () => bucket.get(key));
+      return found === null ? undefined : { body: found.body as ReadableStream<Uint8Array>, size: found.size, etag: found.etag };
+    },
+
+    async exists(key, signal) {
+      return (await attempt(signal, () => bucket.head(key))) !== null;
+    },
+
+    async put(key, bytes, condition, contentType) {
+      const written = await attempt(undefined, () => bucket.put(key, bytes, { ...onlyIf(condition), httpMetadata: { contentType } }));
+      return written === null ? { kind: "precondition-failed" } : { kind: "written", etag: written.etag };
+    },
+
+    async list(prefix, signal) {
+      const keys: string[] = [];
+      for (let cursor: string | undefined = ""; cursor !== undefined; ) {
+        const options: { prefix: string; cursor?: string } = cursor === "" ? { prefix } : { prefix, cursor };
+        const page: R2Page = await attempt(signal, () => bucket.list(options));
+        keys.push(...page.objects.map((one) => one.key));
+        cursor = page.truncated ? page.cursor : undefined;
+      }
+      return keys.sort();
+    },
+  };
+}
+
+function onlyIf(condition: PutCondition): { onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string } } {
+  if (condition.kind === "absent") return { onlyIf: { etagDoesNotMatch: "*" } };
+  return condition.kind === "etag" ? { onlyIf: { etagMatches: condition.etag } } : {};
+}
+
+async function attempt<Result>(signal: AbortSignal | undefined, call: () => Promise<Result>): Promise<Result> {
+  try {
+    signal?.throwIfAborted();
+    const result = await call();
+    signal?.throwIfAborted();
+    return result;
+  } catch (error) {
+    throw storeFailure(error);
+  }
+}

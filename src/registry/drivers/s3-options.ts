@@ -1,0 +1,30 @@
+// What both S3 drivers are configured with, and how they turn S3's answers into the port's words.
+
+import { errors, type EdgeTierError } from "../../core/errors.ts";
+import type { PutCondition } from "../object-store.ts";
+
+export interface S3Options {
+  /** Address of the service; the bucket is added as the first part of the path. */
+  readonly endpoint: string;
+  readonly bucket: string;
+  readonly region: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** For one request with its body. */
+  readonly timeoutMs?: number;
+}
+
+export const DEFAULT_TIMEOUT_MS = 30_000;
+
+/** S3 answers 412 to a condition that does not hold, and 409 to one that lost against a write at the same moment. */
+export const isPreconditionFailure = (status: number | undefined): boolean => status === 412 || status === 409;
+
+export function conditionHeaders(condition: PutCondition): { "if-none-match"?: "*"; "if-match"?: string } {
+  if (condition.kind === "absent") return { "if-none-match": "*" };
+  return condition.kind === "etag" ? { "if-match": condition.etag } : {};
+}
+
+/** An answer that is neither success nor "there is no such object". */
+export function refusal(status: number, code: string | undefined): EdgeTierError {
+  return errors.storeUnavailable(`S3 answered ${status}${code === undefined ? "" : ` ${code}`}`);
+}

@@ -1,0 +1,12 @@
+// How every driver reports that its store failed: one error, with the reason that the lowest level gives.
+
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+
+/** Any failure as model_store_unavailable, with the reason that the lowest level gives ("connect ECONNREFUSED …"). */
+export function storeFailure(error: unknown): EdgeTierError {
+  if (error instanceof EdgeTierError) return error;
+  let root = error;
+  while (root instanceof Error && root.cause instanceof Error) root = root.cause;
+  if (root instanceof AggregateError && root.errors.length > 0) root = root.errors[0];
+  return errors.storeUnavailable(reasonOf(root) || "no reason given", error);
+}

@@ -1,0 +1,138 @@
+// Publishes a model: artifacts first, the manifest last, then the alias. Safe to repeat, and safe beside other publishers.
+
+import { EdgeTierError, errors } from "../core/errors.ts";
+import { canonicalJson } from "./canonical-json.ts";
+import { aliasedVersion, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject } from "./manifest.ts";
+import { DEFAULT_ALIAS } from "./model-ref.ts";
+import type { ModelStore } from "./model-store.ts";
+
+/** Fresh attempts after losing against another publisher. */
+const MAX_ATTEMPTS = 8;
+
+/** A model project and the bytes of every file it names, by the path that names it. */
+export interface PublishSource {
+  readonly project: ModelProject;
+  readonly files: ReadonlyMap<string, Uint8Array>;
+}
+
+export type PublishProgress =
+  | { readonly step: "artifact"; readonly path: string; readonly ref: ArtifactRef; readonly created: boolean }
+  | { readonly step: "manifest"; readonly version: number; readonly created: boolean }
+  | { readonly step: "alias"; readonly alias: string; readonly version: number };
+
+export interface PublishResult {
+  readonly model: string;
+  /** The version that holds this content. */
+  readonly version: number;
+  /** `unchanged`: a version with the same content was there. */
+  readonly outcome: "published" | "unchanged";
+  readonly alias: string;
+  /** What the alias stands for now: this version, or a later one that someone else published meanwhile. */
+  readonly aliasVersion: number;
+  readonly aliasMoved: boolean;
+  /** Of the artifacts that the store did not have. */
+  readonly uploadedBytes: number;
+}
+
+/**
+ * Where the content equals the newest or the aliased version, nothing new is made.
+ * @param options.alias to move to the version; `stable` by default.
+ * @throws model_store_unavailable; invalid_project if a file is missing from `source.files`; version_exists or
+ * alias_conflict after losing against other publishers again and again.
+ */
+export async function publishModel(
+  store: ModelStore,
+  source: PublishSource,
+  options: { readonly alias?: string; readonly onProgress?: (event: PublishProgress) => void } = {},
+): Promise<PublishResult> {
+  const { alias = DEFAULT_ALIAS, onProgress = () => {} } = options;
+  const { model } = source.project;
+  const { refs, uploadedBytes } = await writeArtifacts(store, source, onProgress);
+  const manifestOf = (version: number): Manifest => toManifest(source.project, refs, version);
+
+  const { version, created } = await retried("version_exists", async () => {
+    const existing = await sameContent(store, manifestOf(1), alias);
+    if (existing !== undefined) return { version: existing, created: false };
+    const next = ((await store.listVersions(model)).at(-1) ?? 0) + 1;
+    return { version: next, ...(await store.writeManifest(manifestOf(next))) };
+  });
+  onProgress({ step: "manifest", version, created });
+
+  const moved = await retried("alias_conflict", () => moveAlias(store, model, alias, version));
+  if (moved.aliasMoved) onProgress({ step: "alias", alias, version });
+  return { model, version, outcome: created ? "published" : "unchanged", alias, ...moved, uploadedBytes };
+}
+
+/** The paths of every file that a project names, without repeats. */
+export function projectFiles(project: ModelProject): string[] {
+  return [...new Set([project.labels, ...project.tiers.flatMap((tier) => [tier.graph, tier.preprocessor.artifact])])];
+}
+
+async function writeArtifacts(store: ModelStore, { project, files }: PublishSource, onProgress: (event: PublishProgress) => void) {
+  const refs = new Map<string, ArtifactRef>();
+  let uploadedBytes = 0;
+  for (const path of projectFiles(project)) {
+    const bytes = files.get(path);
+    if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+    const { ref, created } = await store.writeArtifact(bytes);
+    refs.set(path, ref);
+    if (created) uploadedBytes += ref.size;
+    onProgress({ step: "artifact", path, ref, created });
+  }
+  return { refs, uploadedBytes };
+}
+
+function toManifest(project: ModelProject, refs: ReadonlyMap<string, ArtifactRef>, version: number): Manifest {
+  const tiers = project.tiers.map((tier) => ({
+    ...tier,
+    graph: refs.get(tier.graph),
+    preprocessor: { ...tier.preprocessor, artifact: refs.get(tier.preprocessor.artifact) },
+  }));
+  return manifestSchema.parse({ ...project, labels: refs.get(project.labels), tiers, version });
+}
+
+/** The aliased or the newest version, whichever has this content first; the number itself does not count. */
+async function sameContent(store: ModelStore, manifest: Manifest, alias: string): Promise<number | undefined> {
+  const { model } = manifest;
+  const target = (await store.readAliases(model))?.aliases[alias];
+  const newest = (await store.listVersions(model)).at(-1);
+  const wanted = canonicalJson({ ...manifest, version: 0 });
+  for (const version of new Set([target === undefined ? undefined : aliasedVersion(target), newest])) {
+    const existing = version === undefined ? undefined : await readManifestIfValid(store, model, version);
+    if (existing !== undefined && canonicalJson({ ...existing, version: 0 }) === wanted) return version;
+  }
+  return undefined;
+}
+
+/** A damaged manifest must not keep anyone from publishing the next version. */
+async function readManifestIfValid(store: ModelStore, model: string, version: number): Promise<Manifest | undefined> {
+  try {
+    return await store.readManifest(model, version);
+  } catch (error) {
+    if (error instanceof EdgeTierError && error.code === "manifest_invalid") return undefined;
+    throw error;
+  }
+}
+
+/** Never back: an alias beyond this version was moved by someone who published later. */
+async function moveAlias(store: ModelStore, model: string, alias: string, version: number) {
+  const read = await store.readAliases(model);
+  const current = read?.aliases[alias];
+  const aliasVersion = current === undefined ? 0 : aliasedVersion(current);
+  if (aliasVersion >= version) return { aliasVersion, aliasMoved: false };
+  // A weight belongs to the alias, not to the version.
+  const target: Aliases[string] = typeof current === "object" ? { ...current, version } : version;
+  await store.writeAliases(model, { ...read?.aliases, [alias]: target }, read?.etag);
+  return { aliasVersion: version, aliasMoved: true };
+}
+
+/** Runs `action`, which reads afresh what it depends on, again while it loses with `code`. */
+async function retried<Result>(code: string, action: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await action();
+    } catch (error) {
+      if (attempt === MAX_ATTEMPTS || !(error instanceof EdgeTierError) || error.code !== code) throw error;
+    }
+  }
+}

@@ -1,0 +1,50 @@
+// Reads an object's body into memory under a limit: what a store sends is not trusted to be as long as it said.
+
+import { errors, reasonOf } from "../core/errors.ts";
+
+/**
+ * @param maxBytes the body may have; a longer one is cancelled.
+ * @returns undefined for a body that is longer. What it returns may be shorter than the store said.
+ * @throws model_store_unavailable where the connection breaks off.
+ */
+export async function readBody(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of body) {
+      size += chunk.byteLength;
+      if (size > maxBytes) return undefined; // leaving the loop cancels the stream
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+  }
+  return joined(chunks, size);
+}
+
+/** The same for a body that must have exactly `size` bytes: written to its place at once, so that a large artifact is in memory once. */
+export async function readExactly(body: ReadableStream<Uint8Array>, size: number): Promise<{ bytes: Uint8Array<ArrayBuffer>; received: number }> {
+  const bytes = new Uint8Array(size);
+  let received = 0;
+  try {
+    for await (const chunk of body) {
+      const end = received + chunk.byteLength;
+      if (end <= size) bytes.set(chunk, received);
+      received = end;
+      if (received > size) break;
+    }
+  } catch (error) {
+    throw errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+  }
+  return { bytes, received };
+}
+
+function joined(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(size);
+  let offset = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, offset);
+    offset += chunk.byteLength;
+  }
+  return bytes;
+}

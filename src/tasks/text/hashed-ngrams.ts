@@ -1,0 +1,141 @@
+// Text to hashed n-gram ids: the edge tier's features. Byte for byte the same as models/intent/recipe/hashed_ngrams.py.
+//
+// Words of the normalised text give word n-grams; the characters of "<word>" give fastText's subword n-grams
+// (Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information"). A gram's UTF-8 bytes are hashed by
+// FNV-1a (32 bit) and MurmurHash3's finaliser. Bytes go into a reused buffer, so that a gram costs no allocation.
+
+/** What a trained table fixes; kept in the tier's preprocessor artifact. */
+export interface HashedNgramsConfig {
+  readonly kind: "hashed-ngrams";
+  /** Rows of the embedding table, at least 2; row 0 is padding and no gram's. */
+  readonly buckets: number;
+  /** Lengths of word n-grams, in the order of their ids. */
+  readonly wordNgrams: readonly number[];
+  /** Lengths of character n-grams in code points, ascending. */
+  readonly charNgrams: readonly number[];
+  /** Ids beyond this many are dropped. */
+  readonly maxFeatures: number;
+}
+
+const WORD = /[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|\p{S}/gu;
+const APOSTROPHES = /['\u2019]/g;
+const DIGITS = /[1-9]/g;
+
+const FNV_OFFSET = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+const WORD_GRAM = 0x77; // "w"
+const CHARACTER_GRAM = 0x63; // "c"
+const SPACE = 0x20;
+const WORD_END = 0x3e; // ">"
+
+/**
+ * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without a word.
+ * It is not re-entrant, which a synchronous function need not be.
+ * @throws RangeError if the configuration is not one of a hashed table.
+ */
+export function createHashedNgrams(config: HashedNgramsConfig): (text: string) => Int32Array {
+  check(config);
+  const { wordNgrams, charNgrams, maxFeatures } = config;
+  const range = config.buckets - 1;
+  const ids = new Int32Array(maxFeatures);
+  const encoder = new TextEncoder();
+  let bytes = new Uint8Array(1024); // the words, each as "<word>"
+
+  return (text) => {
+    const words = wordsOf(text);
+    if (words === null) return new Int32Array(1);
+
+    const joined = `<${words.join("><")}>`;
+    if (bytes.length < joined.length * 3) bytes = new Uint8Array(joined.length * 3);
+    const end = encoder.encodeInto(joined, bytes).written;
+    const starts = wordStarts(bytes, end, words.length);
+
+    let count = 0;
+    for (const length of wordNgrams) {
+      for (let first = 0; first + length <= words.length && count < maxFeatures; first++) {
+        ids[count++] = 1 + (wordGramHash(bytes, starts, first, length) % range);
+      }
+    }
+    for (let word = 0; word < words.length && count < maxFeatures; word++) {
+      count = addCharacterGrams(starts[word] ?? 0, starts[word + 1] ?? end, count);
+    }
+    return ids.slice(0, count);
+  };
+
+  /** Adds the grams of the bytes of one "<word>", start by start; returns the new count. */
+  function addCharacterGrams(from: number, to: number, count: number): number {
+    for (let start = from; start < to; start++) {
+      if (isContinuation(bytes[start])) continue;
+      let hash = step(FNV_OFFSET, CHARACTER_GRAM);
+      let at = start;
+      let characters = 0;
+      for (const length of charNgrams) {
+        while (characters < length && at < to) {
+          do hash = step(hash, bytes[at++] ?? 0);
+          while (at < to && isContinuation(bytes[at]));
+          characters++;
+        }
+        if (characters < length) break;
+        if (count === maxFeatures) return count;
+        ids[count++] = 1 + (finish(hash) % range);
+      }
+    }
+    return count;
+  }
+}
+
+function wordsOf(text: string): RegExpMatchArray | null {
+  return text.normalize("NFKC").toLowerCase().replace(APOSTROPHES, "").replace(DIGITS, "0").match(WORD);
+}
+
+/** Where each "<word>" starts, and at the end where the last one stops. */
+function wordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
+  const starts = new Int32Array(words + 1);
+  let word = 0;
+  // "<" and ">" are symbols, so a word may be one of them: the byte after a "<" always belongs to the word.
+  for (let at = 0; at < end; word++) {
+    starts[word] = at;
+    at += 2;
+    while (bytes[at] !== WORD_END) at++;
+    at++;
+  }
+  starts[words] = end;
+  return starts;
+}
+
+function wordGramHash(bytes: Uint8Array, starts: Int32Array, first: number, length: number): number {
+  let hash = step(FNV_OFFSET, WORD_GRAM);
+  for (let word = first; word < first + length; word++) {
+    if (word > first) hash = step(hash, SPACE);
+    const last = (starts[word + 1] ?? 0) - 1;
+    for (let at = (starts[word] ?? 0) + 1; at < last; at++) hash = step(hash, bytes[at] ?? 0);
+  }
+  return finish(hash);
+}
+
+/** One byte of FNV-1a. */
+function step(hash: number, byte: number): number {
+  return Math.imul(hash ^ byte, FNV_PRIME);
+}
+
+/** MurmurHash3's fmix32, which spreads FNV's weak low bits; unsigned. */
+function finish(hash: number): number {
+  let mixed = hash ^ (hash >>> 16);
+  mixed = Math.imul(mixed, 0x85ebca6b);
+  mixed ^= mixed >>> 13;
+  mixed = Math.imul(mixed, 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
+}
+
+function check(config: HashedNgramsConfig): void {
+  const { buckets, wordNgrams, charNgrams, maxFeatures } = config;
+  const lengths = [...wordNgrams, ...charNgrams];
+  if (!Number.isSafeInteger(buckets) || buckets < 2 || buckets > 2 ** 31) throw new RangeError(`buckets is ${buckets}; give an integer from 2 to 2^31`);
+  if (!Number.isSafeInteger(maxFeatures) || maxFeatures < 1) throw new RangeError(`maxFeatures is ${maxFeatures}; give a positive integer`);
+  if (!lengths.every((length) => Number.isSafeInteger(length) && length > 0)) throw new RangeError("n-gram lengths must be positive integers");
+  if (charNgrams.some((length, i) => length <= (charNgrams[i - 1] ?? 0))) throw new RangeError("charNgrams must be ascending");
+}

@@ -1,0 +1,74 @@
+// Preprocessors of text: from a batch of texts to the padded tensors of one graph.
+
+import { z } from "zod";
+import { problemsOf } from "../../core/config.ts";
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import type { NamedTensors } from "../../core/tensor.ts";
+import type { Preprocessor, PreprocessorConfig } from "../task.ts";
+import { createHashedNgrams } from "./hashed-ngrams.ts";
+import { createWordpiece, wordpieceSchema } from "./wordpiece.ts";
+
+/** An artifact can be wrong in as many places as it has entries; this many are enough to say. */
+const MAX_PROBLEMS = 8;
+
+const lengths = z.array(z.int().min(1).max(64)).max(16);
+const hashedNgramsSchema = z.strictObject({
+  kind: z.literal("hashed-ngrams"),
+  buckets: z.int().min(2).max(0x7fff_ffff),
+  wordNgrams: lengths,
+  charNgrams: lengths,
+  maxFeatures: z.int().min(1).max(65_536),
+});
+
+/**
+ * - `hashed-ngrams` gives `ids` INT32 [batch, features].
+ * - `wordpiece` gives `input_ids` and `attention_mask` INT64 [batch, tokens].
+ *
+ * Rows are padded with 0 to the longest of the batch.
+ * @throws preprocessor_invalid if the artifact is not what `kind` needs.
+ */
+export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor {
+  try {
+    switch (config.kind) {
+      case "hashed-ngrams": {
+        const idsOf = createHashedNgrams(parseArtifact(hashedNgramsSchema, config));
+        return { encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(input.text))) };
+      }
+      case "wordpiece": {
+        const idsOf = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
+        return { encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(input.text))) };
+      }
+    }
+  } catch (error) {
+    throw error instanceof EdgeTierError ? error : errors.preprocessorInvalid(config.kind, [reasonOf(error)]);
+  }
+}
+
+function parseArtifact<Schema extends z.ZodType>(schema: Schema, config: PreprocessorConfig): z.output<Schema> {
+  const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(config.artifact));
+  const parsed = schema.safeParse(json);
+  if (!parsed.success) throw errors.preprocessorInvalid(config.kind, problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
+  return parsed.data;
+}
+
+function hashedTensors(rows: readonly Int32Array[]): NamedTensors {
+  const width = widest(rows);
+  const ids = new Int32Array(rows.length * width);
+  rows.forEach((row, index) => ids.set(row, index * width));
+  return { ids: { datatype: "INT32", shape: [rows.length, width], data: ids } };
+}
+
+function tokenTensors(rows: readonly (readonly number[])[]): NamedTensors {
+  const width = widest(rows);
+  const shape = [rows.length, width];
+  const ids = new BigInt64Array(rows.length * width);
+  const mask = new BigInt64Array(rows.length * width);
+  rows.forEach((row, index) => {
+    const start = index * width;
+    for (let column = 0; column < row.length; column++) ids[start + column] = BigInt(row[column] ?? 0);
+    mask.fill(1n, start, start + row.length);
+  });
+  return { input_ids: { datatype: "INT64", shape, data: ids }, attention_mask: { datatype: "INT64", shape, data: mask } };
+}
+
+const widest = (rows: readonly ArrayLike<number>[]) => rows.reduce((width, row) => Math.max(width, row.length), 0);

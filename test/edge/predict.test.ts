@@ -1,0 +1,165 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import toy from "../fixtures/toy.onnx";
+import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
+import { wasmRuntime } from "./engine.ts";
+
+let edge: EdgeUnderTest;
+beforeEach(async () => {
+  edge = await startEdgeUnderTest(new Uint8Array(toy), wasmRuntime);
+});
+
+async function answerOf(response: Response): Promise<PredictResponse> {
+  expect(response.status, await response.clone().text()).toBe(200);
+  return predictResponse.parse(await response.json());
+}
+
+describe("POST predict", () => {
+  it("answers at the edge what the edge tier is sure of", async () => {
+    const response = await edge.predict({ inputs: "yes" }, { "x-request-id": "r-1" });
+    const { id, model, version, outputs, usage } = await answerOf(response);
+    expect({ id, model, version }).toEqual({ id: "r-1", model: "toy", version: 1 });
+    expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: false, confidence: expect.closeTo(1 / (1 + Math.exp(-6)), 5) });
+    expect(outputs[0]?.scores.map((one) => one.label)).toEqual(["yes", "no", "oos"]);
+    expect(usage.tiers).toEqual([{ tier: "edge", inputs: 1 }]);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "x-request-id": "r-1",
+      "x-edgetier-tier": "edge",
+      "x-edgetier-cache": "miss",
+      "cache-control": "no-store",
+    });
+    expect(edge.regionRequests).toEqual([]);
+  });
+
+  it("asks the region about the rest of an array, in one request, and keeps the order", async () => {
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "no", "zzz", "yes"] }, { traceparent }));
+    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["no", "region"], ["no", "edge"], ["no", "region"], ["yes", "edge"]]);
+    expect(usage.tiers).toEqual([{ tier: "edge", inputs: 4 }, { tier: "region", inputs: 2 }]);
+    expect(edge.regionRequests).toHaveLength(1);
+    expect(edge.regionRequests[0]).toMatchObject({ model: "toy", version: 1, tier: "region", traceparent });
+    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual(["maybe", "zzz"]);
+  });
+
+  it("takes a raw text body", async () => {
+    const { outputs } = await answerOf(await edge.predict("yes", { "content-type": "text/plain; charset=utf-8" }));
+    expect(outputs[0]?.label).toBe("yes");
+  });
+
+  it("takes topK and maxTier", async () => {
+    const { outputs } = await answerOf(await edge.predict({ inputs: "maybe", parameters: { topK: 1, maxTier: "edge" } }));
+    expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: false });
+    expect(outputs[0]?.scores).toHaveLength(1);
+    expect(edge.regionRequests).toEqual([]);
+  });
+
+  it("answers concurrent cold requests, each for itself", async () => {
+    const labels = await Promise.all(["yes", "no", "yes", "no"].map(async (inputs) => (await answerOf(await edge.predict({ inputs }))).outputs[0]?.label));
+    expect(labels).toEqual(["yes", "no", "yes", "no"]);
+  });
+
+  it("takes a version and an alias", async () => {
+    for (const ref of ["toy@1", "toy@stable"]) {
+      const response = await edge.app.request(`/v1/models/${ref}/predict?input=yes`);
+      expect((await answerOf(response)).version).toBe(1);
+    }
+  });
+});
+
+describe("GET and QUERY predict", () => {
+  const path = "/v1/models/toy/predict?input=yes";
+
+  it("gives a strong ETag, and 304 to whom has that answer", async () => {
+    const first = await edge.app.request(path);
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
+    expect(first.headers.get("cache-tag")).toBe("toy,toy:1");
+    const again = await edge.app.request(path, { headers: { "if-none-match": `"other", ${etag}` } });
+    expect([again.status, await again.text()]).toEqual([304, ""]);
+    const other = await edge.app.request(`${path}&topK=1`, { headers: { "if-none-match": etag } });
+    expect(other.status).toBe(200);
+  });
+
+  it("answers QUERY with a JSON body", async () => {
+    const request = { method: "QUERY", headers: { "content-type": "application/json" }, body: '{"inputs":"no"}' };
+    const response = await edge.app.request("/v1/models/toy/predict", request);
+    expect((await answerOf(response)).outputs[0]?.label).toBe("no");
+    expect(response.headers.get("etag")).not.toBeNull();
+  });
+});
+
+describe("caching", () => {
+  it("answers a repeat from L1, and neither reads nor stores when bypassed", async () => {
+    const layer = async (parameters?: object) => (await edge.predict({ inputs: "maybe", parameters })).headers.get("x-edgetier-cache");
+    expect(await layer({ cache: "bypass" })).toBe("bypass");
+    expect(await layer()).toBe("miss");
+    expect(await layer()).toBe("l1");
+    expect(edge.regionRequests).toHaveLength(2);
+    expect(await layer({ cache: "refresh" })).toBe("miss");
+    expect(edge.regionRequests).toHaveLength(3);
+  });
+
+  it("gives the same answer from the cache, tier and all", async () => {
+    const first = await answerOf(await edge.predict({ inputs: "maybe" }));
+    const second = await answerOf(await edge.predict({ inputs: "maybe" }));
+    expect(second.outputs).toEqual(first.outputs);
+    expect(second.usage.tiers).toEqual([]);
+  });
+
+  it("does not store a degraded answer", async () => {
+    edge.region = "is down";
+    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded).toBe(true);
+    edge.region = "answers";
+    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]).toMatchObject({ degraded: false, tier: "region" });
+  });
+});
+
+describe("faults", () => {
+  it("marks the edge's answer as degraded when the region is down", async () => {
+    edge.region = "is down";
+    const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "yes"] }));
+    expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: true, degradedBy: "region_unavailable" });
+    expect(outputs[1]).toMatchObject({ degraded: false });
+    expect(usage.tiers[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
+  });
+
+  it("answers by the deadline when the region hangs: the client's, or the model's", async () => {
+    await edge.predict({ inputs: "yes" }); // warm
+    edge.region = "hangs";
+    for (const [headers, budgetMs] of [[{ "x-deadline-ms": "200" }, 200], [{ prefer: "wait=1" }, 1000], [{}, 1000]] as const) {
+      const before = edge.regionRequests.length;
+      const waiting = edge.predict({ inputs: "maybe", parameters: { cache: "bypass" } }, headers);
+      await vi.waitFor(() => expect(edge.regionRequests.length).toBe(before + 1));
+      expect(edge.regionRequests.at(-1)?.timeoutMs).toBe(budgetMs);
+      edge.clock.advance(budgetMs);
+      expect((await answerOf(await waiting)).outputs[0]).toMatchObject({ tier: "edge", degraded: true });
+    }
+  });
+
+  it("says 503 with retry-after when the store is down at a cold start, and the next request tries again", async () => {
+    edge.storeIsDown = true;
+    const response = await edge.predict({ inputs: "yes" });
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(await response.json()).toMatchObject({ code: "model_store_unavailable", retryable: true });
+    expect(edge.logged.at(-1)).toMatchObject({ event: "request_failed", code: "model_store_unavailable" });
+    edge.storeIsDown = false;
+    expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
+  });
+
+  it("serves on with what it knows while the store is away", async () => {
+    await edge.predict({ inputs: "yes" });
+    edge.storeIsDown = true;
+    edge.clock.advance(10 * 60_000);
+    expect((await edge.predict({ inputs: "no" })).status).toBe(200);
+  });
+
+  it("serves a new version once the alias has moved, and no old answer for it", async () => {
+    await edge.predict({ inputs: "yes" });
+    const { publishToy } = await import("../support/toy-model.ts");
+    await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
+    edge.clock.advance(10 * 60_000);
+    const response = await edge.predict({ inputs: "yes" });
+    expect(response.headers.get("x-edgetier-cache")).toBe("miss");
+    expect((await answerOf(response)).version).toBe(2);
+  });
+});

@@ -1,0 +1,200 @@
+// The region's HTTP interface: right answers, Triton's statuses, and nothing bad that gets through to a model.
+import { gzipSync } from "node:zlib";
+import { beforeAll, describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import type { Executor } from "../../src/region/server/executor.ts";
+import { createRegion, post, publish, textBody, type Region } from "./world.ts";
+
+const infer = "/v2/models/mood/infer";
+
+describe("a region", () => {
+  let region: Region;
+  const call = async (path: string, init?: RequestInit) => {
+    const response = await region.app.request(path, init);
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text === "" ? undefined : JSON.parse(text) };
+  };
+  const logits = async (path: string, body: BodyInit, headers?: Record<string, string>) => {
+    const answer = await call(path, post(body, headers));
+    expect(answer).toMatchObject({ status: 200 });
+    return answer.body.outputs;
+  };
+
+  beforeAll(async () => {
+    region = createRegion({ maxBodyBytes: 4_096, maxRows: 4 });
+    await publish(region.store, { version: 1 });
+    await publish(region.store, { version: 2, tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
+    await region.store.writeAliases("mood", { stable: 1, canary: 2 }, undefined);
+  });
+
+  describe("answers", () => {
+    it("a task's own inputs with the graph's raw outputs, row by row", async () => {
+      const { body, headers } = await call(infer, post(textBody(["good", "bad", "greatly good"], { id: "abc" })));
+      expect(body).toEqual({
+        model_name: "mood",
+        model_version: "1",
+        id: "abc",
+        parameters: { tier: "heavy" },
+        outputs: [{ name: "logits", datatype: "FP32", shape: [3, 2], data: [1, 0, 0, 1, 3.5, -0.75] }],
+      });
+      expect(headers.get("content-type")).toBe("application/json");
+      expect(headers.get("x-request-id")).toMatch(/./);
+    });
+
+    it("inputs as a column, and the graph's own tensors", async () => {
+      const column = { inputs: [{ name: "input", shape: [2, 1], datatype: "BYTES", data: [["good"], ["bad"]] }] };
+      expect(await logits(infer, JSON.stringify(column))).toMatchObject([{ shape: [2, 2], data: [1, 0, 0, 1] }]);
+      const own = ["attention_mask", "input_ids"].map((name) => ({ name, shape: [1, 2], datatype: "INT64", data: name === "input_ids" ? [6, 7] : [1, 0] }));
+      expect(await logits(infer, JSON.stringify({ inputs: own }))).toMatchObject([{ shape: [1, 2], data: [2, -1] }]);
+    });
+
+    it("by alias, by version, by tier", async () => {
+      const servedBy = async (path: string, rest = {}) => {
+        const { body } = await call(path, post(textBody(["good"], rest)));
+        return [body.model_version, body.parameters.tier];
+      };
+      expect(await servedBy(infer)).toEqual(["1", "heavy"]);
+      expect(await servedBy("/v2/models/mood/versions/2/infer")).toEqual(["2", "heavy"]);
+      expect(await servedBy("/v2/models/mood/versions/canary/infer", { parameters: { tier: "light" } })).toEqual(["2", "light"]);
+    });
+
+    it("with the outputs that were asked for", async () => {
+      expect(await logits(infer, textBody(["good"], { outputs: [{ name: "logits" }] }))).toMatchObject([{ name: "logits" }]);
+    });
+
+    it.each([
+      ["no type", {}],
+      ["curl's", { "content-type": "application/x-www-form-urlencoded" }],
+      ["JSON in capitals, with a charset", { "content-type": "Application/JSON; charset=utf-8" }],
+      ["a vendor's JSON", { "content-type": "application/vnd.kserve+json" }],
+    ])("a body of %s", async (_what, headers) => {
+      expect(await logits(infer, new TextEncoder().encode(textBody(["good"])), headers)).toMatchObject([{ data: [1, 0] }]);
+    });
+
+    it("a compressed body", async () => {
+      expect(await logits(infer, gzipSync(textBody(["good"])), { "content-encoding": "gzip" })).toMatchObject([{ data: [1, 0] }]);
+    });
+
+    it("metadata, health and readiness", async () => {
+      expect((await call("/v2")).body).toEqual({ name: "edgetier-region", version: "0.0.0", extensions: ["parameters"] });
+      expect((await call("/v2/")).status).toBe(200);
+      expect((await call("/v2/health/live")).status).toBe(200);
+      expect((await call("/v2/health/ready")).status).toBe(200);
+      expect((await call("/v2/models/mood/versions/2")).body).toEqual({
+        name: "mood",
+        versions: ["1", "2"],
+        platform: "onnxruntime_onnx",
+        inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }],
+        outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
+      });
+    });
+  });
+
+  it("says that a model is ready only once it is loaded, and loads it when asked", async () => {
+    const fresh = createRegion();
+    await publish(fresh.store);
+    const first = await fresh.app.request("/v2/models/mood/versions/1/ready");
+    expect([first.status, await first.json()]).toEqual([400, { error: expect.stringContaining("not ready") }]);
+    await expect.poll(async () => (await fresh.app.request("/v2/models/mood/versions/1/ready")).status).toBe(200);
+  });
+
+  const one = { name: "input", shape: [1], datatype: "BYTES", data: ["good"] };
+  const inputs = (...list: object[]) => JSON.stringify({ inputs: list });
+  const big = "x".repeat(4_096);
+  const refusals: [what: string, path: string, init: RequestInit | undefined, status: number, error: RegExp][] = [
+    ["unknown path", "/v1/nothing", undefined, 404, /nothing at/],
+    ["unknown model", "/v2/models/other/infer", post(textBody(["good"])), 400, /no model "other"/],
+    ["unknown version", "/v2/models/mood/versions/7/infer", post(textBody(["good"])), 404, /no version 7/],
+    ["unknown alias", "/v2/models/mood/versions/nobody/infer", post(textBody(["good"])), 404, /no alias "nobody"/],
+    ["metadata of an unknown model", "/v2/models/other", undefined, 400, /no model/],
+    ["readiness of an unknown model", "/v2/models/other/ready", undefined, 400, /no model/],
+    ["version 0", "/v2/models/mood/versions/0/infer", post(textBody(["good"])), 400, /not a model name/],
+    ["a path as model", "/v2/models/..%2f..%2fetc/infer", post(textBody(["good"])), 400, /not a model name/],
+    ["NUL as model", "/v2/models/%00/infer", post(textBody(["good"])), 400, /not a model name/],
+    ["broken escape as model", "/v2/models/%zz/infer", post(textBody(["good"])), 400, /not a model name/],
+    ["256 characters as model", `/v2/models/${"a".repeat(256)}/infer`, post(textBody(["good"])), 400, /not a model name/],
+    ["GET where POST is due", infer, undefined, 405, /GET is not possible/],
+    ["DELETE of a model", "/v2/models/mood", { method: "DELETE" }, 405, /DELETE/],
+    ["POST of health", "/v2/health/live", { method: "POST" }, 405, /POST/],
+    ["empty body", infer, post(""), 400, /not valid JSON/],
+    ["no JSON", infer, post("hello"), 400, /not valid JSON/],
+    ["no UTF-8", infer, post(Uint8Array.of(0x22, 0xff, 0x22)), 400, /not valid UTF-8/],
+    ["120 levels", infer, post(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`), 400, /deeper than 100/],
+    ["a multipart body", infer, post("x", { "content-type": "multipart/form-data; boundary=x" }), 415, /multipart/],
+    ["binary tensors", infer, post("{}", { "inference-header-content-length": "2" }), 501, /Binary tensor data/],
+    ["a body one byte too large", infer, post(textBody([""]).padEnd(4_097), { "content-length": "4097" }), 413, /larger than 4096/],
+    ["a body too large, unannounced", infer, post(textBody([""]).padEnd(4_097)), 413, /larger than 4096/],
+    ["a body too large when decompressed", infer, post(gzipSync(Buffer.alloc(10_000_000)), { "content-encoding": "gzip" }), 413, /larger than 4096/],
+    ["broken gzip", infer, post("not gzip", { "content-encoding": "gzip" }), 400, /cannot be read/],
+    ["unknown encoding", infer, post("{}", { "content-encoding": "br" }), 400, /content-encoding "br"/],
+    ["no inputs", infer, post(inputs()), 400, /"input_ids": the input is missing/],
+    ["an input of another name", infer, post(inputs({ ...one, name: "text" })), 400, /"text": the model has no such input/],
+    ["the input twice", infer, post(inputs(one, one)), 400, /more than once/],
+    ["a second input", infer, post(inputs(one, { ...one, name: "more" })), 400, /"more": it cannot be given together/],
+    ["the input as numbers", infer, post(inputs({ ...one, datatype: "FP32", data: [1] })), 400, /no such input/],
+    ["no rows", infer, post(inputs({ ...one, shape: [0], data: [] })), 400, /n from 1/],
+    ["rows of two", infer, post(inputs({ ...one, shape: [1, 2], data: ["a", "b"] })), 400, /\[1, 2\]/],
+    ["a scalar", infer, post(inputs({ ...one, shape: [] })), 400, /shape \[\]/],
+    ["too many rows", infer, post(textBody(["a", "b", "c", "d", "e"])), 413, /5 inputs; at most 4/],
+    ["an empty text", infer, post(textBody(["good", " "])), 400, /Input 1 is empty/],
+    ["a text too long", infer, post(textBody(["x".repeat(65)])), 413, /65 bytes; this model takes at most 64/],
+    ["overflowing shape", infer, post('{"inputs":[{"name":"input","datatype":"BYTES","shape":[16,1152921504606846978],"data":[]}]}'), 400, /shape\.1/],
+    ["an own tensor of another type", infer, post(inputs({ name: "input_ids", shape: [1, 1], datatype: "INT32", data: [1] }, { name: "attention_mask", shape: [1, 1], datatype: "INT64", data: [1] })), 400, /INT32, expected INT64/],
+    ["an unknown output", infer, post(textBody(["good"], { outputs: [{ name: "scores" }] })), 400, /"scores": the model has no such output/],
+    ["an unknown tier", infer, post(textBody(["good"], { parameters: { tier: "light" } })), 400, /no tier "light".*heavy/],
+    ["a negative timeout", infer, post(textBody(["good"], { parameters: { timeout: -1 } })), 400, /timeout/],
+    ["a timeout that is no number", infer, post(textBody(["good"], { parameters: { timeout: "soon" } })), 400, /timeout/],
+    ["a huge parameter", infer, post(textBody(["good"], { parameters: { tier: big.slice(0, 3_000) } })), 400, /no tier/],
+  ];
+  it.each(refusals)("refuses with the reason: %s", async (_what, path, init, status, error) => {
+    const answer = await call(path, init);
+    expect(answer).toMatchObject({ status, body: { error: expect.stringMatching(error) } });
+    expect(Object.keys(answer.body)).toEqual(["error"]);
+    expect(answer.body.error.length).toBeLessThan(1_000);
+    expect(await logits(infer, textBody(["good"]))).toMatchObject([{ data: [1, 0] }]);
+  });
+
+  it("names the verb that is possible", async () => {
+    expect((await call(infer)).headers.get("allow")).toBe("POST");
+  });
+
+  it("takes a body of exactly the limit", async () => {
+    expect(await logits(infer, textBody(["good"]).padEnd(4_096), { "content-length": "4096" })).toHaveLength(1);
+    expect(await logits(infer, textBody(["good"]).padEnd(4_096))).toHaveLength(1);
+  });
+
+  it("has reported none of all that as a failure of its own", () => {
+    expect(region.failures.filter((failure) => !String(failure.error).includes("Binary"))).toEqual([]);
+  });
+});
+
+describe("a failure of the region's own", () => {
+  it("is a 500 that tells nothing, and is reported with the ids that the edge sent", async () => {
+    const executor: Executor = { execute: () => Promise.reject(new TypeError("secret")) };
+    const region = createRegion({ executor });
+    await publish(region.store);
+    const headers = { "x-request-id": "req-7", traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" };
+    const response = await region.app.request("/v2/models/mood/versions/1/infer", post(textBody(["good"]), headers));
+    expect([response.status, await response.json()]).toEqual([500, { error: expect.not.stringContaining("secret") }]);
+    expect(response.headers.get("x-request-id")).toBe("req-7");
+    expect(region.failures).toEqual([{ event: "request_failed", requestId: "req-7", traceparent: headers.traceparent, error: new TypeError("secret") }]);
+  });
+});
+
+describe("a timeout", () => {
+  it("counts from the request's arrival, loading included, and drops the work", async () => {
+    const clock = new ManualClock();
+    const region = createRegion({ clock });
+    await publish(region.store);
+    const path = "/v2/models/mood/versions/1/infer";
+    const ask = async (microseconds: number, whileLoading: () => void) => {
+      const pending = region.app.request(path, post(textBody(["good"], { parameters: { timeout: microseconds } })));
+      whileLoading();
+      const response = await pending;
+      return [response.status, (await response.json()).error];
+    };
+    expect(await ask(50_000, () => clock.advance(50))).toEqual([503, expect.stringContaining("Request timeout expired")]);
+    expect(await ask(50_000, () => clock.advance(49))).toEqual([200, undefined]);
+    expect(await ask(0, () => clock.advance(1_000_000))).toEqual([200, undefined]);
+  });
+});

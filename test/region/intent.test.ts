@@ -1,0 +1,34 @@
+// The model that comes with EdgeTier, through the region: a text in, the right intent out.
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { readProject } from "../../src/build/project.ts";
+import { publishModel } from "../../src/registry/publish.ts";
+import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
+import { createRegion } from "./world.ts";
+
+it("models/intent recognises plain requests", async () => {
+  const source = await readProject(fileURLToPath(new URL("../../models/intent", import.meta.url)));
+  const region = createRegion();
+  const { version } = await publishModel(region.store, source);
+  const manifest = await region.store.readManifest("intent", version);
+  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest!.labels)));
+  const tier = manifest!.tiers.findLast((one) => one.place === "region")!.id;
+
+  const asked = {
+    "what is the balance of my checking account": "balance",
+    "how do you say good morning in spanish": "translate",
+    "set an alarm for six thirty tomorrow": "alarm",
+    "will it rain in london this weekend": "weather",
+    "flip a coin for me please": "flip_coin",
+  };
+  const inputs = Object.keys(asked).map((text) => new TextEncoder().encode(text));
+  const client = createInProcessRegionClient(region.app.fetch);
+  const { logits } = await client.infer({ model: "intent", version, tier, inputs, requestId: "r", timeoutMs: 10_000 });
+  expect(logits?.shape).toEqual([inputs.length, labels.length]);
+  const scores = logits?.datatype === "FP32" ? logits.data : new Float32Array();
+  const best = inputs.map((_, row) => {
+    const ofRow = scores.subarray(row * labels.length, (row + 1) * labels.length);
+    return labels[ofRow.indexOf(Math.max(...ofRow))];
+  });
+  expect(best).toEqual(Object.values(asked));
+});

@@ -1,0 +1,181 @@
+// Loading: once, verified, warmed up; a version that cannot be loaded leaves the others serving.
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { layout } from "../../src/registry/layout.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { createRegion, fixture, publish, type Region } from "./world.ts";
+
+const acquire = (region: Region, ref: string) => region.repository.acquire(parseModelRef(ref));
+const versionOf = async (region: Region, ref: string) => (await acquire(region, ref)).manifest.version;
+
+/** A runtime that counts sessions and runs, so that a test can see a load and its warm-up. */
+function countingRuntime() {
+  const counts = { sessions: 0, runs: 0, disposed: 0 };
+  const native = createNativeRuntime({ intraOpThreads: 1 });
+  const runtime: Runtime = {
+    name: "counting",
+    async createSession(model) {
+      const session = await native.createSession(model);
+      counts.sessions++;
+      return {
+        ...session,
+        run: (inputs) => (counts.runs++, session.run(inputs)),
+        dispose: () => (counts.disposed++, session.dispose()),
+      };
+    },
+  };
+  return { counts, runtime };
+}
+
+/** An object store that is refused from `down()` to `up()`. */
+function breakable(): { objects: ObjectStore; down(): void; up(): void } {
+  const inner = createMemoryObjectStore();
+  let broken = false;
+  const objects = new Proxy(inner, {
+    get: (target, name: keyof ObjectStore) => (broken ? () => Promise.reject(new Error("connection refused")) : target[name]),
+  });
+  return { objects, down: () => void (broken = true), up: () => void (broken = false) };
+}
+
+describe("a model", () => {
+  it("is loaded when first asked for, warmed up, and once however many ask", async () => {
+    const { counts, runtime } = countingRuntime();
+    const region = createRegion({ runtime });
+    await publish(region.store, { tiers: { light: "bag-of-tokens.onnx", heavy: "slow-bag-of-tokens.onnx" } });
+    expect(counts).toEqual({ sessions: 0, runs: 0, disposed: 0 });
+
+    const all = await Promise.all(Array.from({ length: 20 }, () => acquire(region, "mood@1")));
+    expect(new Set(all).size).toBe(1);
+    expect(all[0]?.tiers.map((tier) => tier.manifest.id)).toEqual(["light", "heavy"]);
+    expect(counts).toEqual({ sessions: 2, runs: 2, disposed: 0 });
+    expect(region.events).toEqual([{ event: "model_loaded", model: "mood", version: 1, durationMs: expect.any(Number) }]);
+
+    await region.repository.dispose();
+    expect(counts.disposed).toBe(2);
+  });
+
+  it("leaves edge tiers to the edge", async () => {
+    const region = createRegion();
+    await publish(region.store, {
+      tiers: { small: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
+      edit: (manifest) => Object.assign((manifest["tiers"] as object[])[0]!, { place: "edge" }),
+    });
+    expect((await acquire(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual(["heavy"]);
+  });
+
+  it("that is not there says what is missing", async () => {
+    const region = createRegion();
+    await publish(region.store);
+    await publish(region.store, { version: 2, edit: (manifest) => Object.assign((manifest["tiers"] as object[])[0]!, { place: "edge" }) });
+    await expect(acquire(region, "none@1")).rejects.toMatchObject({ code: "model_not_found" });
+    await expect(acquire(region, "none")).rejects.toMatchObject({ code: "model_not_found" });
+    await expect(acquire(region, "mood@9")).rejects.toMatchObject({ code: "version_not_found" });
+    await expect(acquire(region, "mood")).rejects.toMatchObject({ code: "alias_not_found" });
+    await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code: "no_region_tier" });
+  });
+
+  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: Record<string, any>) => void][] = [
+    ["another digest", "artifact_corrupt", /not in the store/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = { ...tier["graph"], sha256: "0".repeat(64) })],
+    ["another size", "artifact_corrupt", /bytes/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = { ...tier["graph"], size: 1 })],
+    ["no ONNX as graph", "session_failed", /ONNX Runtime/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = tier["preprocessor"].artifact)],
+    ["no tokenizer as preprocessor", "preprocessor_invalid", /wordpiece/, "bag-of-tokens.onnx", (tier) => (tier["preprocessor"].artifact = tier["graph"])],
+    ["an output that the graph lacks", "manifest_invalid", /no output scores/, "bag-of-tokens.onnx", (tier) => (tier["outputs"] = [{ ...tier["outputs"][0], name: "scores" }])],
+    ["an input of another datatype", "manifest_invalid", /input_ids is INT64 in its graph, INT32/, "bag-of-tokens.onnx", (tier) => (tier["inputs"] = [{ ...tier["inputs"][0], datatype: "INT32" }])],
+    ["a graph that its preprocessor does not fit", "invalid_tensor", /no such input/, "int64-identity.onnx", (tier) => Object.assign(tier, { inputs: [{ name: "x", datatype: "INT64", shape: [-1] }], outputs: [{ name: "y", datatype: "INT64", shape: [-1] }] })],
+  ];
+  it.each(faults)("with %s is refused, and the version before it goes on serving", async (_what, code, detail, graph, edit) => {
+    const clock = new ManualClock();
+    const region = createRegion({ clock });
+    await publish(region.store, { version: 1 });
+    const { etag } = await region.store.writeAliases("mood", { stable: 1 }, undefined);
+    expect(await versionOf(region, "mood")).toBe(1);
+
+    await publish(region.store, { version: 2, tiers: { heavy: graph }, edit: (manifest) => edit((manifest["tiers"] as Record<string, any>[])[0]!) });
+    await region.store.writeAliases("mood", { stable: 2 }, etag);
+    clock.advance(5_000);
+    await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code, detail: expect.stringMatching(detail) });
+    expect(await versionOf(region, "mood")).toBe(1);
+    expect(await versionOf(region, "mood@1")).toBe(1);
+  });
+
+  it("that could not be loaded is tried again, but not at once", async () => {
+    const clock = new ManualClock();
+    const { objects, down, up } = breakable();
+    const region = createRegion({ clock, objects });
+    await publish(region.store);
+    down();
+    await expect(acquire(region, "mood@1")).rejects.toThrow("connection refused");
+    up();
+    clock.advance(999);
+    await expect(acquire(region, "mood@1")).rejects.toThrow("connection refused");
+    clock.advance(1);
+    expect(await versionOf(region, "mood@1")).toBe(1);
+    expect(region.events.map((event) => event.event)).toEqual(["model_failed", "model_loaded"]);
+  });
+
+  it("that fails half-way leaves no session behind", async () => {
+    const { counts, runtime } = countingRuntime();
+    const region = createRegion({ runtime });
+    const garbage = (await region.store.writeArtifact(new Uint8Array(99))).ref;
+    await publish(region.store, {
+      tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
+      edit: (manifest) => Object.assign((manifest["tiers"] as object[])[1]!, { graph: garbage }),
+    });
+    await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "session_failed" });
+    expect(counts).toMatchObject({ sessions: 1, disposed: 1 });
+  });
+
+  it("whose stored bytes were changed is never given to the runtime", async () => {
+    const { counts, runtime } = countingRuntime();
+    const region = createRegion({ runtime });
+    const manifest = await publish(region.store);
+    const flipped = await fixture("bag-of-tokens.onnx");
+    flipped[100]! ^= 1;
+    await region.objects.put(layout.artifact(manifest.tiers[0]!.graph.sha256), flipped, { kind: "any" }, "application/octet-stream");
+    await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
+    expect(counts.sessions).toBe(0);
+  });
+});
+
+describe("an alias", () => {
+  async function aliased() {
+    const clock = new ManualClock();
+    const broken = breakable();
+    const region = createRegion({ clock, objects: broken.objects });
+    await publish(region.store, { version: 1 });
+    await publish(region.store, { version: 2 });
+    const { etag } = await region.store.writeAliases("mood", { stable: 1, canary: { version: 2, weight: 0.1 } }, undefined);
+    return { clock, region, etag, ...broken };
+  }
+
+  it("names a version, with or without a weight", async () => {
+    const { region } = await aliased();
+    expect(await versionOf(region, "mood")).toBe(1);
+    expect(await versionOf(region, "mood@canary")).toBe(2);
+    await expect(acquire(region, "mood@nobody")).rejects.toMatchObject({ code: "alias_not_found" });
+  });
+
+  it("goes on to its new version once that is loaded, and serves the old one until then", async () => {
+    const { clock, region, etag } = await aliased();
+    expect(await versionOf(region, "mood")).toBe(1);
+    await region.store.writeAliases("mood", { stable: 2 }, etag);
+    expect(await versionOf(region, "mood")).toBe(1); // believed for five seconds
+    clock.advance(5_000);
+    expect(await versionOf(region, "mood")).toBe(1); // this starts the load
+    await acquire(region, "mood@2");
+    expect(await versionOf(region, "mood")).toBe(2);
+  });
+
+  it("is still known while the store is away", async () => {
+    const { clock, region, down } = await aliased();
+    expect(await versionOf(region, "mood")).toBe(1);
+    down();
+    clock.advance(60_000);
+    expect(await versionOf(region, "mood")).toBe(1);
+    await expect(acquire(region, "other")).rejects.toThrow("connection refused");
+  });
+});

@@ -1,0 +1,105 @@
+// Both region clients: the contract, and over HTTP every way in which a region can fail.
+import { createServer, type RequestListener, type Server } from "node:http";
+import { once } from "node:events";
+import { afterEach, describe, expect, it } from "vitest";
+import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
+import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { startRegionServer } from "../../src/region/server/server.ts";
+import { regionClientContract } from "../contract/region-client.ts";
+import { createRegion, publish } from "./world.ts";
+
+async function servingRegion() {
+  const region = createRegion();
+  await publish(region.store, { tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
+  return region;
+}
+
+regionClientContract("in process", async () => {
+  const { app, lifecycle } = await servingRegion();
+  return { client: createInProcessRegionClient(app.fetch), drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })), close: async () => {} };
+});
+
+regionClientContract("over HTTP", async () => {
+  const { app, lifecycle } = await servingRegion();
+  const server = await startRegionServer({ fetch: app.fetch, lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  return {
+    client: createOipHttpRegionClient({ baseUrl: `${server.url}/` }),
+    drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
+    close: async () => void (await server.stop()),
+  };
+});
+
+describe("over HTTP", () => {
+  let server: Server | undefined;
+  afterEach(() => {
+    server?.closeAllConnections();
+    server?.close();
+  });
+  async function serve(listener: RequestListener): Promise<string> {
+    server = createServer(listener);
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : "";
+  }
+  const request = { model: "mood", version: 1, tier: "heavy", inputs: [new TextEncoder().encode("good")], requestId: "r-1", timeoutMs: 2_000 };
+  const infer = async (baseUrl: string, more = {}) =>
+    await createOipHttpRegionClient({ baseUrl, maxResponseBytes: 10_000 }).infer({ ...request, ...more });
+  const answer = (outputs: unknown) => JSON.stringify({ model_name: "mood", model_version: "1", outputs });
+  const logits = (fields = {}) => ({ name: "logits", datatype: "FP32", shape: [1, 2], data: [1, 0], ...fields });
+
+  it("sends what the region needs to know", async () => {
+    const seen: unknown[] = [];
+    const baseUrl = await serve((incoming, response) => {
+      let body = "";
+      incoming.on("data", (chunk) => (body += chunk)).on("end", () => {
+        const { "x-request-id": id, traceparent, "content-type": type } = incoming.headers;
+        seen.push(incoming.method, incoming.url, { id, traceparent, type }, JSON.parse(body));
+        response.end(answer([logits()]));
+      });
+    });
+    expect(await infer(baseUrl, { traceparent: "00-a-b-01", timeoutMs: 1_500.25 })).toMatchObject({ logits: { shape: [1, 2] } });
+    expect(seen).toEqual([
+      "POST",
+      "/v2/models/mood/versions/1/infer",
+      { id: "r-1", traceparent: "00-a-b-01", type: "application/json" },
+      { id: "r-1", parameters: { tier: "heavy", timeout: 1_500_250 }, inputs: [{ name: "input", datatype: "BYTES", shape: [1], data: ["good"] }] },
+    ]);
+  });
+
+  const faults: [what: string, code: string, detail: RegExp, listener: RequestListener][] = [
+    ["reset", "region_unavailable", /./, (incoming) => incoming.socket.resetAndDestroy()],
+    ["broken off", "region_unavailable", /./, (_, response) => { response.writeHead(200, { "content-length": "500" }).write("{"); setImmediate(() => response.destroy()); }],
+    ["500", "region_unavailable", /500.*out of memory/, (_, response) => response.writeHead(500).end('{"error":"out of memory"}')],
+    ["503", "region_unavailable", /503.*expired/, (_, response) => response.writeHead(503).end('{"error":"Request timeout expired"}')],
+    ["429", "region_unavailable", /429/, (_, response) => response.writeHead(429).end()],
+    ["a page of a proxy", "region_unavailable", /502.*<html>/, (_, response) => response.writeHead(502).end("<html>")],
+    ["400", "region_refused", /400.*no such tensor/, (_, response) => response.writeHead(400).end('{"error":"no such tensor"}')],
+    ["404", "region_refused", /404/, (_, response) => response.writeHead(404).end()],
+    ["a redirect", "region_unavailable", /302/, (_, response) => response.writeHead(302, { location: "http://169.254.169.254/" }).end()],
+    ["an endless error", "region_unavailable", /500/, (_, response) => { response.writeHead(500).write("x".repeat(20_000)); }],
+    ["no JSON", "region_unavailable", /cannot be read/, (_, response) => response.end("hello")],
+    ["another JSON", "region_unavailable", /cannot be read/, (_, response) => response.end("[1]")],
+    ["too few elements", "region_unavailable", /cannot be read/, (_, response) => response.end(answer([logits({ data: [1] })]))],
+    ["no outputs", "region_unavailable", /no outputs/, (_, response) => response.end(answer([]))],
+    ["too many rows", "region_unavailable", /"logits" does not have 1 rows/, (_, response) => response.end(answer([logits({ shape: [2, 1] })]))],
+    ["a scalar", "region_unavailable", /does not have 1 rows/, (_, response) => response.end(answer([logits({ shape: [], data: [1] })]))],
+    ["a huge answer", "region_unavailable", /larger than 10000 bytes/, (_, response) => response.end(" ".repeat(10_001))],
+  ];
+  it.each(faults)("reports a region's fault: %s", async (_what, code, detail, listener) => {
+    await expect(infer(await serve(listener))).rejects.toMatchObject({ code, detail: expect.stringMatching(detail) });
+  });
+
+  it("gives up a region that never answers, or never ends its answer", async () => {
+    await expect(infer(await serve(() => {}), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringMatching(/time/i) });
+    await expect(infer(await serve((_, response) => void response.writeHead(200).write("{")), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable" });
+  });
+
+  it("reports a port where nothing listens, and is not ready", async () => {
+    const baseUrl = await serve(() => {});
+    server?.close();
+    await once(server!, "close");
+    await expect(infer(baseUrl)).rejects.toMatchObject({ code: "region_unavailable" });
+    expect(await createOipHttpRegionClient({ baseUrl }).ready()).toBe(false);
+  });
+});

@@ -1,0 +1,102 @@
+// A model store with small real models, and a region over it, for the tests of this folder.
+import { readFile } from "node:fs/promises";
+import type { Clock } from "../../src/core/clock.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { manifestSchema, type Manifest } from "../../src/registry/manifest.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { createRegionApp, type RegionAppDependencies, type RegionFailure } from "../../src/region/server/app.ts";
+import { createDirectExecutor } from "../../src/region/server/executor.ts";
+import { createLifecycle, type Lifecycle } from "../../src/region/server/lifecycle.ts";
+import { createModelRepository, type ModelRepository, type RepositoryEvent } from "../../src/region/server/model-repository.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
+
+export const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+
+const encoder = new TextEncoder();
+const tokens = ["input_ids", "attention_mask"].map((name) => ({ name, datatype: "INT64", shape: [-1, -1] }));
+const logits = [{ name: "logits", datatype: "FP32", shape: [-1, 2] }];
+
+export interface ModelOptions {
+  readonly model?: string;
+  readonly version?: number;
+  /** Graphs of region tiers in test/fixtures, by tier id. */
+  readonly tiers?: Readonly<Record<string, string>>;
+  /** Changes the manifest before it is written. */
+  readonly edit?: (manifest: Record<string, unknown>) => void;
+}
+
+/** Publishes a bag-of-tokens model: "good" scores [1, 0], "bad" [0, 1], "great" [2, -1], "greatly" [2.5, -0.75]. */
+export async function publish(store: ModelStore, options: ModelOptions = {}): Promise<Manifest> {
+  const { model = "mood", version = 1, tiers = { heavy: "bag-of-tokens.onnx" }, edit = () => {} } = options;
+  const artifact = (await store.writeArtifact(json(tinyTokenizer))).ref;
+  const labels = (await store.writeArtifact(encoder.encode('["good","bad"]'))).ref;
+  const calibration = { temperature: 1 };
+  const common = { precision: "fp32", preprocessor: { kind: "wordpiece", artifact, maxTokens: 16 }, inputs: tokens, outputs: logits, calibration };
+  const ids = Object.keys(tiers);
+  const manifest = {
+    schemaVersion: 1,
+    model,
+    version,
+    task: "text-classification",
+    labels,
+    input: { maxBytes: 64 },
+    deadlineMs: 1_000,
+    tiers: await Promise.all(
+      ids.map(async (id, index) => {
+        const graph = (await store.writeArtifact(await fixture(tiers[id] ?? ""))).ref;
+        return { id, place: "region", graph, exit: index === ids.length - 1 ? null : { confidence: 0.9 }, ...common };
+      }),
+    ),
+  };
+  edit(manifest);
+  const parsed = manifestSchema.parse(manifest);
+  await store.writeManifest(parsed);
+  return parsed;
+}
+
+export interface Region {
+  readonly objects: ObjectStore;
+  readonly store: ModelStore;
+  readonly repository: ModelRepository;
+  readonly lifecycle: Lifecycle;
+  readonly app: ReturnType<typeof createRegionApp>;
+  readonly events: RepositoryEvent[];
+  readonly failures: RegionFailure[];
+}
+
+export interface RegionOptions extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor">> {
+  readonly clock?: Clock;
+  readonly objects?: ObjectStore;
+  readonly runtime?: Runtime;
+}
+
+export function createRegion(options: RegionOptions = {}): Region {
+  const { clock, objects = createMemoryObjectStore(), runtime = createNativeRuntime({ intraOpThreads: 1 }), ...rest } = options;
+  const timed = clock === undefined ? {} : { clock };
+  const events: RepositoryEvent[] = [];
+  const failures: RegionFailure[] = [];
+  const store = createModelStore(objects);
+  const repository = createModelRepository({ store, runtime, onEvent: (event) => events.push(event), ...timed });
+  const lifecycle = createLifecycle(clock);
+  lifecycle.start();
+  const app = createRegionApp({
+    repository,
+    executor: createDirectExecutor(timed),
+    lifecycle,
+    version: "0.0.0",
+    onFailure: (failure) => failures.push(failure),
+    ...timed,
+    ...rest,
+  });
+  return { objects, store, repository, lifecycle, app, events, failures };
+}
+
+/** The body of an infer request for the task's own inputs. */
+export const textBody = (texts: readonly string[], rest: object = {}) =>
+  JSON.stringify({ inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }], ...rest });
+
+export const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }): RequestInit => ({ method: "POST", body, headers });

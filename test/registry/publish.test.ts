@@ -1,0 +1,150 @@
+// Publishing: repeatable, safe beside other publishers, and invisible until it is complete.
+import { describe, expect, it } from "vitest";
+import { EdgeTierError } from "../../src/core/errors.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { layout } from "../../src/registry/layout.ts";
+import { artifactsOf } from "../../src/registry/manifest.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { publishModel, type PublishProgress } from "../../src/registry/publish.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { sampleFiles, sampleProject } from "../support/sample-model.ts";
+
+const source = (seed = "") => ({ project: sampleProject, files: sampleFiles(seed) });
+
+function setUp(objects: ObjectStore = createMemoryObjectStore()) {
+  return { objects, store: createModelStore(objects) };
+}
+
+describe("publishModel", () => {
+  it("writes artifacts, then the manifest, then the alias", async () => {
+    const { objects, store } = setUp();
+    const writes: string[] = [];
+    const recording: ObjectStore = {
+      ...objects,
+      put(key, ...rest) {
+        writes.push(key.split("/")[0] === "blobs" ? "blob" : key);
+        return objects.put(key, ...rest);
+      },
+    };
+    const events: PublishProgress[] = [];
+    const result = await publishModel(createModelStore(recording), source(), { onProgress: (event) => events.push(event) });
+    expect(writes).toEqual(["blob", "blob", "blob", "models/sample/versions/1.json", "models/sample/aliases.json"]);
+    expect(events.map((event) => event.step)).toEqual(["artifact", "artifact", "artifact", "manifest", "alias"]);
+    expect(result).toEqual({ model: "sample", version: 1, outcome: "published", alias: "stable", aliasVersion: 1, aliasMoved: true, uploadedBytes: 49 });
+    const manifest = await store.readManifest("sample", 1);
+    for (const ref of manifest === undefined ? [] : artifactsOf(manifest)) expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
+  });
+
+  it("changes nothing when the same content is published again", async () => {
+    const { objects, store } = setUp();
+    await publishModel(store, source());
+    const before = await objects.list("");
+    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: false, uploadedBytes: 0 });
+    expect(await objects.list("")).toEqual(before);
+  });
+
+  it("makes a new version of new content, and moves the alias", async () => {
+    const { store } = setUp();
+    await publishModel(store, source("a"));
+    expect(await publishModel(store, source("b"))).toMatchObject({ version: 2, outcome: "published", aliasVersion: 2 });
+    const figures = { project: { ...sampleProject, figures: { accuracy: 1 } }, files: sampleFiles("b") };
+    expect(await publishModel(store, figures)).toMatchObject({ version: 3, uploadedBytes: 0 });
+  });
+
+  it("gives another alias to the content that is there, and keeps the first", async () => {
+    const { store } = setUp();
+    await publishModel(store, source());
+    expect(await publishModel(store, source(), { alias: "canary" })).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: true });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 1 });
+  });
+
+  it("finds the content in the aliased version even when a newer one exists", async () => {
+    const { store } = setUp();
+    await publishModel(store, source("a"));
+    await publishModel(store, source("b"), { alias: "canary" });
+    expect(await publishModel(store, source("a"))).toMatchObject({ version: 1, outcome: "unchanged" });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 2 });
+  });
+
+  it("keeps the weight of an alias", async () => {
+    const { store } = setUp();
+    await publishModel(store, source("a"));
+    const read = await store.readAliases("sample");
+    await store.writeAliases("sample", { stable: 1, canary: { version: 1, weight: 0.05 } }, read?.etag);
+    await publishModel(store, source("b"), { alias: "canary" });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: { version: 2, weight: 0.05 } });
+  });
+
+  it("lets publishers of different content at once all succeed, the alias at the latest", async () => {
+    const { store } = setUp();
+    const results = await Promise.all(["a", "b", "c", "d"].map((seed) => publishModel(store, source(seed))));
+    expect(results.map((one) => one.version).sort()).toEqual([1, 2, 3, 4]);
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 4 });
+  });
+
+  it("makes one version where the same content is published twice at once", async () => {
+    const { store } = setUp();
+    const results = await Promise.all([publishModel(store, source()), publishModel(store, source())]);
+    expect(results.map((one) => one.version)).toEqual([1, 1]);
+    expect(results.map((one) => one.outcome).sort()).toEqual(["published", "unchanged"]);
+    expect(await store.listVersions("sample")).toEqual([1]);
+  });
+
+  it("is invisible when it breaks off before the manifest, and completes when repeated", async () => {
+    const { objects, store } = setUp();
+    let writes = 0;
+    const failing: ObjectStore = {
+      ...objects,
+      put(key, ...rest) {
+        if (++writes > 2) throw new Error("the power failed");
+        return objects.put(key, ...rest);
+      },
+    };
+    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow("the power failed");
+    expect(await store.listModels()).toEqual([]);
+    expect(await store.readAliases("sample")).toBeUndefined();
+    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "published" });
+  });
+
+  it("moves the alias when a run that broke off before it is repeated", async () => {
+    const { objects, store } = setUp();
+    const failing: ObjectStore = {
+      ...objects,
+      put(key, ...rest) {
+        if (key.endsWith("aliases.json")) throw new Error("the power failed");
+        return objects.put(key, ...rest);
+      },
+    };
+    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow();
+    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: true });
+  });
+
+  it("publishes past a damaged manifest, and repairs a damaged artifact", async () => {
+    const { objects, store } = setUp();
+    await publishModel(store, source());
+    await objects.put(layout.manifest("sample", 1), new TextEncoder().encode("{oops"), { kind: "any" }, "application/json");
+    expect(await publishModel(store, source())).toMatchObject({ version: 2, outcome: "published" });
+    const manifest = await store.readManifest("sample", 2);
+    const ref = manifest?.labels ?? { sha256: "", size: 0 };
+    await objects.put(layout.artifact(ref.sha256), new Uint8Array(3), { kind: "any" }, "x");
+    expect(await publishModel(store, source())).toMatchObject({ outcome: "unchanged", uploadedBytes: ref.size });
+    expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
+  });
+
+  it("gives up with the conflict when others always win", async () => {
+    const { objects, store } = setUp();
+    const unlucky: ObjectStore = {
+      ...objects,
+      put: async (key, ...rest) => (key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest)),
+    };
+    await expect(publishModel(createModelStore(unlucky), source())).rejects.toMatchObject({ code: "alias_conflict" });
+    expect(await store.listVersions("sample")).toEqual([1]);
+  });
+
+  it("names a file that is missing", async () => {
+    const { store } = setUp();
+    const publishing = publishModel(store, { project: sampleProject, files: new Map() });
+    await expect(publishing).rejects.toThrow(EdgeTierError);
+    await expect(publishing).rejects.toMatchObject({ code: "invalid_project" });
+  });
+});

@@ -1,0 +1,42 @@
+// The native runtime: the contract, and what only ONNX Runtime's Node binding has.
+import { readFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import type { NamedTensors } from "../../src/core/tensor.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { runtimeContract } from "../contract/runtime.ts";
+
+const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+
+runtimeContract("onnxruntime-node", async () => createNativeRuntime({ intraOpThreads: 1 }), fixture);
+
+describe("datatypes", () => {
+  it("all pass through unchanged, but BF16", async () => {
+    const shape = [2];
+    const tensors: NamedTensors = {
+      bool: { datatype: "BOOL", shape, data: Uint8Array.of(1, 0) },
+      uint8: { datatype: "UINT8", shape, data: Uint8Array.of(0, 255) },
+      uint16: { datatype: "UINT16", shape, data: Uint16Array.of(0, 65535) },
+      uint32: { datatype: "UINT32", shape, data: Uint32Array.of(0, 4294967295) },
+      uint64: { datatype: "UINT64", shape, data: BigUint64Array.of(0n, 2n ** 64n - 1n) },
+      int8: { datatype: "INT8", shape, data: Int8Array.of(-128, 127) },
+      int16: { datatype: "INT16", shape, data: Int16Array.of(-32768, 32767) },
+      int32: { datatype: "INT32", shape, data: Int32Array.of(-(2 ** 31), 2 ** 31 - 1) },
+      int64: { datatype: "INT64", shape, data: BigInt64Array.of(-(2n ** 63n), 1n) },
+      fp16: { datatype: "FP16", shape, data: Uint16Array.of(0x3c00, 0xfc00) },
+      fp32: { datatype: "FP32", shape, data: Float32Array.of(-0, NaN) },
+      fp64: { datatype: "FP64", shape, data: Float64Array.of(Math.PI, Infinity) },
+    };
+    const session = await createNativeRuntime().createSession(await fixture("identity-all.onnx"));
+    const outputs = await session.run(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_in`, tensor])));
+    expect(outputs).toStrictEqual(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_out`, tensor])));
+  });
+
+  it("BYTES pass as text, and are refused where the binding would change them", async () => {
+    const session = await createNativeRuntime().createSession(await fixture("string-identity.onnx"));
+    const x = (...elements: Uint8Array[]): NamedTensors => ({ x: { datatype: "BYTES", shape: [elements.length], data: elements } });
+    const bytes = (text: string) => new TextEncoder().encode(text);
+    expect(await session.run(x(bytes("\u{feff}né😀"), bytes("")))).toEqual({ y: x(bytes("\u{feff}né😀"), bytes(""))["x"] });
+    await expect(session.run(x(bytes("a\0b")))).rejects.toMatchObject({ code: "invalid_tensor" });
+    await expect(session.run(x(Uint8Array.of(0xff)))).rejects.toMatchObject({ code: "invalid_utf8" });
+  });
+});

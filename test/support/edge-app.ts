@@ -1,0 +1,89 @@
+// The edge's HTTP application over the toy model, as the Worker builds it, with a store and a region that a test can
+// break. No imports from Node: it runs in workerd.
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import type { CacheStore } from "../../src/cache/cache-store.ts";
+import { ManualClock } from "../../src/core/clock.ts";
+import { errors } from "../../src/core/errors.ts";
+import { createApp } from "../../src/http/app.ts";
+import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import type { Runtime } from "../../src/runtime/runtime.ts";
+import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createPredictor } from "../../src/serving/predictor.ts";
+import { publishToy } from "./toy-model.ts";
+
+export interface EdgeUnderTest {
+  readonly app: ReturnType<typeof createApp>;
+  readonly store: ModelStore;
+  readonly clock: ManualClock;
+  /** Requests that reached the region. */
+  readonly regionRequests: RegionRequest[];
+  /** Log records. */
+  readonly logged: Readonly<Record<string, unknown>>[];
+  /** What the region does from now on. */
+  region: "answers" | "is down" | "hangs";
+  /** Whether the store answers. */
+  storeIsDown: boolean;
+  predict(body: unknown, headers?: Record<string, string>): Promise<Response>;
+}
+
+export const ALIAS_TTL_MS = 10_000;
+
+export async function startEdgeUnderTest(graph: Uint8Array, runtime: Runtime, l2?: CacheStore): Promise<EdgeUnderTest> {
+  const clock = new ManualClock(1_000_000);
+  const store = createModelStore(createMemoryObjectStore());
+  await publishToy(store, graph);
+  const regionRequests: RegionRequest[] = [];
+  const logged: Readonly<Record<string, unknown>>[] = [];
+
+  // The region's answer to everything is a sure "no"; how a real region gets there is its own tests' matter.
+  const region: RegionClient = {
+    async infer(request, signal) {
+      regionRequests.push(request);
+      if (edge.region === "is down") throw errors.regionUnavailable("connection refused");
+      if (edge.region === "hangs") await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+      const rows = request.inputs.length;
+      return { logits: { datatype: "FP32", shape: [rows, 2], data: Float32Array.from({ length: rows * 2 }, (_, index) => (index % 2) * 9) } };
+    },
+    ready: async () => edge.region === "answers",
+  };
+
+  const breakable = new Proxy(store, {
+    get(target, method, receiver) {
+      if (edge.storeIsDown) return () => Promise.reject(errors.storeUnavailable("connection refused"));
+      return Reflect.get(target, method, receiver);
+    },
+  });
+  const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000 });
+  const predictor = createPredictor({
+    catalogue,
+    clock,
+    tiers: { store: breakable, runtime, region, storeTimeoutMs: 1000 },
+    l1: createLruCache({ maxBytes: 1_000_000, clock }),
+    l2,
+    cacheTtlSeconds: 60,
+    maxInputs: 4,
+    maxLoadedVersions: 2,
+  });
+  const app = createApp({ catalogue, predictor, clock, log: (record) => logged.push(record), maxBodyBytes: 4096 });
+
+  const edge: EdgeUnderTest = {
+    app,
+    store,
+    clock,
+    regionRequests,
+    logged,
+    region: "answers",
+    storeIsDown: false,
+    async predict(body, headers = {}) {
+      return await app.request("/v1/models/toy/predict", {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      });
+    },
+  };
+  return edge;
+}

@@ -1,0 +1,49 @@
+// A small model project and manifest for tests, valid but never run. No imports from Node: suites in workerd use it too.
+import type { ArtifactRef, Manifest, ModelProject } from "../../src/registry/manifest.ts";
+
+const encoder = new TextEncoder();
+
+/** @param seed makes the content of two samples differ. */
+export function sampleFiles(seed = ""): Map<string, Uint8Array> {
+  return new Map([
+    ["labels.json", encoder.encode('["yes","no"]')],
+    ["artifacts/student.onnx", encoder.encode(`not really a graph ${seed}`)],
+    ["artifacts/student.ngrams", encoder.encode("not really n-grams")],
+  ]);
+}
+
+export const sampleProject: ModelProject = {
+  schemaVersion: 1,
+  model: "sample",
+  task: "text-classification",
+  description: "for tests",
+  labels: "labels.json",
+  input: { maxBytes: 512 },
+  deadlineMs: 500,
+  tiers: [
+    {
+      id: "student",
+      place: "edge",
+      precision: "int8",
+      graph: "artifacts/student.onnx",
+      preprocessor: { kind: "hashed-ngrams", artifact: "artifacts/student.ngrams" },
+      inputs: [{ name: "features", datatype: "FP32", shape: [-1, 16] }],
+      outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
+      calibration: { temperature: 1.5 },
+      exit: null,
+      figures: { accuracy: 0.9 },
+    },
+  ],
+  figures: {},
+  provenance: { dataset: "none" },
+};
+
+export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): Manifest {
+  const { tiers, ...fields } = sampleProject;
+  return {
+    ...fields,
+    version,
+    labels: artifact,
+    tiers: tiers.map((tier) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
+  };
+}

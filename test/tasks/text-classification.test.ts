@@ -1,0 +1,133 @@
+// The text task: what it takes as input, and the tensors its preprocessors make.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { PreprocessorConfig, TaskInput } from "../../src/tasks/task.ts";
+import { taskByName } from "../../src/tasks/tasks.ts";
+import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
+import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
+
+const task = taskByName("text-classification");
+const limits = { maxBytes: 16 };
+const inputs = (...texts: string[]): TaskInput[] => texts.map((text) => ({ kind: "text", text }));
+
+describe("an input", () => {
+  it.each(["a", "exactly 16 bytes", "日本語です", "a\0b", " .", "\u{feff}x", "👨‍👩"])("is taken: %j", (text) => {
+    const input = task.parseInput(text, 0, limits);
+    expect(input).toEqual({ kind: "text", text });
+    expect(task.fromBytes(task.toBytes(input), 0, limits)).toEqual(input);
+  });
+
+  const refused: [raw: unknown, code: string, detail: RegExp][] = [
+    ["", "empty_text", /Input 3 is empty/],
+    [" \t\n\u{a0}\u{3000}", "empty_text", /Input 3/],
+    ["\0\u{7f}\u{200b}\u{feff}", "empty_text", /Input 3/],
+    ["seventeen bytes..", "input_too_large", /Input 3 has 17 bytes; this model takes at most 16/],
+    ["日本語です。", "input_too_large", /18 bytes/],
+    ["a\u{d800}b", "invalid_utf8", /Input 3/],
+    ["\u{de00}", "invalid_utf8", /Input 3/],
+    [null, "invalid_request", /inputs\.3: expected a text, found null/],
+    [undefined, "invalid_request", /found undefined/],
+    [1, "invalid_request", /found number/],
+    [["a"], "invalid_request", /found an array/],
+    [{ b64: "YQ==" }, "invalid_request", /found object/],
+  ];
+  it.each(refused)("is refused: %j", (raw, code, detail) => {
+    expect(() => task.parseInput(raw, 3, limits)).toThrow(expect.objectContaining({ code, detail: expect.stringMatching(detail) }));
+  });
+
+  it("is refused as bytes for the same reasons, and where they are not UTF-8", () => {
+    const codeOf = (bytes: Uint8Array) => {
+      try {
+        return task.fromBytes(bytes, 0, limits);
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(codeOf(Uint8Array.of(0xff))).toMatchObject({ code: "invalid_utf8" });
+    expect(codeOf(Uint8Array.of(0xed, 0xa0, 0x80))).toMatchObject({ code: "invalid_utf8" }); // a surrogate in UTF-8's form
+    expect(codeOf(new Uint8Array())).toMatchObject({ code: "empty_text" });
+    expect(codeOf(new Uint8Array(17).fill(97))).toMatchObject({ code: "input_too_large" });
+  });
+
+  it("is the same or refused the same, as a text and as its bytes", () => {
+    const outcome = (parse: () => TaskInput) => {
+      try {
+        return parse();
+      } catch (error) {
+        return Object(error).code;
+      }
+    };
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 20 }), (text) => {
+        const direct = outcome(() => task.parseInput(text, 0, limits));
+        fc.pre(direct !== "invalid_utf8"); // a lone surrogate has no bytes
+        expect(outcome(() => task.fromBytes(new TextEncoder().encode(text), 0, limits))).toEqual(direct);
+      }),
+    );
+  });
+
+  it("of an unknown task is an error of configuration", () => {
+    expect(() => taskByName("toString")).toThrow(expect.objectContaining({ code: "invalid_configuration" }));
+  });
+
+  it("for warm-up passes its own checks", () => {
+    expect(task.fromBytes(task.toBytes(task.example), 0, { maxBytes: 1 })).toEqual(task.example);
+  });
+});
+
+describe("hashed n-grams", () => {
+  const config = { kind: "hashed-ngrams", buckets: 1000, wordNgrams: [1, 2], charNgrams: [3], maxFeatures: 50 } as const;
+
+  it("make ids [batch, features], padded with 0 to the longest row", () => {
+    const preprocessor = task.createPreprocessor({ kind: "hashed-ngrams", artifact: json(config) });
+    const idsOf = createHashedNgrams(config);
+    const [long, short] = [idsOf("pay my bill now"), idsOf("pay")];
+    expect(short.length).toBeLessThan(long.length);
+    expect(preprocessor.encode(inputs("pay my bill now", "pay"))).toEqual({
+      ids: { datatype: "INT32", shape: [2, long.length], data: Int32Array.of(...long, ...short, ...Array(long.length - short.length).fill(0)) },
+    });
+  });
+});
+
+describe("WordPiece", () => {
+  const encode = (maxTokens: number, ...texts: string[]) =>
+    task.createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens }).encode(inputs(...texts));
+  const tensors = (width: number, ids: number[], mask: number[]) => ({
+    input_ids: { datatype: "INT64", shape: [ids.length / width, width], data: BigInt64Array.from(ids, BigInt) },
+    attention_mask: { datatype: "INT64", shape: [ids.length / width, width], data: BigInt64Array.from(mask, BigInt) },
+  });
+
+  it("makes input_ids and attention_mask [batch, tokens], padded to the longest row", () => {
+    expect(encode(16, "Great good greatly", "BAD")).toEqual(
+      tensors(6, [2, 6, 4, 6, 7, 3, /**/ 2, 5, 3, 0, 0, 0], [1, 1, 1, 1, 1, 1, /**/ 1, 1, 1, 0, 0, 0]),
+    );
+  });
+
+  it("cuts a long text, and keeps [CLS] and [SEP]", () => {
+    expect(encode(5, "good bad great good bad")).toEqual(tensors(5, [2, 4, 5, 6, 3], [1, 1, 1, 1, 1]));
+    expect(encode(5, "good bad great")).toEqual(tensors(5, [2, 4, 5, 6, 3], [1, 1, 1, 1, 1]));
+    expect(encode(2, "good bad")).toEqual(tensors(2, [2, 3], [1, 1]));
+  });
+
+  it("has [UNK] for what is not in its vocabulary, and drops control characters", () => {
+    expect(encode(16, "go\0od zzz 日")).toEqual(tensors(5, [2, 4, 1, 1, 3], [1, 1, 1, 1, 1]));
+  });
+});
+
+describe("an artifact that is not what its kind needs", () => {
+  const model = (more: object) => json({ ...tinyTokenizer, model: { ...tinyTokenizer.model, ...more } });
+  const cases: [what: string, config: PreprocessorConfig][] = [
+    ["not JSON", { kind: "hashed-ngrams", artifact: new TextEncoder().encode("{") }],
+    ["not UTF-8", { kind: "wordpiece", artifact: Uint8Array.of(0xff), maxTokens: 8 }],
+    ["another kind's", { kind: "hashed-ngrams", artifact: json(tinyTokenizer) }],
+    ["no buckets", { kind: "hashed-ngrams", artifact: json({ kind: "hashed-ngrams", wordNgrams: [1], charNgrams: [], maxFeatures: 5 }) }],
+    ["descending lengths", { kind: "hashed-ngrams", artifact: json({ kind: "hashed-ngrams", buckets: 9, wordNgrams: [1], charNgrams: [4, 3], maxFeatures: 5 }) }],
+    ["another tokenizer model", { kind: "wordpiece", artifact: model({ type: "BPE" }), maxTokens: 8 }],
+    ["a fraction as id", { kind: "wordpiece", artifact: model({ vocab: { a: 0.5 } }), maxTokens: 8 }],
+    ["no [UNK]", { kind: "wordpiece", artifact: model({ unk_token: "<unk>" }), maxTokens: 8 }],
+    ["an unknown normalizer", { kind: "wordpiece", artifact: json({ ...tinyTokenizer, normalizer: { type: "Nope" } }), maxTokens: 8 }],
+  ];
+  it.each(cases)("is refused: %s", (_what, config) => {
+    expect(() => task.createPreprocessor(config)).toThrow(expect.objectContaining({ code: "preprocessor_invalid" }));
+  });
+});
