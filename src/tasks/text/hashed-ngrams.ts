@@ -29,8 +29,7 @@ const SPACE = 0x20;
 const WORD_END = 0x3e; // ">"
 
 /**
- * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without a word.
- * It is not re-entrant, which a synchronous function need not be.
+ * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without any.
  * @throws RangeError if the configuration is not one of a hashed table.
  */
 export function createHashedNgrams(config: HashedNgramsConfig): (text: string) => Int32Array {
@@ -59,7 +58,7 @@ export function createHashedNgrams(config: HashedNgramsConfig): (text: string) =
     for (let word = 0; word < words.length && count < maxFeatures; word++) {
       count = addCharacterGrams(starts[word] ?? 0, starts[word + 1] ?? end, count);
     }
-    return ids.slice(0, count);
+    return count === 0 ? new Int32Array(1) : ids.slice(0, count);
   };
 
   /** Adds the grams of the bytes of one "<word>", start by start; returns the new count. */

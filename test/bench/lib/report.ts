@@ -1,0 +1,61 @@
+// How a benchmark reports: a table for people, and a JSON file under test/bench/results.
+import { mkdir, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { cpus, totalmem } from "node:os";
+import { join } from "node:path";
+import { table } from "../../../src/cli/output.ts";
+
+type Figure = number | string;
+
+export interface BenchReport {
+  readonly name: string;
+  readonly seed: number;
+  /** Samples of a typical row. */
+  readonly n: number;
+  /** Packages whose versions belong to the result. */
+  readonly packages: readonly string[];
+  /** One per case; figures carry their units in their names. */
+  readonly rows: readonly ({ readonly case: string } & Readonly<Record<string, Figure>>)[];
+  /** The headline numbers. */
+  readonly figures: Readonly<Record<string, number>>;
+}
+
+const require = createRequire(import.meta.url);
+
+/** Prints the rows and figures, and writes test/bench/results/<name>.json. */
+export async function report({ packages, ...result }: BenchReport): Promise<void> {
+  const columns = [...new Set(result.rows.flatMap((row) => Object.keys(row)))];
+  console.log(table([columns, ...result.rows.map((row) => columns.map((column) => shown(row[column])))]));
+  console.log("");
+  console.log(table(Object.entries(result.figures).map(([name, value]) => [name, shown(value)])));
+  const folder = join(import.meta.dirname, "../results");
+  await mkdir(folder, { recursive: true });
+  const { name, ...rest } = result;
+  const file = {
+    name,
+    date: new Date().toISOString().slice(0, 10),
+    machine: { cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, memoryGiB: Math.round(totalmem() / 2 ** 30) },
+    versions: { node: process.versions.node, ...Object.fromEntries(packages.map((name) => [name, versionOf(name)])) },
+    ...rest,
+  };
+  await writeFile(join(folder, `${name}.json`), `${JSON.stringify(file, undefined, 1)}\n`);
+}
+
+/** Four significant digits are more than any of these measurements can bear. */
+export const rounded = (value: number): number => Number(value.toPrecision(4));
+
+const shown = (value: Figure | undefined): Figure => (typeof value === "number" ? rounded(value) : (value ?? ""));
+
+function versionOf(name: string): string {
+  const manifest: { version: string } = require(require.resolve.paths(name)?.map((folder) => join(folder, name, "package.json")).find(exists) ?? name);
+  return manifest.version;
+}
+
+function exists(path: string): boolean {
+  try {
+    require.resolve(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
