@@ -5,9 +5,10 @@ import wasm from "../../dist/engine/engine.wasm";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { reasonOf } from "../../src/core/errors.ts";
+import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { createModelStore } from "../../src/registry/store.ts";
@@ -53,9 +54,21 @@ function createEdge(env: object): App {
   return createApp({ catalogue, predictor, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES });
 }
 
+/** The log names the variables; clients learn only that the operator has to act. */
+function unconfigured(thrown: unknown): Response {
+  const { code, status, detail } = asEdgeTierError(thrown);
+  log({ level: "error", event: "not_configured", code, detail });
+  const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
+  return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
+}
+
 export default {
   fetch(request: Request, env: object, context: ExecutionContext): Response | Promise<Response> {
-    app ??= createEdge(env);
+    try {
+      app ??= createEdge(env);
+    } catch (error) {
+      return unconfigured(error);
+    }
     return app.fetch(request, env, context);
   },
 };

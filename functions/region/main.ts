@@ -7,9 +7,9 @@ import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createDirectExecutor } from "../../src/region/server/executor.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
-import { createModelRepository } from "../../src/region/server/model-repository.ts";
+import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { createThreadedNativeRuntime } from "../../src/runtime/native/threaded-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { readRegionSettings } from "./settings.ts";
 
@@ -32,7 +32,7 @@ async function main(): Promise<void> {
       secretAccessKey: settings.EDGETIER_S3_SECRET_ACCESS_KEY,
     }),
   );
-  const runtime = createNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
+  const runtime = createThreadedNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
   const repository = createModelRepository({ store, runtime, onEvent: log });
   const executor = createDirectExecutor({ maxQueued: settings.EDGETIER_REGION_MAX_QUEUED });
   const lifecycle = createLifecycle();
@@ -52,7 +52,7 @@ async function main(): Promise<void> {
     port: settings.EDGETIER_REGION_PORT,
     drainTimes: { lingerMs: settings.EDGETIER_DRAIN_LINGER_MS, timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS },
   });
-  stopOnSignal(server);
+  stopOnSignal(server, repository);
   log({ event: "listening", url: server.url });
 
   // One that cannot be loaded is logged, and tried again when it is asked for: it must not keep the others from serving.
@@ -61,13 +61,13 @@ async function main(): Promise<void> {
   log({ event: "ready" });
 }
 
-function stopOnSignal(server: RegionServer): void {
-  const stop = (signal: string) => {
+function stopOnSignal(server: RegionServer, repository: ModelRepository): void {
+  const stop = async (signal: string) => {
     log({ event: "draining", signal });
-    void server.stop().then((complete) => {
-      log({ event: "stopped", complete });
-      process.exit(complete ? 0 : 1);
-    });
+    const complete = await server.stop();
+    await repository.dispose(); // an exit in the middle of a run would abort the process
+    log({ event: "stopped", complete });
+    process.exit(complete ? 0 : 1);
   };
   process.once("SIGTERM", stop).once("SIGINT", stop);
 }

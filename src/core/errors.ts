@@ -117,6 +117,8 @@ export const errors = {
     make("session_failed", 500, `ONNX Runtime failed: ${reason}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
   requestExpired: () =>
     make("request_expired", 503, "Request timeout expired.", "Allow more time, or ask another region.", { retryable: true }),
+  requestCancelled: () =>
+    make("request_cancelled", 499, "The client has left before its request was answered.", "Send the request again if the answer is still wanted.", { retryable: true }),
   queueFull: (maxQueued: number) =>
     make("queue_full", 503, `Exceeds maximum queue size of ${maxQueued}.`, "Send fewer requests at once, or ask another region.", { retryable: true, retryAfterSeconds: 1 }),
   noRegionTier: (model: string, version: number) =>

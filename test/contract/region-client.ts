@@ -1,5 +1,5 @@
 // What every RegionClient must do, against a region that serves the model `mood` in version 1
-// (test/region/world.ts) with the tiers `slow`, some 150 ms a run, and `heavy`.
+// (test/region/world.ts) with the tiers `slow`, some 100 ms a run, and `heavy`.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 

@@ -74,7 +74,7 @@ describe("the direct executor", () => {
     client.abort();
     ends[0]?.();
     await running;
-    await expect(left).rejects.toMatchObject({ code: "request_expired" });
+    await expect(left).rejects.toMatchObject({ code: "request_cancelled" });
     expect(started()).toBe(1);
   });
 

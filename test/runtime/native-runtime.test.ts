@@ -1,12 +1,14 @@
-// The native runtime: the contract, and what only ONNX Runtime's Node binding has.
+// The native runtimes: the contract, and what only they have.
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { createThreadedNativeRuntime } from "../../src/runtime/native/threaded-runtime.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
 const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
+runtimeContract("onnxruntime-node, threaded", async () => createThreadedNativeRuntime({ intraOpThreads: 1 }), fixture);
 runtimeContract("onnxruntime-node", async () => createNativeRuntime({ intraOpThreads: 1 }), fixture);
 
 describe("datatypes", () => {
@@ -39,4 +41,19 @@ describe("datatypes", () => {
     await expect(session.run(x(bytes("a\0b")))).rejects.toMatchObject({ code: "invalid_tensor" });
     await expect(session.run(x(Uint8Array.of(0xff)))).rejects.toMatchObject({ code: "invalid_utf8" });
   });
+});
+
+it("a run on a thread leaves the caller's thread free", async () => {
+  const session = await createThreadedNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture("slow-bag-of-tokens.onnx"));
+  const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
+  let finished = false;
+  const run = session.run({ input_ids: tokens, attention_mask: tokens }).finally(() => (finished = true));
+  let turns = 0; // of this thread's event loop
+  while (!finished) {
+    await new Promise((resolve) => setImmediate(resolve));
+    turns++;
+  }
+  await run;
+  expect(turns).toBeGreaterThan(50);
+  await session.dispose();
 });

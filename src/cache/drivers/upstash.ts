@@ -21,6 +21,7 @@ export function createUpstashCache(options: UpstashOptions): CacheStore {
     retry: { retries: 0 },
     signal: () => AbortSignal.timeout(options.timeoutMs),
     automaticDeserialization: false,
+    responseEncoding: false, // values are base64 already
     enableTelemetry: false,
   });
 

@@ -33,7 +33,9 @@ export const command = defineCommand({
         stateFolder: EDGETIER_STATE,
         signal: stopRequest.signal,
         log: args.json ? () => {} : printLine,
-        onLine: (part, line) => process.stderr.write(`${part.padEnd(6)} | ${line}\n`),
+        onLine(part, line) {
+          if (!stopRequest.signal.aborted) process.stderr.write(`${part.padEnd(6)} | ${line}\n`);
+        },
       }),
       stopRequest.signal,
     );

@@ -19,42 +19,56 @@ export interface EdgeOptions {
 /** @throws component_failed, for example when the Worker cannot be bundled */
 export async function startLocalEdge({ config, port, stateFolder, variables, onLine }: EdgeOptions): Promise<Part> {
   Object.assign(process.env, QUIET); // wrangler reads them while it is loaded
-  const { unstable_startWorker: startWorker } = await import("wrangler");
-  const worker = await startWorker({
-    config,
-    bindings: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, { type: "plain_text", value }])),
-    build: { custom: { command: "" } }, // the engine has been prepared
-    dev: {
-      server: { hostname: LOOPBACK, port },
-      inspector: false,
-      watch: false,
-      persist: stateFolder,
-      structuredLogsHandler: ({ message }: { readonly message: string }) => onLine(message),
-    },
-  });
+  const { unstable_DevEnv: DevEnv } = await import("wrangler");
+  const environment = new DevEnv();
   const stopped = new AbortController();
   try {
-    const url = (await firstOf(worker)).origin;
+    const worker = environment.startWorker({
+      config,
+      bindings: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, { type: "plain_text", value }])),
+      build: { custom: { command: "" } }, // the engine has been prepared
+      dev: {
+        server: { hostname: LOOPBACK, port },
+        inspector: false,
+        watch: false,
+        persist: stateFolder,
+        structuredLogsHandler: ({ message }: { readonly message: string }) => onLine(message),
+      },
+    });
+    const url = (await addressOf(worker, environment)).origin;
     return {
       name: "edge",
       url,
       died: diesWhenSilent(`${url}/v2/health/live`, stopped.signal),
       async stop() {
         stopped.abort();
-        await worker.dispose();
+        await environment.teardown();
       },
     };
   } catch (error) {
-    await worker.dispose();
-    throw errors.componentFailed("edge", reasonOf(error), error);
+    await environment.teardown();
+    throw errors.componentFailed("edge", rootReason(error), error);
   }
 }
 
-/** The Worker's address, or the error that keeps it from having one: a failed build only shows as an event. */
-async function firstOf(worker: { readonly url: Promise<URL>; readonly ready: Promise<void>; readonly raw: NodeJS.EventEmitter }): Promise<URL> {
+interface StartedWorker {
+  readonly url: Promise<URL>;
+  readonly ready: Promise<void>;
+}
+
+/** The Worker's address, or the error that keeps it from having one: some show only as an event. */
+async function addressOf(starting: Promise<StartedWorker>, environment: NodeJS.EventEmitter): Promise<URL> {
   const failed = new Promise<never>((_, reject) => {
-    worker.raw.once("error", (event: { reason?: string; cause?: unknown }) => reject(new Error(`${event.reason ?? "error"}: ${reasonOf(event.cause)}`)));
+    environment.once("error", (event: { readonly cause?: unknown }) => reject(event.cause ?? event));
   });
-  await Promise.race([worker.ready, failed]);
-  return await worker.url;
+  const address = starting.then(async (worker) => {
+    await worker.ready;
+    return await worker.url;
+  });
+  return await Promise.race([address, failed]);
+}
+
+/** wrangler wraps what happened, for example a build error, in several layers. */
+function rootReason(error: unknown): string {
+  return error instanceof Error && error.cause instanceof Error ? rootReason(error.cause) : reasonOf(error);
 }

@@ -16,7 +16,7 @@ export interface Work {
 }
 
 export interface Executor {
-  /** @throws queue_full, request_expired; invalid_tensor, session_failed from the session. */
+  /** @throws queue_full, request_expired, request_cancelled; invalid_tensor, session_failed from the session. */
   execute(work: Work): Promise<NamedTensors>;
 }
 
@@ -50,8 +50,8 @@ export function createDirectExecutor({ clock = systemClock, maxQueued = 256 }: D
       accepted++;
       // In turn here and not only in the session, so that work can still be dropped when its turn comes.
       const done = turnOf(session)(async () => {
-        const expired = expiresAtMs !== undefined && clock.now() >= expiresAtMs;
-        if (expired || signal?.aborted === true) throw errors.requestExpired();
+        if (signal?.aborted === true) throw errors.requestCancelled();
+        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
         return await session.run(inputs);
       }).finally(() => accepted--);
 

@@ -1,0 +1,11 @@
+// The Worker as it is deployed, and beside it, in the same isolate, the least that Hono can do: `GET /hello`.
+import { Hono } from "hono";
+import edge from "../../../functions/edge/main.ts";
+
+const hello = new Hono().get("/hello", (c) => c.text("hello"));
+
+export default {
+  fetch(request: Request, env: object, context: Parameters<typeof edge.fetch>[2]): Response | Promise<Response> {
+    return request.url.endsWith("/hello") ? hello.fetch(request) : edge.fetch(request, env, context);
+  },
+};

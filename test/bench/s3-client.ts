@@ -1,0 +1,92 @@
+// Which S3 client belongs at the edge: bytes of the bundle, and what the client adds to a cold start in workerd.
+// Run: node test/bench/s3-client.ts [pairs]
+import { mkdir, writeFile } from "node:fs/promises";
+import { cpus, totalmem } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import awsPackage from "@aws-sdk/client-s3/package.json" with { type: "json" };
+
+const PAIRS = Number(process.argv[2] ?? 15);
+const ROOT = join(import.meta.dirname, "../..");
+const options = '{ endpoint: "http://127.0.0.1:1", bucket: "b", region: "auto", accessKeyId: "a", secretAccessKey: "s" }';
+
+/** Each module makes its client at module scope, as the edge does with its first request, and answers. */
+const workers = {
+  "empty Worker": "const store = undefined;",
+  aws4fetch: `import { createS3FetchObjectStore } from "${ROOT}/src/registry/drivers/s3-fetch.ts"; const store = createS3FetchObjectStore(${options});`,
+  "@aws-sdk/client-s3": `import { createS3ObjectStore } from "${ROOT}/src/registry/drivers/s3.ts"; const store = createS3ObjectStore(${options});`,
+};
+type Client = keyof typeof workers;
+const clients = Object.keys(workers) as Client[];
+
+async function bundle(client: Client): Promise<string> {
+  const { outputFiles } = await build({
+    stdin: { contents: `${workers[client]} export default { fetch: () => new Response(String(typeof store)) };`, resolveDir: ROOT, loader: "ts" },
+    bundle: true,
+    minify: true,
+    write: false,
+    format: "esm",
+    platform: "browser",
+    target: "es2024",
+    logLevel: "error",
+  });
+  return outputFiles[0]?.text ?? "";
+}
+
+/** From starting a fresh workerd to its first answer: process, module start-up, one request. */
+async function coldStartMs(script: string): Promise<number> {
+  const startedAtMs = performance.now();
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({ modules: true, script, compatibilityDate: "2026-10-01", compatibilityFlags: ["no_nodejs_compat"], cf: false, log: new Log(LogLevel.ERROR) }),
+  );
+  const response = await fetch(await miniflare.ready);
+  if (!response.ok) throw new Error(await response.text());
+  await response.text();
+  const elapsedMs = performance.now() - startedAtMs;
+  await miniflare.dispose();
+  return elapsedMs;
+}
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+const rounded = (value: number): number => Math.round(value * 10) / 10;
+
+const scripts = new Map<Client, string>();
+for (const client of clients) scripts.set(client, await bundle(client));
+const timesMs = new Map<Client, number[]>(clients.map((client) => [client, []]));
+for (let pair = -1; pair < PAIRS; pair++) {
+  // Alternating, so that what else the machine does weighs on all alike; the first round only warms the disk cache.
+  for (const client of pair % 2 === 0 ? clients : clients.toReversed()) {
+    const elapsedMs = await coldStartMs(scripts.get(client) ?? "");
+    if (pair >= 0) timesMs.get(client)?.push(elapsedMs);
+  }
+}
+
+const emptyMs = timesMs.get("empty Worker") ?? [];
+const rows = clients.map((client) => {
+  const script = scripts.get(client) ?? "";
+  const own = timesMs.get(client) ?? [];
+  return {
+    case: client,
+    bundleBytes: Buffer.byteLength(script),
+    bundleGzipBytes: gzipSync(script, { level: 9 }).byteLength,
+    coldStartP50Ms: rounded(median(own)),
+    addedOverEmptyP50Ms: rounded(median(own.map((ms, pair) => ms - (emptyMs[pair] ?? Number.NaN)))),
+  };
+});
+console.table(rows);
+
+const bytes = (client: Client) => rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
+const result = {
+  name: "s3-client",
+  date: new Date().toISOString(),
+  machine: { cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, memoryGiB: Math.round(totalmem() / 2 ** 30) },
+  versions: { node: process.version, "@aws-sdk/client-s3": awsPackage.version },
+  seed: 0,
+  n: PAIRS,
+  rows,
+  figures: { awsSdkVsAws4fetchBundleRatio: rounded(bytes("@aws-sdk/client-s3") / bytes("aws4fetch")) },
+};
+await mkdir(join(import.meta.dirname, "results"), { recursive: true });
+await writeFile(join(import.meta.dirname, "results/s3-client.json"), `${JSON.stringify(result, undefined, 1)}\n`);

@@ -1,0 +1,141 @@
+// `npm run bench:serve`: latency of the running system by tier and cache layer (open loop, Poisson arrivals, from the
+// scheduled time), and requests a second on L1 hits beside a Hono "hello" in the same isolate, alternating.
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { PROJECT_ROOT, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { predictResponse } from "../../src/protocol/predict.ts";
+import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
+import { makeQueries } from "./lib/queries.ts";
+import { createRandom, createZipf } from "./lib/random.ts";
+import { report, rounded } from "./lib/report.ts";
+
+const { values } = parseArgs({
+  options: {
+    n: { type: "string", default: "2000" },
+    rate: { type: "string", default: "100" },
+    seed: { type: "string", default: "1" },
+    rounds: { type: "string", default: "5" },
+    help: { type: "boolean" },
+  },
+});
+if (values.help === true) {
+  console.log("npm run bench:serve -- [--n calls per case] [--rate calls a second] [--seed s] [--rounds of L1 against hello]");
+  process.exit(0);
+}
+const [n, rate, seed, rounds] = [Number(values.n), Number(values.rate), Number(values.seed), Number(values.rounds)];
+const DISTINCT_QUERIES = 10_000;
+const WARM_UP_CALLS = 300;
+const CONNECTIONS = 16;
+const SECONDS_PER_ROUND = 3;
+
+type Layer = "l1" | "l2" | "miss" | "bypass";
+const random = createRandom(seed);
+const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+const rows: ({ case: string } & Record<string, number | string>)[] = [];
+const figures: Record<string, number> = {};
+
+try {
+  const queries = makeQueries(DISTINCT_QUERIES, seed);
+  await withSystem({}, async (send) => {
+    const { edge, region } = await byTier(send, queries.slice(0, 3000));
+    console.error(`${edge.length} of 3000 queries exit at the edge, ${region.length} go on to the region`);
+    await warmUp(send, [...edge, ...region]);
+    await measure(send, "edge tier, cache off", draw(edge), "bypass");
+    await measure(send, "region tier, cache off", draw(region), "bypass");
+    await measure(send, "cascade, cache off", draw([...edge, ...region]), "bypass");
+
+    const few = edge.slice(0, 200);
+    for (const query of few) await send(predict(query, "use"));
+    await measure(send, "L1 hit", draw(few), "l1");
+    const zipf = createZipf(random, DISTINCT_QUERIES, 1);
+    await measure(send, `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`, Array.from({ length: n }, () => queries[zipf()] ?? ""));
+    await throughput(send, few);
+  });
+  await withSystem({ EDGETIER_L1_MAX_BYTES: "0" }, async (send, hasRedis) => {
+    const few = queries.slice(0, 200);
+    await warmUp(send, queries.slice(200, 500));
+    for (const query of few) await send(predict(query, "use"));
+    if (hasRedis) await measure(send, "L2 hit", draw(few), "l2");
+    else rows.push({ case: "L2 hit", skipped: "no redis-server on this machine" });
+  });
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+await report({ name: "serve", seed, n, packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"], rows, figures });
+
+async function withSystem(edgeVariables: Record<string, string>, use: (send: Send, hasRedis: boolean) => Promise<void>): Promise<void> {
+  const wranglerConfig = join(PROJECT_ROOT, ".bench-wrangler.toml"); // beside the real one: paths in it are relative
+  const config = await readFile(WRANGLER_CONFIG, "utf8");
+  await writeFile(wranglerConfig, config.replace("functions/edge/main.ts", "test/bench/lib/edge-with-hello.ts"));
+  const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), edgeVariables, wranglerConfig, log: console.error });
+  const send = createSender(system.urls.edge);
+  try {
+    await use(send, system.urls.redis !== undefined);
+  } finally {
+    send.close();
+    await system.stop();
+    await rm(wranglerConfig, { force: true });
+  }
+}
+
+function predict(query: string, cache: "use" | "bypass"): Call {
+  return { path: "/v1/models/intent/predict", body: JSON.stringify({ inputs: query, parameters: { cache } }) };
+}
+
+function draw(from: readonly string[]): string[] {
+  return Array.from({ length: n }, () => random.pick(from));
+}
+
+/** Splits queries by the tier that answers them. */
+async function byTier(send: Send, queries: readonly string[]): Promise<{ edge: string[]; region: string[] }> {
+  const edge: string[] = [];
+  const region: string[] = [];
+  for (const query of queries) {
+    const reply = await send(predict(query, "bypass"));
+    expectOk(reply);
+    const output = predictResponse.parse(JSON.parse(reply.body)).outputs[0];
+    (output?.tier.startsWith("edge") === true ? edge : region).push(query);
+  }
+  return { edge, region };
+}
+
+async function warmUp(send: Send, queries: readonly string[]): Promise<void> {
+  for (let call = 0; call < WARM_UP_CALLS; call++) await send(predict(random.pick(queries), "bypass"));
+}
+
+/** @param layer that replies are to come from (at least 99 of 100: L2 is given up after a time-out); any where left out */
+async function measure(send: Send, name: string, queries: readonly string[], layer?: Layer): Promise<void> {
+  const layers = new Map<string, number>();
+  const check = (reply: Reply) => {
+    expectOk(reply);
+    const from = String(reply.headers["x-edgetier-cache"]);
+    layers.set(from, (layers.get(from) ?? 0) + 1);
+  };
+  const latencies: Latencies = await openLoop(send, queries.map((query) => predict(query, layer === "bypass" ? "bypass" : "use")), rate, random, check);
+  if (layer !== undefined && (layers.get(layer) ?? 0) < 0.99 * queries.length) throw new Error(`${name}: replies came from ${[...layers].join("; ")}`);
+  const shares = layer === undefined ? Object.fromEntries([...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)])) : {};
+  rows.push({ case: name, ratePerSecond: rate, ...latencies, ...shares });
+  console.error(`${name}: p50 ${rounded(latencies.p50Ms)} ms, p99 ${rounded(latencies.p99Ms)} ms`);
+}
+
+/** L1 hits and hello take turns, so that both see the same machine. */
+async function throughput(send: Send, queries: readonly string[]): Promise<void> {
+  const ratios: number[] = [];
+  const totals = { l1: 0, hello: 0 };
+  for (let round = 0; round < rounds; round++) {
+    const l1 = await closedLoop(send, () => predict(random.pick(queries), "use"), CONNECTIONS, SECONDS_PER_ROUND, expectOk);
+    const hello = await closedLoop(send, () => ({ path: "/hello" }), CONNECTIONS, SECONDS_PER_ROUND, expectOk);
+    ratios.push(l1 / hello);
+    totals.l1 += l1 / rounds;
+    totals.hello += hello / rounds;
+  }
+  rows.push({ case: "L1 hit, closed loop", requestsPerSecond: rounded(totals.l1) }, { case: "Hono hello, closed loop", requestsPerSecond: rounded(totals.hello) });
+  figures["l1VsHelloRatio"] = ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] ?? Number.NaN;
+}
+
+function expectOk(reply: Reply): void {
+  if (reply.status !== 200) throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
+}

@@ -1,0 +1,133 @@
+// The command line as its users meet it: a child process, its exit code, stdout and stderr.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sampleProject } from "../support/sample-model.ts";
+import { writeSampleProject } from "../support/sample-folder.ts";
+import { edgetier } from "../support/edgetier-command.ts";
+import { startTestS3, type TestS3 } from "../support/local-s3.ts";
+import { refusingUrl, startTinyServer } from "../support/tiny-server.ts";
+
+let folder: string;
+let s3: TestS3;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-cli-"));
+  s3 = await startTestS3();
+});
+afterAll(async () => {
+  await s3.stop();
+  await rm(folder, { recursive: true });
+});
+const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
+
+describe("usage", () => {
+  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]]])("explains %j", async (args) => {
+    const { code, stdout, stderr } = await edgetier(args);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(/USAGE edgetier/);
+    expect(stdout).not.toContain("\u001b");
+  });
+
+  it.each([
+    [[], "Say which command"],
+    [["nonsense"], 'no command "nonsense"'],
+    [["model", "constructor"], 'no command "constructor"'],
+    [["model", "publish"], "FOLDER"],
+    [["model", "publish", "a", "b"], 'no place for "b"'],
+    [["model", "list", "--nope"], "Unknown option '--nope'"],
+    [["model", "publish", "x", "--alias"], "--alias"],
+    [["model", "publish", "x", "--alias", "NO!"], "--alias NO!"],
+    [["predict", "hello"], "--model"],
+  ])("answers %j with exit code 2 and what was wrong", async (args, problem) => {
+    const { code, stdout, stderr } = await edgetier(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(problem);
+    expect(stderr).toContain("--help` tells how it is used");
+  });
+
+  it("gives errors as problem details with --json", async () => {
+    const { code, stdout, stderr } = await edgetier(["model", "list", "--json", "--nope"]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(JSON.parse(stderr)).toMatchObject({ code: "usage", detail: expect.stringContaining("--nope"), remedy: expect.any(String) });
+  });
+});
+
+describe("models", () => {
+  it("publishes, lists and inspects", async () => {
+    const project = join(folder, "sample");
+    await writeSampleProject(project);
+    const empty = await edgetier(["model", "list"], onStore());
+    expect(empty).toMatchObject({ code: 0, stdout: expect.stringContaining("no models") });
+
+    const published = await edgetier(["model", "publish", project, "--json"], onStore());
+    expect(published).toMatchObject({ code: 0, stderr: "" });
+    expect(JSON.parse(published.stdout)).toMatchObject({ model: "sample", version: 1, outcome: "published", aliasMoved: true });
+    const again = await edgetier(["model", "publish", project, "--alias=canary"], onStore());
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/in store.*unchanged: sample@1.*sample@canary is now version 1/s) });
+
+    const listed = await edgetier(["model", "list", "--json"], onStore());
+    expect(JSON.parse(listed.stdout)).toEqual({ models: [{ model: "sample", versions: [1], aliases: { stable: 1, canary: 1 } }] });
+    expect((await edgetier(["model", "list"], onStore())).stdout).toMatch(/sample +1 +1 +stable=1, canary=1/);
+
+    const inspected = await edgetier(["model", "inspect", "sample@canary", "--json"], onStore());
+    expect(JSON.parse(inspected.stdout)).toMatchObject({ manifest: { model: "sample", version: 1, deadlineMs: sampleProject.deadlineMs }, artifacts: [{ problem: null }, { problem: null }, { problem: null }] });
+    expect((await edgetier(["model", "inspect", "sample"], onStore())).stdout).toMatch(/student +edge +int8.*verified/s);
+  });
+
+  it.each([
+    ["unknown", "model_not_found"],
+    ["sample@99", "version_not_found"],
+    ["sample@nightly", "alias_not_found"],
+    ["UPPER", "invalid_model_name"],
+  ])("says what is wrong with the reference %s", async (ref, code) => {
+    const ran = await edgetier(["model", "inspect", ref, "--json"], onStore());
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    expect(JSON.parse(ran.stderr)).toMatchObject({ code });
+  });
+
+  it("names every problem of a project", async () => {
+    await writeFile(join(folder, "model.json"), JSON.stringify({ ...sampleProject, labels: "../x", deadlineMs: 5 }));
+    const ran = await edgetier(["model", "publish", folder], onStore());
+    expect(ran).toMatchObject({ code: 1, stderr: expect.stringMatching(/leaves the folder.*student\.onnx.*cannot be read/s) });
+  });
+
+  it("says that the store cannot be reached, and why", async () => {
+    const ran = await edgetier(["model", "list"], { EDGETIER_S3_ENDPOINT: await refusingUrl() });
+    expect(ran).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/ECONNREFUSED.*\n.*S3 endpoint/) });
+  });
+
+  it("refuses an address that is none", async () => {
+    const ran = await edgetier(["model", "list", "--s3-endpoint", "nonsense"]);
+    expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("EDGETIER_S3_ENDPOINT") });
+  });
+});
+
+describe("predict", () => {
+  it("shows label, score, tier, confidence, latency and cache", async () => {
+    const server = await startTinyServer((request, response) => {
+      response.writeHead(200, { "content-type": "application/json", "x-edgetier-cache": "l2" });
+      const output = { label: "freeze_account", score: 0.91, tier: "student", confidence: 0.91, degraded: false };
+      response.end(JSON.stringify({ model: request.url?.split("/")[3], version: 4, outputs: [output] }));
+    });
+    const text = await edgetier(["predict", "--model", "intent", "--url", server.url, "--", "--freeze"]);
+    expect(text).toMatchObject({ code: 0, stderr: "" });
+    expect(text.stdout).toMatch(/label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/);
+    const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
+    expect(JSON.parse(json.stdout)).toMatchObject({ label: "freeze_account", tier: "student", cache: "l2", latencyMs: expect.any(Number) });
+    await server.stop();
+  });
+
+  it("passes on the edge's error with its remedy", async () => {
+    const problem = { code: "model_not_found", detail: "There is no model.", remedy: "Publish one." };
+    const server = await startTinyServer((_, response) => response.writeHead(404, { "content-type": "application/problem+json" }).end(JSON.stringify(problem)));
+    const ran = await edgetier(["predict", "x", "--model", "m", "--url", server.url]);
+    expect(ran).toMatchObject({ code: 1, stdout: "", stderr: "error: There is no model.\n  Publish one.\n" });
+    await server.stop();
+  });
+
+  it("says that nothing answers", async () => {
+    const ran = await edgetier(["predict", "x", "--model", "m", "--url", await refusingUrl()]);
+    expect(ran).toMatchObject({ code: 1, stderr: expect.stringMatching(/Nothing answers.*ECONNREFUSED.*\n.*npm start/) });
+  });
+});

@@ -1,0 +1,150 @@
+// The whole system as `npm start` brings it up: real workerd, region process, S3 and Redis, with the model `intent`.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startLocalEdge } from "../../src/cli/local/edge.ts";
+import { WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
+import { findFreePort } from "../../src/cli/local/ports.ts";
+import { storeVariables } from "../../src/cli/local/region.ts";
+import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
+import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { hasRedisServer } from "../support/redis.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+
+/** Nothing that the edge tier could be sure of. */
+const ODD = "the moss remembers what colour tuesday was before it rained upwards";
+
+let folder: string;
+let system: LocalSystem;
+let proxies: { readonly s3: TcpProxy; readonly region: TcpProxy; readonly redis: TcpProxy };
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-e2e-"));
+  proxies = { s3: await startTcpProxy(), region: await startTcpProxy(), redis: await startTcpProxy() };
+  system = await startLocalSystem({
+    stateFolder: folder,
+    edgeVariables: {
+      EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3`,
+      EDGETIER_REGION_URL: proxies.region.url,
+      ...(hasRedisServer ? { EDGETIER_REDIS_REST_URL: proxies.redis.url } : {}),
+      EDGETIER_REDIS_TIMEOUT_MS: "1000",
+      EDGETIER_L1_MAX_BYTES: "0", // L2 has to answer
+    },
+  });
+  proxies.s3.target = system.urls.s3;
+  proxies.region.target = system.urls.region ?? "";
+  proxies.redis.target = system.urls.redis ?? "";
+});
+
+afterEach(() => {
+  for (const proxy of Object.values(proxies)) proxy.mode = "forwards";
+});
+
+afterAll(async () => {
+  await system?.stop();
+  await Promise.all(Object.values(proxies).map((proxy) => proxy.close()));
+  await rm(folder, { recursive: true, force: true });
+});
+
+interface Answered {
+  readonly output: PredictResponse["outputs"][number];
+  readonly response: Response;
+}
+
+async function predict(inputs: string, parameters: object = { cache: "bypass" }, headers: Record<string, string> = {}): Promise<Answered> {
+  const response = await fetch(`${system.urls.edge}/v1/models/intent/predict`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify({ inputs, parameters }),
+  });
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
+  const [output] = predictResponse.parse(JSON.parse(text)).outputs;
+  if (output === undefined) throw new Error("no output");
+  return { output, response };
+}
+
+describe("the running system", () => {
+  it("answers a plain query at the edge", async () => {
+    const { output } = await predict("what is the exchange rate between dollars and euros");
+    expect(output).toMatchObject({ label: "exchange_rate", tier: "edge-int8", degraded: false });
+  });
+
+  it("asks the region where the edge is not sure, and says what is out of scope", async () => {
+    const { output, response } = await predict(ODD);
+    expect(output).toMatchObject({ label: "oos", tier: "region-int8", degraded: false });
+    expect(response.headers.get("x-edgetier-tier")).toBe("region-int8");
+    expect(response.headers.get("server-timing")).toMatch(/region;dur=\d/);
+  });
+
+  it("answers many at once", async () => {
+    const queries = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? "what is my account balance" : `${ODD} ${index}`));
+    const labels = await Promise.all(queries.map(async (query) => (await predict(query)).output.label));
+    expect(labels.filter((label) => label === "balance")).toHaveLength(20);
+  });
+
+  it("serves what was published, by name, version and alias", async () => {
+    const response = await fetch(`${system.urls.edge}/v1/models/intent@stable`);
+    expect(await response.json()).toMatchObject({ model: "intent", version: 1, versions: [1], aliases: { stable: 1 } });
+    const list = await fetch(`${system.urls.edge}/v1/models`);
+    expect(await list.json()).toEqual({ models: [{ model: "intent", aliases: { stable: 1 } }] });
+  });
+
+  it.skipIf(!hasRedisServer)("answers a repeat from L2, and without it when Redis is away or hangs (needs a redis-server on the PATH)", async () => {
+    const query = `is this kept ${Date.now()}`;
+    await predict(query, {});
+    await expect.poll(async () => (await predict(query, {})).response.headers.get("x-edgetier-cache")).toBe("l2");
+    for (const mode of ["refuses", "hangs"] as const) {
+      proxies.redis.mode = mode;
+      const { response } = await predict(query, {});
+      expect(response.headers.get("x-edgetier-cache")).toBe("miss");
+    }
+  });
+
+  it("gives a marked edge answer when the region refuses, and within the deadline when it hangs", async () => {
+    proxies.region.mode = "refuses";
+    expect((await predict(ODD)).output).toMatchObject({ tier: "edge-int8", degraded: true, degradedBy: "region_unavailable" });
+    proxies.region.mode = "hangs";
+    const startedAtMs = performance.now();
+    expect((await predict(ODD, undefined, { "x-deadline-ms": "400" })).output).toMatchObject({ tier: "edge-int8", degraded: true });
+    expect(performance.now() - startedAtMs).toBeGreaterThan(350);
+    expect(performance.now() - startedAtMs).toBeLessThan(2000);
+    proxies.region.mode = "forwards";
+    expect((await predict(ODD)).output.degraded).toBe(false);
+  });
+
+  it("says 503 while S3 is down at a cold start, and serves as soon as it is back", async () => {
+    proxies.s3.mode = "refuses";
+    const cold = await startLocalEdge({
+      config: WRANGLER_CONFIG,
+      port: await findFreePort(),
+      stateFolder: join(folder, "cold"),
+      variables: { ...storeVariables(system.store), EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3` },
+      onLine: () => {},
+    });
+    try {
+      const ask = () => fetch(`${cold.url}/v1/models/intent/predict?input=what+is+my+account+balance`);
+      const refused = await ask();
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+      expect(await refused.json()).toMatchObject({ code: "model_store_unavailable", retryable: true });
+      proxies.s3.mode = "forwards";
+      const answered = await ask();
+      expect(answered.status).toBe(200);
+      expect(await answered.json()).toMatchObject({ outputs: [{ label: "balance" }] });
+    } finally {
+      await cold.stop();
+    }
+  });
+
+  it("refuses a Worker without configuration, naming every variable at once", async () => {
+    const bare = await startLocalEdge({ config: WRANGLER_CONFIG, port: await findFreePort(), stateFolder: join(folder, "bare"), variables: { EDGETIER_MAX_INPUTS: "many" }, onLine: () => {} });
+    try {
+      const response = await fetch(`${bare.url}/v1/models`);
+      expect(response.status).toBe(500);
+      expect(await response.json()).toMatchObject({ code: "invalid_configuration" });
+    } finally {
+      await bare.stop();
+    }
+  });
+});

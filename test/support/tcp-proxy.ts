@@ -1,0 +1,54 @@
+// A TCP proxy in front of a real server, to break its connection on demand. Node only.
+import { connect, createServer, type Socket } from "node:net";
+import type { AddressInfo } from "node:net";
+
+export interface TcpProxy {
+  readonly url: string;
+  /** Where connections go; set it before the first one. */
+  target: string;
+  /** `refuses` resets every connection, open ones too; `hangs` accepts and never answers. */
+  mode: "forwards" | "refuses" | "hangs";
+  /** Connections so far. */
+  readonly connections: number;
+  close(): Promise<void>;
+}
+
+export async function startTcpProxy(): Promise<TcpProxy> {
+  const open = new Set<Socket>();
+  let mode: TcpProxy["mode"] = "forwards";
+  let connections = 0;
+  const server = createServer((client) => {
+    connections++;
+    open.add(client);
+    client.on("close", () => open.delete(client)).on("error", () => client.destroy());
+    if (mode === "refuses") client.resetAndDestroy();
+    if (mode !== "forwards") return;
+    const { hostname, port } = new URL(proxy.target);
+    const upstream = connect(Number(port), hostname);
+    upstream.on("error", () => client.destroy()).on("close", () => client.destroy());
+    client.on("close", () => upstream.destroy());
+    client.on("data", (bytes) => mode === "forwards" && upstream.write(bytes));
+    upstream.pipe(client);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+  const proxy: TcpProxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    target: "",
+    get mode() {
+      return mode;
+    },
+    set mode(wanted) {
+      mode = wanted;
+      if (wanted === "refuses") for (const client of open) client.resetAndDestroy();
+    },
+    get connections() {
+      return connections;
+    },
+    async close() {
+      for (const client of open) client.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return proxy;
+}
