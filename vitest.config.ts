@@ -19,6 +19,7 @@ export default defineConfig({
             miniflare: {
               compatibilityDate: "2026-10-01",
               compatibilityFlags: ["nodejs_compat"], // the test runner needs it; the Worker itself runs without
+              r2Buckets: ["MODELS"],
               modulesRules: [
                 { type: "CompiledWasm", include: ["**/*.wasm"] },
                 { type: "Data", include: ["**/*.onnx"] },
@@ -26,7 +27,7 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "edge", include: ["test/edge/**/*.test.ts"], testTimeout: 30_000 },
+        test: { name: "edge", include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
       },
       {
         test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false },

@@ -1,12 +1,10 @@
 // Which S3 client belongs at the edge: bytes of the bundle, and what the client adds to a cold start in workerd.
 // Run: node test/bench/s3-client.ts [pairs]
-import { mkdir, writeFile } from "node:fs/promises";
-import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import awsPackage from "@aws-sdk/client-s3/package.json" with { type: "json" };
+import { report, rounded } from "./lib/report.ts";
 
 const PAIRS = Number(process.argv[2] ?? 15);
 const ROOT = join(import.meta.dirname, "../..");
@@ -50,7 +48,6 @@ async function coldStartMs(script: string): Promise<number> {
 }
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-const rounded = (value: number): number => Math.round(value * 10) / 10;
 
 const scripts = new Map<Client, string>();
 for (const client of clients) scripts.set(client, await bundle(client));
@@ -75,18 +72,13 @@ const rows = clients.map((client) => {
     addedOverEmptyP50Ms: rounded(median(own.map((ms, pair) => ms - (emptyMs[pair] ?? Number.NaN)))),
   };
 });
-console.table(rows);
 
 const bytes = (client: Client) => rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
-const result = {
+await report({
   name: "s3-client",
-  date: new Date().toISOString(),
-  machine: { cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, memoryGiB: Math.round(totalmem() / 2 ** 30) },
-  versions: { node: process.version, "@aws-sdk/client-s3": awsPackage.version },
-  seed: 0,
+  seed: 0, // nothing is drawn
   n: PAIRS,
+  packages: ["@aws-sdk/client-s3", "aws4fetch", "workerd"],
   rows,
   figures: { awsSdkVsAws4fetchBundleRatio: rounded(bytes("@aws-sdk/client-s3") / bytes("aws4fetch")) },
-};
-await mkdir(join(import.meta.dirname, "results"), { recursive: true });
-await writeFile(join(import.meta.dirname, "results/s3-client.json"), `${JSON.stringify(result, undefined, 1)}\n`);
+});

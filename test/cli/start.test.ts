@@ -1,4 +1,5 @@
 // `edgetier start`: busy ports are named before anything starts, parts that fail are named, and Ctrl-C leaves nothing.
+import { spawnSync } from "node:child_process";
 import { createServer, type Server } from "node:net";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,6 +8,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findFreePort, requireFreePorts } from "../../src/cli/local/ports.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { edgetier, startEdgetier } from "../support/edgetier-command.ts";
+
+/** A user's machine may have none. */
+const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
 
 let folder: string;
 beforeAll(async () => {
@@ -75,14 +79,31 @@ describe("parts", () => {
     const system = await startLocalSystem({ ...(await stubs()), edgeVariables: { EXTRA: "1" } });
     const seen = await (await fetch(system.urls.edge)).json();
     expect(seen).toMatchObject({ EXTRA: "1", EDGETIER_S3_BUCKET: "edgetier-models", EDGETIER_S3_ENDPOINT: system.urls.s3, EDGETIER_REGION_URL: system.urls.region });
-    if (system.urls.redis !== undefined) {
-      const set = (path: string, token: string) => fetch(`${system.urls.redis}${path}`, { method: "POST", headers: { authorization: `Bearer ${token}` }, body: '[["SET","k","v"],["GET","k"]]' });
-      expect(await (await set("/pipeline", system.redisToken ?? "")).json()).toEqual([{ result: "OK" }, { result: "v" }]);
-      expect((await set("/pipeline", "wrong")).status).toBe(401);
+    await system.stop();
+    await system.stop();
+    for (const url of Object.values(system.urls)) await expect(fetch(url)).rejects.toThrow("fetch failed");
+  });
+
+  it.skipIf(!hasRedis)("include a Redis that only the token opens, pipelines too", async () => {
+    const system = await startLocalSystem({ ...(await stubs()), region: false });
+    const set = (token: string | undefined) => fetch(`${system.urls.redis}/pipeline`, { method: "POST", headers: { authorization: `Bearer ${token}` }, body: '[["SET","k","v"],["GET","k"]]' });
+    expect(await (await set(system.redisToken)).json()).toEqual([{ result: "OK" }, { result: "v" }]);
+    expect((await set("wrong")).status).toBe(401);
+    await system.stop();
+  });
+
+  it("go on without Redis where there is none, and say so", async () => {
+    const lines: string[] = [];
+    const path = process.env["PATH"];
+    process.env["PATH"] = folder;
+    try {
+      const system = await startLocalSystem({ ...(await stubs()), region: false, log: (line) => lines.push(line) });
+      expect(system.urls.redis).toBeUndefined();
+      await system.stop();
+    } finally {
+      process.env["PATH"] = path;
     }
-    await system.stop();
-    await system.stop();
-    for (const url of Object.values(system.urls)) await expect(fetch(url)).rejects.toThrow();
+    expect(lines).toContainEqual(expect.stringContaining("L2 cache is off"));
   });
 
   it("tell when one of them dies", async () => {

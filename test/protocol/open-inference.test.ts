@@ -1,5 +1,5 @@
 // The Open Inference Protocol codec: identity over every datatype, and a clear refusal of everything malformed.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import type { Datatype, Tensor } from "../../src/core/tensor.ts";
@@ -80,7 +80,7 @@ describe("a request", () => {
   it("may write a 64-bit integer as a number of any length or as a text", () => {
     const body = '{"inputs":[{"name":"x","datatype":"INT64","shape":[4],"data":[9007199254740993,-9223372036854775808,"9223372036854775807", 5]}]}';
     expect(decoded(body)).toEqual(BigInt64Array.of(9007199254740993n, -(2n ** 63n), 2n ** 63n - 1n, 5n));
-    expect(decoded('{"inputs":[{"name":"x","datatype":"FP64","shape":[1],"data":[123456789012345678901]}]}')).toEqual(Float64Array.of(123456789012345678901));
+    expect(decoded('{"inputs":[{"name":"x","datatype":"FP64","shape":[1],"data":[123456789012345678901]}]}')).toEqual(Float64Array.of(Number("123456789012345678901")));
   });
 
   it("may leave out or null what is optional", () => {
@@ -138,7 +138,7 @@ describe("a request", () => {
     ["an object as FP32", request([tensor({ datatype: "FP32", data: [{}] })]), "invalid_tensor", /element 0 is an array or object/],
     ["2 as BOOL", request([tensor({ datatype: "BOOL", data: [2] })]), "invalid_tensor", /element 0 is 2/],
     ["2^64 as UINT64", request([tensor({ datatype: "UINT64", data: ["18446744073709551616"] })]), "invalid_tensor", /not UINT64/],
-    ["2^53 as a double", request([tensor({ datatype: "INT64", data: [1e300] })]), "invalid_tensor", /not INT64/],
+    ["1e300 as INT64", request([tensor({ datatype: "INT64", data: [1e300] })]), "invalid_tensor", /not INT64/],
     ["a text as INT64", request([tensor({ datatype: "INT64", data: ["0x10"] })]), "invalid_tensor", /not INT64/],
     ["a number as text, FP32", request([tensor({ datatype: "FP32", data: ["1.5"] })]), "invalid_tensor", /not FP32/],
     ["past FP32's range", request([tensor({ datatype: "FP32", data: [1e39] })]), "invalid_tensor", /not FP32/],
@@ -163,7 +163,7 @@ describe("a request", () => {
           try {
             decodeInferRequest(bytes(body));
           } catch (error) {
-            expect(error).toBeInstanceOf(EdgeTierError);
+            if (!(error instanceof EdgeTierError)) throw error;
           }
         }
       }),

@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { readProject } from "../../src/build/project.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createRegion } from "./world.ts";
@@ -10,9 +11,9 @@ it("models/intent recognises plain requests", async () => {
   const source = await readProject(fileURLToPath(new URL("../../models/intent", import.meta.url)));
   const region = createRegion();
   const { version } = await publishModel(region.store, source);
-  const manifest = await region.store.readManifest("intent", version);
-  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest!.labels)));
-  const tier = manifest!.tiers.findLast((one) => one.place === "region")!.id;
+  const { manifest, tiers } = await region.repository.acquire(parseModelRef(`intent@${version}`));
+  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest.labels)));
+  const tier = tiers[0].manifest.id;
 
   const asked = {
     "what is the balance of my checking account": "balance",

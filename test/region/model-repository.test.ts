@@ -4,6 +4,7 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
+import type { TierManifest } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
@@ -62,7 +63,7 @@ describe("a model", () => {
     const region = createRegion();
     await publish(region.store, {
       tiers: { small: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
-      edit: (manifest) => Object.assign((manifest["tiers"] as object[])[0]!, { place: "edge" }),
+      edit: (tier, index) => void (tier.place = index === 0 ? "edge" : "region"),
     });
     expect((await acquire(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual(["heavy"]);
   });
@@ -70,7 +71,7 @@ describe("a model", () => {
   it("that is not there says what is missing", async () => {
     const region = createRegion();
     await publish(region.store);
-    await publish(region.store, { version: 2, edit: (manifest) => Object.assign((manifest["tiers"] as object[])[0]!, { place: "edge" }) });
+    await publish(region.store, { version: 2, edit: (tier) => void (tier.place = "edge") });
     await expect(acquire(region, "none@1")).rejects.toMatchObject({ code: "model_not_found" });
     await expect(acquire(region, "none")).rejects.toMatchObject({ code: "model_not_found" });
     await expect(acquire(region, "mood@9")).rejects.toMatchObject({ code: "version_not_found" });
@@ -78,14 +79,18 @@ describe("a model", () => {
     await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code: "no_region_tier" });
   });
 
-  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: Record<string, any>) => void][] = [
-    ["another digest", "artifact_corrupt", /not in the store/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = { ...tier["graph"], sha256: "0".repeat(64) })],
-    ["another size", "artifact_corrupt", /bytes/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = { ...tier["graph"], size: 1 })],
-    ["no ONNX as graph", "session_failed", /ONNX Runtime/, "bag-of-tokens.onnx", (tier) => (tier["graph"] = tier["preprocessor"].artifact)],
-    ["no tokenizer as preprocessor", "preprocessor_invalid", /wordpiece/, "bag-of-tokens.onnx", (tier) => (tier["preprocessor"].artifact = tier["graph"])],
-    ["an output that the graph lacks", "manifest_invalid", /no output scores/, "bag-of-tokens.onnx", (tier) => (tier["outputs"] = [{ ...tier["outputs"][0], name: "scores" }])],
-    ["an input of another datatype", "manifest_invalid", /input_ids is INT64 in its graph, INT32/, "bag-of-tokens.onnx", (tier) => (tier["inputs"] = [{ ...tier["inputs"][0], datatype: "INT32" }])],
-    ["a graph that its preprocessor does not fit", "invalid_tensor", /no such input/, "int64-identity.onnx", (tier) => Object.assign(tier, { inputs: [{ name: "x", datatype: "INT64", shape: [-1] }], outputs: [{ name: "y", datatype: "INT64", shape: [-1] }] })],
+  const bag = "bag-of-tokens.onnx";
+  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: TierManifest) => void][] = [
+    ["another digest", "artifact_corrupt", /not in the store/, bag, (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) })],
+    ["another size", "artifact_corrupt", /bytes/, bag, (tier) => (tier.graph = { ...tier.graph, size: 1 })],
+    ["no ONNX as graph", "session_failed", /ONNX Runtime/, bag, (tier) => (tier.graph = tier.preprocessor.artifact)],
+    ["no tokenizer as preprocessor", "preprocessor_invalid", /wordpiece/, bag, (tier) => (tier.preprocessor.artifact = tier.graph)],
+    ["an output that the graph lacks", "manifest_invalid", /no output scores/, bag, (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }])],
+    ["an input of another datatype", "manifest_invalid", /input_ids is INT64 in its graph, INT32/, bag, (tier) => (tier.inputs = tier.inputs.map((one) => ({ ...one, datatype: "INT32" })))],
+    ["a graph that its preprocessor does not fit", "invalid_tensor", /no such input/, "int64-identity.onnx", (tier) => {
+      tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
+      tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
+    }],
   ];
   it.each(faults)("with %s is refused, and the version before it goes on serving", async (_what, code, detail, graph, edit) => {
     const clock = new ManualClock();
@@ -94,7 +99,7 @@ describe("a model", () => {
     const { etag } = await region.store.writeAliases("mood", { stable: 1 }, undefined);
     expect(await versionOf(region, "mood")).toBe(1);
 
-    await publish(region.store, { version: 2, tiers: { heavy: graph }, edit: (manifest) => edit((manifest["tiers"] as Record<string, any>[])[0]!) });
+    await publish(region.store, { version: 2, tiers: { heavy: graph }, edit });
     await region.store.writeAliases("mood", { stable: 2 }, etag);
     clock.advance(5_000);
     await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code, detail: expect.stringMatching(detail) });
@@ -123,7 +128,7 @@ describe("a model", () => {
     const garbage = (await region.store.writeArtifact(new Uint8Array(99))).ref;
     await publish(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
-      edit: (manifest) => Object.assign((manifest["tiers"] as object[])[1]!, { graph: garbage }),
+      edit: (tier, index) => void (tier.graph = index === 1 ? garbage : tier.graph),
     });
     await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "session_failed" });
     expect(counts).toMatchObject({ sessions: 1, disposed: 1 });
@@ -133,9 +138,8 @@ describe("a model", () => {
     const { counts, runtime } = countingRuntime();
     const region = createRegion({ runtime });
     const manifest = await publish(region.store);
-    const flipped = await fixture("bag-of-tokens.onnx");
-    flipped[100]! ^= 1;
-    await region.objects.put(layout.artifact(manifest.tiers[0]!.graph.sha256), flipped, { kind: "any" }, "application/octet-stream");
+    const flipped = (await fixture("bag-of-tokens.onnx")).map((byte, index) => (index === 100 ? byte ^ 1 : byte));
+    await region.objects.put(layout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""), flipped, { kind: "any" }, "application/octet-stream");
     await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
     expect(counts.sessions).toBe(0);
   });

@@ -97,8 +97,7 @@ describe("over HTTP", () => {
 
   it("reports a port where nothing listens, and is not ready", async () => {
     const baseUrl = await serve(() => {});
-    server?.close();
-    await once(server!, "close");
+    await new Promise((resolve) => server?.close(resolve));
     await expect(infer(baseUrl)).rejects.toMatchObject({ code: "region_unavailable" });
     expect(await createOipHttpRegionClient({ baseUrl }).ready()).toBe(false);
   });

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { manifestSchema, type Manifest } from "../../src/registry/manifest.ts";
+import type { Manifest, TierManifest } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
@@ -17,16 +17,15 @@ import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 export const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
 const encoder = new TextEncoder();
-const tokens = ["input_ids", "attention_mask"].map((name) => ({ name, datatype: "INT64", shape: [-1, -1] }));
-const logits = [{ name: "logits", datatype: "FP32", shape: [-1, 2] }];
+const tokens = ["input_ids", "attention_mask"].map((name) => ({ name, datatype: "INT64" as const, shape: [-1, -1] }));
 
 export interface ModelOptions {
   readonly model?: string;
   readonly version?: number;
   /** Graphs of region tiers in test/fixtures, by tier id. */
   readonly tiers?: Readonly<Record<string, string>>;
-  /** Changes the manifest before it is written. */
-  readonly edit?: (manifest: Record<string, unknown>) => void;
+  /** Changes each tier before the manifest is written. */
+  readonly edit?: (tier: TierManifest, index: number) => void;
 }
 
 /** Publishes a bag-of-tokens model: "good" scores [1, 0], "bad" [0, 1], "great" [2, -1], "greatly" [2.5, -0.75]. */
@@ -34,28 +33,35 @@ export async function publish(store: ModelStore, options: ModelOptions = {}): Pr
   const { model = "mood", version = 1, tiers = { heavy: "bag-of-tokens.onnx" }, edit = () => {} } = options;
   const artifact = (await store.writeArtifact(json(tinyTokenizer))).ref;
   const labels = (await store.writeArtifact(encoder.encode('["good","bad"]'))).ref;
-  const calibration = { temperature: 1 };
-  const common = { precision: "fp32", preprocessor: { kind: "wordpiece", artifact, maxTokens: 16 }, inputs: tokens, outputs: logits, calibration };
   const ids = Object.keys(tiers);
-  const manifest = {
+  const tierOf = async (id: string, index: number): Promise<TierManifest> => ({
+    id,
+    place: "region",
+    precision: "fp32",
+    graph: (await store.writeArtifact(await fixture(tiers[id] ?? ""))).ref,
+    preprocessor: { kind: "wordpiece", artifact, maxTokens: 16 },
+    inputs: tokens,
+    outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
+    calibration: { temperature: 1 },
+    exit: index === ids.length - 1 ? null : { confidence: 0.9 },
+    figures: {},
+  });
+  const manifest: Manifest = {
     schemaVersion: 1,
     model,
     version,
     task: "text-classification",
+    description: "",
     labels,
     input: { maxBytes: 64 },
     deadlineMs: 1_000,
-    tiers: await Promise.all(
-      ids.map(async (id, index) => {
-        const graph = (await store.writeArtifact(await fixture(tiers[id] ?? ""))).ref;
-        return { id, place: "region", graph, exit: index === ids.length - 1 ? null : { confidence: 0.9 }, ...common };
-      }),
-    ),
+    tiers: await Promise.all(ids.map(tierOf)),
+    figures: {},
+    provenance: {},
   };
-  edit(manifest);
-  const parsed = manifestSchema.parse(manifest);
-  await store.writeManifest(parsed);
-  return parsed;
+  manifest.tiers.forEach(edit);
+  await store.writeManifest(manifest);
+  return manifest;
 }
 
 export interface Region {

@@ -115,7 +115,7 @@ describe("publishModel", () => {
         return objects.put(key, ...rest);
       },
     };
-    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow();
+    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow("the power failed");
     expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: true });
   });
 

@@ -29,23 +29,23 @@ describe.each(drivers)("%s", (_, create) => {
     server = await startTinyServer(answer);
     return create({ ...options, endpoint: server.url, timeoutMs });
   }
-  async function expectUnavailable(store: ObjectStore, reason: RegExp): Promise<void> {
+  /** Why each of the four operations says that the store is unavailable. */
+  async function reasonsOf(store: ObjectStore): Promise<unknown[]> {
     const calls = [store.get("k"), store.exists("k"), store.put("k", new Uint8Array(1), { kind: "any" }, "text/plain"), store.list("k")];
-    for (const result of await Promise.allSettled(calls)) {
-      expect(result).toMatchObject({ status: "rejected", reason: { code: "model_store_unavailable", status: 503, retryable: true } });
-      expect(result.status === "rejected" && result.reason.detail).toMatch(reason);
-    }
+    const results = await Promise.allSettled(calls);
+    return results.map((result) => (result.status === "rejected" && result.reason.code === "model_store_unavailable" ? result.reason.detail : result));
   }
 
   it("tells that the connection was refused, within two seconds", async () => {
     const store = create({ ...options, endpoint: await refusingUrl() });
     const startedAt = performance.now();
-    await expectUnavailable(store, /ECONNREFUSED/);
+    expect(await reasonsOf(store)).toEqual(Array.from({ length: 4 }, () => expect.stringContaining("ECONNREFUSED")));
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
   it.each([403, 500, 503])("tells that it answered %i", async (status) => {
-    await expectUnavailable(await storeAnswering((_request, response) => response.writeHead(status).end(xmlError("Nope"))), new RegExp(`${status}`));
+    const store = await storeAnswering((_request, response) => response.writeHead(status).end(xmlError("Nope")));
+    expect(await reasonsOf(store)).toEqual(Array.from({ length: 4 }, () => expect.stringContaining(`${status}`)));
   });
 
   it("gives the code of the refusal", async () => {

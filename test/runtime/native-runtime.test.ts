@@ -46,10 +46,10 @@ describe("datatypes", () => {
 it("a run on a thread leaves the caller's thread free", async () => {
   const session = await createThreadedNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture("slow-bag-of-tokens.onnx"));
   const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
-  let finished = false;
-  const run = session.run({ input_ids: tokens, attention_mask: tokens }).finally(() => (finished = true));
+  const state = { finished: false };
+  const run = session.run({ input_ids: tokens, attention_mask: tokens }).finally(() => (state.finished = true));
   let turns = 0; // of this thread's event loop
-  while (!finished) {
+  while (!state.finished) {
     await new Promise((resolve) => setImmediate(resolve));
     turns++;
   }

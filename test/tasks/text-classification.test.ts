@@ -1,5 +1,5 @@
 // The text task: what it takes as input, and the tensors its preprocessors make.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { PreprocessorConfig, TaskInput } from "../../src/tasks/task.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";

@@ -60,18 +60,22 @@ export async function startLocalRedis(options: { readonly port: number; readonly
 }
 
 async function connects(socket: string, redis: Child): Promise<void> {
-  let died: string | undefined;
-  void redis.died.then((how) => (died = how));
-  for (const giveUpAt = Date.now() + READY_WITHIN_MS; Date.now() < giveUpAt && died === undefined; await sleep(20)) {
-    const connection = connect(socket);
-    try {
-      await once(connection, "connect");
-      return;
-    } catch {
-      // not yet
-    } finally {
-      connection.destroy();
-    }
+  const giveUpAt = Date.now() + READY_WITHIN_MS;
+  while (!(await accepts(socket))) {
+    const died = await Promise.race([redis.died, sleep(20)]);
+    if (died !== undefined) throw errors.componentFailed("Redis", died);
+    if (Date.now() > giveUpAt) throw errors.componentFailed("Redis", `it did not listen within ${READY_WITHIN_MS / 1000} s`);
   }
-  throw errors.componentFailed("Redis", died ?? `it did not listen within ${READY_WITHIN_MS / 1000} s`);
+}
+
+async function accepts(socket: string): Promise<boolean> {
+  const connection = connect(socket);
+  try {
+    await once(connection, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    connection.destroy();
+  }
 }

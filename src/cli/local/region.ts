@@ -38,9 +38,9 @@ export async function startLocalRegion({ file, port, store, preload, variables, 
     output.tell();
     throw error;
   });
-  let died: string | undefined;
-  void child.died.then((how) => (died = how));
-  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isReady(child.url)); await sleep(50)) {
+  const giveUpAt = Date.now() + READY_WITHIN_MS;
+  while (!(await isReady(child.url))) {
+    const died = await Promise.race([child.died, sleep(50)]);
     if (died === undefined && Date.now() < giveUpAt) continue;
     output.tell();
     await child.stop();

@@ -9,7 +9,7 @@ import type { FromSessionThread, SessionThreadData, ToSessionThread } from "./th
 const { model, options }: SessionThreadData = workerData;
 
 function tell(message: FromSessionThread): void {
-  parentPort?.postMessage(message);
+  parentPort?.postMessage(message, []);
 }
 
 function tellFailure(thrown: unknown, id?: number): void {

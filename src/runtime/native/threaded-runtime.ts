@@ -83,7 +83,7 @@ function threadedSession(worker: Worker, inputs: readonly TensorSpec[], outputs:
       const run = Promise.withResolvers<NamedTensors>();
       pending.set(id, run);
       worker.ref();
-      worker.postMessage({ kind: "run", id, inputs: tensors } satisfies ToSessionThread);
+      worker.postMessage({ kind: "run", id, inputs: tensors } satisfies ToSessionThread, []);
       return await run.promise;
     },
 
@@ -91,7 +91,7 @@ function threadedSession(worker: Worker, inputs: readonly TensorSpec[], outputs:
       if (closed === undefined) {
         closed = errors.sessionFailed("the session has been disposed of");
         worker.ref();
-        worker.postMessage({ kind: "end" } satisfies ToSessionThread); // behind the runs that it still has to do
+        worker.postMessage({ kind: "end" } satisfies ToSessionThread, []); // behind the runs that it still has to do
       }
       await ended.promise;
     },

@@ -1,0 +1,63 @@
+// The contract suites of every driver that runs in the Worker, inside workerd.
+import { env } from "cloudflare:test";
+import { describe, expect, inject, it } from "vitest";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
+import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { cacheStoreContract } from "../contract/cache-store.ts";
+import { modelStoreContract } from "../contract/model-store.ts";
+import { runtimeContract } from "../contract/runtime.ts";
+import bagOfTokens from "../fixtures/bag-of-tokens.onnx";
+import externalData from "../fixtures/external-data.onnx";
+import failsWhenRun from "../fixtures/fails-when-run.onnx";
+import int64Identity from "../fixtures/int64-identity.onnx";
+import int8Matmul from "../fixtures/int8-matmul.onnx";
+import { prefixedStore } from "../support/prefixed-store.ts";
+import { wasmRuntime } from "./engine.ts";
+
+const fixtures: Readonly<Record<string, ArrayBuffer>> = {
+  "bag-of-tokens.onnx": bagOfTokens,
+  "external-data.onnx": externalData,
+  "fails-when-run.onnx": failsWhenRun,
+  "int64-identity.onnx": int64Identity,
+  "int8-matmul.onnx": int8Matmul,
+};
+
+runtimeContract(
+  "onnxruntime-web, in workerd",
+  async () => wasmRuntime,
+  async (name) => new Uint8Array(fixtures[name] ?? new ArrayBuffer()),
+);
+
+describe("the engine's memory", () => {
+  it("does not grow over 2,000 runs, and is counted", async () => {
+    const session = await wasmRuntime.createSession(new Uint8Array(int8Matmul));
+    const run = () => session.run({ x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } });
+    await run();
+    const before = session.memoryBytes;
+    for (let count = 0; count < 2000; count++) await run();
+    expect(session.memoryBytes).toBe(before);
+    expect(before).toBeGreaterThan(1_000_000);
+    await session.dispose();
+  });
+});
+
+modelStoreContract("memory, in workerd", async () => createMemoryObjectStore());
+modelStoreContract("s3-fetch, in workerd", async () => prefixedStore(createS3FetchObjectStore(inject("s3"))));
+modelStoreContract("r2, in workerd", async () => prefixedStore(createR2ObjectStore(env.MODELS)));
+
+cacheStoreContract("lru, in workerd", async () => {
+  const clock = new ManualClock();
+  return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
+});
+
+const redis = inject("redis");
+describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {
+  cacheStoreContract("upstash, in workerd", async () => ({
+    cache: createUpstashCache({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 1000 }),
+    pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
+  }));
+});

@@ -1,0 +1,14 @@
+// A part of an object store that looks empty: for tests that share one store but need one each. Runs in workerd, too.
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+
+let count = 0;
+
+export function prefixedStore(objects: ObjectStore): ObjectStore {
+  const prefix = `test-${Date.now()}-${Math.random().toString(36).slice(2)}-${++count}/`;
+  return {
+    get: (key, signal) => objects.get(prefix + key, signal),
+    exists: (key, signal) => objects.exists(prefix + key, signal),
+    put: (key, bytes, condition, contentType) => objects.put(prefix + key, bytes, condition, contentType),
+    list: async (under, signal) => (await objects.list(prefix + under, signal)).map((key) => key.slice(prefix.length)),
+  };
+}
