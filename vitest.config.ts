@@ -4,6 +4,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
+    reporters: ["default", ["json", { outputFile: "dist/test-results.json" }]],
     projects: [
       {
         test: {
