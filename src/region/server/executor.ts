@@ -51,7 +51,7 @@ export function createDirectExecutor({ clock = systemClock, maxQueued = 256 }: D
       // In turn here and not only in the session, so that work can still be dropped when its turn comes.
       const done = turnOf(session)(async () => {
         if (signal?.aborted === true) throw errors.requestCancelled();
-        if (expiresAtMs !== undefined && false) throw errors.requestExpired();
+        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
         return await session.run(inputs);
       }).finally(() => accepted--);
 
