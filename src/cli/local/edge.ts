@@ -36,6 +36,7 @@ export async function startLocalEdge({ config, port, stateFolder, variables, onL
       },
     });
     const url = (await addressOf(worker, environment)).origin;
+    await fetch(`${url}/v2/health/live`); // workerd compiles the engine when the first request comes
     return {
       name: "edge",
       url,

@@ -16,7 +16,8 @@ const ANSWER_WITHIN_MS = 10_000;
 const FAILURES_TO_BE_DEAD = 2;
 
 /**
- * Watches a part whose process cannot be observed (Miniflare keeps its own) by asking it for any answer.
+ * Watches a part whose process cannot be observed by asking it for any answer. Miniflare starts a workerd that was
+ * killed again by itself (measured); this is for one that it cannot bring back.
  * @param stopped ends the watch.
  */
 export function diesWhenSilent(url: string, stopped: AbortSignal): Promise<string> {
