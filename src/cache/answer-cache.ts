@@ -1,6 +1,7 @@
 // The freshness policy: L1, then L2, for the answers of one request; what may be stored, and for how long.
 
-import type { CacheStore } from "./cache-store.ts";
+import type { CacheEntry, CacheStore } from "./cache-store.ts";
+import { sharedCacheKey } from "./key.ts";
 
 /** Which layer an answer came from; `bypass` where the client asked for no cache. */
 export type CacheLayer = "l1" | "l2" | "miss" | "bypass";
@@ -20,6 +21,7 @@ export interface AnswerCacheOptions {
   readonly ttlSeconds: number;
 }
 
+/** Keys are those of `cacheKey`. */
 export interface AnswerCache<Value> {
   read(keys: readonly string[], mode: CacheMode): Promise<CachedAnswers<Value>>;
   /** L1 at once; the returned promise is the write to L2, to be finished after the response. */
@@ -38,7 +40,7 @@ export function createAnswerCache<Value>(options: AnswerCacheOptions, decode: (v
       if (missing.length === 0) return { values, layer: "l1" };
       if (l2 === undefined) return { values, layer: "miss" };
 
-      const found = await l2.get(missing.map(({ key }) => key));
+      const found = await l2.get(await Promise.all(missing.map(({ key }) => sharedCacheKey(key))));
       const valid = missing.flatMap(({ key, index }, row) => {
         const bytes = found[row];
         const value = parse(bytes, decode);
@@ -54,7 +56,9 @@ export function createAnswerCache<Value>(options: AnswerCacheOptions, decode: (v
       if (mode === "bypass" || entries.length === 0) return;
       const encoded = entries.map(({ key, value }) => ({ key, value: new TextEncoder().encode(JSON.stringify(value)) }));
       await l1.set(encoded, ttlSeconds);
-      await l2?.set(encoded, ttlSeconds);
+      if (l2 === undefined) return;
+      const shared = encoded.map(async ({ key, value }): Promise<CacheEntry> => ({ key: await sharedCacheKey(key), value }));
+      await l2.set(await Promise.all(shared), ttlSeconds);
     },
   };
 }

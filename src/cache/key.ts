@@ -1,6 +1,6 @@
 // The key rule: everything that an answer depends on, and nothing else.
 
-import { lengthPrefixed, sha256Hex } from "../core/hash.ts";
+import { sha256Hex } from "../core/hash.ts";
 
 export interface AnswerIdentity {
   readonly model: string;
@@ -9,16 +9,23 @@ export interface AnswerIdentity {
   readonly manifestDigest: string;
   /** What of the request changes the answer. */
   readonly parameters: { readonly topK: number; readonly maxTier: string | undefined };
-  /** The input as the task writes it. */
-  readonly input: Uint8Array;
+  /** Of the input, as its task gives it. */
+  readonly input: string;
 }
 
 /** Raise it when the stored form of an answer changes. */
-const FORMAT = "1";
+const FORMAT = 1;
 
-/** SHA-256 over the length-prefixed fields: the key in every layer. */
-export async function cacheKey(identity: AnswerIdentity): Promise<string> {
-  const { model, version, manifestDigest, parameters, input } = identity;
-  const fields = [FORMAT, model, String(version), manifestDigest, String(parameters.topK), parameters.maxTier ?? "", input];
-  return `edgetier:${await sha256Hex(lengthPrefixed(fields))}`;
+/** Each field with its length before it, so that no two identities give the same text. The key in L1. */
+export function cacheKey({ model, version, manifestDigest, parameters, input }: AnswerIdentity): string {
+  const fields = [FORMAT, model, version, manifestDigest, parameters.topK, parameters.maxTier ?? "", input].map(String);
+  return fields.map((field) => `${field.length}:${field}`).join("");
+}
+
+/**
+ * The key outside the isolate: short, and silent about the input. Not used for L1, where hashing would cost more than
+ * all the rest of an answer from the cache (Web Crypto answers asynchronously).
+ */
+export async function sharedCacheKey(key: string): Promise<string> {
+  return `edgetier:${await sha256Hex(new TextEncoder().encode(key))}`;
 }

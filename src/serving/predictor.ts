@@ -90,7 +90,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
       const identity = { model: manifest.model, version: manifest.version, manifestDigest: digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
-      const keys = await Promise.all(inputs.map((input) => cacheKey({ ...identity, input: task.toBytes(input) })));
+      const keys = inputs.map((input) => cacheKey({ ...identity, input: task.identityOf(input) }));
       const cached = await context.phases.measure("cache", () => cache.read(keys, request.cache));
       const base = { model: manifest.model, version: manifest.version, keys, cacheLayer: cached.layer };
       const missing = keys.flatMap((_, index) => (cached.values[index] === undefined ? [index] : []));

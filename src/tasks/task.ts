@@ -33,7 +33,9 @@ export interface Task {
    * @throws invalid_request, empty_text, input_too_large
    */
   parseInput(raw: unknown, index: number, limits: InputLimits): TaskInput;
-  /** The input as bytes: what crosses to a region (a BYTES element) and what a cache key is made of. */
+  /** A text that two inputs share only if they are the same: for cache keys. */
+  identityOf(input: TaskInput): string;
+  /** The input as bytes: what crosses to a region, as a BYTES element. */
   toBytes(input: TaskInput): Uint8Array;
   /** The reverse of `toBytes`. @throws as parseInput, and invalid_utf8 */
   fromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;

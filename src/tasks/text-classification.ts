@@ -24,6 +24,7 @@ export const textClassification: Task = {
     return checked(raw, bytes, index, limits);
   },
 
+  identityOf: (input) => input.text,
   toBytes: (input) => encoder.encode(input.text),
 
   fromBytes(bytes, index, limits) {

@@ -1,12 +1,13 @@
 // `npm run bench:serve`: latency of the running system by tier and cache layer (open loop, Poisson arrivals, from the
 // scheduled time), and requests a second on L1 hits beside a Hono "hello" in the same isolate, alternating.
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { PROJECT_ROOT, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
+import { storeVariables } from "../../src/cli/local/region.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
+import { bundleWorker, startBareEdge } from "./lib/bare-edge.ts";
 import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
 import { makeQueries } from "./lib/queries.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
@@ -34,10 +35,12 @@ const SECONDS_PER_ROUND = 3;
 type Layer = "l1" | "l2" | "miss" | "bypass";
 const random = createRandom(seed);
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+const bundle = join(folder, "worker");
 const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
 
 try {
+  await bundleWorker(bundle, "test/bench/lib/edge-with-hello.ts");
   const queries = makeQueries(DISTINCT_QUERIES, seed);
   await withSystem({}, async (send) => {
     const { edge, region } = await byTier(send, queries.slice(0, 3000));
@@ -50,6 +53,7 @@ try {
     const few = edge.slice(0, 200);
     for (const query of few) await send(predict(query, "use"));
     await measure(send, "L1 hit", draw(few), "l1");
+    await measure(send, "L1 hit, GET", draw(few), "l1", (query) => ({ path: `/v1/models/intent/predict?input=${encodeURIComponent(query)}` }));
     const zipf = createZipf(random, DISTINCT_QUERIES, 1);
     await measure(send, `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`, Array.from({ length: n }, () => queries[zipf()] ?? ""));
     await throughput(send, few);
@@ -66,18 +70,23 @@ try {
 }
 await report({ name: "serve", seed, n, packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"], rows, figures });
 
+/** The system of `npm start`, with the Worker in workerd alone. */
 async function withSystem(edgeVariables: Record<string, string>, use: (send: Send, hasRedis: boolean) => Promise<void>): Promise<void> {
-  const wranglerConfig = join(PROJECT_ROOT, ".bench-wrangler.toml"); // beside the real one: paths in it are relative
-  const config = await readFile(WRANGLER_CONFIG, "utf8");
-  await writeFile(wranglerConfig, config.replace("functions/edge/main.ts", "test/bench/lib/edge-with-hello.ts"));
-  const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), edgeVariables, wranglerConfig, log: console.error });
-  const send = createSender(system.urls.edge);
+  const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), log: console.error });
+  const edge = await startBareEdge(bundle, {
+    ...storeVariables(system.store),
+    EDGETIER_REGION_URL: system.urls.region ?? "",
+    EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",
+    EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",
+    ...edgeVariables,
+  });
+  const send = createSender(edge.url);
   try {
     await use(send, system.urls.redis !== undefined);
   } finally {
     send.close();
+    await edge.stop();
     await system.stop();
-    await rm(wranglerConfig, { force: true });
   }
 }
 
@@ -107,14 +116,14 @@ async function warmUp(send: Send, queries: readonly string[]): Promise<void> {
 }
 
 /** @param layer that replies are to come from (at least 99 of 100: L2 is given up after a time-out); any where left out */
-async function measure(send: Send, name: string, queries: readonly string[], layer?: Layer): Promise<void> {
+async function measure(send: Send, name: string, queries: readonly string[], layer?: Layer, callOf = (query: string) => predict(query, layer === "bypass" ? "bypass" : "use")): Promise<void> {
   const layers = new Map<string, number>();
   const check = (reply: Reply) => {
     expectOk(reply);
     const from = String(reply.headers["x-edgetier-cache"]);
     layers.set(from, (layers.get(from) ?? 0) + 1);
   };
-  const latencies: Latencies = await openLoop(send, queries.map((query) => predict(query, layer === "bypass" ? "bypass" : "use")), rate, random, check);
+  const latencies: Latencies = await openLoop(send, queries.map(callOf), rate, random, check);
   if (layer !== undefined && (layers.get(layer) ?? 0) < 0.99 * queries.length) throw new Error(`${name}: replies came from ${[...layers].join("; ")}`);
   const shares = layer === undefined ? Object.fromEntries([...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)])) : {};
   rows.push({ case: name, ratePerSecond: rate, ...latencies, ...shares });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createAnswerCache } from "../../src/cache/answer-cache.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import { cacheKey } from "../../src/cache/key.ts";
+import { cacheKey, sharedCacheKey } from "../../src/cache/key.ts";
 import { systemClock } from "../../src/core/clock.ts";
 
 const layer = () => createLruCache({ maxBytes: 1_000_000, clock: systemClock });
@@ -33,14 +33,15 @@ describe("the answer cache", () => {
 
   it("takes a poisoned or truncated value for absent", async () => {
     const l2 = layer();
-    await l2.set([{ key: "cut", value: bytes('"A') }, { key: "other", value: bytes('{"x":1}') }, { key: "binary", value: Uint8Array.of(0xff, 0) }], 60);
+    const poison = { cut: bytes('"A'), other: bytes('{"x":1}'), binary: Uint8Array.of(0xff, 0) };
+    for (const [key, value] of Object.entries(poison)) await l2.set([{ key: await sharedCacheKey(key), value }], 60);
     const cache = createAnswerCache({ l1: layer(), l2, ttlSeconds: 60 }, decode);
     expect(await cache.read(["cut", "other", "binary"], "use")).toEqual({ values: [undefined, undefined, undefined], layer: "miss" });
   });
 });
 
 describe("the cache key", () => {
-  const identity = { model: "m", version: 1, manifestDigest: "d", parameters: { topK: 5, maxTier: undefined }, input: bytes("x") };
+  const identity = { model: "m", version: 1, manifestDigest: "d", parameters: { topK: 5, maxTier: undefined }, input: "x" };
 
   it("is the same for the same request, and differs in every field", async () => {
     const others = [
@@ -49,12 +50,15 @@ describe("the cache key", () => {
       { ...identity, manifestDigest: "e" },
       { ...identity, parameters: { topK: 6, maxTier: undefined } },
       { ...identity, parameters: { topK: 5, maxTier: "edge" } },
-      { ...identity, input: bytes("y") },
+      { ...identity, input: "y" },
       { ...identity, model: "m1", version: 1 },
-      { ...identity, manifestDigest: "", input: bytes("dx") },
+      { ...identity, manifestDigest: "", input: "dx" },
     ];
-    const keys = await Promise.all([identity, ...others].map(cacheKey));
+    const keys = [identity, ...others].map(cacheKey);
+    const shared = await Promise.all(keys.map(sharedCacheKey));
     expect(new Set(keys).size).toBe(keys.length);
-    expect(await cacheKey({ ...identity })).toBe(keys[0]);
+    expect(new Set(shared).size).toBe(keys.length);
+    expect(cacheKey({ ...identity })).toBe(keys[0]);
+    expect(shared[0]).toMatch(/^edgetier:[0-9a-f]{64}$/);
   });
 });
