@@ -1,6 +1,7 @@
 // Reads an object's body into memory under a limit: what a store sends is not trusted to be as long as it said.
 
 import { errors, reasonOf } from "../core/errors.ts";
+import { readAtMost } from "../core/read-at-most.ts";
 
 /**
  * @param maxBytes the body may have; a longer one is cancelled.
@@ -8,18 +9,11 @@ import { errors, reasonOf } from "../core/errors.ts";
  * @throws model_store_unavailable where the connection breaks off.
  */
 export async function readBody(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
   try {
-    for await (const chunk of body) {
-      size += chunk.byteLength;
-      if (size > maxBytes) return undefined; // leaving the loop cancels the stream
-      chunks.push(chunk);
-    }
+    return await readAtMost(body, maxBytes);
   } catch (error) {
-    throw errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+    throw brokenOff(error);
   }
-  return joined(chunks, size);
 }
 
 /** The same for a body that must have exactly `size` bytes: written to its place at once, so that a large artifact is in memory once. */
@@ -34,17 +28,9 @@ export async function readExactly(body: ReadableStream<Uint8Array>, size: number
       if (received > size) break;
     }
   } catch (error) {
-    throw errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+    throw brokenOff(error);
   }
   return { bytes, received };
 }
 
-function joined(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(size);
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return bytes;
-}
+const brokenOff = (error: unknown) => errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);

@@ -4,7 +4,7 @@ import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { decodeInferResponse, encodeInferRequest } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
-import { readAtMost } from "../read-at-most.ts";
+import { readAtMost } from "../../core/read-at-most.ts";
 import type { RegionClient, RegionRequest } from "../region-client.ts";
 
 export interface OipHttpOptions {

@@ -1,7 +1,7 @@
 // A request's body in memory, decompressed, and never more of it than the limit.
 
 import { errors, reasonOf, shown } from "../../core/errors.ts";
-import { readAtMost } from "../read-at-most.ts";
+import { readAtMost } from "../../core/read-at-most.ts";
 
 /** @throws body_too_large, invalid_request for a body that breaks off and for a broken or unknown content-encoding */
 export async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {

@@ -1,7 +1,7 @@
 // Reads a body into memory up to a limit.
 
 /** @returns undefined once the body exceeds `maxBytes`; the rest is cancelled. @throws what the stream throws. */
-export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array | undefined> {
+export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (body === null) return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -10,7 +10,6 @@ export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxByt
     if (size > maxBytes) return undefined; // leaving the loop cancels the stream
     chunks.push(chunk);
   }
-  if (chunks.length === 1 && chunks[0] !== undefined) return chunks[0];
   const bytes = new Uint8Array(size);
   let offset = 0;
   for (const chunk of chunks) {
