@@ -10,6 +10,7 @@ export function docsRoutes(): Hono<AppEnv> {
   let document: OpenApiDocument | undefined; // made when it is first asked for: start-up stays short
   const get = () => (document ??= openApiDocument());
 
+  routes.get("/", (c) => c.redirect("/docs"));
   routes.get("/openapi.json", (c) => c.json(get()));
   routes.get("/docs", (c) => {
     c.header("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'");
