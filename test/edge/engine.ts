@@ -3,4 +3,5 @@ import glue from "../../dist/engine/glue.mjs";
 import wasm from "../../dist/engine/engine.wasm";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 
-export const wasmRuntime = createWasmRuntime({ wasm, glue });
+export const engineModule = { wasm, glue };
+export const wasmRuntime = createWasmRuntime(engineModule);

@@ -4,13 +4,15 @@
 
 import type { Runtime } from "../runtime.ts";
 import { type EngineModule, startEngine } from "./engine.ts";
+import { openSession } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
 
 export function createWasmRuntime(module: EngineModule): Runtime {
   return {
     name: "onnxruntime-web",
     async createSession(model) {
-      return createWasmSession(await startEngine(module), model);
+      const engine = await startEngine(module);
+      return createWasmSession(engine, openSession(engine, model));
     },
   };
 }

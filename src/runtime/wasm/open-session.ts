@@ -1,0 +1,82 @@
+// Opens a model in an engine instance, and reads what it declares.
+
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import type { TensorSpec } from "../../core/tensor.ts";
+import { datatypeOf } from "./datatypes.ts";
+import type { Engine } from "./engine.ts";
+
+const ALL_OPTIMISATIONS = 99;
+const SEQUENTIAL = 0;
+const LOG_ERRORS_ONLY = 3;
+
+/** `namePointer`: the name as ONNX Runtime gave it, a C string in the instance's memory, kept for the session's life. */
+export interface Port {
+  readonly spec: TensorSpec;
+  readonly namePointer: number;
+}
+
+/** ONNX Runtime's session in an instance: numbers only, which hold for any copy of that instance's memory. */
+export interface OpenSession {
+  readonly handle: number;
+  readonly inputs: readonly Port[];
+  readonly outputs: readonly Port[];
+}
+
+/** @throws session_failed */
+export function openSession(engine: Engine, model: Uint8Array): OpenSession {
+  const { ort } = engine;
+  const modelPointer = ort._malloc(model.byteLength);
+  if (modelPointer === 0) throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
+  ort.HEAPU8.set(model, modelPointer);
+  const options = engine.handle(
+    ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, false, 0, 0, LOG_ERRORS_ONLY, 0, 0),
+    "session options",
+  );
+  const handle = guarded("creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));
+  ort._OrtReleaseSessionOptions(options);
+  ort._free(modelPointer);
+  const [inputs, outputs] = readPorts(engine, handle);
+  return { handle, inputs, outputs };
+}
+
+/** Turns traps, and numbers that C++ exceptions are thrown as, into session_failed. */
+export function guarded<Result>(action: string, call: () => Result): Result {
+  try {
+    return call();
+  } catch (error) {
+    throw error instanceof EdgeTierError ? error : errors.sessionFailed(`${action}: ${reasonOf(error)}`, error);
+  }
+}
+
+/** Names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */
+function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: Port[]] {
+  const { ort } = engine;
+  const stack = ort.stackSave();
+  try {
+    const counts = ort.stackAlloc(8);
+    engine.check(ort._OrtGetInputOutputCount(session, counts, counts + 4), "reading the model's inputs");
+    const inputCount = ort.HEAPU32[counts >>> 2] ?? 0;
+    const outputCount = ort.HEAPU32[(counts >>> 2) + 1] ?? 0;
+    const ports = Array.from({ length: inputCount + outputCount }, (_, index) => readPort(engine, session, index));
+    return [ports.slice(0, inputCount), ports.slice(inputCount)];
+  } finally {
+    ort.stackRestore(stack);
+  }
+}
+
+function readPort(engine: Engine, session: number, index: number): Port {
+  const { ort } = engine;
+  const pointers = ort.stackAlloc(8);
+  engine.check(ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4), `reading port ${index}`);
+  const namePointer = ort.HEAPU32[pointers >>> 2] ?? 0;
+  const typePointer = ort.HEAPU32[(pointers >>> 2) + 1] ?? 0;
+  const name = ort.UTF8ToString(namePointer);
+  // {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}
+  const at = typePointer >>> 2;
+  const datatype = datatypeOf(ort.HEAP32[at] ?? 0);
+  if (datatype === undefined) throw errors.sessionFailed(`${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`);
+  const rank = ort.HEAPU32[at + 1] ?? 0;
+  const shape = Array.from({ length: rank }, (_, axis) => (ort.HEAPU32[at + 2 + axis] === 0 ? (ort.HEAP32[at + 2 + rank + axis] ?? -1) : -1));
+  ort._OrtFree(typePointer);
+  return { spec: { name, datatype, shape }, namePointer };
+}
