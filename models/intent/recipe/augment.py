@@ -1,6 +1,6 @@
 """Makes new queries out of train queries, for a teacher to label: the student then learns from many more texts.
 
-    python augment.py --data <clinc150> --copies 12 --seed 1 --out <work>/augmented.txt
+    python augment.py --data <clinc150> --copies 7 --seed 1 --out <work>/augmented.txt
 
 Per copy one or two of: words dropped, neighbours swapped, a word replaced by one of similar meaning, a slip of the keyboard,
 the beginning of one query spliced to the end of another (of the same intent half of the time).
@@ -85,7 +85,7 @@ class Augmenter:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--data", type=Path, required=True)
-    arguments.add_argument("--copies", type=int, default=12)
+    arguments.add_argument("--copies", type=int, default=7)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--out", type=Path, required=True)
     options = arguments.parse_args()

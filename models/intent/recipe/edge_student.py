@@ -22,8 +22,10 @@ class EdgeStudent(nn.Module):
         if feature_dropout:
             weights = (torch.rand(len(ids)) > feature_dropout).float()
             rows = torch.repeat_interleave(torch.arange(len(counts)), counts.long())
-            counts = torch.zeros(len(counts)).index_add_(0, rows, weights).clamp(min=1)
-        total = functional.embedding_bag(ids, self.table.weight, offsets, mode="sum", per_sample_weights=weights)
+            left = torch.zeros(len(counts)).index_add_(0, rows, weights)
+            weights[(left == 0)[rows]] = 1.0  # a text keeps at least one feature
+            counts = torch.where(left == 0, counts, left)
+        total = functional.embedding_bag(ids, self.table.weight, offsets, mode="sum", per_sample_weights=weights, padding_idx=0)
         wide = functional.relu(self.hidden(total / counts.sqrt()[:, None]))
         return self.intent(functional.dropout(wide, dropout, self.training))
 

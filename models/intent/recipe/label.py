@@ -1,6 +1,6 @@
-"""Teachers' mean logits for a list of texts.
+"""Teachers' mean logits for train and for the augmented texts: train-logits.npy and <texts>-logits.npy.
 
-    python label.py --work <work> --teachers teacher-1.pt teacher-2.pt --texts augmented.txt --out augmented-logits.npy
+    python label.py --data <clinc150> --work <work> --teachers teacher-1.pt teacher-2.pt --texts augmented
 """
 
 import argparse
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import corpus
 import encoder
 from batches import Tokens
 
@@ -24,15 +25,18 @@ def logits_of(model: encoder.Encoder, tokens: Tokens, batch: int = 256) -> np.nd
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--data", type=Path, required=True)
     arguments.add_argument("--work", type=Path, required=True)
     arguments.add_argument("--teachers", nargs="+", required=True)
-    arguments.add_argument("--texts", required=True)
-    arguments.add_argument("--out", required=True)
+    arguments.add_argument("--texts", default="augmented")
     options = arguments.parse_args()
     torch.set_num_threads(2)
-    tokens = Tokens(options.work / "tokenizer.json", (options.work / options.texts).read_text(encoding="utf-8").split("\n"))
-    total = sum(logits_of(encoder.load(options.work / teacher), tokens) for teacher in options.teachers)
-    np.save(options.work / options.out, (total / len(options.teachers)).astype(np.float16))
+    teachers = [encoder.load(options.work / name) for name in options.teachers]
+    augmented = (options.work / f"{options.texts}.txt").read_text(encoding="utf-8").split("\n")
+    for name, texts in (("train", corpus.load(options.data, "train").texts), (options.texts, augmented)):
+        tokens = Tokens(options.work / "tokenizer.json", texts)
+        mean = sum(logits_of(teacher, tokens) for teacher in teachers) / len(teachers)
+        np.save(options.work / f"{name}-logits.npy", mean.astype(np.float16))
 
 
 if __name__ == "__main__":

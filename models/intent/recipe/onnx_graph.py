@@ -57,10 +57,11 @@ class Graph:
 
 @dataclass(frozen=True)
 class ActivationRange:
-    """What a UINT8 activation can express; always includes 0."""
+    """What a UINT8 activation can express; always includes 0. Its channels are divided by `divisors` first, if there are any."""
 
     low: float
     high: float
+    divisors: np.ndarray | None = None
 
     @property
     def scale(self) -> float:
@@ -79,6 +80,9 @@ def quantise_columns(weight: np.ndarray, limit: int = WEIGHT_LIMIT) -> tuple[np.
 
 def quantised_linear(graph: Graph, x: str, weight: np.ndarray, bias: np.ndarray, span: ActivationRange, name: str) -> str:
     """x @ weight + bias in QDQ form, which ONNX Runtime fuses to one integer matrix multiplication."""
+    if span.divisors is not None:
+        x = graph.add("Mul", x, graph.constant((1 / span.divisors).astype(np.float32), f"{name}.input_factor"))
+        weight = weight * span.divisors[:, None]
     quantised, scale = quantise_columns(weight)
     span_scale = graph.constant(np.array(span.scale, np.float32), f"{name}.input_scale")
     span_zero = graph.constant(np.array(span.zero_point, np.uint8), f"{name}.input_zero_point")
