@@ -1,6 +1,10 @@
 // Load on an HTTP address: open loop for latencies (MLPerf's server scenario), closed loop for throughput.
 import { Agent, request } from "node:http";
+import { pace } from "./pacer.ts";
 import type { Random } from "./random.ts";
+
+/** The pacing thread is up by then. */
+const START_AFTER_MS = 200;
 
 export interface Call {
   readonly path: string;
@@ -51,28 +55,19 @@ export function createSender(origin: string, sockets = 64): Send & { close(): vo
  */
 export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond: number, random: Random, check: (reply: Reply) => void): Promise<Latencies> {
   const latenciesMs: number[] = [];
-  let dueAtMs = performance.now() + 20;
+  let lastMs = performance.now() + START_AFTER_MS;
+  const dueAtMs = calls.map(() => (lastMs += random.exponential(1000 / ratePerSecond)));
   const pending: Promise<void>[] = [];
-  for (const call of calls) {
-    dueAtMs += random.exponential(1000 / ratePerSecond);
-    const scheduledAtMs = dueAtMs;
-    await until(scheduledAtMs);
-    pending.push(
-      send(call).then((reply) => {
-        latenciesMs.push(performance.now() - scheduledAtMs);
-        check(reply);
-      }),
-    );
-  }
+  await pace(dueAtMs, (index) => {
+    const answered = send(calls[index] as Call).then((reply) => {
+      latenciesMs.push(performance.now() - (dueAtMs[index] ?? Number.NaN));
+      check(reply);
+    });
+    answered.catch(() => {}); // it is awaited below
+    pending.push(answered);
+  });
   await Promise.all(pending);
   return summarise(latenciesMs);
-}
-
-/** Timers fire up to a millisecond late, which is more than an answer takes: the last stretch is spent turning over. */
-async function until(momentMs: number): Promise<void> {
-  const waitMs = momentMs - performance.now() - 2;
-  if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-  while (performance.now() < momentMs) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls a second */
