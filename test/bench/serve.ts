@@ -15,7 +15,7 @@ import { report, rounded } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
-    n: { type: "string", default: "2000" },
+    n: { type: "string", default: "1000" },
     rate: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
     rounds: { type: "string", default: "5" },

@@ -25,7 +25,14 @@ export function createNativeRuntime(options: NativeRuntimeOptions = {}): Runtime
     executionProviders,
     intraOpNumThreads: intraOpThreads,
     logSeverityLevel: LOG_FATAL,
-    extra: { session: { model_external_initializers_file_folder_path: NO_FOLDER } },
+    extra: {
+      session: {
+        model_external_initializers_file_folder_path: NO_FOLDER,
+        // ONNX Runtime's threads would wait for the next run by turning over, at the cost of every other thread: at 100
+        // requests a second on 2 cores, p99 was 11.5 ms with it and 6.6 ms without (measured).
+        intra_op: { allow_spinning: "0" },
+      },
+    },
   };
 
   return {

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { EdgeTierError } from "../../src/core/errors.ts";
+import { parseEdgeConfig } from "../../src/http/config.ts";
+
+const complete = {
+  EDGETIER_S3_ENDPOINT: "https://s3.example.com/",
+  EDGETIER_S3_BUCKET: "models",
+  EDGETIER_S3_ACCESS_KEY_ID: "id",
+  EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
+};
+
+function refusal(variables: object): string {
+  try {
+    parseEdgeConfig(variables);
+  } catch (error) {
+    if (error instanceof EdgeTierError && error.code === "invalid_configuration") return error.detail;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("the edge's configuration", () => {
+  it("needs only the model store; everything else has a working default", () => {
+    expect(parseEdgeConfig(complete)).toMatchObject({
+      EDGETIER_S3_ENDPOINT: "https://s3.example.com",
+      EDGETIER_S3_REGION: "auto",
+      EDGETIER_REDIS_TIMEOUT_MS: 50,
+      EDGETIER_MAX_BODY_BYTES: 262_144,
+    });
+  });
+
+  it("reports everything that is missing or wrong at once, and no secret", () => {
+    const { EDGETIER_S3_ENDPOINT: _, ...rest } = complete;
+    const detail = refusal({ ...rest, EDGETIER_S3_BUCKET: "", EDGETIER_MAX_INPUTS: "many", EDGETIER_L1_MAX_BYTES: "-1", EDGETIER_REGION_URL: "ftp://region" });
+    for (const name of ["EDGETIER_S3_ENDPOINT", "EDGETIER_S3_BUCKET", "EDGETIER_MAX_INPUTS", "EDGETIER_L1_MAX_BYTES", "EDGETIER_REGION_URL"]) {
+      expect(detail).toContain(name);
+    }
+    expect(detail).not.toContain(complete.EDGETIER_S3_SECRET_ACCESS_KEY);
+  });
+
+  it("wants Redis' address and token together", () => {
+    expect(refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" })).toContain("go together");
+  });
+});
