@@ -127,6 +127,8 @@ export const errors = {
     make("model_not_ready", 400, `Model ${shown(model)} is not ready.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
   draining: () =>
     make("draining", 503, "This server is shutting down.", "Send the request again; another instance will take it.", { retryable: true, retryAfterSeconds: 1 }),
+  snapshotRefused: (reason: "truncated" | "no_snapshot" | "other_format" | "bad_header" | "other_engine" | "other_model") =>
+    make("snapshot_refused", 503, `The snapshot was refused: ${reason}.`, "The model is loaded without it; make it again for the engine that is deployed."),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 

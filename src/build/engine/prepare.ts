@@ -11,7 +11,7 @@ import { errors, reasonOf } from "../../core/errors.ts";
 import { unshareMemoryImport } from "./wasm-binary.ts";
 
 /** Raise it when what `prepareEngine` does changes. */
-const RECIPE = 1;
+const RECIPE = 2;
 const WASM = "onnxruntime-web/ort-wasm-simd-threaded.wasm";
 const GLUE = "onnxruntime-web/ort-wasm-simd-threaded.mjs";
 
@@ -61,8 +61,9 @@ export async function prepareEngine(options: { outDir: string; log?: (line: stri
 }
 
 /**
- * Three changes: the glue never believes that it is in Node; it takes the memory from its caller instead of making a
- * shared one; and it does not wait on atomics, which throws on a memory that is not shared.
+ * Four changes: the glue never believes that it is in Node; it takes the memory from its caller instead of making a
+ * shared one; it does not wait on atomics, which throws on a memory that is not shared; and it asks its caller for the
+ * time, so that none gets into a snapshot.
  */
 async function adaptGlue(glue: string): Promise<string> {
   const sharedMemory = "new WebAssembly.Memory({initial:256,maximum:65536,shared:!0})";
@@ -71,7 +72,13 @@ async function adaptGlue(glue: string): Promise<string> {
     format: "esm",
     target: "es2022",
     minify: true,
-    define: { "globalThis.process": "undefined", "Atomics.waitAsync": "undefined" },
+    define: {
+      "globalThis.process": "undefined",
+      "Atomics.waitAsync": "undefined",
+      "Date.now": "moduleArg.now",
+      "performance.now": "moduleArg.now",
+      "performance.timeOrigin": "0",
+    },
   });
   return code;
 }

@@ -23,18 +23,29 @@ const INITIAL_PAGES = 256;
 const MAXIMUM_PAGES = 65_536;
 const LOG_ERRORS_ONLY = 3;
 
+export interface EngineOptions {
+  /** Of the memory at first; a memory that is to be overwritten is made at its final size. */
+  readonly initialPages?: number;
+  /** Where the memory may not grow beyond. */
+  readonly maximumPages?: number;
+  /** False leaves ONNX Runtime itself unstarted, for a memory in which it runs already. */
+  readonly startRuntime?: boolean;
+  readonly now?: () => number;
+}
+
 /**
  * Does no I/O, so it may run at module scope and in any request.
  * @throws session_failed
  */
-export async function startEngine(module: EngineModule): Promise<Engine> {
-  const memory = new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum: MAXIMUM_PAGES });
+export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
+  const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now } = options;
+  const memory = new WebAssembly.Memory({ initial: initialPages, maximum: maximumPages });
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
     // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
     const instantiateWasm = (imports: WebAssembly.Imports, onInstance: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void) => {
       WebAssembly.instantiate(module.wasm, imports).then((instance) => onInstance(instance, module.wasm), reject);
     };
-    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, print: () => {}, printErr: (line) => console.error(line) }).then(resolve, reject);
+    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, now, print: () => {}, printErr: (line) => console.error(line) }).then(resolve, reject);
   }).catch((error: unknown) => {
     throw errors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
   });
@@ -50,7 +61,7 @@ export async function startEngine(module: EngineModule): Promise<Engine> {
       return handle;
     },
   };
-  engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime");
+  if (startRuntime) engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime");
   return engine;
 }
 

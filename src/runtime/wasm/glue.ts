@@ -50,6 +50,8 @@ export interface GlueOptions {
   readonly numThreads: number;
   readonly wasmMemory: WebAssembly.Memory;
   readonly instantiateWasm: (imports: WebAssembly.Imports, onInstance: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void) => void;
+  /** Milliseconds since the epoch, for what ONNX Runtime notes about itself. */
+  readonly now: () => number;
   readonly print: (line: string) => void;
   readonly printErr: (line: string) => void;
 }
