@@ -11,6 +11,7 @@ import { parseEdgeConfig } from "../../src/http/config.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 import { createCatalogue } from "../../src/serving/catalogue.ts";
@@ -27,15 +28,7 @@ let app: App | undefined;
 function createEdge(env: object): App {
   const config = parseEdgeConfig(env);
   const clock = systemClock;
-  const store = createModelStore(
-    createS3FetchObjectStore({
-      endpoint: config.EDGETIER_S3_ENDPOINT,
-      bucket: config.EDGETIER_S3_BUCKET,
-      region: config.EDGETIER_S3_REGION,
-      accessKeyId: config.EDGETIER_S3_ACCESS_KEY_ID,
-      secretAccessKey: config.EDGETIER_S3_SECRET_ACCESS_KEY,
-    }),
-  );
+  const store = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)));
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
   const regionUrl = config.EDGETIER_REGION_URL;

@@ -3,6 +3,7 @@
 
 import { asEdgeTierError, errors } from "../../src/core/errors.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
+import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createDirectExecutor } from "../../src/region/server/executor.ts";
@@ -23,15 +24,7 @@ function log(event: object): void {
 
 async function main(): Promise<void> {
   const settings = readRegionSettings(process.env);
-  const store = createModelStore(
-    createS3ObjectStore({
-      endpoint: settings.EDGETIER_S3_ENDPOINT,
-      bucket: settings.EDGETIER_S3_BUCKET,
-      region: settings.EDGETIER_S3_REGION,
-      accessKeyId: settings.EDGETIER_S3_ACCESS_KEY_ID,
-      secretAccessKey: settings.EDGETIER_S3_SECRET_ACCESS_KEY,
-    }),
-  );
+  const store = createModelStore(createS3ObjectStore(s3OptionsOf(settings)));
   const runtime = createThreadedNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
   const repository = createModelRepository({ store, runtime, onEvent: log });
   const executor = createDirectExecutor({ maxQueued: settings.EDGETIER_REGION_MAX_QUEUED });

@@ -1,7 +1,8 @@
 // The region server's settings, from its environment.
 
 import { z } from "zod";
-import { httpUrl, parseConfig, wholeNumber } from "../../src/core/config.ts";
+import { parseConfig, wholeNumber } from "../../src/core/config.ts";
+import { s3Variables } from "../../src/registry/s3-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 
@@ -19,11 +20,7 @@ const modelRefs = z.string().transform((text, context) =>
 const schema = z.object({
   EDGETIER_REGION_HOST: z.string().default("127.0.0.1"),
   EDGETIER_REGION_PORT: wholeNumber(8788, 0, 65_535),
-  EDGETIER_S3_ENDPOINT: httpUrl(),
-  EDGETIER_S3_BUCKET: z.string("must name the bucket of the model store"),
-  EDGETIER_S3_REGION: z.string().default("auto"),
-  EDGETIER_S3_ACCESS_KEY_ID: z.string("must be set"),
-  EDGETIER_S3_SECRET_ACCESS_KEY: z.string("must be set"),
+  ...s3Variables,
   /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3". */
   EDGETIER_REGION_PRELOAD: modelRefs.default([]),
   /** Threads of one operator; 0 leaves it to ONNX Runtime. */

@@ -4,6 +4,7 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
 import { z } from "zod";
+import { LOGITS } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf, shown } from "../core/errors.ts";
 import { modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
@@ -75,8 +76,8 @@ function labelProblems({ labels: path, tiers }: ModelProject, bytes: Uint8Array)
   const repeated = new Set(labels.data).size === count ? [] : [`${shown(path)} repeats a label`];
   return repeated.concat(
     tiers.flatMap(({ id, outputs }) => {
-      const width = outputs.find((output) => output.name === "logits")?.shape.at(-1);
-      if (width === undefined) return [`tier ${id} has no output called logits`];
+      const width = outputs.find((output) => output.name === LOGITS)?.shape.at(-1);
+      if (width === undefined) return [`tier ${id} has no output called ${LOGITS}`];
       return width === -1 || width === count ? [] : [`tier ${id} gives ${width} logits for ${count} labels`];
     }),
   );

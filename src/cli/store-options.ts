@@ -4,6 +4,7 @@ import { z } from "zod";
 import { httpUrl, parseConfig } from "../core/config.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";
+import { s3OptionsOf } from "../registry/s3-config.ts";
 import { createModelStore } from "../registry/store.ts";
 import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
 
@@ -33,13 +34,6 @@ export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = proc
   const given = { EDGETIER_S3_ENDPOINT: args["s3-endpoint"], EDGETIER_S3_BUCKET: args["s3-bucket"], EDGETIER_S3_REGION: args["s3-region"] };
   const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const config = parseConfig(schema, { ...environment, ...present });
-  return createModelStore(
-    createS3ObjectStore({
-      endpoint: config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT),
-      bucket: config.EDGETIER_S3_BUCKET,
-      region: config.EDGETIER_S3_REGION,
-      accessKeyId: config.EDGETIER_S3_ACCESS_KEY_ID,
-      secretAccessKey: config.EDGETIER_S3_SECRET_ACCESS_KEY,
-    }),
-  );
+  const endpoint = config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT);
+  return createModelStore(createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })));
 }

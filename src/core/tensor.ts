@@ -69,13 +69,6 @@ export function elementCount(name: string, shape: readonly number[]): number {
   return count;
 }
 
-const encoder = new TextEncoder();
-
-/** A one-dimensional BYTES tensor of UTF-8 texts. */
-export function textTensor(texts: readonly string[]): TensorOf<"BYTES"> {
-  return { datatype: "BYTES", shape: [texts.length], data: texts.map((text) => encoder.encode(text)) };
-}
-
 /** Reads a tensor that must be FP32 with `rank` dimensions. */
 export function asFloat32(name: string, tensor: Tensor | undefined, rank: number): TensorOf<"FP32"> {
   if (tensor?.datatype !== "FP32" || tensor.shape.length !== rank) {

@@ -2,15 +2,12 @@
 
 import { z } from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+import { s3Variables } from "../registry/s3-config.ts";
 
 const schema = z
   .object({
     // The model store
-    EDGETIER_S3_ENDPOINT: httpUrl(),
-    EDGETIER_S3_BUCKET: z.string().min(1),
-    EDGETIER_S3_REGION: z.string().min(1).default("auto"),
-    EDGETIER_S3_ACCESS_KEY_ID: z.string().min(1),
-    EDGETIER_S3_SECRET_ACCESS_KEY: z.string().min(1),
+    ...s3Variables,
     /** For one read of the store. */
     EDGETIER_S3_TIMEOUT_MS: wholeNumber(10_000, 1, 60_000),
     /** How old an alias may be before it is read again. */

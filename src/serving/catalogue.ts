@@ -32,8 +32,13 @@ export interface Catalogue {
   versions(model: string): Promise<number[]>;
 }
 
+interface KnownAliases {
+  readonly aliases: Aliases;
+  readonly readAtMs: number;
+}
+
 export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs }: CatalogueOptions): Catalogue {
-  const knownAliases = new Map<string, { readonly aliases: Aliases; readonly readAtMs: number }>();
+  const knownAliases = new Map<string, KnownAliases>();
   const knownVersions = new Map<string, KnownVersion>();
   const timeout = () => AbortSignal.timeout(storeTimeoutMs);
 
@@ -47,12 +52,17 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs }: Ca
     return found.aliases;
   }
 
+  /** The next half of a life goes by without another read: of a refresh under way, or of a store that is away. */
+  function postponeRead(model: string, known: KnownAliases): void {
+    knownAliases.set(model, { ...known, readAtMs: clock.now() - aliasTtlMs / 2 });
+  }
+
   async function aliases(model: string, context: RequestContext): Promise<Aliases> {
     const known = knownAliases.get(model);
     const ageMs = known === undefined ? Number.POSITIVE_INFINITY : clock.now() - known.readAtMs;
     if (known !== undefined && ageMs < 2 * aliasTtlMs) {
       if (ageMs >= aliasTtlMs) {
-        knownAliases.set(model, { ...known, readAtMs: clock.now() - aliasTtlMs / 2 }); // one refresh at a time
+        postponeRead(model, known);
         context.waitUntil(readAliases(model).catch(() => {}));
       }
       return known.aliases;
@@ -60,9 +70,10 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs }: Ca
     try {
       return await readAliases(model);
     } catch (error) {
-      // The old version keeps serving while the store is away.
       const keep = known !== undefined && error instanceof EdgeTierError && error.retryable;
       if (!keep) throw error;
+      // The old version keeps serving while the store is away, and not every request waits to hear that it is.
+      postponeRead(model, known);
       return known.aliases;
     }
   }

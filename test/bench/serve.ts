@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { storeVariables } from "../../src/cli/local/region.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import { bundleWorker, startBareEdge } from "./lib/bare-edge.ts";
@@ -74,7 +74,7 @@ await report({ name: "serve", seed, n, packages: ["hono", "onnxruntime-web", "on
 async function withSystem(edgeVariables: Record<string, string>, use: (send: Send, hasRedis: boolean) => Promise<void>): Promise<void> {
   const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), log: console.error });
   const edge = await startBareEdge(bundle, {
-    ...storeVariables(system.store),
+    ...s3VariablesOf(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
     EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",
     EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",

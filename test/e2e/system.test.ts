@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startLocalEdge } from "../../src/cli/local/edge.ts";
 import { WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
-import { storeVariables } from "../../src/cli/local/region.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
@@ -120,7 +120,7 @@ describe("the running system", () => {
       config: WRANGLER_CONFIG,
       port: await findFreePort(),
       stateFolder: join(folder, "cold"),
-      variables: { ...storeVariables(system.store), EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3` },
+      variables: { ...s3VariablesOf(system.store), EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3` },
       onLine: () => {},
     });
     try {

@@ -151,6 +151,8 @@ describe("faults", () => {
     edge.storeIsDown = true;
     edge.clock.advance(10 * 60_000);
     expect((await edge.predict({ inputs: "no" })).status).toBe(200);
+    expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
+    expect(edge.failedStoreCalls).toBe(1); // the second request did not wait for the store
   });
 
   it("serves a new version once the alias has moved, and no old answer for it", async () => {

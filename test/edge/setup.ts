@@ -2,7 +2,7 @@
 import type { TestProject } from "vitest/node";
 import { startLocalRedis } from "../../src/cli/local/redis.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
-import type { S3Options } from "../../src/registry/drivers/s3-options.ts";
+import type { S3Options } from "../../src/registry/s3-config.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

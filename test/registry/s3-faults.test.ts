@@ -3,7 +3,7 @@ import type { RequestListener } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
-import type { S3Options } from "../../src/registry/drivers/s3-options.ts";
+import type { S3Options } from "../../src/registry/s3-config.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { refusingUrl, startTinyServer, type TinyServer } from "../support/tiny-server.ts";

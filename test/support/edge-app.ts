@@ -26,6 +26,8 @@ export interface EdgeUnderTest {
   region: "answers" | "is down" | "hangs";
   /** Whether the store answers. */
   storeIsDown: boolean;
+  /** Calls that met a store that was down. */
+  failedStoreCalls: number;
   predict(body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
@@ -52,7 +54,12 @@ export async function startEdgeUnderTest(graph: Uint8Array, runtime: Runtime, l2
 
   const breakable = new Proxy(store, {
     get(target, method, receiver) {
-      if (edge.storeIsDown) return () => Promise.reject(errors.storeUnavailable("connection refused"));
+      if (edge.storeIsDown) {
+        return () => {
+          edge.failedStoreCalls++;
+          return Promise.reject(errors.storeUnavailable("connection refused"));
+        };
+      }
       return Reflect.get(target, method, receiver);
     },
   });
@@ -77,6 +84,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, runtime: Runtime, l2
     logged,
     region: "answers",
     storeIsDown: false,
+    failedStoreCalls: 0,
     async predict(body, headers = {}) {
       return await app.request("/v1/models/toy/predict", {
         method: "POST",

@@ -4,7 +4,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_FILE, readProject } from "../../build/project.ts";
 import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
-import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import type { S3Options } from "../../registry/s3-config.ts";
 import { publishModel, type PublishResult } from "../../registry/publish.ts";
 import { createModelStore } from "../../registry/store.ts";
 

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../core/errors.ts";
-import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { heldBack } from "./child.ts";
 import { startListeningChild } from "./listening.ts";
@@ -30,7 +30,7 @@ export async function startLocalRegion({ file, port, store, preload, variables, 
       EDGETIER_REGION_HOST: LOOPBACK,
       EDGETIER_REGION_PORT: `${port}`,
       EDGETIER_REGION_PRELOAD: preload.join(","),
-      ...storeVariables(store),
+      ...s3VariablesOf(store),
       ...variables,
     },
     onLine: output.onLine,
@@ -48,17 +48,6 @@ export async function startLocalRegion({ file, port, store, preload, variables, 
   }
   output.drop();
   return { ...child, name: "region" };
-}
-
-/** The variables by which edge and region find the model store. */
-export function storeVariables(store: S3Options): Record<string, string> {
-  return {
-    EDGETIER_S3_ENDPOINT: store.endpoint,
-    EDGETIER_S3_BUCKET: store.bucket,
-    EDGETIER_S3_REGION: store.region,
-    EDGETIER_S3_ACCESS_KEY_ID: store.accessKeyId,
-    EDGETIER_S3_SECRET_ACCESS_KEY: store.secretAccessKey,
-  };
 }
 
 async function isReady(url: string): Promise<boolean> {

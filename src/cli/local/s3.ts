@@ -2,7 +2,7 @@
 
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { errors, reasonOf } from "../../core/errors.ts";
-import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import type { S3Options } from "../../registry/s3-config.ts";
 import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
 import { diesWhenSilent, type Part } from "./part.ts";
 

@@ -4,7 +4,7 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { prepareEngine } from "../../build/engine/prepare.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
-import type { S3Options } from "../../registry/drivers/s3-options.ts";
+import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import type { PublishResult } from "../../registry/publish.ts";
 import { startLocalEdge } from "./edge.ts";
 import { publishProjects } from "./models.ts";
@@ -12,7 +12,7 @@ import type { Part } from "./part.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
 import { findFreePort, type LocalPorts, requireFreePorts } from "./ports.ts";
 import { startLocalRedis } from "./redis.ts";
-import { startLocalRegion, storeVariables } from "./region.ts";
+import { startLocalRegion } from "./region.ts";
 import { startLocalS3 } from "./s3.ts";
 
 export interface LocalSystemOptions {
@@ -92,7 +92,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         port: ports.EDGETIER_PORT || (await findFreePort()),
         stateFolder: join(stateFolder, "wrangler"),
         variables: {
-          ...storeVariables(s3.options),
+          ...s3VariablesOf(s3.options),
           ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url }),
           ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
           ...options.edgeVariables,

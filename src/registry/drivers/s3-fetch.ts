@@ -3,7 +3,8 @@
 import { AwsClient } from "aws4fetch";
 import { sha256Hex } from "../../core/hash.ts";
 import type { ObjectStore } from "../object-store.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal, type S3Options } from "./s3-options.ts";
+import type { S3Options } from "../s3-config.ts";
+import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { elementTexts } from "./s3-xml.ts";
 import { storeFailure } from "./store-failure.ts";
 

@@ -3,7 +3,8 @@
 import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from "@aws-sdk/client-s3";
 import type { EdgeTierError } from "../../core/errors.ts";
 import type { ObjectStore, PutCondition } from "../object-store.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal, type S3Options } from "./s3-options.ts";
+import type { S3Options } from "../s3-config.ts";
+import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { storeFailure } from "./store-failure.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;

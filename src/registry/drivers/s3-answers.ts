@@ -1,18 +1,7 @@
-// What both S3 drivers are configured with, and how they turn S3's answers into the port's words.
+// What both S3 drivers share: their time-out, and how they turn S3's answers into the port's words.
 
 import { errors, type EdgeTierError } from "../../core/errors.ts";
 import type { PutCondition } from "../object-store.ts";
-
-export interface S3Options {
-  /** Address of the service; the bucket is added as the first part of the path. */
-  readonly endpoint: string;
-  readonly bucket: string;
-  readonly region: string;
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  /** For one request with its body. */
-  readonly timeoutMs?: number;
-}
 
 export const DEFAULT_TIMEOUT_MS = 30_000;
 

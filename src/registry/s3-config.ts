@@ -1,0 +1,47 @@
+// Where an S3 model store is: as options, and as the variables by which every program is told.
+
+import { z } from "zod";
+import { httpUrl } from "../core/config.ts";
+
+export interface S3Options {
+  /** Address of the service; the bucket is added as the first part of the path. */
+  readonly endpoint: string;
+  readonly bucket: string;
+  readonly region: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  /** For one request with its body. */
+  readonly timeoutMs?: number;
+}
+
+/** Part of a program's configuration schema. */
+export const s3Variables = {
+  EDGETIER_S3_ENDPOINT: httpUrl(),
+  EDGETIER_S3_BUCKET: z.string().min(1),
+  EDGETIER_S3_REGION: z.string().min(1).default("auto"),
+  EDGETIER_S3_ACCESS_KEY_ID: z.string().min(1),
+  EDGETIER_S3_SECRET_ACCESS_KEY: z.string().min(1),
+};
+
+export type S3Variables = { readonly [Name in keyof typeof s3Variables]: string };
+
+export function s3OptionsOf(variables: S3Variables): S3Options {
+  return {
+    endpoint: variables.EDGETIER_S3_ENDPOINT,
+    bucket: variables.EDGETIER_S3_BUCKET,
+    region: variables.EDGETIER_S3_REGION,
+    accessKeyId: variables.EDGETIER_S3_ACCESS_KEY_ID,
+    secretAccessKey: variables.EDGETIER_S3_SECRET_ACCESS_KEY,
+  };
+}
+
+/** The reverse of `s3OptionsOf`, for starting a program. */
+export function s3VariablesOf(options: S3Options): S3Variables {
+  return {
+    EDGETIER_S3_ENDPOINT: options.endpoint,
+    EDGETIER_S3_BUCKET: options.bucket,
+    EDGETIER_S3_REGION: options.region,
+    EDGETIER_S3_ACCESS_KEY_ID: options.accessKeyId,
+    EDGETIER_S3_SECRET_ACCESS_KEY: options.secretAccessKey,
+  };
+}
