@@ -23,7 +23,7 @@ export default defineConfig({
               r2Buckets: ["MODELS"],
               modulesRules: [
                 { type: "CompiledWasm", include: ["**/*.wasm"] },
-                { type: "Data", include: ["**/*.onnx"] },
+                { type: "Data", include: ["**/*.onnx", "**/*.bin"] },
               ],
             },
           }),

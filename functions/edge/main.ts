@@ -1,7 +1,6 @@
 // The Worker's entry: builds the application from its bindings and hands requests to it.
 
-import glue from "../../dist/engine/glue.mjs";
-import wasm from "../../dist/engine/engine.wasm";
+import deployment from "../../dist/edge/deployment.mjs";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -13,15 +12,17 @@ import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts"
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+import { restoreBundled } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
+import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
 
-const log = (record: Readonly<Record<string, unknown>>): void => console.error(JSON.stringify(record));
-const runtime = createWasmRuntime({ wasm, glue });
+const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+const restored = await restoreBundled(deployment);
 let app: App | undefined;
 
 /** @throws invalid_configuration */
@@ -34,17 +35,19 @@ function createEdge(env: object): App {
   const regionUrl = config.EDGETIER_REGION_URL;
   const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
   const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
+  const budgetBytes = config.EDGETIER_SESSION_BUDGET_BYTES;
+  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, budgetBytes, metrics: createLoggedMetrics(log), log });
   const predictor = createPredictor({
     catalogue,
     clock,
-    tiers: { store, runtime, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) },
+    tiers: { store, sessions, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) },
     l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
     l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
     cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
     maxInputs: config.EDGETIER_MAX_INPUTS,
     maxLoadedVersions: config.EDGETIER_MAX_LOADED_VERSIONS,
   });
-  return createApp({ catalogue, predictor, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES });
+  return createApp({ catalogue, predictor, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

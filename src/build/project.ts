@@ -1,7 +1,7 @@
 // Reads a model project folder: model.json and the files it names, which must lie inside the folder. All problems are
 // reported together.
 
-import { readFile, realpath, stat } from "node:fs/promises";
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
 import { z } from "zod";
 import { LOGITS } from "../cascade/calibration.ts";
@@ -31,6 +31,23 @@ export async function readProject(folder: string): Promise<PublishSource> {
   if (labels !== undefined) problems.push(...labelProblems(project, labels));
   if (problems.length > 0) throw errors.invalidProject(folder, problems);
   return { project, files };
+}
+
+/** Every project under a folder, in the order of their names. @throws invalid_project */
+export async function readProjects(folder: string): Promise<PublishSource[]> {
+  const sources: PublishSource[] = [];
+  for (const name of (await readdir(folder)).toSorted()) {
+    if (await isFile(join(folder, name, PROJECT_FILE))) sources.push(await readProject(join(folder, name)));
+  }
+  return sources;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
 }
 
 async function readProjectFile(folder: string): Promise<ModelProject> {

@@ -11,6 +11,8 @@ export interface ErrorFields {
   readonly retryable?: boolean;
   readonly retryAfterSeconds?: number;
   readonly cause?: unknown;
+  /** For logs and for code that acts on the error. */
+  readonly facts?: Readonly<Record<string, string | number>>;
 }
 
 /** An expected failure. `message` holds detail and remedy; HTTP layers map it by `status` and `code`. */
@@ -22,6 +24,7 @@ export class EdgeTierError extends Error {
   readonly remedy: string;
   readonly retryable: boolean;
   readonly retryAfterSeconds: number | undefined;
+  readonly facts: Readonly<Record<string, string | number>>;
 
   constructor(fields: ErrorFields) {
     super(`${fields.detail} ${fields.remedy}`, { cause: fields.cause });
@@ -31,6 +34,7 @@ export class EdgeTierError extends Error {
     this.remedy = fields.remedy;
     this.retryable = fields.retryable ?? false;
     this.retryAfterSeconds = fields.retryAfterSeconds;
+    this.facts = fields.facts ?? {};
   }
 }
 
@@ -39,7 +43,7 @@ const make = (
   status: number,
   detail: string,
   remedy: string,
-  more: Pick<ErrorFields, "retryable" | "retryAfterSeconds" | "cause"> = {},
+  more: Pick<ErrorFields, "retryable" | "retryAfterSeconds" | "cause" | "facts"> = {},
 ): EdgeTierError => new EdgeTierError({ code, status, detail, remedy, ...more });
 
 /** Cuts a value that came from outside so that a message stays short and printable. */
@@ -56,6 +60,8 @@ export function reasonOf(error: unknown): string {
 export function asEdgeTierError(error: unknown): EdgeTierError {
   return error instanceof EdgeTierError ? error : errors.internal(error);
 }
+
+export type SnapshotRefusal = "truncated" | "corrupt" | "no_snapshot" | "other_format" | "bad_header" | "other_engine" | "other_model" | "other_choices";
 
 export const errors = {
   // Requests: 4xx
@@ -127,8 +133,18 @@ export const errors = {
     make("model_not_ready", 400, `Model ${shown(model)} is not ready.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
   draining: () =>
     make("draining", 503, "This server is shutting down.", "Send the request again; another instance will take it.", { retryable: true, retryAfterSeconds: 1 }),
-  snapshotRefused: (reason: "truncated" | "no_snapshot" | "other_format" | "bad_header" | "other_engine" | "other_model") =>
-    make("snapshot_refused", 503, `The snapshot was refused: ${reason}.`, "The model is loaded without it; make it again for the engine that is deployed."),
+  engineTrap: (action: string, reason: string, cause: unknown) =>
+    make("engine_trap", 500, `The engine broke off while ${action}: ${reason}.`, "Another instance takes its place; the operator should check the model with `edgetier model inspect`.", { cause }),
+  functionCut: (cut: { readonly function: number } | { readonly slot: number }, cause?: unknown) =>
+    make("function_cut", 500, `The engine was cut of ${"slot" in cut ? `the function in slot ${cut.slot}` : `function ${cut.function}`}, which this input needs.`, "The operator should pass the log to `edgetier engine build --traps` and deploy again.", { cause, facts: { ...cut } }),
+  snapshotRefused: (reason: SnapshotRefusal) =>
+    make("snapshot_refused", 503, `The snapshot was refused: ${reason}.`, "The model is loaded without it; make it again for the engine that is deployed.", { facts: { reason } }),
+  notDeterministic: () =>
+    make("not_deterministic", 400, "The model answers the same input in two ways.", "A snapshot would freeze its random numbers: serve it from the region, or with the full engine."),
+  tierNotServable: (tier: string, reason: string) =>
+    make("tier_not_servable", 503, `Tier ${tier} cannot run at this edge: ${reason}.`, "The region answers instead; the operator should run `edgetier engine build` and deploy again."),
+  sessionTooLarge: (bytes: number, budgetBytes: number) =>
+    make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise EDGETIER_SESSION_BUDGET_BYTES, or serve the model from the region."),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 

@@ -6,6 +6,7 @@ import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
+import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Predictor } from "../serving/predictor.ts";
 import type { AppEnv } from "./app-env.ts";
 import { context } from "./middleware/context.ts";
@@ -18,6 +19,7 @@ import { predictRoutes } from "./routes/predict.ts";
 export interface AppDependencies {
   readonly catalogue: Catalogue;
   readonly predictor: Predictor;
+  readonly sessions: Pick<EdgeSessions, "servingOf">;
   readonly clock: Clock;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
   readonly maxBodyBytes: number;
@@ -43,7 +45,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
     }),
   );
   app.route("/", predictRoutes(dependencies.predictor));
-  app.route("/", modelRoutes(dependencies.catalogue));
+  app.route("/", modelRoutes(dependencies.catalogue, dependencies.sessions));
   app.route("/", healthRoutes(dependencies.catalogue));
   app.route("/", docsRoutes());
   return app;

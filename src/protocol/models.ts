@@ -27,6 +27,10 @@ export const modelDetail = modelSummary
         exitConfidence: z.number().nullable().openapi({ description: "From this confidence on the tier's answer is taken; null: always." }),
         temperature: z.number(),
         figures: z.record(z.string(), z.number()),
+        edge: z
+          .union([z.object({ how: z.enum(["bundled", "snapshot", "plain"]) }), z.object({ how: z.literal("not"), reason: z.string() })])
+          .optional()
+          .openapi({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
       }),
     ),
     figures: z.record(z.string(), z.number()).openapi({ description: "Of the cascade as a whole, measured when it was made." }),

@@ -7,6 +7,8 @@ export const layout = {
   artifact: (sha256: string) => `blobs/sha256/${sha256}`,
   versions: (model: string) => `models/${model}/versions/`,
   manifest: (model: string, version: number) => `models/${model}/versions/${version}.json`,
+  /** Of the edge; replaced by each deployment. */
+  deployedEngine: "engines/edge.json",
   aliases: (model: string) => `models/${model}/aliases.json`,
 } as const;
 

@@ -64,8 +64,21 @@ const tier = <Artifact extends z.ZodType>(artifact: Artifact) =>
     figures: z.record(z.string(), z.number()).default({}),
   });
 
+/** An engine's memory with the tier's graph open in it (runtime/wasm/snapshot-format.ts). */
+export const snapshotRef = z.strictObject({
+  artifact: artifactRef,
+  /** Of everything before the chunks. */
+  head: z.strictObject({ sha256, size: z.int().min(1).max(16_777_216) }),
+  /** SHA-256 of the full engine that it was made with. */
+  engine: sha256,
+  /** Functions that running the graph enters (runtime/wasm/function-set.ts): an engine without them cannot serve it. */
+  functions: z.base64(),
+  memoryBytes: z.int().min(1),
+});
+export type SnapshotRef = z.output<typeof snapshotRef>;
+
 /** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
-const modelFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+const modelFields = <Artifact extends z.ZodType, Tier extends z.ZodType<TierOrder>>(artifact: Artifact, oneTier: Tier) => ({
   schemaVersion: z.literal(1),
   model: modelName,
   task: z.literal("text-classification"),
@@ -75,13 +88,19 @@ const modelFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
   /** The deadline of a request that names none. */
   deadlineMs: z.int().min(1).max(600_000),
-  tiers: z.array(tier(artifact)).min(1).max(8).superRefine(checkCascade),
+  tiers: z.array(oneTier).min(1).max(8).superRefine(checkCascade),
   figures: z.record(z.string(), z.number()).default({}),
   provenance: z.record(z.string(), z.json()).default({}),
 });
 
+interface TierOrder {
+  readonly id: string;
+  readonly place: string;
+  readonly exit: object | null;
+}
+
 /** The order that a cascade must have: edge tiers first, all but the last with an exit rule, ids unique. */
-function checkCascade(tiers: readonly { id: string; place: string; exit: object | null }[], context: z.RefinementCtx): void {
+function checkCascade(tiers: readonly TierOrder[], context: z.RefinementCtx): void {
   const problem = (message: string) => context.addIssue({ code: "custom", message });
   if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
   const firstRegion = tiers.findIndex((one) => one.place === "region");
@@ -92,18 +111,18 @@ function checkCascade(tiers: readonly { id: string; place: string; exit: object 
   });
 }
 
-export const manifestSchema = z.strictObject({ ...modelFields(artifactRef), version: versionNumber });
+export const manifestSchema = z.strictObject({ ...modelFields(artifactRef, tier(artifactRef).extend({ snapshot: snapshotRef.optional() })), version: versionNumber });
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
 export type PreprocessorSpec = TierManifest["preprocessor"];
 
 /** `model.json` of a model project: artifacts are paths relative to the file. */
-export const modelProjectSchema = z.strictObject(modelFields(z.string().min(1)));
+export const modelProjectSchema = z.strictObject(modelFields(z.string().min(1), tier(z.string().min(1))));
 export type ModelProject = z.output<typeof modelProjectSchema>;
 
 /** Every artifact that a manifest needs, without repeats. */
 export function artifactsOf(manifest: Manifest): ArtifactRef[] {
-  const all = [manifest.labels, ...manifest.tiers.flatMap((one) => [one.graph, one.preprocessor.artifact])];
+  const all = [manifest.labels, ...manifest.tiers.flatMap((one) => [one.graph, one.preprocessor.artifact, ...(one.snapshot === undefined ? [] : [one.snapshot.artifact])])];
   return [...new Map(all.map((ref) => [ref.sha256, ref])).values()];
 }
 

@@ -1,6 +1,7 @@
 // The ModelStore port: immutable artifacts and manifests, movable aliases. `createModelStore` (store.ts) implements it
 // over any ObjectStore driver.
 
+import type { DeployedEngine } from "./deployed-engine.ts";
 import type { Aliases, ArtifactRef, Manifest } from "./manifest.ts";
 
 export interface AliasesRead {
@@ -34,6 +35,12 @@ export interface ModelStore {
 
   /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
   readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
+  /** The artifact's bytes as they arrive, not verified: the caller does that. @throws artifact_corrupt if it is missing, or its size differs */
+  openArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /** Stores the bytes unless they are there; damaged ones in their place are replaced. */
   writeArtifact(bytes: Uint8Array): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
+
+  /** @returns undefined where none was noted, or one in a form that this version does not know. */
+  readDeployedEngine(signal?: AbortSignal): Promise<DeployedEngine | undefined>;
+  writeDeployedEngine(engine: DeployedEngine): Promise<void>;
 }

@@ -2,7 +2,7 @@
 
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
-import { aliasedVersion, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject } from "./manifest.ts";
+import { aliasedVersion, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 
@@ -13,6 +13,13 @@ const MAX_ATTEMPTS = 8;
 export interface PublishSource {
   readonly project: ModelProject;
   readonly files: ReadonlyMap<string, Uint8Array>;
+  /** Snapshots of edge tiers, by the tier's id; a tier without one is opened from its model. */
+  readonly snapshots?: ReadonlyMap<string, TierSnapshot>;
+}
+
+/** A snapshot before it is in the store. */
+export interface TierSnapshot extends Omit<SnapshotRef, "artifact"> {
+  readonly bytes: Uint8Array;
 }
 
 export type PublishProgress =
@@ -48,7 +55,7 @@ export async function publishModel(
   const { alias = DEFAULT_ALIAS, onProgress = () => {} } = options;
   const { model } = source.project;
   const { refs, uploadedBytes } = await writeArtifacts(store, source, onProgress);
-  const manifestOf = (version: number): Manifest => toManifest(source.project, refs, version);
+  const manifestOf = (version: number): Manifest => toManifest(source, refs, version);
 
   const { version, created } = await retried("version_exists", async () => {
     const existing = await sameContent(store, manifestOf(1), alias);
@@ -68,11 +75,12 @@ export function projectFiles(project: ModelProject): string[] {
   return [...new Set([project.labels, ...project.tiers.flatMap((tier) => [tier.graph, tier.preprocessor.artifact])])];
 }
 
-async function writeArtifacts(store: ModelStore, { project, files }: PublishSource, onProgress: (event: PublishProgress) => void) {
+async function writeArtifacts(store: ModelStore, { project, files, snapshots = new Map() }: PublishSource, onProgress: (event: PublishProgress) => void) {
   const refs = new Map<string, ArtifactRef>();
   let uploadedBytes = 0;
-  for (const path of projectFiles(project)) {
-    const bytes = files.get(path);
+  const all = new Map<string, Uint8Array | undefined>(projectFiles(project).map((path) => [path, files.get(path)]));
+  for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);
+  for (const [path, bytes] of all) {
     if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
     const { ref, created } = await store.writeArtifact(bytes);
     refs.set(path, ref);
@@ -82,11 +90,21 @@ async function writeArtifacts(store: ModelStore, { project, files }: PublishSour
   return { refs, uploadedBytes };
 }
 
-function toManifest(project: ModelProject, refs: ReadonlyMap<string, ArtifactRef>, version: number): Manifest {
+/** As progress shows it; no path has blanks like these. */
+const snapshotPath = (tier: string) => `(snapshot of ${tier})`;
+
+function toManifest({ project, snapshots = new Map() }: PublishSource, refs: ReadonlyMap<string, ArtifactRef>, version: number): Manifest {
+  const snapshotOf = (tier: string) => {
+    const snapshot = snapshots.get(tier);
+    if (snapshot === undefined) return {};
+    const { bytes: _bytes, ...rest } = snapshot;
+    return { snapshot: { ...rest, artifact: refs.get(snapshotPath(tier)) } };
+  };
   const tiers = project.tiers.map((tier) => ({
     ...tier,
     graph: refs.get(tier.graph),
     preprocessor: { ...tier.preprocessor, artifact: refs.get(tier.preprocessor.artifact) },
+    ...snapshotOf(tier.id),
   }));
   return manifestSchema.parse({ ...project, labels: refs.get(project.labels), tiers, version });
 }

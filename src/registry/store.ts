@@ -4,6 +4,7 @@ import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { canonicalJson } from "./canonical-json.ts";
+import { deployedEngineSchema } from "./deployed-engine.ts";
 import { layout, parseManifestKey } from "./layout.ts";
 import { aliasesSchema, manifestSchema, type ArtifactRef } from "./manifest.ts";
 import type { AliasesRead, ModelStore } from "./model-store.ts";
@@ -72,6 +73,14 @@ export function createModelStore(objects: ObjectStore): ModelStore {
       return await readVerified(ref, found);
     },
 
+    async openArtifact(ref, signal) {
+      const found = await objects.get(layout.artifact(ref.sha256), signal);
+      if (found === undefined) throw errors.artifactCorrupt(ref.sha256, "it is not in the store");
+      if (found.size === undefined || found.size === ref.size) return found.body;
+      await found.body.cancel();
+      throw errors.artifactCorrupt(ref.sha256, `it has ${found.size} bytes, the manifest says ${ref.size}`);
+    },
+
     async writeArtifact(bytes) {
       const ref: ArtifactRef = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
       const key = layout.artifact(ref.sha256);
@@ -79,6 +88,16 @@ export function createModelStore(objects: ObjectStore): ModelStore {
       if (condition === undefined) return { ref, created: false };
       const result = await objects.put(key, bytes, condition, "application/octet-stream");
       return { ref, created: result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
+    },
+
+    async readDeployedEngine(signal) {
+      const found = await objects.get(layout.deployedEngine, signal);
+      const json = found === undefined ? undefined : await readJson(found);
+      return json?.ok === true ? deployedEngineSchema.safeParse(json.value).data : undefined;
+    },
+
+    async writeDeployedEngine(engine) {
+      await objects.put(layout.deployedEngine, jsonBytes(engine), { kind: "any" }, "application/json");
     },
   };
 }

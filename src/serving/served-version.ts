@@ -4,19 +4,19 @@ import { z } from "zod";
 import { readAnswers } from "../cascade/calibration.ts";
 import type { Tier } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import { EdgeTierError, errors } from "../core/errors.ts";
+import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
-import type { Runtime, Session } from "../runtime/runtime.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
-import { createLazy, type Lazy } from "./lazy.ts";
+import type { EdgeSessions } from "./edge-sessions.ts";
+import { createLazy } from "./lazy.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface TierDependencies {
   readonly store: ModelStore;
-  readonly runtime: Runtime;
+  readonly sessions: EdgeSessions;
   /** Absent where no region is configured: region tiers then fail with region_unavailable. */
   readonly region: RegionClient | undefined;
   /** For loading one artifact. */
@@ -30,11 +30,6 @@ export interface ServedVersion {
   tiers(context: RequestContext, topK: number): Tier[];
 }
 
-interface LoadedGraph {
-  readonly session: Session;
-  readonly preprocessor: Preprocessor;
-}
-
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
 type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
 
@@ -45,20 +40,10 @@ export function createServedVersion(manifest: Manifest, task: Task, dependencies
   const graphs = manifest.tiers.map((tier): RunGraph => (tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)));
 
   function edgeGraph(tier: TierManifest): RunGraph {
-    const loaded: Lazy<LoadedGraph> = createLazy(async () => {
-      const [graph, preprocessorFile] = await Promise.all([artifact(tier.graph), artifact(tier.preprocessor.artifact)]);
-      const preprocessor = task.createPreprocessor({ ...tier.preprocessor, artifact: preprocessorFile });
-      return { session: await dependencies.runtime.createSession(graph), preprocessor };
-    });
+    const preprocessor = createLazy<Preprocessor>(async () => task.createPreprocessor({ ...tier.preprocessor, artifact: await artifact(tier.preprocessor.artifact) }));
     return async (inputs, context, deadline) => {
-      const graph = await loaded.get(context, deadline);
-      try {
-        return await context.phases.measure("edge", () => graph.session.run(graph.preprocessor.encode(inputs)));
-      } catch (error) {
-        // Whatever ONNX Runtime tripped over, the next request starts from a fresh engine.
-        if (error instanceof EdgeTierError && error.code === "session_failed") loaded.drop(graph);
-        throw error;
-      }
+      const { encode } = await preprocessor.get(context, deadline);
+      return await dependencies.sessions.run(tier, encode(inputs), context, deadline);
     };
   }
 

@@ -89,9 +89,9 @@ async function answersOf(tier: TierProject): Promise<TierAnswers> {
 
 /** The Worker's own engine, in Node's V8. */
 async function wasmRuntime(): Promise<Runtime> {
-  await prepareEngine({ outDir: ENGINE_FOLDER });
+  const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
   const { default: glue } = await import("../../dist/engine/glue.mjs");
-  return createWasmRuntime({ glue, wasm: await WebAssembly.compile(await readFile(join(ENGINE_FOLDER, "engine.wasm"))) });
+  return createWasmRuntime({ kind: "full", source: sha256, glue, wasm: await WebAssembly.compile(await readFile(join(ENGINE_FOLDER, "engine.wasm"))) });
 }
 
 function fileOf(path: string): Uint8Array {

@@ -72,7 +72,7 @@ describe("parts", () => {
     await writeFile(join(stub, "worker.js"), files.worker ?? worker);
     await writeFile(join(stub, "region.mjs"), files.region ?? region);
     await mkdir(join(stub, "models"));
-    return { stateFolder: join(stub, "state"), wranglerConfig: join(stub, "wrangler.toml"), regionFile: join(stub, "region.mjs"), modelsFolder: join(stub, "models") };
+    return { stateFolder: join(stub, "state"), wranglerConfig: join(stub, "wrangler.toml"), regionFile: join(stub, "region.mjs"), modelsFolder: join(stub, "models"), deploymentFolder: join(stub, "edge") };
   }
 
   it("run, know each other, and stop twice without harm", async () => {

@@ -1,7 +1,12 @@
-// The engine that the Worker bundles, for tests inside workerd.
+// The full engine, for tests inside workerd.
 import glue from "../../dist/engine/glue.mjs";
 import wasm from "../../dist/engine/engine.wasm";
+import info from "../../dist/engine/engine.json" with { type: "json" };
+import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import type { EngineModule } from "../../src/runtime/wasm/engine.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 
-export const engineModule = { wasm, glue };
+export const engineModule: EngineModule = { kind: "full", source: info.sha256, wasm, glue };
 export const wasmRuntime = createWasmRuntime(engineModule);
+/** Nothing bundled: models are opened as they are. */
+export const fullDeployment: Deployment = { engine: engineModule, fallback: undefined, bundled: [], warmUpRuns: 0 };

@@ -2,11 +2,11 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { wasmRuntime } from "./engine.ts";
+import { fullDeployment } from "./engine.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
-  edge = await startEdgeUnderTest(new Uint8Array(toy), wasmRuntime);
+  edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
 });
 
 async function answerOf(response: Response): Promise<PredictResponse> {

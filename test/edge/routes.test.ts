@@ -4,11 +4,11 @@ import { modelDetail, modelList } from "../../src/protocol/models.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToy } from "../support/toy-model.ts";
-import { wasmRuntime } from "./engine.ts";
+import { fullDeployment } from "./engine.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
-  edge = await startEdgeUnderTest(new Uint8Array(toy), wasmRuntime);
+  edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
 });
 
 const get = async (path: string): Promise<unknown> => await (await edge.app.request(path)).json();

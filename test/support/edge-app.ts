@@ -9,9 +9,12 @@ import type { RegionClient, RegionRequest } from "../../src/region/region-client
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
+import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 import { publishToy } from "./toy-model.ts";
 
 export interface EdgeUnderTest {
@@ -33,7 +36,15 @@ export interface EdgeUnderTest {
 
 export const ALIAS_TTL_MS = 10_000;
 
-export async function startEdgeUnderTest(graph: Uint8Array, runtime: Runtime, l2?: CacheStore): Promise<EdgeUnderTest> {
+export interface EdgeUnderTestOptions {
+  readonly l2?: CacheStore;
+  /** Restored at module scope; nothing by default. */
+  readonly restored?: RestoredAtStart;
+  readonly sessionBudgetBytes?: number;
+}
+
+export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
+  const { l2, restored = { sessions: new Map(), refused: [] }, sessionBudgetBytes = 100_000_000 } = options;
   const clock = new ManualClock(1_000_000);
   const store = createModelStore(createMemoryObjectStore());
   await publishToy(store, graph);
@@ -64,17 +75,19 @@ export async function startEdgeUnderTest(graph: Uint8Array, runtime: Runtime, l2
     },
   });
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000 });
+  const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
+  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, budgetBytes: sessionBudgetBytes, metrics: createLoggedMetrics(log), log });
   const predictor = createPredictor({
     catalogue,
     clock,
-    tiers: { store: breakable, runtime, region, storeTimeoutMs: 1000 },
+    tiers: { store: breakable, sessions, region, storeTimeoutMs: 1000 },
     l1: createLruCache({ maxBytes: 1_000_000, clock }),
     l2,
     cacheTtlSeconds: 60,
     maxInputs: 4,
     maxLoadedVersions: 2,
   });
-  const app = createApp({ catalogue, predictor, clock, log: (record) => logged.push(record), maxBodyBytes: 4096 });
+  const app = createApp({ catalogue, predictor, sessions, clock, log, maxBodyBytes: 4096 });
 
   const edge: EdgeUnderTest = {
     app,

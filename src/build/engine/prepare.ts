@@ -1,17 +1,18 @@
-// Makes the engine that the Worker imports from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in
-// workerd. A build product under dist/engine, made anew when its sources change.
+// Makes the full engine from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in workerd. A build
+// product under dist/engine, made anew when its sources change.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { transform } from "esbuild";
 import { z } from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
-import { unshareMemoryImport } from "./wasm-binary.ts";
+import { encodeModule, parseModule } from "./wasm-module.ts";
 
 /** Raise it when what `prepareEngine` does changes. */
-const RECIPE = 2;
+const RECIPE = 4;
 const WASM = "onnxruntime-web/ort-wasm-simd-threaded.wasm";
 const GLUE = "onnxruntime-web/ort-wasm-simd-threaded.mjs";
 
@@ -20,12 +21,13 @@ const engineInfoSchema = z.object({
   sourceSha256: z.string(),
   sha256: z.string(),
   bytes: z.number(),
-  initialPages: z.number(),
+  gzipBytes: z.number(),
 });
 
 export interface PreparedEngine {
   /** Of engine.wasm. */
   readonly bytes: number;
+  readonly gzipBytes: number;
   readonly sha256: string;
   /** Nothing had to be made. */
   readonly cached: boolean;
@@ -42,22 +44,30 @@ export async function prepareEngine(options: { outDir: string; log?: (line: stri
 
   const existing = await readInfo(options.outDir);
   if (existing?.recipe === RECIPE && existing.sourceSha256 === sourceSha256) {
-    return { bytes: existing.bytes, sha256: existing.sha256, cached: true };
+    const { bytes, gzipBytes, sha256 } = existing;
+    return { bytes, gzipBytes, sha256, cached: true };
   }
 
   options.log?.("preparing the engine from onnxruntime-web");
   try {
-    const { initialPages } = unshareMemoryImport(wasm);
-    const sha256 = createHash("sha256").update(wasm).digest("hex");
+    const engine = unshareMemory(wasm);
+    const sha256 = createHash("sha256").update(engine).digest("hex");
     await mkdir(options.outDir, { recursive: true });
-    await writeFile(join(options.outDir, "engine.wasm"), wasm);
+    await writeFile(join(options.outDir, "engine.wasm"), engine);
     await writeFile(join(options.outDir, "glue.mjs"), await adaptGlue(glue));
-    const info = { recipe: RECIPE, sourceSha256, sha256, bytes: wasm.byteLength, initialPages };
+    const info = { recipe: RECIPE, sourceSha256, sha256, bytes: engine.byteLength, gzipBytes: gzipSync(engine, { level: 9 }).byteLength };
     await writeFile(join(options.outDir, "engine.json"), `${JSON.stringify(info, undefined, 1)}\n`);
-    return { bytes: wasm.byteLength, sha256, cached: false };
+    return { bytes: info.bytes, gzipBytes: info.gzipBytes, sha256, cached: false };
   } catch (error) {
     throw errors.componentFailed("engine build", `onnxruntime-web is not as expected: ${reasonOf(error)}`, error);
   }
+}
+
+/** workerd has no threads; and whoever restores an image makes its memory at the image's size, which may be below the package's minimum. */
+function unshareMemory(wasm: Uint8Array): Uint8Array {
+  const module = parseModule(wasm);
+  if (!module.memory.shared) throw new Error("the imported memory is not a shared one");
+  return encodeModule({ ...module, memory: { ...module.memory, shared: false, initialPages: 1 } });
 }
 
 /**

@@ -8,6 +8,7 @@ const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> => mod
 const model = defineCommand({
   meta: { name: "model", description: "Publish models and see what is published" },
   subCommands: {
+    snapshot: () => load(import("./model-snapshot.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
     inspect: () => load(import("./model-inspect.ts")),
@@ -16,7 +17,11 @@ const model = defineCommand({
 
 const engine = defineCommand({
   meta: { name: "engine", description: "Work on the WebAssembly engine" },
-  subCommands: { prepare: () => load(import("./engine-prepare.ts")) },
+  subCommands: {
+    build: () => load(import("./engine-build.ts")),
+    prepare: () => load(import("./engine-prepare.ts")),
+    publish: () => load(import("./engine-publish.ts")),
+  },
 });
 
 export const root: CommandDef = defineCommand({

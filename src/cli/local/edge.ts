@@ -32,7 +32,9 @@ export async function startLocalEdge({ config, port, stateFolder, variables, onL
         inspector: false,
         watch: false,
         persist: stateFolder,
-        structuredLogsHandler: ({ message }: { readonly message: string }) => onLine(message),
+        structuredLogsHandler({ level, message }: { readonly level: string; readonly message: string }) {
+          if (level !== "debug") onLine(message); // metrics
+        },
       },
     });
     const url = (await addressOf(worker, environment)).origin;

@@ -3,7 +3,11 @@
 import { join } from "node:path";
 
 export const PROJECT_ROOT = join(import.meta.dirname, "../../..");
+/** The full engine. */
 export const ENGINE_FOLDER = join(PROJECT_ROOT, "dist/engine");
+/** What the Worker bundles. */
+export const DEPLOYMENT_FOLDER = join(PROJECT_ROOT, "dist/edge");
+export const SNAPSHOTS_FOLDER = join(PROJECT_ROOT, "dist/snapshots");
 export const MODELS_FOLDER = join(PROJECT_ROOT, "models");
 export const STATE_FOLDER = join(PROJECT_ROOT, ".edgetier");
 export const WRANGLER_CONFIG = join(PROJECT_ROOT, "wrangler.toml");

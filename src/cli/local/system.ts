@@ -2,14 +2,15 @@
 
 import { access } from "node:fs/promises";
 import { join } from "node:path";
-import { prepareEngine } from "../../build/engine/prepare.ts";
+import { readProjects } from "../../build/project.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import type { PublishResult } from "../../registry/publish.ts";
 import { startLocalEdge } from "./edge.ts";
+import { buildProjectDeployment } from "../deployment.ts";
 import { publishProjects } from "./models.ts";
 import type { Part } from "./part.ts";
-import { ENGINE_FOLDER, MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
+import { MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
 import { findFreePort, type LocalPorts, requireFreePorts } from "./ports.ts";
 import { startLocalRedis } from "./redis.ts";
 import { startLocalRegion } from "./region.ts";
@@ -27,7 +28,8 @@ export interface LocalSystemOptions {
   readonly edgeVariables?: Readonly<Record<string, string>>;
   readonly regionVariables?: Readonly<Record<string, string>>;
   readonly modelsFolder?: string;
-  /** For tests of this file: other programs in place of the project's. */
+  /** For tests of this file: another deployment and other programs in place of the project's. */
+  readonly deploymentFolder?: string;
   readonly wranglerConfig?: string;
   readonly regionFile?: string;
   /** Steps for people to follow. */
@@ -71,8 +73,10 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     if (redis !== undefined) await started(Promise.resolve(redis));
     else if (options.redis !== false) log("no redis-server on this machine: the L2 cache is off");
 
-    await prepareEngine({ outDir: ENGINE_FOLDER, log });
-    const models = await publishProjects(options.modelsFolder ?? MODELS_FOLDER, s3.options);
+    const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER);
+    const deployment = await buildProjectDeployment(sources, { log, ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }) });
+    signal?.throwIfAborted();
+    const models = await publishProjects(sources, deployment, s3.options, log);
     for (const { model, version, outcome } of models) log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
     signal?.throwIfAborted();
 

@@ -5,9 +5,10 @@ import type { ModelDetail } from "../../protocol/models.ts";
 import { type Aliases, aliasedVersion } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
+import type { EdgeSessions } from "../../serving/edge-sessions.ts";
 import type { AppEnv } from "../app-env.ts";
 
-export function modelRoutes(catalogue: Catalogue): Hono<AppEnv> {
+export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "servingOf">): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.get("/v1/models", async (c) => {
@@ -35,6 +36,7 @@ export function modelRoutes(catalogue: Catalogue): Hono<AppEnv> {
         exitConfidence: tier.exit?.confidence ?? null,
         temperature: tier.calibration.temperature,
         figures: tier.figures,
+        ...(tier.place === "edge" ? { edge: sessions.servingOf(tier) } : {}),
       })),
       figures: manifest.figures,
     };

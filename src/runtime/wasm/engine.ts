@@ -2,12 +2,19 @@
 
 import { errors, reasonOf } from "../../core/errors.ts";
 import type { GlueFactory, OrtGlue } from "./glue.ts";
+import { type ReadCutFunction, watchCutFunctions } from "./traps.ts";
 
-/** What a deployment bundles: the compiled engine.wasm and the glue made beside it by `edgetier engine prepare`. */
-export interface EngineModule {
+/** What a deployment bundles: a compiled engine and its glue, as `edgetier engine build` makes them. */
+export type EngineModule = {
   readonly wasm: WebAssembly.Module;
   readonly glue: GlueFactory;
-}
+  /** SHA-256 of the full engine: all that is cut from it has its addresses, so a snapshot fits all of them. */
+  readonly source: string;
+} & (
+  | { readonly kind: "full" }
+  /** Restores snapshots and runs them, but cannot open a model. `functions` (function-set.ts) are those that it has. */
+  | { readonly kind: "cut"; readonly functions: string }
+);
 
 export interface Engine {
   readonly ort: OrtGlue;
@@ -16,6 +23,7 @@ export interface Engine {
   check(status: number, action: string): void;
   /** Like `check`, for calls that return a handle: 0 is the failure. */
   handle(handle: number, action: string): number;
+  readonly readCutFunction: ReadCutFunction;
 }
 
 /** The npm package's own limits: 16 MiB at first, 4 GiB at most (an isolate ends long before). */
@@ -40,10 +48,15 @@ export interface EngineOptions {
 export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
   const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now } = options;
   const memory = new WebAssembly.Memory({ initial: initialPages, maximum: maximumPages });
+  let readCutFunction: ReadCutFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
     // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
-    const instantiateWasm = (imports: WebAssembly.Imports, onInstance: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void) => {
-      WebAssembly.instantiate(module.wasm, imports).then((instance) => onInstance(instance, module.wasm), reject);
+    const instantiateWasm = (imports: WebAssembly.Imports, onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void) => {
+      WebAssembly.instantiate(module.wasm, imports).then((instance) => {
+        const watched = watchCutFunctions(instance.exports);
+        readCutFunction = watched.readCutFunction;
+        onInstance({ exports: watched.exports });
+      }, reject);
     };
     module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, now, print: () => {}, printErr: (line) => console.error(line) }).then(resolve, reject);
   }).catch((error: unknown) => {
@@ -53,6 +66,7 @@ export async function startEngine(module: EngineModule, options: EngineOptions =
   const engine: Engine = {
     ort,
     memory,
+    readCutFunction: () => readCutFunction(),
     check(status, action) {
       if (status !== 0) throw errors.sessionFailed(`${action}: ${lastError(ort)}`);
     },

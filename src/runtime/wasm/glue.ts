@@ -49,7 +49,7 @@ export interface OrtGlue {
 export interface GlueOptions {
   readonly numThreads: number;
   readonly wasmMemory: WebAssembly.Memory;
-  readonly instantiateWasm: (imports: WebAssembly.Imports, onInstance: (instance: WebAssembly.Instance, module: WebAssembly.Module) => void) => void;
+  readonly instantiateWasm: (imports: WebAssembly.Imports, onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void) => void;
   /** Milliseconds since the epoch, for what ONNX Runtime notes about itself. */
   readonly now: () => number;
   readonly print: (line: string) => void;

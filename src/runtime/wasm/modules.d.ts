@@ -14,3 +14,8 @@ declare module "*.onnx" {
   const bytes: ArrayBuffer;
   export default bytes;
 }
+
+declare module "*/deployment.mjs" {
+  const deployment: import("./deployment.ts").Deployment;
+  export default deployment;
+}

@@ -1,13 +1,17 @@
 // Opens a model in an engine instance, and reads what it declares.
 
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { errors } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { datatypeOf } from "./datatypes.ts";
 import type { Engine } from "./engine.ts";
+import { guarded } from "./traps.ts";
 
 const ALL_OPTIMISATIONS = 99;
 const SEQUENTIAL = 0;
 const LOG_ERRORS_ONLY = 3;
+
+/** What a snapshot has to agree on with whoever restores it, besides engine and model. */
+export const SESSION_CHOICES = `threads=1 optimisation=${ALL_OPTIMISATIONS} arena=on pattern=on execution=${SEQUENTIAL}`;
 
 /** `namePointer`: the name as ONNX Runtime gave it, a C string in the instance's memory, kept for the session's life. */
 export interface Port {
@@ -32,20 +36,11 @@ export function openSession(engine: Engine, model: Uint8Array): OpenSession {
     ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, false, 0, 0, LOG_ERRORS_ONLY, 0, 0),
     "session options",
   );
-  const handle = guarded("creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));
+  const handle = guarded(engine, "creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));
   ort._OrtReleaseSessionOptions(options);
   ort._free(modelPointer);
   const [inputs, outputs] = readPorts(engine, handle);
   return { handle, inputs, outputs };
-}
-
-/** Turns traps, and numbers that C++ exceptions are thrown as, into session_failed. */
-export function guarded<Result>(action: string, call: () => Result): Result {
-  try {
-    return call();
-  } catch (error) {
-    throw error instanceof EdgeTierError ? error : errors.sessionFailed(`${action}: ${reasonOf(error)}`, error);
-  }
 }
 
 /** Names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */

@@ -1,12 +1,13 @@
 // A Session in an engine instance of its own. A run is one synchronous call, so runs cannot overlap.
 
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { type EdgeTierError, errors } from "../../core/errors.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../core/tensor.ts";
 import { checkInputs } from "../check-inputs.ts";
 import type { Session } from "../runtime.ts";
 import { datatypeOf, onnxTypeOf } from "./datatypes.ts";
 import type { Engine } from "./engine.ts";
-import { guarded, type OpenSession, type Port } from "./open-session.ts";
+import type { OpenSession, Port } from "./open-session.ts";
+import { guarded, isTrap } from "./traps.ts";
 
 const IN_CPU_MEMORY = 1;
 
@@ -26,10 +27,9 @@ export function createWasmSession(engine: Engine, { handle: session, inputs, out
       if (failed !== undefined) throw errors.sessionFailed(`this session is closed: ${failed}`);
       checkInputs(inputSpecs, tensors);
       try {
-        return guarded("running the model", () => run(engine, session, inputs, outputs, tensors));
+        return guarded(engine, "running the model", () => run(engine, session, inputs, outputs, tensors));
       } catch (error) {
-        // After a trap the instance's memory may be in any state: it never runs again.
-        if (error instanceof EdgeTierError && error.cause instanceof WebAssembly.RuntimeError) failed = error.detail;
+        if (isTrap(error)) failed = (error as EdgeTierError).detail;
         throw error;
       }
     },

@@ -1,36 +1,44 @@
-// The file form of a snapshot: magic, header, pages; nothing in it is believed before its digest has been compared.
+// The file form of a snapshot: magic, header, chunks of pages.
 //
-//   "ETSNAP" | uint16 format | uint32 header bytes | header (JSON, UTF-8) | pages in the order of the header
+//   "ETSNAP" | uint16 format | uint32 header bytes | header (JSON, UTF-8) | chunks in the order of the header
 //
-// Integers are little-endian. The artifact's own SHA-256, checked by the model store, covers every byte.
+// Integers are little-endian. Whoever names a snapshot also names its head (everything before the chunks) by size and
+// SHA-256, and the header names every chunk by its own: so a reader believes no byte that it has not compared, and needs
+// to hold no more than one chunk.
 
 import { z } from "zod";
 import { errors } from "../../core/errors.ts";
+import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
 import type { OpenSession } from "./open-session.ts";
 
 export const PAGE_BYTES = 65_536;
 
 /** Raise it when the layout, or what is done to a memory before its image is taken, changes. */
-const FORMAT = 1;
+const FORMAT = 2;
 const MAGIC = new TextEncoder().encode("ETSNAP");
-const PREFIX_BYTES = MAGIC.byteLength + 2 + 4;
+export const PREFIX_BYTES = MAGIC.byteLength + 2 + 4;
+/** 1 MiB: what a reader holds at once. */
+const CHUNK_PAGES = 16;
 
 /** What a snapshot belongs to; anything else refuses it. */
 export interface SnapshotBinding {
-  /** SHA-256 of engine.wasm: it stands for onnxruntime-web's version and every choice made when the engine was built. */
+  /** SHA-256 of the full engine: it stands for onnxruntime-web's version and for every choice made when it was built. */
   readonly engine: string;
   /** SHA-256 of the graph. */
   readonly model: string;
+  /** The options that the session was made with (`SESSION_CHOICES`). */
+  readonly choices: string;
 }
 
+/** A memory at rest, with a session open in it. */
 export interface Snapshot {
   readonly binding: SnapshotBinding;
   readonly session: OpenSession;
   readonly stackPointer: number;
   /** Of the memory, in pages of 64 KiB. */
   readonly pageCount: number;
-  /** The pages that are not all zeros. */
+  /** The pages that are not all zeros, in ascending order. */
   readonly pages: readonly { readonly index: number; readonly bytes: Uint8Array }[];
 }
 
@@ -39,54 +47,100 @@ const port = z.strictObject({
   spec: z.strictObject({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int().min(-1)) }),
   namePointer: pointer,
 });
+const chunk = z.strictObject({ pages: z.array(z.int().min(0)).min(1).max(CHUNK_PAGES), bytes: z.int().min(1), sha256: z.string() });
 const headerSchema = z.strictObject({
-  binding: z.strictObject({ engine: z.string(), model: z.string() }),
+  binding: z.strictObject({ engine: z.string(), model: z.string(), choices: z.string() }),
   session: z.strictObject({ handle: pointer, inputs: z.array(port), outputs: z.array(port) }),
   stackPointer: pointer,
   pageCount: z.int().min(1).max(65_536),
-  pages: z.array(z.int().min(0)),
+  /** Of every chunk: `deflate` is raw DEFLATE (RFC 1951). */
+  encoding: z.enum(["none", "deflate"]),
+  chunks: z.array(chunk),
 });
+export type SnapshotHeader = z.output<typeof headerSchema>;
 
-export function encodeSnapshot({ pages, ...rest }: Snapshot): Uint8Array<ArrayBuffer> {
-  const header = new TextEncoder().encode(JSON.stringify({ ...rest, pages: pages.map((page) => page.index) }));
-  const bytes = new Uint8Array(PREFIX_BYTES + header.byteLength + pages.length * PAGE_BYTES);
-  const view = new DataView(bytes.buffer);
-  bytes.set(MAGIC);
-  view.setUint16(MAGIC.byteLength, FORMAT, true);
-  view.setUint32(MAGIC.byteLength + 2, header.byteLength, true);
-  bytes.set(header, PREFIX_BYTES);
-  pages.forEach((page, position) => bytes.set(page.bytes, PREFIX_BYTES + header.byteLength + position * PAGE_BYTES));
-  return bytes;
+/** Size and SHA-256 of everything before the chunks. */
+export interface HeadRef {
+  readonly size: number;
+  readonly sha256: string;
 }
 
-/**
- * Pages of the result are views of `bytes`.
- * @throws snapshot_refused, with the reason: no_snapshot, other_format, truncated, bad_header, other_engine, other_model
- */
-export function decodeSnapshot(bytes: Uint8Array, expected: SnapshotBinding): Snapshot {
-  if (bytes.byteLength < PREFIX_BYTES) throw errors.snapshotRefused("truncated");
-  if (!MAGIC.every((byte, index) => bytes[index] === byte)) throw errors.snapshotRefused("no_snapshot");
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (view.getUint16(MAGIC.byteLength, true) !== FORMAT) throw errors.snapshotRefused("other_format");
-  const pagesAt = PREFIX_BYTES + view.getUint32(MAGIC.byteLength + 2, true);
-  if (pagesAt > bytes.byteLength) throw errors.snapshotRefused("truncated");
+export interface EncodedSnapshot {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly head: HeadRef;
+}
 
-  const { pages, ...header } = parseHeader(bytes.subarray(PREFIX_BYTES, pagesAt));
-  if (header.binding.engine !== expected.engine) throw errors.snapshotRefused("other_engine");
-  if (header.binding.model !== expected.model) throw errors.snapshotRefused("other_model");
-  if (bytes.byteLength !== pagesAt + pages.length * PAGE_BYTES) throw errors.snapshotRefused("truncated");
-  const ascending = pages.every((index, position) => index < header.pageCount && index > (pages[position - 1] ?? -1));
-  if (!ascending) throw errors.snapshotRefused("bad_header");
+/** @param deflate makes raw DEFLATE of a chunk; without it chunks are stored as they are. */
+export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (chunk: Uint8Array) => Uint8Array | Promise<Uint8Array>): Promise<EncodedSnapshot> {
+  const chunks: { pages: number[]; bytes: Uint8Array }[] = [];
+  for (let first = 0; first < pages.length; first += CHUNK_PAGES) {
+    const members = pages.slice(first, first + CHUNK_PAGES);
+    const joined = concatenate(members.map(({ bytes }) => bytes));
+    chunks.push({ pages: members.map(({ index }) => index), bytes: (await deflate?.(joined)) ?? joined });
+  }
+  const header: SnapshotHeader = headerSchema.parse({
+    ...rest,
+    encoding: deflate === undefined ? "none" : "deflate",
+    chunks: await Promise.all(chunks.map(async ({ pages: indices, bytes }) => ({ pages: indices, bytes: bytes.byteLength, sha256: await sha256Hex(bytes) }))),
+  });
+  const json = new TextEncoder().encode(JSON.stringify(header));
+  const prefix = new Uint8Array(PREFIX_BYTES);
+  prefix.set(MAGIC);
+  const view = new DataView(prefix.buffer);
+  view.setUint16(MAGIC.byteLength, FORMAT, true);
+  view.setUint32(MAGIC.byteLength + 2, json.byteLength, true);
+  const head = concatenate([prefix, json]);
   return {
-    ...header,
-    pages: pages.map((index, position) => ({ index, bytes: bytes.subarray(pagesAt + position * PAGE_BYTES, pagesAt + (position + 1) * PAGE_BYTES) })),
+    bytes: concatenate([head, ...chunks.map(({ bytes }) => bytes)]),
+    head: { size: head.byteLength, sha256: await sha256Hex(head) },
   };
 }
 
-function parseHeader(bytes: Uint8Array): z.output<typeof headerSchema> {
+/**
+ * @param head the bytes before the chunks, already compared with their digest
+ * @throws snapshot_refused, with the reason: truncated, no_snapshot, other_format, bad_header, other_engine, other_model, other_choices
+ */
+export function parseHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
+  if (head.byteLength < PREFIX_BYTES) throw errors.snapshotRefused("truncated");
+  if (!MAGIC.every((byte, index) => head[index] === byte)) throw errors.snapshotRefused("no_snapshot");
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  if (view.getUint16(MAGIC.byteLength, true) !== FORMAT) throw errors.snapshotRefused("other_format");
+  if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES) throw errors.snapshotRefused("bad_header");
+  const header = parseHeader(head.subarray(PREFIX_BYTES));
+  if (header.binding.engine !== expected.engine) throw errors.snapshotRefused("other_engine");
+  if (header.binding.model !== expected.model) throw errors.snapshotRefused("other_model");
+  if (header.binding.choices !== expected.choices) throw errors.snapshotRefused("other_choices");
+  const indices = header.chunks.flatMap(({ pages }) => pages);
+  const ascending = indices.every((index, position) => index < header.pageCount && index > (indices[position - 1] ?? -1));
+  if (!ascending) throw errors.snapshotRefused("bad_header");
+  return header;
+}
+
+function parseHeader(bytes: Uint8Array): SnapshotHeader {
   try {
     return headerSchema.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
   } catch {
     throw errors.snapshotRefused("bad_header");
   }
+}
+
+function concatenate(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(parts.reduce((total, part) => total + part.byteLength, 0));
+  let offset = 0;
+  for (const part of parts) {
+    joined.set(part, offset);
+    offset += part.byteLength;
+  }
+  return joined;
+}
+
+/**
+ * The reverse of `encodeSnapshot` without compression, for who made the file; pages are views of `bytes`.
+ * @throws snapshot_refused
+ */
+export function decodeSnapshot(bytes: Uint8Array, headSize: number, expected: SnapshotBinding): Snapshot {
+  const { encoding, chunks, ...rest } = parseHead(bytes.subarray(0, headSize), expected);
+  if (encoding !== "none") throw errors.snapshotRefused("other_format");
+  const indices = chunks.flatMap(({ pages }) => pages);
+  return { ...rest, pages: indices.map((index, position) => ({ index, bytes: bytes.subarray(headSize + position * PAGE_BYTES, headSize + (position + 1) * PAGE_BYTES) })) };
 }

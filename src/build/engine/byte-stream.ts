@@ -1,0 +1,105 @@
+// Bytes of a WebAssembly binary, read and written in order (core specification 3.0, section 5.2: LEB128 integers).
+
+export class ByteReader {
+  readonly bytes: Uint8Array;
+  offset: number;
+
+  constructor(bytes: Uint8Array, offset = 0) {
+    this.bytes = bytes;
+    this.offset = offset;
+  }
+
+  get atEnd(): boolean {
+    return this.offset >= this.bytes.byteLength;
+  }
+
+  /** @throws Error at the end of the bytes, as all the others do. */
+  byte(): number {
+    const value = this.bytes[this.offset++];
+    if (value === undefined) throw new Error("the module ends too early");
+    return value;
+  }
+
+  unsigned(): number {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) return value;
+    }
+  }
+
+  /** Of any width, signed or not. */
+  skipInteger(): void {
+    while (this.byte() >= 0x80);
+  }
+
+  /** A view, not a copy. */
+  take(count: number): Uint8Array {
+    const end = this.offset + count;
+    if (end > this.bytes.byteLength) throw new Error("the module ends too early");
+    const taken = this.bytes.subarray(this.offset, end);
+    this.offset = end;
+    return taken;
+  }
+
+  name(): string {
+    return new TextDecoder().decode(this.take(this.unsigned()));
+  }
+}
+
+export class ByteWriter {
+  #bytes = new Uint8Array(1024);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  byte(value: number): this {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+    return this;
+  }
+
+  unsigned(value: number): this {
+    let rest = value;
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.byte((rest % 0x80) | 0x80);
+    return this.byte(rest);
+  }
+
+  /** A 32-bit signed integer. */
+  signed(value: number): this {
+    let rest = value | 0;
+    for (;;) {
+      const low = rest & 0x7f;
+      rest >>= 7;
+      const done = (rest === 0 && (low & 0x40) === 0) || (rest === -1 && (low & 0x40) !== 0);
+      this.byte(done ? low : low | 0x80);
+      if (done) return this;
+    }
+  }
+
+  bytes(values: Uint8Array): this {
+    this.#reserve(values.byteLength);
+    this.#bytes.set(values, this.#length);
+    this.#length += values.byteLength;
+    return this;
+  }
+
+  name(text: string): this {
+    const encoded = new TextEncoder().encode(text);
+    return this.unsigned(encoded.byteLength).bytes(encoded);
+  }
+
+  finish(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  #reserve(count: number): void {
+    if (this.#length + count <= this.#bytes.byteLength) return;
+    const larger = new Uint8Array(Math.max(this.#length + count, 2 * this.#bytes.byteLength));
+    larger.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = larger;
+  }
+}

@@ -1,0 +1,66 @@
+// The folder that the Worker imports from: engine, glue, bundled snapshots, and the module and report that name them.
+
+import { cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
+import { type EngineReport, engineReportSchema } from "./report.ts";
+
+export interface DeploymentFiles {
+  readonly report: EngineReport;
+  /** Undefined where the full engine is deployed. */
+  readonly cutWasm: Uint8Array | undefined;
+  /** `graph` is its SHA-256. */
+  readonly bundled: readonly { readonly graph: string; readonly snapshot: EncodedSnapshot }[];
+  readonly warmUpRuns: number;
+  /** Of the full engine. */
+  readonly engineFolder: string;
+}
+
+export async function readReport(folder: string): Promise<EngineReport | undefined> {
+  try {
+    return engineReportSchema.parse(JSON.parse(await readFile(join(folder, "report.json"), "utf8")));
+  } catch {
+    return undefined; // missing or damaged: it is made again
+  }
+}
+
+/** Writes a folder beside it first: a build that is broken off leaves the old deployment whole. */
+export async function writeDeployment(folder: string, files: DeploymentFiles): Promise<void> {
+  const { report, cutWasm, bundled, engineFolder } = files;
+  const next = `${folder}.${process.pid}`;
+  await rm(next, { recursive: true, force: true });
+  await mkdir(next, { recursive: true });
+  const full = join(engineFolder, "engine.wasm");
+  await cp(join(engineFolder, "glue.mjs"), join(next, "glue.mjs"));
+  if (cutWasm === undefined) await cp(full, join(next, "engine.wasm"));
+  else await writeFile(join(next, "engine.wasm"), cutWasm);
+  if (report.fallback) await cp(full, join(next, "full.wasm"));
+  for (const { graph, snapshot } of bundled) await writeFile(join(next, snapshotName(graph)), snapshot.bytes);
+  await writeFile(join(next, "deployment.mjs"), moduleText(files));
+  await writeFile(join(next, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
+  await rm(folder, { recursive: true, force: true });
+  await rename(next, folder);
+}
+
+const snapshotName = (graph: string) => `snapshot-${graph.slice(0, 12)}.bin`;
+
+/** Exports a `Deployment` (runtime/wasm/deployment.ts). */
+function moduleText({ report: { engine, fallback }, bundled, warmUpRuns }: DeploymentFiles): string {
+  const text = (value: unknown) => JSON.stringify(value);
+  return `// Made by \`edgetier engine build\`: what the Worker bundles.
+${[
+  'import glue from "./glue.mjs";',
+  'import wasm from "./engine.wasm";',
+  ...(fallback ? ['import fullWasm from "./full.wasm";'] : []),
+  ...bundled.map(({ graph }, index) => `import snapshot${index} from ${text(`./${snapshotName(graph)}`)};`),
+].join("\n")}
+
+export default {
+  engine: { kind: ${text(engine.kind)}, source: ${text(engine.source)}, ${engine.kind === "cut" ? `functions: ${text(engine.functions)}, ` : ""}wasm, glue },
+  fallback: ${fallback ? `{ kind: "full", source: ${text(engine.source)}, wasm: fullWasm, glue }` : "undefined"},
+  bundled: [${bundled.map(({ graph, snapshot }, index) => `\n    { graph: ${text(graph)}, head: ${text(snapshot.head)}, bytes: snapshot${index} },`).join("")}
+  ],
+  warmUpRuns: ${warmUpRuns},
+};
+`;
+}

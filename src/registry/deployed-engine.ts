@@ -1,0 +1,13 @@
+// Which engine the edge runs, as the model store remembers it: publishing a model can then say whether the edge will
+// serve it.
+
+import { z } from "zod";
+import { sha256 } from "./manifest.ts";
+
+export const deployedEngineSchema = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("full"), source: sha256 }),
+  /** `functions` (runtime/wasm/function-set.ts): those that it was not cut of. */
+  z.strictObject({ kind: z.literal("cut"), source: sha256, functions: z.base64() }),
+]);
+/** `source`: SHA-256 of the full engine. */
+export type DeployedEngine = z.output<typeof deployedEngineSchema>;

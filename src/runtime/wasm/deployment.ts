@@ -1,0 +1,21 @@
+// What `edgetier engine build` makes for the Worker to bundle: dist/edge/deployment.mjs exports one of these.
+
+import type { EngineModule } from "./engine.ts";
+import type { HeadRef } from "./snapshot-format.ts";
+
+/** A snapshot that the Worker brings along: of a first tier, restored at module scope. */
+export interface BundledSnapshot {
+  /** SHA-256 of the graph. */
+  readonly graph: string;
+  readonly head: HeadRef;
+  readonly bytes: ArrayBuffer;
+}
+
+export interface Deployment {
+  readonly engine: EngineModule;
+  /** A full engine beside a cut one: for models that no region could answer for. */
+  readonly fallback: EngineModule | undefined;
+  readonly bundled: readonly BundledSnapshot[];
+  /** Inferences at module scope after restoring, so that the code is optimised earlier. */
+  readonly warmUpRuns: number;
+}

@@ -1,0 +1,79 @@
+// Restores a snapshot: a fresh instance of the engine goes on from its memory, as if it had opened the model itself.
+
+import { errors } from "../../core/errors.ts";
+import { sha256Hex } from "../../core/hash.ts";
+import type { Session } from "../runtime.ts";
+import type { ByteSource } from "./byte-source.ts";
+import { type Engine, type EngineModule, startEngine } from "./engine.ts";
+import { type OpenSession, SESSION_CHOICES } from "./open-session.ts";
+import { createWasmSession } from "./session.ts";
+import { type HeadRef, PAGE_BYTES, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
+
+/**
+ * Every chunk is verified before it is unpacked, and unpacked straight into the instance's memory. Without compression it
+ * does no I/O of its own, so it may then run at module scope.
+ * @param head of the snapshot, from whoever named it: its manifest, or the deployment
+ * @param modelSha256 of the graph that the session must be of
+ * @throws snapshot_refused with the reason; engine_trap; what `source` throws
+ */
+export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string): Promise<Session> {
+  const { engine, opened } = await restoreEngine(module, source, head, modelSha256);
+  return createWasmSession(engine, opened);
+}
+
+/** The same, for who needs the instance. @param minimumPages of its memory */
+export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, minimumPages = 0): Promise<{ engine: Engine; opened: OpenSession }> {
+  try {
+    const bytes = await readVerified(source, head.size, head.sha256);
+    const header = parseHead(bytes, { engine: module.source, model: modelSha256, choices: SESSION_CHOICES });
+    const engine = await startEngine(module, { initialPages: Math.max(header.pageCount, minimumPages), startRuntime: false });
+    // A full engine has put its constants there; a cut one starts with nothing but zeros.
+    if (module.kind === "full") clearOtherPages(engine.memory, header);
+    for (const { pages, bytes: size, sha256 } of header.chunks) {
+      const stored = await readVerified(source, size, sha256);
+      if (header.encoding === "none") writePages(engine.memory, pages, 0, stored);
+      else await inflatePages(engine.memory, pages, stored);
+    }
+    engine.ort.stackRestore(header.stackPointer);
+    return { engine, opened: header.session };
+  } catch (error) {
+    await source.cancel();
+    throw error;
+  }
+}
+
+async function readVerified(source: ByteSource, size: number, sha256: string): Promise<Uint8Array> {
+  const bytes = await source.read(size);
+  if (bytes.byteLength < size) throw errors.snapshotRefused("truncated");
+  if ((await sha256Hex(bytes)) !== sha256) throw errors.snapshotRefused("corrupt");
+  return bytes;
+}
+
+function clearOtherPages(memory: WebAssembly.Memory, { chunks, pageCount }: SnapshotHeader): void {
+  const restored = new Set(chunks.flatMap(({ pages }) => pages));
+  const bytes = new Uint8Array(memory.buffer);
+  for (let page = 0; page < pageCount; page++) if (!restored.has(page)) bytes.fill(0, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+}
+
+/** @param offset of `bytes` in the chunk's pages laid end to end */
+function writePages(memory: WebAssembly.Memory, pages: readonly number[], offset: number, bytes: Uint8Array): void {
+  const target = new Uint8Array(memory.buffer);
+  for (let done = 0; done < bytes.byteLength; ) {
+    const at = offset + done;
+    const page = pages[Math.floor(at / PAGE_BYTES)];
+    if (page === undefined) throw errors.snapshotRefused("bad_header");
+    const part = bytes.subarray(done, done + PAGE_BYTES - (at % PAGE_BYTES));
+    target.set(part, page * PAGE_BYTES + (at % PAGE_BYTES));
+    done += part.byteLength;
+  }
+}
+
+async function inflatePages(memory: WebAssembly.Memory, pages: readonly number[], stored: Uint8Array): Promise<void> {
+  const inflated = new Blob([stored as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  let offset = 0;
+  for await (const bytes of inflated) {
+    writePages(memory, pages, offset, bytes);
+    offset += bytes.byteLength;
+  }
+  if (offset !== pages.length * PAGE_BYTES) throw errors.snapshotRefused("truncated");
+}

@@ -1,0 +1,177 @@
+// The sessions of this isolate: where each comes from, what it costs, and what happens when one breaks.
+//
+// A tier's session comes from the first of these that there is: restored at module scope; the snapshot that came with the
+// Worker; the version's snapshot in the store; the model itself, where there is a full engine to open it.
+
+import type { Deadline } from "../cascade/deadline.ts";
+import { asEdgeTierError, EdgeTierError, errors } from "../core/errors.ts";
+import type { NamedTensors } from "../core/tensor.ts";
+import type { TierManifest } from "../registry/manifest.ts";
+import type { ModelStore } from "../registry/model-store.ts";
+import type { Session } from "../runtime/runtime.ts";
+import { bytesSource, streamSource } from "../runtime/wasm/byte-source.ts";
+import type { Deployment } from "../runtime/wasm/deployment.ts";
+import type { EngineModule } from "../runtime/wasm/engine.ts";
+import type { RestoredAtStart } from "../runtime/wasm/restore-bundled.ts";
+import { restoreSnapshot } from "../runtime/wasm/restore-snapshot.ts";
+import { createSessionPool } from "../runtime/wasm/session-pool.ts";
+import { reasonAgainst } from "../runtime/wasm/snapshot-fit.ts";
+import { isTrap } from "../runtime/wasm/traps.ts";
+import { createWasmRuntime } from "../runtime/wasm/wasm-runtime.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { createLazy, type Lazy } from "./lazy.ts";
+import type { RequestContext } from "./request-context.ts";
+
+export interface EdgeSessionsOptions {
+  readonly deployment: Deployment;
+  readonly restored: RestoredAtStart;
+  readonly store: ModelStore;
+  /** For loading one artifact. */
+  readonly storeTimeoutMs: number;
+  /** Of all sessions together. */
+  readonly budgetBytes: number;
+  readonly metrics: Metrics;
+  readonly log: (record: Readonly<Record<string, unknown>>) => void;
+}
+
+/** How this isolate serves an edge tier, or why it does not. */
+export type EdgeServing = { readonly how: "bundled" | "snapshot" | "plain" } | { readonly how: "not"; readonly reason: string };
+
+export interface EdgeSessions {
+  /**
+   * Runs the tier's graph.
+   * @throws tier_not_servable, session_too_large, model_store_unavailable, artifact_corrupt, invalid_tensor;
+   * session_failed, engine_trap, function_cut
+   */
+  run(tier: TierManifest, inputs: NamedTensors, context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
+  servingOf(tier: TierManifest): EdgeServing;
+}
+
+export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
+  const { deployment, store, storeTimeoutMs, budgetBytes, metrics, log } = options;
+  const { engine, fallback } = deployment;
+  const restored = new Map(options.restored.sessions);
+  const loads = new Map<string, Lazy<Session>>();
+  const pool = createSessionPool({
+    budgetBytes,
+    onEvict(key, session) {
+      metrics.count("edgetier_sessions_evicted_total", {});
+      restored.delete(key);
+      loads.get(key)?.drop(session);
+    },
+  });
+  for (const error of options.restored.refused) refused(error, "module scope");
+  for (const [graph, session] of restored) pool.admit(graph, session);
+
+  function refused(error: EdgeTierError, where: string): void {
+    metrics.count("edgetier_snapshots_refused_total", { reason: String(error.facts["reason"] ?? error.code) });
+    log({ level: "warn", event: "snapshot_refused", where, detail: error.detail });
+  }
+
+  function cannotRestore({ snapshot }: TierManifest): string | undefined {
+    const tooLarge = snapshot !== undefined && snapshot.memoryBytes > budgetBytes;
+    return tooLarge ? `it takes ${snapshot.memoryBytes} bytes of memory, the budget is ${budgetBytes}` : reasonAgainst(snapshot, engine);
+  }
+
+  const artifactTimeout = () => AbortSignal.timeout(storeTimeoutMs);
+
+  async function restore(tier: TierManifest): Promise<Session | undefined> {
+    const graph = tier.graph.sha256;
+    const ready = restored.get(graph);
+    if (ready !== undefined) {
+      restored.delete(graph); // it is in `loads` from now on, or broken and never comes back
+      metrics.count("edgetier_sessions_opened_total", { how: "module_scope" });
+      return ready;
+    }
+    const bundle = deployment.bundled.find((one) => one.graph === graph);
+    if (bundle !== undefined) {
+      const session = await orRefused("bundled", () => restoreSnapshot(engine, bytesSource(new Uint8Array(bundle.bytes)), bundle.head, graph));
+      if (session !== undefined) return session;
+    }
+    const { snapshot } = tier;
+    if (snapshot === undefined || cannotRestore(tier) !== undefined) return undefined;
+    return await orRefused("store", async () => {
+      const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
+      return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph);
+    });
+  }
+
+  /** Undefined for a snapshot that was refused: the tier is then served some other way. */
+  async function orRefused(how: "bundled" | "store", restoring: () => Promise<Session>): Promise<Session | undefined> {
+    try {
+      const session = await restoring();
+      metrics.count("edgetier_sessions_opened_total", { how });
+      return session;
+    } catch (error) {
+      if (!(error instanceof EdgeTierError) || error.code !== "snapshot_refused") throw error;
+      refused(error, how);
+      return undefined;
+    }
+  }
+
+  async function openModel(tier: TierManifest, full: EngineModule, how: "plain" | "fallback"): Promise<Session> {
+    const model = await store.readArtifact(tier.graph, artifactTimeout());
+    const session = await createWasmRuntime(full).createSession(model);
+    metrics.count("edgetier_sessions_opened_total", { how });
+    return session;
+  }
+
+  async function load(tier: TierManifest): Promise<Session> {
+    const session = await restore(tier);
+    if (session !== undefined) return session;
+    if (engine.kind === "full") return await openModel(tier, engine, "plain");
+    if (fallback !== undefined) return await openModel(tier, fallback, "fallback");
+    throw errors.tierNotServable(tier.id, cannotRestore(tier) ?? "its snapshot was refused");
+  }
+
+  async function session(key: string, open: () => Promise<Session>, context: RequestContext, deadline: Deadline): Promise<Session> {
+    let lazy = loads.get(key);
+    if (lazy === undefined) {
+      lazy = createLazy(async () => {
+        const opened = await open();
+        pool.admit(key, opened);
+        return opened;
+      });
+      loads.set(key, lazy);
+    }
+    const got = await lazy.get(context, deadline);
+    pool.touch(key);
+    return got;
+  }
+
+  async function runIn(key: string, open: () => Promise<Session>, tier: TierManifest, inputs: NamedTensors, context: RequestContext, deadline: Deadline): Promise<NamedTensors> {
+    const opened = await session(key, open, context, deadline);
+    try {
+      return await context.phases.measure("edge", () => opened.run(inputs));
+    } catch (error) {
+      if (isTrap(error)) {
+        // After a trap the instance's memory may be in any state: another one takes its place.
+        const { code, detail, facts } = asEdgeTierError(error);
+        loads.get(key)?.drop(opened);
+        pool.remove(key);
+        metrics.count("edgetier_engine_traps_total", { kind: code });
+        log({ level: "error", event: "engine_trap", requestId: context.requestId, engine: engine.source, graph: tier.graph.sha256, tier: tier.id, ...facts, detail });
+      }
+      throw error;
+    }
+  }
+
+  return {
+    async run(tier, inputs, context, deadline) {
+      const graph = tier.graph.sha256;
+      try {
+        return await runIn(graph, () => load(tier), tier, inputs, context, deadline);
+      } catch (error) {
+        const cut = error instanceof EdgeTierError && error.code === "function_cut";
+        if (!cut || fallback === undefined) throw error;
+        return await runIn(`${graph} full`, () => openModel(tier, fallback, "fallback"), tier, inputs, context, deadline);
+      }
+    },
+    servingOf(tier) {
+      if (deployment.bundled.some(({ graph }) => graph === tier.graph.sha256)) return { how: "bundled" };
+      const reason = cannotRestore(tier);
+      if (reason === undefined) return { how: "snapshot" };
+      return engine.kind === "full" || fallback !== undefined ? { how: "plain" } : { how: "not", reason };
+    },
+  };
+}

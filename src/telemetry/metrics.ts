@@ -1,0 +1,29 @@
+// Every metric: its name, labels and meaning. Events that are rare at the edge; one record each, so that nothing is lost
+// with the isolate it happened in and whoever keeps the logs can add them up.
+
+export const COUNTERS = {
+  /** how: module_scope, bundled, store, plain (a session opened from the model), fallback (the same by the full engine). */
+  edgetier_sessions_opened_total: ["how"],
+  /** reason: as in snapshot_refused. */
+  edgetier_snapshots_refused_total: ["reason"],
+  /** kind: function_cut, engine_trap. */
+  edgetier_engine_traps_total: ["kind"],
+  /** Sessions that had to make room for others. */
+  edgetier_sessions_evicted_total: [],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+export type CounterName = keyof typeof COUNTERS;
+export type CounterLabels<Name extends CounterName> = Readonly<Record<(typeof COUNTERS)[Name][number], string>>;
+
+export interface Metrics {
+  count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>): void;
+}
+
+/** @param log gets `{"event": "metric", "name", "labels", "value"}` */
+export function createLoggedMetrics(log: (record: Readonly<Record<string, unknown>>) => void): Metrics {
+  return {
+    count(name, labels) {
+      log({ level: "info", event: "metric", name, labels, value: 1 });
+    },
+  };
+}

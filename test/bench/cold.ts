@@ -1,0 +1,150 @@
+// `npm run bench:cold`: cold start of fresh isolates, each a workerd process of its own. onnxruntime-web as it is used,
+// against the snapshot restored in the first request, with the full and the cut engine, and restored at module scope.
+// An isolate's overhead is its first request less the median of its requests 2 to 5. Sessions are what is compared: inputs
+// are made at module scope (ready includes that), and an answer that takes no model has been given before the first request.
+import { parseArgs } from "node:util";
+import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
+import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { type IsolateSample, measureIsolate, REQUESTS } from "./lib/cold-isolates.ts";
+import { bundleColdWorkers, type ColdWorker, MODELS, type Model, type Way } from "./lib/cold-worker/bundle.ts";
+import { summarise } from "./lib/load.ts";
+import { report, rounded } from "./lib/report.ts";
+
+const { values } = parseArgs({
+  options: {
+    n: { type: "string", default: "40" },
+    models: { type: "string", default: MODELS.join(",") },
+    seed: { type: "string", default: "1" },
+    help: { type: "boolean" },
+  },
+});
+if (values.help === true) {
+  console.log(`npm run bench:cold -- [--n isolates per model and way] [--models ${MODELS.join(",")}] [--seed s]`);
+  process.exit(0);
+}
+const [n, seed] = [Number(values.n), Number(values.seed)];
+const models = values.models.split(",").map((name) => {
+  const model = MODELS.find((one) => one === name);
+  if (model === undefined) throw new Error(`--models: ${name} is none of ${MODELS.join(", ")}`);
+  return model;
+});
+/** Of the ways between the two that are compared. */
+const fewer = Math.min(n, Math.max(20, Math.floor(n / 6)));
+const MiB = 2 ** 20;
+/** A smaller overhead of the best way counts as this much: below, it is the noise of two requests. */
+const OVERHEAD_FLOOR_MS = 0.1;
+const PROGRESS_EVERY_MS = 30_000;
+
+const config = await readDeploymentConfig(PROJECT_ROOT);
+const workers = (await bundleColdWorkers({ ...config, engine: "cut", fallbackEngine: "never" }, console.error)).filter(({ model }) => models.includes(model));
+const samples = new Map(workers.map((worker) => [worker, [] as IsolateSample[]]));
+const answers = new Map<string, string>();
+
+for (const worker of workers) await measureIsolate(worker, seedsOf(n)); // files are in memory, and this process has run its code
+const startedAtMs = performance.now();
+let toldAtMs = startedAtMs;
+for (let index = 0; index < n; index++) {
+  for (const worker of workers) if (isDue(worker.way, index)) await takeSample(worker, index);
+  if (performance.now() - toldAtMs < PROGRESS_EVERY_MS && index < n - 1) continue;
+  toldAtMs = performance.now();
+  const minutes = (toldAtMs - startedAtMs) / 60_000;
+  console.error(`${index + 1} of ${n} after ${minutes.toFixed(1)} min, about ${((minutes * (n - index - 1)) / (index + 1)).toFixed(1)} min to go`);
+}
+
+const rows = workers.map(rowOf);
+const figures = models.flatMap((model) => Object.entries(figuresOf(model)).map(([name, value]) => [name, model, value] as const));
+await report({
+  name: "cold",
+  seed,
+  n,
+  packages: ["onnxruntime-web", "workerd"],
+  rows,
+  figures: {
+    coldOverheadP50Ratio: worst("coldOverheadP50Ratio", Math.min),
+    coldOverheadP99Ratio: worst("coldOverheadP99Ratio", Math.min),
+    firstOverTenthP99Ratio: worst("firstOverTenthP99Ratio", Math.max),
+    ...Object.fromEntries(figures.map(([name, model, value]) => [`${name}.${model}`, value])),
+    engineGzipBytes: workers.find(({ way }) => way === "module scope")?.engine.gzipBytes ?? Number.NaN,
+    bestOverheadFloorMs: OVERHEAD_FLOOR_MS,
+  },
+});
+
+function seedsOf(index: number): number[] {
+  return Array.from({ length: REQUESTS }, (_, request) => seed * 1_000_000 + index * REQUESTS + request);
+}
+
+/** Stock and module scope take turns; the ways between them are spread evenly. */
+function isDue(way: Way, index: number): boolean {
+  return way === "stock" || way === "module scope" || Math.floor(((index + 1) * fewer) / n) > Math.floor((index * fewer) / n);
+}
+
+/** @throws if the same inputs had other answers in another way */
+async function takeSample(worker: ColdWorker, index: number): Promise<void> {
+  const sample = await measureIsolate(worker, seedsOf(index));
+  const key = `${worker.model} ${index}`;
+  const known = answers.get(key) ?? sample.answers;
+  if (known !== sample.answers) throw new Error(`${worker.model}, ${worker.way}, isolate ${index}: other logits: ${sample.answers} in place of ${known}`);
+  answers.set(key, known);
+  samples.get(worker)?.push(sample);
+}
+
+interface Times {
+  readonly first: readonly number[];
+  readonly tenth: readonly number[];
+  readonly earlyWarm: readonly number[];
+  readonly overhead: readonly number[];
+}
+
+function timesOf(worker: ColdWorker): Times {
+  const taken = samples.get(worker) ?? [];
+  const first = taken.map(({ latenciesMs }) => latenciesMs[0] ?? Number.NaN);
+  const tenth = taken.map(({ latenciesMs }) => latenciesMs[REQUESTS - 1] ?? Number.NaN);
+  const earlyWarm = taken.map(({ latenciesMs }) => median(latenciesMs.slice(1, 5)));
+  return { first, tenth, earlyWarm, overhead: first.map((ms, index) => ms - (earlyWarm[index] ?? Number.NaN)) };
+}
+
+function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number] {
+  const { model, way, engine, image } = worker;
+  const taken = samples.get(worker) ?? [];
+  const { first, tenth, earlyWarm, overhead } = timesOf(worker);
+  const percentiles = (name: string, times: readonly number[]) => {
+    const { p50Ms, p95Ms, p99Ms } = summarise(times);
+    return { [`${name}P50Ms`]: rounded(p50Ms), [`${name}P95Ms`]: rounded(p95Ms), [`${name}P99Ms`]: rounded(p99Ms) };
+  };
+  return {
+    case: `${model}, ${way}`,
+    n: taken.length,
+    ...percentiles("first", first),
+    ...percentiles("tenth", tenth),
+    earlyWarmP50Ms: rounded(median(earlyWarm)),
+    ...percentiles("overhead", overhead),
+    readyP50Ms: rounded(median(taken.map(({ readyMs }) => readyMs))),
+    engineBytes: engine.bytes,
+    engineGzipBytes: engine.gzipBytes,
+    imageBytes: image.bytes,
+    imageGzipBytes: image.gzipBytes,
+    peakProcessMiBP50: rounded(median(taken.map(({ peakBytes }) => peakBytes / MiB))),
+  };
+}
+
+function figuresOf(model: Model): Readonly<Record<"coldOverheadP50Ratio" | "coldOverheadP99Ratio" | "firstOverTenthP99Ratio", number>> {
+  const timesIn = (way: Way) => timesOf(workers.find((worker) => worker.model === model && worker.way === way) as ColdWorker);
+  const [stock, best] = [timesIn("stock"), timesIn("module scope")];
+  const ratio = (at: "p50Ms" | "p99Ms") => rounded(summarise(stock.overhead)[at] / Math.max(summarise(best.overhead)[at], OVERHEAD_FLOOR_MS));
+  return {
+    coldOverheadP50Ratio: ratio("p50Ms"),
+    coldOverheadP99Ratio: ratio("p99Ms"),
+    firstOverTenthP99Ratio: rounded(summarise(best.first).p99Ms / summarise(best.tenth).p99Ms),
+  };
+}
+
+/** Of all models. */
+function worst(name: string, choose: (...values: number[]) => number): number {
+  return choose(...figures.flatMap(([figure, , value]) => (figure === name ? [value] : [])));
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  return ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2;
+}

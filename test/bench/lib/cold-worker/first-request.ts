@@ -1,0 +1,11 @@
+// The snapshot is restored in the first request.
+import type { NamedTensors } from "../../../../src/core/tensor.ts";
+import type { Session } from "../../../../src/runtime/runtime.ts";
+import { restore, run } from "./restore.ts";
+
+let session: Session | undefined;
+
+export async function logitsOf(input: NamedTensors): Promise<Float32Array> {
+  session ??= await restore();
+  return await run(session, input);
+}

@@ -1,0 +1,12 @@
+// Inputs of models/intent: gram ids of a query.
+import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
+import type { NamedTensors } from "../../../../src/core/tensor.ts";
+import { createHashedNgrams } from "../../../../src/tasks/text/hashed-ngrams.ts";
+import { makeQueries } from "../queries.ts";
+
+const idsOf = createHashedNgrams({ ...features, kind: "hashed-ngrams" });
+
+export function inputOf(seed: number): NamedTensors {
+  const data = idsOf(makeQueries(1, seed)[0] ?? "");
+  return { ids: { datatype: "INT32", shape: [1, data.length], data } };
+}

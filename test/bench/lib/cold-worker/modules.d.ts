@@ -1,0 +1,44 @@
+// What bundle.ts puts in place of these names, for one model and one way of starting.
+
+declare module "cloudflare:workers" {
+  /** The seeds of the isolate's inputs, separated by commas. */
+  export const env: { readonly SEEDS: string };
+}
+
+declare module "cold:input" {
+  /** Another input of the model for each seed. */
+  export const inputOf: (seed: number) => import("../../../../src/core/tensor.ts").NamedTensors;
+}
+
+declare module "cold:session" {
+  /** One inference; the first one opens the session, unless that has been done at module scope. */
+  export const logitsOf: (input: import("../../../../src/core/tensor.ts").NamedTensors) => Promise<Float32Array>;
+}
+
+declare module "cold:engine.wasm" {
+  const module: WebAssembly.Module;
+  export default module;
+}
+
+/** The snapshot, or for `stock` the model. */
+declare module "cold:image.bin" {
+  const bytes: ArrayBuffer;
+  export default bytes;
+}
+
+declare module "cold:glue.mjs" {
+  const factory: import("../../../../src/runtime/wasm/glue.ts").GlueFactory;
+  export default factory;
+}
+
+/** How engine and snapshot belong together; as in a deployment. */
+declare module "cold:facts" {
+  type Facts = {
+    readonly source: string;
+    readonly graph: string;
+    readonly head: import("../../../../src/runtime/wasm/snapshot-format.ts").HeadRef;
+    readonly warmUpRuns: number;
+  } & ({ readonly kind: "full" } | { readonly kind: "cut"; readonly functions: string });
+  const facts: Facts;
+  export default facts;
+}
