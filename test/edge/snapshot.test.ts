@@ -8,7 +8,7 @@ import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot, PAGE_BYTES, parseHead, type Snapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { engineModule, wasmRuntime } from "./engine.ts";
-import { intentInput, intentQueries } from "./intent-inputs.ts";
+import { intentInput, intentQueries } from "../support/reference-models.ts";
 
 const model = new Uint8Array(intent);
 const warmUp = intentQueries.slice(0, 5).map(intentInput);

@@ -2,6 +2,7 @@
 // others than it was profiled with.
 
 import { elementCount, type NamedTensors, type NumericDatatype, type Tensor, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import { seededRandom } from "../seeded-random.ts";
 
 type Values = "random" | "zeros" | "huge";
 
@@ -44,7 +45,7 @@ function sample(specs: readonly TensorSpec[], batch: number, length: number, val
   return Object.fromEntries(
     specs.map(({ name, datatype, shape: declared }, position) => {
       const shape = withSizes(declared, batch, length);
-      const next = generator(seed * 31 + position);
+      const next = seededRandom(seed * 31 + position);
       const data = fill(datatype as NumericDatatype, elementCount(name, shape), values, next);
       return [name, { datatype, shape, data } as Tensor];
     }),
@@ -64,15 +65,4 @@ function fill(datatype: NumericDatatype, count: number, values: Values, next: ()
     else data[index] = value;
   }
   return data;
-}
-
-/** Mulberry32: small, seeded, the same everywhere. */
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

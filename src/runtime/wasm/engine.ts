@@ -2,7 +2,7 @@
 
 import { errors, reasonOf } from "../../core/errors.ts";
 import type { GlueFactory, OrtGlue } from "./glue.ts";
-import { type ReadCutFunction, watchCutFunctions } from "./traps.ts";
+import { guarded, type ReadCutFunction, watchCutFunctions } from "./traps.ts";
 
 /** What a deployment bundles: a compiled engine and its glue, as `edgetier engine build` makes them. */
 export type EngineModule = {
@@ -43,7 +43,7 @@ export interface EngineOptions {
 
 /**
  * Does no I/O, so it may run at module scope and in any request.
- * @throws session_failed
+ * @throws session_failed, engine_trap, function_cut
  */
 export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
   const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now } = options;
@@ -75,7 +75,7 @@ export async function startEngine(module: EngineModule, options: EngineOptions =
       return handle;
     },
   };
-  if (startRuntime) engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime");
+  if (startRuntime) guarded(engine, "starting ONNX Runtime", () => engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime"));
   return engine;
 }
 

@@ -2,7 +2,6 @@
 // engine was cut of.
 
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
-import type { Engine } from "./engine.ts";
 
 /** Exports of a cut engine (`build/engine/cut.ts` makes them). */
 export const CUT_FUNCTION_EXPORT = "cut function";
@@ -45,7 +44,7 @@ export function watchCutFunctions(exports: WebAssembly.Exports): { exports: WebA
  * Runs a call into the engine.
  * @throws function_cut or engine_trap where the call did not come back: the instance's memory may then be in any state
  */
-export function guarded<Result>({ readCutFunction }: Pick<Engine, "readCutFunction">, action: string, call: () => Result): Result {
+export function guarded<Result>({ readCutFunction }: { readonly readCutFunction: ReadCutFunction }, action: string, call: () => Result): Result {
   try {
     return call();
   } catch (error) {

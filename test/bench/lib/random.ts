@@ -1,4 +1,5 @@
 // Seeded randomness for benchmarks.
+import { seededRandom } from "../../../src/build/seeded-random.ts";
 
 export interface Random {
   /** Uniform in [0, 1). */
@@ -8,15 +9,8 @@ export interface Random {
   pick<Item>(items: readonly Item[]): Item;
 }
 
-/** Mulberry32: small, fast, and good enough to order requests with. */
 export function createRandom(seed: number): Random {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const next = seededRandom(seed);
   return {
     next,
     exponential: (mean) => -mean * Math.log(1 - next()),

@@ -1,0 +1,12 @@
+// Random numbers from a seed, the same on every machine.
+
+/** Mulberry32: small, fast, and good enough for samples. @returns a function that draws uniformly from [0, 1) */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,168 @@
+// Where an isolate's sessions come from, and what happens when one breaks: the HTTP application in workerd, on the cut
+// engine of the reference deployment and on the full one, with snapshots in the store.
+import { beforeAll, describe, expect, it } from "vitest";
+import reference from "../../dist/test/edge/deployment.mjs";
+import toy from "../fixtures/toy.onnx";
+import { errors } from "../../src/core/errors.ts";
+import { sha256Hex } from "../../src/core/hash.ts";
+import { predictResponse } from "../../src/protocol/predict.ts";
+import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
+import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
+import { encodeSnapshot, type EncodedSnapshot, PAGE_BYTES } from "../../src/runtime/wasm/snapshot-format.ts";
+import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
+import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
+import { publishToy } from "../support/toy-model.ts";
+import { engineModule, fullDeployment } from "./engine.ts";
+
+const graph = new Uint8Array(toy);
+let snapshot: EncodedSnapshot;
+let memoryBytes: number;
+beforeAll(async () => {
+  const input = { ids: { datatype: "INT32" as const, shape: [1, 4], data: new Int32Array(4) } };
+  const taken = await takeSnapshot(engineModule, graph, await sha256Hex(graph), [input]);
+  snapshot = await encodeSnapshot(taken);
+  memoryBytes = taken.pageCount * PAGE_BYTES;
+});
+
+/** Version 2 of the toy, with a snapshot of its edge tier; `changes` to what the manifest says of it. */
+async function publishWithSnapshot(edge: EdgeUnderTest, changes: Partial<SnapshotRef> = {}, bytes: Uint8Array = snapshot.bytes): Promise<Manifest> {
+  const { tiers } = await publishToy(edge.store, graph);
+  const { ref } = await edge.store.writeArtifact(bytes);
+  const ofSnapshot = { artifact: ref, head: snapshot.head, engine: engineModule.source, functions: encodeFunctions([]), memoryBytes, ...changes };
+  const [first, ...rest] = tiers;
+  return await publishToy(edge.store, graph, { version: 2, tiers: first === undefined ? [] : [{ ...first, snapshot: ofSnapshot }, ...rest] });
+}
+
+async function answer(edge: EdgeUnderTest, inputs: string): Promise<{ label: string; tier: string; degraded: boolean; errors: unknown[] }> {
+  const response = await edge.predict({ inputs, parameters: { cache: "bypass" } });
+  const { outputs, usage } = predictResponse.parse(await response.json());
+  const { label, tier, degraded } = outputs[0] as (typeof outputs)[number];
+  return { label, tier, degraded, errors: usage.tiers.flatMap(({ error }) => (error === undefined ? [] : [error])) };
+}
+
+const counted = (edge: EdgeUnderTest, name: string) => edge.logged.filter((record) => record["name"] === name).map((record) => record["labels"]);
+const opened = (edge: EdgeUnderTest) => counted(edge, "edgetier_sessions_opened_total");
+const servedHow = async (edge: EdgeUnderTest) => ((await (await edge.app.request("/v1/models/toy")).json()) as { tiers: { edge?: unknown }[] }).tiers[0]?.edge;
+const atTheEdge = { label: "yes", tier: "edge", degraded: false, errors: [] };
+const fromTheRegion = (error: string) => ({ label: "no", tier: "region", degraded: false, errors: [error] });
+
+describe("with the full engine", () => {
+  let edge: EdgeUnderTest;
+  const start = async (deployment: Deployment = fullDeployment) => (edge = await startEdgeUnderTest(graph, deployment));
+
+  it("opens a model that has no snapshot", async () => {
+    await start();
+    expect(await answer(edge, "yes")).toEqual(atTheEdge);
+    expect(opened(edge)).toEqual([{ how: "plain" }]);
+    expect(await servedHow(edge)).toEqual({ how: "plain" });
+  });
+
+  it("restores a snapshot from the store, once", async () => {
+    await start();
+    await publishWithSnapshot(edge);
+    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([atTheEdge, atTheEdge]);
+    expect(opened(edge)).toEqual([{ how: "store" }]);
+    expect(await servedHow(edge)).toEqual({ how: "snapshot" });
+  });
+
+  it.each<[what: string, reason: string, changes: () => Partial<SnapshotRef>, bytes: () => Uint8Array]>([
+    ["with a flipped byte", "corrupt", () => ({}), () => snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte))],
+    ["that ends early", "truncated", () => ({}), () => snapshot.bytes.subarray(0, 500_000)],
+    ["with another head than its manifest says", "corrupt", () => ({ head: { ...snapshot.head, sha256: "0".repeat(64) } }), () => snapshot.bytes],
+  ])("refuses a snapshot %s, counts that, and opens the model", async (_what, reason, changes, bytes) => {
+    await start();
+    await publishWithSnapshot(edge, changes(), bytes());
+    expect(await answer(edge, "yes")).toEqual(atTheEdge);
+    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason }]);
+    expect(opened(edge)).toEqual([{ how: "plain" }]);
+  });
+
+  it("does not even fetch a snapshot of another engine", async () => {
+    await start();
+    await publishWithSnapshot(edge, { engine: "e".repeat(64) });
+    expect(await answer(edge, "yes")).toEqual(atTheEdge);
+    expect(opened(edge)).toEqual([{ how: "plain" }]);
+    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([]);
+  });
+
+  it("counts what was refused at module scope", async () => {
+    const refused = [errors.snapshotRefused("other_model")];
+    edge = await startEdgeUnderTest(graph, fullDeployment, { restored: { sessions: new Map(), refused } });
+    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason: "other_model" }]);
+  });
+});
+
+describe("with a cut engine", () => {
+  const cut: Deployment = { ...reference, bundled: [] };
+  // What the manifest claims decides; the toy's graph needs functions that this engine was cut of.
+  const lacking = { functions: encodeFunctions([1, 2, 3, 17_000]) };
+
+  it("leaves a version without a snapshot to the region, and says why", async () => {
+    const edge = await startEdgeUnderTest(graph, cut);
+    expect(await answer(edge, "yes")).toEqual(fromTheRegion("tier_not_servable"));
+    expect(await servedHow(edge)).toEqual({ how: "not", reason: "the version has no snapshot" });
+  });
+
+  it("leaves a snapshot of another engine, or of functions that it was cut of, to the region", async () => {
+    const edge = await startEdgeUnderTest(graph, cut);
+    await publishWithSnapshot(edge, lacking);
+    expect(await answer(edge, "yes")).toEqual(fromTheRegion("tier_not_servable"));
+    expect(await servedHow(edge)).toEqual({ how: "not", reason: expect.stringMatching(/was cut of \d of its functions \(.*17000\)/) });
+    expect(opened(edge)).toEqual([]);
+
+    const other = await startEdgeUnderTest(graph, cut);
+    await publishWithSnapshot(other, { engine: "e".repeat(64) });
+    expect(await answer(other, "yes")).toEqual(fromTheRegion("tier_not_servable"));
+    expect(await servedHow(other)).toEqual({ how: "not", reason: expect.stringContaining("made for engine eeeeeeeeeeee") });
+  });
+
+  it("has the region answer where a cut function is called after all, each time in a new instance, and counts it", async () => {
+    const edge = await startEdgeUnderTest(graph, cut);
+    await publishWithSnapshot(edge);
+    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("function_cut"), fromTheRegion("function_cut")]);
+    expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
+    expect(counted(edge, "edgetier_engine_traps_total")).toEqual([{ kind: "function_cut" }, { kind: "function_cut" }]);
+    const [record] = edge.logged.filter(({ event }) => event === "engine_trap");
+    expect(record).toMatchObject({ level: "error", tier: "edge", engine: engineModule.source });
+    expect(typeof (record?.["function"] ?? record?.["slot"])).toBe("number");
+  });
+
+  it("has the full engine beside it answer where there is one", async () => {
+    const edge = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
+    await publishWithSnapshot(edge);
+    expect([await answer(edge, "yes"), await answer(edge, "maybe")]).toEqual([atTheEdge, { label: "no", tier: "region", degraded: false, errors: [] }]);
+    expect(opened(edge)).toEqual([{ how: "store" }, { how: "fallback" }, { how: "store" }]);
+
+    const without = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
+    expect(await answer(without, "yes")).toEqual(atTheEdge);
+    expect(opened(without)).toEqual([{ how: "fallback" }]);
+    expect(await servedHow(without)).toEqual({ how: "plain" });
+  });
+});
+
+describe("the memory budget", () => {
+  it("lets the session unused for longest go, and opens it again when it is asked for", async () => {
+    const edge = await startEdgeUnderTest(graph, fullDeployment, { sessionBudgetBytes: 20 * 1024 * 1024 }); // an instance begins with 16
+    const documented = Uint8Array.of(...graph, 0x32, 1, 0x61); // doc_string "a" (onnx.proto, ModelProto): the same model, another file
+    await publishToy(edge.store, documented, { version: 2 });
+    const ask = async (version: number, input: string) => expect((await edge.app.request(`/v1/models/toy@${version}/predict?input=${input}`)).headers.get("x-edgetier-tier")).toBe("edge");
+    await ask(1, "yes");
+    await ask(2, "yes");
+    await ask(2, "no");
+    expect(opened(edge)).toHaveLength(2);
+    expect(counted(edge, "edgetier_sessions_evicted_total")).toHaveLength(1);
+    await ask(1, "no");
+    expect(opened(edge)).toHaveLength(3);
+    expect(counted(edge, "edgetier_sessions_evicted_total")).toHaveLength(2);
+  });
+
+  it("leaves a session that is too large to the region", async () => {
+    const edge = await startEdgeUnderTest(graph, fullDeployment, { sessionBudgetBytes: 1_000_000 });
+    expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_too_large"));
+    await publishWithSnapshot(edge);
+    edge.clock.advance(60_000); // the alias
+    expect((await answer(edge, "yes")).tier).toBe("region");
+    expect(await servedHow(edge)).toMatchObject({ how: "plain" });
+  });
+});

@@ -1,0 +1,31 @@
+// The two models that snapshots and cut engines are tested with: `intent`'s edge tier, and a small convolutional one.
+// No imports from Node: suites in workerd use it too.
+import features from "../../models/intent/artifacts/edge-features.json" with { type: "json" };
+import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
+import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
+import { makeMobileNet } from "../bench/lib/mobilenet.ts";
+import { makeQueries } from "../bench/lib/queries.ts";
+import { createRandom } from "../bench/lib/random.ts";
+
+/** Pixels; enough for every layer. */
+const SIDE = 32;
+
+export const intentSpecs: readonly TensorSpec[] = [{ name: "ids", datatype: "INT32", shape: [-1, -1] }];
+export const mobileNetSpecs: readonly TensorSpec[] = [{ name: "pixels", datatype: "FP32", shape: [-1, 3, SIDE, SIDE] }];
+
+const { buckets, wordNgrams, charNgrams, maxFeatures } = features;
+const idsOf = createHashedNgrams({ kind: "hashed-ngrams", buckets, wordNgrams, charNgrams, maxFeatures });
+
+export function intentInput(text: string): NamedTensors {
+  const data = idsOf(text);
+  return { ids: { datatype: "INT32", shape: [1, data.length], data } };
+}
+
+export const intentQueries = makeQueries(1000, 7);
+
+export const makeSmallMobileNet = (): Uint8Array => makeMobileNet({ seed: 1, width: 0.25, resolution: SIDE, classes: 10 });
+
+export function image(seed: number): NamedTensors {
+  const { next } = createRandom(seed);
+  return { pixels: { datatype: "FP32", shape: [1, 3, SIDE, SIDE], data: Float32Array.from({ length: 3 * SIDE * SIDE }, () => 2 * next() - 1) } };
+}
