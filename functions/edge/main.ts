@@ -9,6 +9,7 @@ import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
@@ -29,14 +30,13 @@ let app: App | undefined;
 function createEdge(env: object): App {
   const config = parseEdgeConfig(env);
   const clock = systemClock;
-  const store = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)));
+  const store = withBundledArtifacts(createModelStore(createS3FetchObjectStore(s3OptionsOf(config))), deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
   const regionUrl = config.EDGETIER_REGION_URL;
   const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
   const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
-  const budgetBytes = config.EDGETIER_SESSION_BUDGET_BYTES;
-  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, budgetBytes, metrics: createLoggedMetrics(log), log });
+  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics: createLoggedMetrics(log), log });
   const predictor = createPredictor({
     catalogue,
     clock,

@@ -24,8 +24,6 @@ const schema = z
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     EDGETIER_MAX_INPUTS: wholeNumber(64, 1, 1_024),
     EDGETIER_MAX_LOADED_VERSIONS: wholeNumber(4, 1, 64),
-    /** Of WebAssembly memory for all sessions together; the platform gives an isolate 128 MiB in all. */
-    EDGETIER_SESSION_BUDGET_BYTES: wholeNumber(83_886_080, 1, 4_294_967_296),
   })
   .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
     path: ["EDGETIER_REDIS_REST_URL"],

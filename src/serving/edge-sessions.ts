@@ -11,7 +11,7 @@ import type { ModelStore } from "../registry/model-store.ts";
 import type { Session } from "../runtime/runtime.ts";
 import { bytesSource, streamSource } from "../runtime/wasm/byte-source.ts";
 import type { Deployment } from "../runtime/wasm/deployment.ts";
-import type { EngineModule } from "../runtime/wasm/engine.ts";
+import { type EngineModule, PAGE_BYTES } from "../runtime/wasm/engine.ts";
 import type { RestoredAtStart } from "../runtime/wasm/restore-bundled.ts";
 import { restoreSnapshot } from "../runtime/wasm/restore-snapshot.ts";
 import { createSessionPool } from "../runtime/wasm/session-pool.ts";
@@ -28,8 +28,6 @@ export interface EdgeSessionsOptions {
   readonly store: ModelStore;
   /** For loading one artifact. */
   readonly storeTimeoutMs: number;
-  /** Of all sessions together. */
-  readonly budgetBytes: number;
   readonly metrics: Metrics;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
 }
@@ -48,8 +46,10 @@ export interface EdgeSessions {
 }
 
 export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
-  const { deployment, store, storeTimeoutMs, budgetBytes, metrics, log } = options;
-  const { engine, fallback } = deployment;
+  const { deployment, store, storeTimeoutMs, metrics, log } = options;
+  const { engine, fallback, sessionBudgetBytes: budgetBytes } = deployment;
+  // What an instance asks for beyond its budget is refused to it, instead of ending the isolate.
+  const limits = { maximumPages: Math.floor(budgetBytes / PAGE_BYTES) };
   const restored = new Map(options.restored.sessions);
   const loads = new Map<string, Lazy<Session>>();
   const pool = createSessionPool({
@@ -85,14 +85,14 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     }
     const bundle = deployment.bundled.find((one) => one.graph === graph);
     if (bundle !== undefined) {
-      const session = await orRefused("bundled", () => restoreSnapshot(engine, bytesSource(new Uint8Array(bundle.bytes)), bundle.head, graph));
+      const session = await orRefused("bundled", () => restoreSnapshot(engine, bytesSource(new Uint8Array(bundle.bytes)), bundle.head, graph, limits));
       if (session !== undefined) return session;
     }
     const { snapshot } = tier;
     if (snapshot === undefined || cannotRestore(tier) !== undefined) return undefined;
     return await orRefused("store", async () => {
       const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
-      return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph);
+      return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph, limits);
     });
   }
 
@@ -111,7 +111,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
 
   async function openModel(tier: TierManifest, full: EngineModule, how: "plain" | "fallback"): Promise<Session> {
     const model = await store.readArtifact(tier.graph, artifactTimeout());
-    const session = await createWasmRuntime(full).createSession(model);
+    const session = await createWasmRuntime(full, limits).createSession(model);
     metrics.count("edgetier_sessions_opened_total", { how });
     return session;
   }
@@ -134,15 +134,15 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       });
       loads.set(key, lazy);
     }
-    const got = await lazy.get(context, deadline);
-    pool.touch(key);
-    return got;
+    return await lazy.get(context, deadline);
   }
 
   async function runIn(key: string, open: () => Promise<Session>, tier: TierManifest, inputs: NamedTensors, context: RequestContext, deadline: Deadline): Promise<NamedTensors> {
     const opened = await session(key, open, context, deadline);
     try {
-      return await context.phases.measure("edge", () => opened.run(inputs));
+      const outputs = await context.phases.measure("edge", () => opened.run(inputs));
+      pool.touch(key); // it may have grown
+      return outputs;
     } catch (error) {
       if (isTrap(error)) {
         // After a trap the instance's memory may be in any state: another one takes its place.

@@ -3,14 +3,17 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import reference from "../../dist/test/edge/deployment.mjs";
 import toy from "../fixtures/toy.onnx";
+import zeros from "../fixtures/zeros.onnx";
 import { errors } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
-import { encodeSnapshot, type EncodedSnapshot, PAGE_BYTES } from "../../src/runtime/wasm/snapshot-format.ts";
+import { encodeSnapshot, type EncodedSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
+import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToy } from "../support/toy-model.ts";
 import { engineModule, fullDeployment } from "./engine.ts";
@@ -143,7 +146,7 @@ describe("with a cut engine", () => {
 
 describe("the memory budget", () => {
   it("lets the session unused for longest go, and opens it again when it is asked for", async () => {
-    const edge = await startEdgeUnderTest(graph, fullDeployment, { sessionBudgetBytes: 20 * 1024 * 1024 }); // an instance begins with 16
+    const edge = await startEdgeUnderTest(graph, { ...fullDeployment, sessionBudgetBytes: 20 * 1024 * 1024 }); // an instance begins with 16
     const documented = Uint8Array.of(...graph, 0x32, 1, 0x61); // doc_string "a" (onnx.proto, ModelProto): the same model, another file
     await publishToy(edge.store, documented, { version: 2 });
     const ask = async (version: number, input: string) => expect((await edge.app.request(`/v1/models/toy@${version}/predict?input=${input}`)).headers.get("x-edgetier-tier")).toBe("edge");
@@ -157,8 +160,16 @@ describe("the memory budget", () => {
     expect(counted(edge, "edgetier_sessions_evicted_total")).toHaveLength(2);
   });
 
+  it("is refused to an instance that asks for more, and the instance goes on", async () => {
+    const session = await createWasmRuntime(engineModule, { maximumPages: 512 }).createSession(new Uint8Array(zeros)); // 32 MiB
+    const run = async (count: bigint) => (await session.run({ n: { datatype: "INT64", shape: [1], data: BigInt64Array.of(count) } }))["y"]?.shape;
+    await expect(run(2n ** 27n)).rejects.toMatchObject({ code: expect.stringMatching(/^(session_failed|engine_trap)$/) });
+    expect(await run(10n)).toEqual([10]);
+    expect(session.memoryBytes).toBeLessThanOrEqual(512 * PAGE_BYTES);
+  });
+
   it("leaves a session that is too large to the region", async () => {
-    const edge = await startEdgeUnderTest(graph, fullDeployment, { sessionBudgetBytes: 1_000_000 });
+    const edge = await startEdgeUnderTest(graph, { ...fullDeployment, sessionBudgetBytes: 1_000_000 });
     expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_too_large"));
     await publishWithSnapshot(edge);
     edge.clock.advance(60_000); // the alias

@@ -40,11 +40,10 @@ export interface EdgeUnderTestOptions {
   readonly l2?: CacheStore;
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
-  readonly sessionBudgetBytes?: number;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
-  const { l2, restored = { sessions: new Map(), refused: [] }, sessionBudgetBytes = 100_000_000 } = options;
+  const { l2, restored = { sessions: new Map(), refused: [] } } = options;
   const clock = new ManualClock(1_000_000);
   const store = createModelStore(createMemoryObjectStore());
   await publishToy(store, graph);
@@ -76,7 +75,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   });
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000 });
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
-  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, budgetBytes: sessionBudgetBytes, metrics: createLoggedMetrics(log), log });
+  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const predictor = createPredictor({
     catalogue,
     clock,

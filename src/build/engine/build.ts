@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
-import { PAGE_BYTES } from "../../runtime/wasm/snapshot-format.ts";
+import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
 import { readReport, writeDeployment } from "./deployment-folder.ts";
 import { cutToFit, type FittedEngine } from "./fit.ts";
@@ -19,7 +19,7 @@ import { parseModule, type WasmModule } from "./wasm-module.ts";
 import { openWorkshop } from "./workshop/workshop.ts";
 
 /** Raise it when the same inputs give another deployment. */
-const RECIPE = 1;
+const RECIPE = 4;
 /** Validations, each with what the one before it missed. */
 const MAX_ROUNDS = 4;
 
@@ -34,6 +34,8 @@ export interface DeployedGraph extends EdgeGraph {
 export interface BuildOptions {
   readonly graphs: readonly DeployedGraph[];
   readonly config: DeploymentConfig;
+  /** Small files that the graphs' models need at the edge, by SHA-256. */
+  readonly artifacts?: ReadonlyMap<string, Uint8Array>;
   /** More functions to keep, as an isolate's log named them. */
   readonly trapped?: readonly CutFunction[];
   /** Of the full engine. */
@@ -81,7 +83,9 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
     report,
     cutWasm: outcome.kind === "cut" ? outcome.engine.wasm : undefined,
     bundled: bundled.map(({ graph, snapshot }) => ({ graph: graph.sha256, snapshot: snapshot.plain })),
+    artifacts: chooseArtifacts(options),
     warmUpRuns: config.warmUpRuns,
+    sessionBudgetBytes: config.sessionBudgetBytes,
     engineFolder,
   });
   return { report, cached: false };
@@ -149,6 +153,11 @@ function chooseBundled(usable: readonly Usable[], { bundledMemoryBytes }: Deploy
   });
 }
 
+function chooseArtifacts({ artifacts = new Map(), config }: BuildOptions): ReadonlyMap<string, Uint8Array> {
+  const total = [...artifacts.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return total <= config.bundledArtifactBytes ? artifacts : new Map();
+}
+
 function reportGraph({ model, tier, sha256 }: DeployedGraph, snapshot: GraphSnapshot | NoSnapshot | undefined, bundled: boolean): EngineReport["graphs"][number] {
   const base = { model, tier, sha256, bundled };
   if (snapshot === undefined || "reason" in snapshot) return { ...base, snapshot: null, reason: snapshot?.reason ?? "it was not made" };
@@ -156,8 +165,8 @@ function reportGraph({ model, tier, sha256 }: DeployedGraph, snapshot: GraphSnap
   return { ...base, snapshot: { bytes: plain.bytes.byteLength, gzipBytes: gzipSync(plain.bytes).byteLength, memoryBytes: pageCount * PAGE_BYTES, functionsEntered: profile.entered.length } };
 }
 
-function inputsDigest({ graphs, config, trapped = [] }: BuildOptions, engine: string): string {
+function inputsDigest({ graphs, config, artifacts = new Map(), trapped = [] }: BuildOptions, engine: string): string {
   const { limits: _limits, ...choices } = config;
-  const facts = [RECIPE, engine, choices, trapped, graphs.map(({ bytes: _bytes, ...graph }) => graph)];
+  const facts = [RECIPE, engine, choices, trapped, [...artifacts.keys()], graphs.map(({ bytes: _bytes, ...graph }) => graph)];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
 }

@@ -11,7 +11,10 @@ export interface DeploymentFiles {
   readonly cutWasm: Uint8Array | undefined;
   /** `graph` is its SHA-256. */
   readonly bundled: readonly { readonly graph: string; readonly snapshot: EncodedSnapshot }[];
+  /** By SHA-256. */
+  readonly artifacts: ReadonlyMap<string, Uint8Array>;
   readonly warmUpRuns: number;
+  readonly sessionBudgetBytes: number;
   /** Of the full engine. */
   readonly engineFolder: string;
 }
@@ -26,7 +29,7 @@ export async function readReport(folder: string): Promise<EngineReport | undefin
 
 /** Writes a folder beside it first: a build that is broken off leaves the old deployment whole. */
 export async function writeDeployment(folder: string, files: DeploymentFiles): Promise<void> {
-  const { report, cutWasm, bundled, engineFolder } = files;
+  const { report, cutWasm, bundled, artifacts, engineFolder } = files;
   const next = `${folder}.${process.pid}`;
   await rm(next, { recursive: true, force: true });
   await mkdir(next, { recursive: true });
@@ -36,6 +39,7 @@ export async function writeDeployment(folder: string, files: DeploymentFiles): P
   else await writeFile(join(next, "engine.wasm"), cutWasm);
   if (report.fallback) await cp(full, join(next, "full.wasm"));
   for (const { graph, snapshot } of bundled) await writeFile(join(next, snapshotName(graph)), snapshot.bytes);
+  for (const [sha256, bytes] of artifacts) await writeFile(join(next, artifactName(sha256)), bytes);
   await writeFile(join(next, "deployment.mjs"), moduleText(files));
   await writeFile(join(next, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   await rm(folder, { recursive: true, force: true });
@@ -44,8 +48,10 @@ export async function writeDeployment(folder: string, files: DeploymentFiles): P
 
 const snapshotName = (graph: string) => `snapshot-${graph.slice(0, 12)}.bin`;
 
+const artifactName = (sha256: string) => `artifact-${sha256.slice(0, 12)}.bin`;
+
 /** Exports a `Deployment` (runtime/wasm/deployment.ts). */
-function moduleText({ report: { engine, fallback }, bundled, warmUpRuns }: DeploymentFiles): string {
+function moduleText({ report: { engine, fallback }, bundled, artifacts, warmUpRuns, sessionBudgetBytes }: DeploymentFiles): string {
   const text = (value: unknown) => JSON.stringify(value);
   return `// Made by \`edgetier engine build\`: what the Worker bundles.
 ${[
@@ -53,6 +59,7 @@ ${[
   'import wasm from "./engine.wasm";',
   ...(fallback ? ['import fullWasm from "./full.wasm";'] : []),
   ...bundled.map(({ graph }, index) => `import snapshot${index} from ${text(`./${snapshotName(graph)}`)};`),
+  ...[...artifacts.keys()].map((sha256, index) => `import artifact${index} from ${text(`./${artifactName(sha256)}`)};`),
 ].join("\n")}
 
 export default {
@@ -60,7 +67,9 @@ export default {
   fallback: ${fallback ? `{ kind: "full", source: ${text(engine.source)}, wasm: fullWasm, glue }` : "undefined"},
   bundled: [${bundled.map(({ graph, snapshot }, index) => `\n    { graph: ${text(graph)}, head: ${text(snapshot.head)}, bytes: snapshot${index} },`).join("")}
   ],
+  artifacts: new Map([${[...artifacts.keys()].map((sha256, index) => `[${text(sha256)}, artifact${index}]`).join(", ")}]),
   warmUpRuns: ${warmUpRuns},
+  sessionBudgetBytes: ${sessionBudgetBytes},
 };
 `;
 }

@@ -16,7 +16,7 @@ export function warmUpInputs(specs: readonly TensorSpec[]): NamedTensors[] {
   return [sample(specs, 1, 8, "random", 1), sample(specs, 1, 64, "random", 2), ...(hasBatch(specs) ? [sample(specs, 2, 16, "random", 3)] : [])];
 }
 
-/** Sizes of every kind, values of every kind; `huge` ones take the error paths, for example indices that are out of range. */
+/** Sizes of every kind, none and empty among them, and values of every kind; `huge` ones take the error paths, for example indices that are out of range. */
 export const profileInputs = (specs: readonly TensorSpec[]): NamedTensors[] => inputsOf(specs, PROFILED, 1_000);
 /** Other sizes and other values than `profileInputs`. */
 export const validationInputs = (specs: readonly TensorSpec[]): NamedTensors[] => inputsOf(specs, VALIDATED, 2_000);
@@ -24,18 +24,22 @@ export const validationInputs = (specs: readonly TensorSpec[]): NamedTensors[] =
 function inputsOf(specs: readonly TensorSpec[], sizes: typeof PROFILED, firstSeed: number): NamedTensors[] {
   const rowIsLarge = specs.some((spec) => elementCount(spec.name, withSizes(spec.shape, 1, 1)) > LARGE_ROW);
   const batches = !hasBatch(specs) ? [1] : rowIsLarge ? sizes.fewBatches : sizes.batches;
-  const lengths = specs.some(({ shape }) => shape.slice(1).includes(-1)) ? sizes.lengths : [1];
+  const lengths = hasLengths(specs) ? sizes.lengths : [1];
   const pairs = batches.flatMap((batch) => lengths.map((length) => [batch, length] as const));
   const longest = lengths.at(-1) ?? 1;
   return [
     ...pairs.map(([batch, length], index) => sample(specs, batch, length, "random", firstSeed + index)),
     sample(specs, 1, longest, "zeros", firstSeed),
     sample(specs, 1, longest, "huge", firstSeed),
+    ...(hasBatch(specs) ? [sample(specs, 0, 1, "zeros", firstSeed)] : []),
+    ...(hasLengths(specs) ? [sample(specs, 1, 0, "zeros", firstSeed)] : []),
     sample(specs, 1, 1, "random", firstSeed + 500), // after the errors, all must work as before
   ];
 }
 
 const hasBatch = (specs: readonly TensorSpec[]): boolean => specs.some(({ shape }) => shape[0] === -1);
+
+const hasLengths = (specs: readonly TensorSpec[]): boolean => specs.some(({ shape }) => shape.slice(1).includes(-1));
 
 /** The first dimension is the batch; other symbolic ones are lengths. */
 const withSizes = (shape: readonly number[], batch: number, length: number): number[] =>

@@ -1,8 +1,8 @@
 // The snapshots that a model project is published with.
 
 import type { PublishSource, TierSnapshot } from "../../registry/publish.ts";
+import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
-import { PAGE_BYTES } from "../../runtime/wasm/snapshot-format.ts";
 import { edgeGraphs } from "../edge-graphs.ts";
 import { compressed, makeSnapshots, type SnapshotsOptions } from "./snapshots.ts";
 

@@ -1,5 +1,7 @@
 // Bytes that are read in order: a snapshot that lies in memory, or one that is still arriving.
 
+import { errors, reasonOf } from "../../core/errors.ts";
+
 export interface ByteSource {
   /** @returns exactly `count` bytes, or fewer at the end. */
   read(count: number): Promise<Uint8Array>;
@@ -20,6 +22,7 @@ export function bytesSource(bytes: Uint8Array): ByteSource {
   };
 }
 
+/** @throws model_store_unavailable from `read`, where the stream fails */
 export function streamSource(stream: ReadableStream<Uint8Array>): ByteSource {
   const reader = stream.getReader();
   let left: Uint8Array = new Uint8Array();
@@ -29,7 +32,9 @@ export function streamSource(stream: ReadableStream<Uint8Array>): ByteSource {
       let filled = 0;
       while (filled < count) {
         if (left.byteLength === 0) {
-          const { done, value } = await reader.read();
+          const { done, value } = await reader.read().catch((error: unknown) => {
+            throw errors.storeUnavailable(`a snapshot broke off: ${reasonOf(error)}`, error);
+          });
           if (done) return taken.subarray(0, filled);
           left = value;
         }

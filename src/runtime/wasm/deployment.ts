@@ -16,6 +16,10 @@ export interface Deployment {
   /** A full engine beside a cut one: for models that no region could answer for. */
   readonly fallback: EngineModule | undefined;
   readonly bundled: readonly BundledSnapshot[];
+  /** Labels and preprocessors' files, by SHA-256: a cold isolate does not fetch them. */
+  readonly artifacts: ReadonlyMap<string, ArrayBuffer>;
   /** Inferences at module scope after restoring, so that the code is optimised earlier. */
   readonly warmUpRuns: number;
+  /** WebAssembly memory of all sessions together, and so of each. */
+  readonly sessionBudgetBytes: number;
 }

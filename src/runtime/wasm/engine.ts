@@ -29,6 +29,8 @@ export interface Engine {
 /** The npm package's own limits: 16 MiB at first, 4 GiB at most (an isolate ends long before). */
 const INITIAL_PAGES = 256;
 const MAXIMUM_PAGES = 65_536;
+/** Of WebAssembly memory. */
+export const PAGE_BYTES = 65_536;
 const LOG_ERRORS_ONLY = 3;
 
 export interface EngineOptions {
@@ -43,11 +45,11 @@ export interface EngineOptions {
 
 /**
  * Does no I/O, so it may run at module scope and in any request.
- * @throws session_failed, engine_trap, function_cut
+ * @throws session_too_large, session_failed, engine_trap, function_cut
  */
 export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
   const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now } = options;
-  const memory = new WebAssembly.Memory({ initial: initialPages, maximum: maximumPages });
+  const memory = makeMemory(initialPages, maximumPages);
   let readCutFunction: ReadCutFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
     // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
@@ -77,6 +79,15 @@ export async function startEngine(module: EngineModule, options: EngineOptions =
   };
   if (startRuntime) guarded(engine, "starting ONNX Runtime", () => engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime"));
   return engine;
+}
+
+function makeMemory(initial: number, maximum: number): WebAssembly.Memory {
+  if (initial > maximum) throw errors.sessionTooLarge(initial * PAGE_BYTES, maximum * PAGE_BYTES);
+  try {
+    return new WebAssembly.Memory({ initial, maximum });
+  } catch (error) {
+    throw errors.sessionFailed(`no memory of ${initial} pages can be had, ${maximum} at most: ${reasonOf(error)}`, error);
+  }
 }
 
 function lastError(ort: OrtGlue): string {

@@ -7,6 +7,7 @@ import type { Session } from "../runtime.ts";
 import { bytesSource } from "./byte-source.ts";
 import type { Deployment } from "./deployment.ts";
 import { restoreSnapshot } from "./restore-snapshot.ts";
+import { PAGE_BYTES } from "./engine.ts";
 
 export interface RestoredAtStart {
   /** By the graph's SHA-256. */
@@ -19,12 +20,12 @@ export interface RestoredAtStart {
 const WARM_UP_LENGTH = 16;
 
 /** Does no I/O. */
-export async function restoreBundled({ engine, bundled, warmUpRuns }: Deployment): Promise<RestoredAtStart> {
+export async function restoreBundled({ engine, bundled, warmUpRuns, sessionBudgetBytes }: Deployment): Promise<RestoredAtStart> {
   const sessions = new Map<string, Session>();
   const refused: EdgeTierError[] = [];
   for (const { graph, head, bytes } of bundled) {
     try {
-      const session = await restoreSnapshot(engine, bytesSource(new Uint8Array(bytes)), head, graph);
+      const session = await restoreSnapshot(engine, bytesSource(new Uint8Array(bytes)), head, graph, { maximumPages: Math.floor(sessionBudgetBytes / PAGE_BYTES) });
       const inputs = warmUpInputs(session.inputs);
       for (let run = 0; run < warmUpRuns; run++) await session.run(inputs);
       sessions.set(graph, session);

@@ -4,10 +4,13 @@ import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import type { Session } from "../runtime.ts";
 import type { ByteSource } from "./byte-source.ts";
-import { type Engine, type EngineModule, startEngine } from "./engine.ts";
+import { type Engine, type EngineModule, type EngineOptions, PAGE_BYTES, startEngine } from "./engine.ts";
 import { type OpenSession, SESSION_CHOICES } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
-import { type HeadRef, PAGE_BYTES, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
+import { type HeadRef, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
+
+/** Of the instance; it begins no smaller than the image. */
+export type MemoryLimits = Pick<EngineOptions, "initialPages" | "maximumPages">;
 
 /**
  * Every chunk is verified before it is unpacked, and unpacked straight into the instance's memory. Without compression it
@@ -16,17 +19,17 @@ import { type HeadRef, PAGE_BYTES, parseHead, type SnapshotHeader } from "./snap
  * @param modelSha256 of the graph that the session must be of
  * @throws snapshot_refused with the reason; engine_trap; what `source` throws
  */
-export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string): Promise<Session> {
-  const { engine, opened } = await restoreEngine(module, source, head, modelSha256);
+export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, limits?: MemoryLimits): Promise<Session> {
+  const { engine, opened } = await restoreEngine(module, source, head, modelSha256, limits);
   return createWasmSession(engine, opened);
 }
 
-/** The same, for who needs the instance. @param minimumPages of its memory */
-export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, minimumPages = 0): Promise<{ engine: Engine; opened: OpenSession }> {
+/** The same, for who needs the instance. */
+export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, limits: MemoryLimits = {}): Promise<{ engine: Engine; opened: OpenSession }> {
   try {
     const bytes = await readVerified(source, head.size, head.sha256);
     const header = parseHead(bytes, { engine: module.source, model: modelSha256, choices: SESSION_CHOICES });
-    const engine = await startEngine(module, { initialPages: Math.max(header.pageCount, minimumPages), startRuntime: false });
+    const engine = await startEngine(module, { ...limits, initialPages: Math.max(header.pageCount, limits.initialPages ?? 0), startRuntime: false });
     // A full engine has put its constants there; a cut one starts with nothing but zeros.
     if (module.kind === "full") clearOtherPages(engine.memory, header);
     for (const { pages, bytes: size, sha256 } of header.chunks) {

@@ -10,9 +10,8 @@ import { z } from "zod";
 import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
+import { PAGE_BYTES } from "./engine.ts";
 import type { OpenSession } from "./open-session.ts";
-
-export const PAGE_BYTES = 65_536;
 
 /** Raise it when the layout, or what is done to a memory before its image is taken, changes. */
 const FORMAT = 2;

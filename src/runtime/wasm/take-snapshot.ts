@@ -3,10 +3,10 @@
 
 import { EdgeTierError, errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { type Engine, type EngineModule, startEngine } from "./engine.ts";
+import { type Engine, type EngineModule, PAGE_BYTES, startEngine } from "./engine.ts";
 import { openSession, SESSION_CHOICES } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
-import { PAGE_BYTES, type Snapshot } from "./snapshot-format.ts";
+import { type Snapshot } from "./snapshot-format.ts";
 
 /** Pages above what was needed, first and for each further try. */
 const SPARE_PAGES = [2, 8, 32, 128] as const;

@@ -3,15 +3,16 @@
 // memory, which WebAssembly could not shrink.
 
 import type { Runtime } from "../runtime.ts";
-import { type EngineModule, startEngine } from "./engine.ts";
+import { type EngineModule, type EngineOptions, startEngine } from "./engine.ts";
 import { openSession } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
 
-export function createWasmRuntime(module: EngineModule): Runtime {
+/** @param options.maximumPages of each instance: what it asks for beyond is refused, and does not end the isolate */
+export function createWasmRuntime(module: EngineModule, options: Pick<EngineOptions, "maximumPages"> = {}): Runtime {
   return {
     name: "onnxruntime-web",
     async createSession(model) {
-      const engine = await startEngine(module);
+      const engine = await startEngine(module, options);
       return createWasmSession(engine, openSession(engine, model));
     },
   };

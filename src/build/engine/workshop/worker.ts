@@ -8,11 +8,11 @@ import { asEdgeTierError, EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import { bytesSource } from "../../../runtime/wasm/byte-source.ts";
-import { type EngineModule, startEngine } from "../../../runtime/wasm/engine.ts";
+import { type EngineModule, PAGE_BYTES, startEngine } from "../../../runtime/wasm/engine.ts";
 import { openSession } from "../../../runtime/wasm/open-session.ts";
 import { restoreEngine, restoreSnapshot } from "../../../runtime/wasm/restore-snapshot.ts";
 import { createWasmSession } from "../../../runtime/wasm/session.ts";
-import { encodeSnapshot, PAGE_BYTES } from "../../../runtime/wasm/snapshot-format.ts";
+import { encodeSnapshot } from "../../../runtime/wasm/snapshot-format.ts";
 import { sameTensors, takeSnapshot } from "../../../runtime/wasm/take-snapshot.ts";
 import type { CutFunction } from "../../../runtime/wasm/traps.ts";
 import { FLAGS_AT, globalExport } from "../instrument.ts";
@@ -65,7 +65,7 @@ async function profile({ modelSha256, head, inputs }: Of<"profile">, binaries: B
     });
 
   const module: EngineModule = { kind: "full", wasm: otherWasm, glue: recordingGlue, source };
-  const { engine, opened } = await restoreEngine(module, bytesSource(snapshot), head, modelSha256, FLAGS_AT / PAGE_BYTES + 1);
+  const { engine, opened } = await restoreEngine(module, bytesSource(snapshot), head, modelSha256, { initialPages: FLAGS_AT / PAGE_BYTES + 1 });
   starting = false;
   const flags = new Uint8Array(engine.memory.buffer, FLAGS_AT, PAGE_BYTES);
   flags.fill(0);
