@@ -1,9 +1,19 @@
-// The graphs that a deployment's edge runs: those of the edge tiers of its model projects.
+// What of its model projects a deployment's edge needs: the graphs of edge tiers, and the small files beside them.
 
 import { createHash } from "node:crypto";
 import { errors } from "../core/errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
 import type { DeployedGraph } from "./engine/build.ts";
+
+/** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
+export function edgeArtifacts({ project, files }: PublishSource): [sha256: string, bytes: Uint8Array][] {
+  const preprocessors = project.tiers.flatMap((tier) => (tier.place === "edge" ? [tier.preprocessor.artifact] : []));
+  if (preprocessors.length === 0) return [];
+  return [project.labels, ...preprocessors].flatMap((path) => {
+    const bytes = files.get(path);
+    return bytes === undefined ? [] : [[digestOf(bytes), bytes]];
+  });
+}
 
 /** @throws invalid_project if the project names a graph that `source.files` does not have */
 export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
@@ -11,8 +21,10 @@ export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
     if (tier.place !== "edge") return [];
     const bytes = files.get(tier.graph);
     if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
-    const sha256 = createHash("sha256").update(bytes).digest("hex");
+    const sha256 = digestOf(bytes);
     const hasRegion = project.tiers.some(({ place }) => place === "region");
     return [{ model: project.model, tier: tier.id, bytes, sha256, inputs: tier.inputs, first: position === 0, hasRegion }];
   });
 }
+
+const digestOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

@@ -36,7 +36,10 @@ export async function readProject(folder: string): Promise<PublishSource> {
 /** Every project under a folder, in the order of their names. @throws invalid_project */
 export async function readProjects(folder: string): Promise<PublishSource[]> {
   const sources: PublishSource[] = [];
-  for (const name of (await readdir(folder)).toSorted()) {
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw errors.invalidProject(folder, [`the folder cannot be read: ${reasonOf(error)}`]);
+  });
+  for (const name of names.toSorted()) {
     if (await isFile(join(folder, name, PROJECT_FILE))) sources.push(await readProject(join(folder, name)));
   }
   return sources;

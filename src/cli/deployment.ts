@@ -1,27 +1,35 @@
 // This project's deployment and snapshots, for every command that needs them: configuration from package.json, products
-// under dist.
+// under dist. The toolchain (binaryen, esbuild, Miniflare) is loaded only where it is used.
 
 import { readDeploymentConfig } from "../build/deployment-config.ts";
-import { edgeGraphs } from "../build/edge-graphs.ts";
-import { type BuiltDeployment, buildDeployment } from "../build/engine/build.ts";
-import { prepareEngine } from "../build/engine/prepare.ts";
-import { type ProjectSnapshots, withSnapshots } from "../build/engine/tier-snapshots.ts";
+import { edgeArtifacts, edgeGraphs } from "../build/edge-graphs.ts";
+import type { BuiltDeployment } from "../build/engine/build.ts";
+import type { ProjectSnapshots } from "../build/engine/tier-snapshots.ts";
 import type { DeployedEngine } from "../registry/deployed-engine.ts";
 import type { PublishSource } from "../registry/publish.ts";
-import type { CutFunction } from "../runtime/wasm/traps.ts";
 import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "./local/paths.ts";
 
 type Log = (line: string) => void;
 
+export interface DeploymentOptions {
+  /** Of the package.json; the project's by default. */
+  readonly configFolder?: string;
+  readonly outFolder?: string;
+  readonly log?: Log;
+}
+
 /** @throws invalid_configuration, invalid_project, component_failed */
-export async function buildProjectDeployment(sources: readonly PublishSource[], options: { readonly trapped?: readonly CutFunction[]; readonly outFolder?: string; readonly log?: Log } = {}): Promise<BuiltDeployment> {
+export async function buildProjectDeployment(sources: readonly PublishSource[], options: DeploymentOptions = {}): Promise<BuiltDeployment> {
+  const { configFolder = PROJECT_ROOT, outFolder = DEPLOYMENT_FOLDER, log = () => {} } = options;
+  const { buildDeployment } = await import("../build/engine/build.ts");
   return await buildDeployment({
     graphs: sources.flatMap(edgeGraphs),
-    config: await readDeploymentConfig(PROJECT_ROOT),
+    artifacts: new Map(sources.flatMap(edgeArtifacts)),
+    config: await readDeploymentConfig(configFolder),
     engineFolder: ENGINE_FOLDER,
     snapshotsFolder: SNAPSHOTS_FOLDER,
-    outFolder: DEPLOYMENT_FOLDER,
-    ...options,
+    outFolder,
+    log,
   });
 }
 
@@ -32,6 +40,7 @@ export function deployedEngine({ report: { engine } }: BuiltDeployment): Deploye
 
 /** @throws invalid_project, component_failed */
 export async function makeProjectSnapshots(source: PublishSource, log: Log): Promise<ProjectSnapshots> {
+  const [{ prepareEngine }, { withSnapshots }] = await Promise.all([import("../build/engine/prepare.ts"), import("../build/engine/tier-snapshots.ts")]);
   const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
   return await withSnapshots(source, { engineFolder: ENGINE_FOLDER, engineSha256, cacheFolder: SNAPSHOTS_FOLDER, log });
 }

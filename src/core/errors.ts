@@ -120,7 +120,7 @@ export const errors = {
   deadlineExceeded: (deadlineMs: number) =>
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   sessionFailed: (reason: string, cause?: unknown) =>
-    make("session_failed", 500, `ONNX Runtime failed: ${reason}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
+    make("session_failed", 500, `ONNX Runtime failed: ${reason.trim().replace(/\.+$/, "")}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
   requestExpired: () =>
     make("request_expired", 503, "Request timeout expired.", "Allow more time, or ask another region.", { retryable: true }),
   requestCancelled: () =>
@@ -144,7 +144,7 @@ export const errors = {
   tierNotServable: (tier: string, reason: string) =>
     make("tier_not_servable", 503, `Tier ${tier} cannot run at this edge: ${reason}.`, "The region answers instead; the operator should run `edgetier engine build` and deploy again."),
   sessionTooLarge: (bytes: number, budgetBytes: number) =>
-    make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise EDGETIER_SESSION_BUDGET_BYTES, or serve the model from the region."),
+    make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise edgetier.sessionBudgetBytes in package.json, or serve the model from the region."),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 
@@ -157,6 +157,11 @@ export const errors = {
     make("component_failed", 500, `The ${what} did not start: ${reason}.`, "See the output above it.", { cause }),
   componentDied: (what: string, how: string) =>
     make("component_died", 500, `The ${what} ended unexpectedly (${how}).`, "See the output above it, and start again."),
+  notMeasured: (what: string, reason: string, cause?: unknown) =>
+    make("not_measured", 500, `${what} could not be measured: ${reason}.`, "Correct that and run `edgetier doctor` again.", { cause }),
+  limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
+    make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
+  interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),
   usage: (problem: string, command: string) => make("usage", 400, `${problem}.`, `\`${command} --help\` tells how it is used.`),
   edgeUnreachable: (url: string, reason: string, cause?: unknown) =>
     make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another with --url.", { retryable: true, cause }),

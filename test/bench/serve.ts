@@ -7,7 +7,8 @@ import { parseArgs } from "node:util";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
-import { bundleWorker, startBareEdge } from "./lib/bare-edge.ts";
+import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
 import { makeQueries } from "./lib/queries.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
@@ -35,12 +36,11 @@ const SECONDS_PER_ROUND = 3;
 type Layer = "l1" | "l2" | "miss" | "bypass";
 const random = createRandom(seed);
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
-const bundle = join(folder, "worker");
+const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/bench/lib/edge-with-hello.ts" });
 const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
 
 try {
-  await bundleWorker(bundle, "test/bench/lib/edge-with-hello.ts");
   const queries = makeQueries(DISTINCT_QUERIES, seed);
   await withSystem({}, async (send) => {
     const { edge, region } = await byTier(send, queries.slice(0, 3000));
@@ -73,7 +73,7 @@ await report({ name: "serve", seed, n, packages: ["hono", "onnxruntime-web", "on
 /** The system of `npm start`, with the Worker in workerd alone. */
 async function withSystem(edgeVariables: Record<string, string>, use: (send: Send, hasRedis: boolean) => Promise<void>): Promise<void> {
   const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), log: console.error });
-  const edge = await startBareEdge(bundle, {
+  const edge = await startBareEdge(upload, {
     ...s3VariablesOf(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
     EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",

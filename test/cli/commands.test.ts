@@ -60,10 +60,10 @@ describe("models", () => {
     const empty = await edgetier(["model", "list"], onStore());
     expect(empty).toMatchObject({ code: 0, stdout: expect.stringContaining("no models") });
 
-    const published = await edgetier(["model", "publish", project, "--json"], onStore());
+    const published = await edgetier(["model", "publish", project, "--no-snapshots", "--json"], onStore()); // snapshots: engine-commands.test.ts
     expect(published).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(published.stdout)).toMatchObject({ model: "sample", version: 1, outcome: "published", aliasMoved: true });
-    const again = await edgetier(["model", "publish", project, "--alias=canary"], onStore());
+    const again = await edgetier(["model", "publish", project, "--no-snapshots", "--alias=canary"], onStore());
     expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/in store.*unchanged: sample@1.*sample@canary is now version 1/s) });
 
     const listed = await edgetier(["model", "list", "--json"], onStore());

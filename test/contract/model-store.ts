@@ -1,5 +1,6 @@
 // What every ModelStore must do, over whichever ObjectStore driver. No imports from Node: it runs in workerd as well.
 import { beforeEach, describe, expect, it } from "vitest";
+import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import { layout } from "../../src/registry/layout.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore, StoredObject } from "../../src/registry/object-store.ts";
@@ -114,6 +115,58 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         for (const size of [ref.size - 1, ref.size + 1]) {
           await expect(store.readArtifact({ ...ref, size })).rejects.toMatchObject({ code: "artifact_corrupt" });
         }
+      });
+
+      it("opens one: the bytes as they are stored, for the caller to verify", async () => {
+        const read = async (opened: ReadableStream<Uint8Array>) => new Uint8Array(await new Response(opened).arrayBuffer());
+        const bytes = Uint8Array.from({ length: 300_001 }, (_, index) => (index * 31) & 0xff);
+        const { ref } = await store.writeArtifact(bytes);
+        expect(await read(await store.openArtifact(ref))).toEqual(bytes);
+        const damaged = bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte));
+        await objects.put(layout.artifact(ref.sha256), damaged, ANY, "application/octet-stream");
+        expect(await read(await store.openArtifact(ref))).toEqual(damaged);
+      });
+
+      it("opens none that is missing, or whose size is not as promised", async () => {
+        await expect(store.openArtifact({ sha256: "0".repeat(64), size: 3 })).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
+        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        for (const size of [ref.size - 1, ref.size + 1]) {
+          await expect(store.openArtifact({ ...ref, size })).rejects.toMatchObject({ code: "artifact_corrupt", detail: expect.stringContaining(`has ${ref.size} bytes`) });
+        }
+        const opened = await createModelStore(withoutSizes(objects)).openArtifact({ ...ref, size: 1 }); // nothing can be told before it is read
+        expect(await new Response(opened).text()).toBe("weights");
+      });
+
+      it("gives up opening one when aborted", async () => {
+        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        await expect(store.openArtifact(ref, AbortSignal.abort()).then((opened) => new Response(opened).text())).rejects.toThrow(/abort/i);
+      });
+    });
+
+    describe("the deployed engine", () => {
+      const cut: DeployedEngine = { kind: "cut", source: "ab".repeat(32), functions: "AQID" };
+
+      it("is not known at first, then what was noted last", async () => {
+        expect(await store.readDeployedEngine()).toBeUndefined();
+        await store.writeDeployedEngine(cut);
+        expect(await store.readDeployedEngine()).toEqual(cut);
+        await store.writeDeployedEngine({ kind: "full", source: "cd".repeat(32) });
+        expect(await store.readDeployedEngine()).toEqual({ kind: "full", source: "cd".repeat(32) });
+        expect(await store.listModels()).toEqual([]);
+      });
+
+      it.each([
+        ["that is not JSON", "{oops"],
+        ["of a kind that is yet to come", JSON.stringify({ ...cut, kind: "split" })],
+        ["with a field that is yet to come", JSON.stringify({ ...cut, patches: 2 })],
+        ["without its functions", JSON.stringify({ kind: "cut", source: cut.source })],
+        ["whose functions are not base64", JSON.stringify({ ...cut, functions: "?" })],
+        ["of no digest", JSON.stringify({ ...cut, source: "latest" })],
+      ])("is not known from a note %s, and can be noted anew", async (_, text) => {
+        await put(layout.deployedEngine, text);
+        expect(await store.readDeployedEngine()).toBeUndefined();
+        await store.writeDeployedEngine(cut);
+        expect(await store.readDeployedEngine()).toEqual(cut);
       });
     });
 

@@ -5,11 +5,12 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { reasonOf } from "../../core/errors.ts";
 import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
-import { readReport, writeDeployment } from "./deployment-folder.ts";
+import { isWhole, readReport, writeDeployment } from "./deployment-folder.ts";
 import { cutToFit, type FittedEngine } from "./fit.ts";
 import { prepareEngine } from "./prepare.ts";
 import type { EngineReport, ReportedFunction } from "./report.ts";
@@ -58,7 +59,7 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
   const full = await prepareEngine({ outDir: engineFolder, log });
   const inputs = inputsDigest(options, full.sha256);
   const existing = await readReport(outFolder);
-  if (existing?.inputs === inputs) return { report: existing, cached: true };
+  if (existing?.inputs === inputs && (await isWhole(outFolder, existing))) return { report: existing, cached: true };
 
   const snapshots = await makeSnapshots(graphs, { engineFolder, engineSha256: full.sha256, cacheFolder: options.snapshotsFolder, log });
   const usable = graphs.flatMap((graph) => {
@@ -106,7 +107,9 @@ async function cutEngine(module: WasmModule, usable: readonly Usable[], options:
   for (const { graph, snapshot } of usable) for (const index of snapshot.profile.entered) why.set(index, [why.get(index), `${graph.model}/${graph.tier}`].filter(Boolean).join(" "));
   const need = (cut: CutFunction, reason: string) => {
     const index = "slot" in cut ? module.slots[cut.slot] : cut.function;
-    if (index !== undefined && !why.has(index)) why.set(index, reason);
+    const known = index !== undefined && module.bodies[index - module.importedFunctions] !== undefined;
+    if (!known) log(`${JSON.stringify(cut)} (${reason}) is no function of this engine`);
+    else if (!why.has(index)) why.set(index, reason);
   };
   for (const index of options.config.keepFunctions) need({ function: index }, "configuration");
   for (const one of options.trapped ?? []) need(one, "trap log");
@@ -124,6 +127,8 @@ async function cutEngine(module: WasmModule, usable: readonly Usable[], options:
         validation.push({ graph: `${graph.model}/${graph.tier}`, inputs, different });
         missed.push(...cut);
       }
+    } catch (error) {
+      return { kind: "full", reason: `the cut engine does not start: ${reasonOf(error)}` };
     } finally {
       await workshop.close();
     }

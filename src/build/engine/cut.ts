@@ -4,7 +4,7 @@
 import binaryen from "binaryen";
 import { CUT_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../runtime/wasm/traps.ts";
 import { ByteWriter } from "./byte-stream.ts";
-import { OP, readInstruction } from "./instructions.ts";
+import { OP, readInstruction, usesData } from "./instructions.ts";
 import { encodeModule, KIND, skipLocals, type WasmModule } from "./wasm-module.ts";
 
 export interface CutPlan {
@@ -35,7 +35,7 @@ export function cut(module: WasmModule, plan: CutPlan): Uint8Array<ArrayBuffer> 
   const bodies = module.bodies.map((body, position) => {
     const index = importedFunctions + position;
     if (empty.has(index)) return Uint8Array.of(0, OP.end);
-    return kept(index) ? cutCalls(body, kept, cutFunction, latestSlot) : trapBody(index, cutFunction);
+    return kept(index) ? cutCalls(index, body, kept, cutFunction, latestSlot) : trapBody(index, cutFunction);
   });
   return shrink(
     encodeModule({
@@ -61,22 +61,24 @@ function writeTrap(out: ByteWriter, index: number, cutFunction: number): ByteWri
 
 const trapBody = (index: number, cutFunction: number): Uint8Array => writeTrap(new ByteWriter().unsigned(0), index, cutFunction).byte(OP.end).finish();
 
-/** Calls of cut functions become traps, and what follows them is dropped; indirect calls note their slot. */
-function cutCalls(body: Uint8Array, kept: (index: number) => boolean, cutFunction: number, latestSlot: number): Uint8Array {
+/** Calls of cut functions, and uses of data segments, become traps, and what follows is dropped; indirect calls note their slot. */
+function cutCalls(index: number, body: Uint8Array, kept: (index: number) => boolean, cutFunction: number, latestSlot: number): Uint8Array {
   const reader = skipLocals(body);
   const out = new ByteWriter().bytes(body.subarray(0, reader.offset));
   /** Nesting below the block in which a trap has ended the code; undefined while code is live. */
   let deadDepth: number | undefined;
   while (!reader.atEnd) {
-    const { op, start, end, operand } = readInstruction(reader);
+    const instruction = readInstruction(reader);
+    const { op, start, end, operand } = instruction;
     if (deadDepth !== undefined) {
       if (op === OP.block || op === OP.loop || op === OP.if) deadDepth++;
       else if (deadDepth > 0 && op === OP.end) deadDepth--;
       else if (deadDepth === 0 && (op === OP.end || op === OP.else)) deadDepth = undefined;
       if (deadDepth !== undefined) continue;
     }
-    if (op === OP.call && !kept(operand)) {
-      writeTrap(out, operand, cutFunction);
+    const callsCut = op === OP.call && !kept(operand);
+    if (callsCut || usesData(instruction)) {
+      writeTrap(out, callsCut ? operand : index, cutFunction);
       deadDepth = 0;
       continue;
     }

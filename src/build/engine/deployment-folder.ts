@@ -1,6 +1,7 @@
 // The folder that the Worker imports from: engine, glue, bundled snapshots, and the module and report that name them.
 
-import { cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { access, cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
 import { type EngineReport, engineReportSchema } from "./report.ts";
@@ -24,6 +25,16 @@ export async function readReport(folder: string): Promise<EngineReport | undefin
     return engineReportSchema.parse(JSON.parse(await readFile(join(folder, "report.json"), "utf8")));
   } catch {
     return undefined; // missing or damaged: it is made again
+  }
+}
+
+/** Whether the engine and the module that names everything are there, as the report says. */
+export async function isWhole(folder: string, { engine }: EngineReport): Promise<boolean> {
+  try {
+    await access(join(folder, "deployment.mjs"));
+    return createHash("sha256").update(await readFile(join(folder, "engine.wasm"))).digest("hex") === engine.sha256;
+  } catch {
+    return false;
   }
 }
 

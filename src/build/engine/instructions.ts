@@ -21,12 +21,15 @@ export const OP = {
 
 const PREFIX = { misc: 0xfc, simd: 0xfd, atomic: 0xfe } as const;
 
+/** memory.init and data.drop: what needs the data segments. */
+export const usesData = ({ op, operand }: Instruction): boolean => op === PREFIX.misc && (operand === 8 || operand === 9);
+
 export interface Instruction {
   readonly op: number;
   /** Of its first byte, and of the first byte after it. */
   readonly start: number;
   readonly end: number;
-  /** The function of `call` and `ref.func`, the type of `call_indirect`; 0 for all others. */
+  /** The function of `call` and `ref.func`, the type of `call_indirect`, the number after the prefix 0xfc; 0 for all others. */
   readonly operand: number;
 }
 
@@ -54,7 +57,7 @@ function readImmediates(reader: ByteReader, op: number): number {
   else if (op === 0x44) reader.take(8);
   else if (op === 0x0e) for (let left = reader.unsigned() + 1; left > 0; left--) reader.skipInteger(); // br_table
   else if (op === 0x1c) reader.take(reader.unsigned()); // select with types
-  else if (op === PREFIX.misc) skipMisc(reader);
+  else if (op === PREFIX.misc) return readMisc(reader);
   else if (op === PREFIX.simd) skipSimd(reader);
   else if (op === PREFIX.atomic) skipAtomic(reader);
   else if (!PLAIN.has(op)) throw new Error(`instruction 0x${op.toString(16)} is not known`);
@@ -69,12 +72,13 @@ function skipMemoryArgument(reader: ByteReader): void {
   reader.skipInteger(); // offset
 }
 
-function skipMisc(reader: ByteReader): void {
+function readMisc(reader: ByteReader): number {
   const op = reader.unsigned();
-  if (op < 8) return; // saturating truncations
+  if (op < 8) return op; // saturating truncations
   if (op > 17) throw new Error(`instruction 0xfc ${op} is not known`);
   const indices = op === 8 || op === 10 || op === 12 || op === 14 ? 2 : 1;
   for (let left = indices; left > 0; left--) reader.skipInteger();
+  return op;
 }
 
 function skipSimd(reader: ByteReader): void {

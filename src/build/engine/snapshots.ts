@@ -67,7 +67,7 @@ export async function makeSnapshots(graphs: readonly EdgeGraph[], options: Snaps
       log(`snapshot of ${graph.model}, tier ${graph.tier}`);
       const result = await takeOne(graph);
       made.set(graph.sha256, result);
-      await writeCached(graph, result, options);
+      if (!("reason" in result)) await writeCached(graph, result, options);
     }
   } finally {
     await workshop.close();
@@ -75,6 +75,8 @@ export async function makeSnapshots(graphs: readonly EdgeGraph[], options: Snaps
   return made;
 
   async function takeOne({ bytes, sha256, inputs }: EdgeGraph): Promise<GraphSnapshot | NoSnapshot> {
+    const text = inputs.find(({ datatype }) => datatype === "BYTES");
+    if (text !== undefined) return { reason: `Input ${text.name} takes strings, which cannot be run at the edge.` };
     try {
       const plain = await workshop.takeSnapshot(bytes, sha256, warmUpInputs(inputs));
       const profile = await workshop.profile(plain, sha256, [...warmUpInputs(inputs), ...profileInputs(inputs)]);
@@ -100,18 +102,16 @@ const cachedSchema = z.object({
   head: z.object({ size: z.number(), sha256: z.string() }),
   sha256: z.string(),
 });
-const noSnapshotSchema = z.object({ reason: z.string() });
 
 function cacheNames({ sha256, inputs }: EdgeGraph, { cacheFolder, engineSha256 }: SnapshotsOptions): { json: string; bin: string } {
   const key = createHash("sha256").update(JSON.stringify([RECIPE, engineSha256, sha256, SESSION_CHOICES, inputs])).digest("hex");
   return { json: join(cacheFolder, `${key}.json`), bin: join(cacheFolder, `${key}.bin`) };
 }
 
-async function readCached(graph: EdgeGraph, options: SnapshotsOptions): Promise<GraphSnapshot | NoSnapshot | undefined> {
+async function readCached(graph: EdgeGraph, options: SnapshotsOptions): Promise<GraphSnapshot | undefined> {
   const { json, bin } = cacheNames(graph, options);
   try {
-    const meta = z.union([cachedSchema, noSnapshotSchema]).parse(JSON.parse(await readFile(json, "utf8")));
-    if ("reason" in meta) return meta;
+    const meta = cachedSchema.parse(JSON.parse(await readFile(json, "utf8")));
     const bytes = new Uint8Array(await readFile(bin));
     if (digestOf(bytes) !== meta.sha256) return undefined;
     return { plain: { bytes, head: meta.head }, pageCount: meta.pageCount, profile: meta.profile };
@@ -120,12 +120,11 @@ async function readCached(graph: EdgeGraph, options: SnapshotsOptions): Promise<
   }
 }
 
-async function writeCached(graph: EdgeGraph, result: GraphSnapshot | NoSnapshot, options: SnapshotsOptions): Promise<void> {
+async function writeCached(graph: EdgeGraph, { plain, pageCount, profile }: GraphSnapshot, options: SnapshotsOptions): Promise<void> {
   const { json, bin } = cacheNames(graph, options);
   await mkdir(options.cacheFolder, { recursive: true });
-  if (!("reason" in result)) await writeWhole(bin, result.plain.bytes);
-  const meta = "reason" in result ? result : { pageCount: result.pageCount, profile: result.profile, head: result.plain.head, sha256: digestOf(result.plain.bytes) };
-  await writeWhole(json, JSON.stringify(meta));
+  await writeWhole(bin, plain.bytes);
+  await writeWhole(json, JSON.stringify({ pageCount, profile, head: plain.head, sha256: digestOf(plain.bytes) }));
 }
 
 /** Never half a file, also beside another process that does the same. */

@@ -1,29 +1,32 @@
 // `edgetier engine build`: cuts the engine to this deployment's models. wrangler runs it before every build.
 
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { defineCommand } from "citty";
-import { z } from "zod";
+import { addKeptFunctions } from "../../build/deployment-config.ts";
+import { prepareEngine } from "../../build/engine/prepare.ts";
 import type { EngineReport } from "../../build/engine/report.ts";
+import { functionsOf, readTrapLog } from "../../build/engine/trap-log.ts";
 import { readProjects } from "../../build/project.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
-import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import { buildProjectDeployment } from "../deployment.ts";
-import { MODELS_FOLDER } from "../local/paths.ts";
+import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 
 export const command = defineCommand({
   meta: { name: "build", description: "Make the engine and the snapshots that the Worker bundles, unless they are there" },
   args: {
     models: { type: "string", valueHint: "folder", description: "Folder of the model projects", default: MODELS_FOLDER },
-    traps: { type: "string", valueHint: "file", description: "Log of an isolate, JSON lines: functions that were missed there are kept" },
+    config: { type: "string", valueHint: "folder", description: "Folder of the package.json with the key `edgetier`", default: PROJECT_ROOT },
+    out: { type: "string", valueHint: "folder", description: "What the Worker bundles is written there", default: DEPLOYMENT_FOLDER },
+    traps: { type: "string", valueHint: "file", description: "Log of an isolate: functions that it missed are added to edgetier.keepFunctions in package.json" },
     ...jsonArg,
   },
   async run({ args }) {
     const startedAtMs = performance.now();
-    const { report, cached } = await buildProjectDeployment(await readProjects(args.models), {
-      ...(args.traps === undefined ? {} : { trapped: await readTraps(args.traps) }),
-      ...(args.json ? {} : { log: printLine }),
-    });
+    const log = args.json ? () => {} : printLine;
+    if (args.traps !== undefined) await keepTrapped(args.traps, args.config, log);
+    const { report, cached } = await buildProjectDeployment(await readProjects(args.models), { configFolder: args.config, outFolder: args.out, log });
     if (args.json) return printJson({ ...report, cached, seconds: Math.round(performance.now() - startedAtMs) / 1000 });
     printLine(summary(report));
     if (!cached) printLine(`made in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
@@ -41,24 +44,15 @@ function summary({ engine, full, graphs, validation, fallback }: EngineReport): 
   return `${table(rows)}${fallback ? "\nthe full engine is bundled as well: a model has no region tier" : ""}`;
 }
 
-/** As `traps` of the Worker's log: other lines are none of our business. */
-const trapSchema = z.object({ event: z.literal("engine_trap"), function: z.int().optional(), slot: z.int().optional() });
-
-/** @throws usage */
-async function readTraps(path: string): Promise<CutFunction[]> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
+/** @throws usage where the log cannot be read */
+async function keepTrapped(path: string, configFolder: string, log: (line: string) => void): Promise<void> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
     throw errors.usage(`--traps ${path} cannot be read: ${reasonOf(error)}`, "edgetier engine build");
-  }
-  return text.split("\n").flatMap((line): CutFunction[] => {
-    const json = line.slice(Math.max(line.indexOf("{"), 0)); // lines may begin with a time or a name
-    try {
-      const { function: index, slot } = trapSchema.parse(JSON.parse(json));
-      return index !== undefined ? [{ function: index }] : slot !== undefined ? [{ slot }] : [];
-    } catch {
-      return [];
-    }
   });
+  const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
+  const { cut, ofOtherEngines } = readTrapLog(text, sha256);
+  const functions = await functionsOf(cut, join(ENGINE_FOLDER, "engine.wasm"));
+  await addKeptFunctions(configFolder, functions);
+  log(`${path}: ${functions.length === 0 ? "no function was missed" : `functions ${functions.join(", ")} are kept from now on (package.json, edgetier.keepFunctions)`}`);
+  if (ofOtherEngines > 0) log(`${path}: ${ofOtherEngines} lines are about other engines`);
 }

@@ -8,6 +8,7 @@ const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> => mod
 const model = defineCommand({
   meta: { name: "model", description: "Publish models and see what is published" },
   subCommands: {
+    build: () => load(import("./model-build.ts")),
     snapshot: () => load(import("./model-snapshot.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
@@ -29,6 +30,7 @@ export const root: CommandDef = defineCommand({
   subCommands: {
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
+    doctor: () => load(import("./doctor.ts")),
     model,
     engine,
   },

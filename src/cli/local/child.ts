@@ -9,6 +9,7 @@ import { errors, reasonOf } from "../../core/errors.ts";
 const GRACE_MS = 10_000;
 
 export interface Child {
+  readonly pid: number;
   /** As in `Part`. */
   readonly died: Promise<string>;
   stop(): Promise<void>;
@@ -59,6 +60,7 @@ export async function startChild({ name, command, args, environment, onLine }: C
   process.once("exit", kill);
 
   return {
+    pid: child.pid ?? 0,
     died,
     async stop() {
       stopping = true;

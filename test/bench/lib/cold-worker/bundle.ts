@@ -53,7 +53,7 @@ export async function bundleColdWorkers(config: DeploymentConfig, log: (line: st
     for (const way of WAYS) {
       const isCut = way !== "stock" && way !== "restored";
       const image = way === "stock" ? bytes : snapshotBytes;
-      const facts = { ...(isCut ? { kind: "cut", functions: engine.functions } : { kind: "full" }), source: full.sha256, graph: sha256, head, warmUpRuns: config.warmUpRuns };
+      const facts = { ...(isCut ? { kind: "cut", functions: engine.functions } : { kind: "full" }), source: full.sha256, graph: sha256, head, warmUpRuns: config.warmUpRuns, sessionBudgetBytes: config.sessionBudgetBytes };
       const folder = join(FOLDER, `${model}-${way.replaceAll(/\W+/g, "-")}`);
       await rm(folder, { recursive: true, force: true });
       await mkdir(folder, { recursive: true });

@@ -1,14 +1,13 @@
-// The snapshot is restored, and the session warmed up, before there is any request.
+// The snapshot is restored, and the session warmed up, before there is any request: as in the project's own Worker.
 import facts from "cold:facts";
-import { inputOf } from "cold:input";
+import image from "cold:image.bin";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
-import { restore, run } from "./restore.ts";
+import { restoreBundled } from "../../../../src/runtime/wasm/restore-bundled.ts";
+import { engine, run } from "./restore.ts";
 
-/** Of no request's input. */
-const WARM_UP_SEED = 0;
-
-const session = await restore();
-const warmUp = inputOf(WARM_UP_SEED);
-for (let count = 0; count < facts.warmUpRuns; count++) await run(session, warmUp);
+const { graph, head, warmUpRuns, sessionBudgetBytes } = facts;
+const { sessions, refused } = await restoreBundled({ engine, fallback: undefined, bundled: [{ graph, head, bytes: image }], artifacts: new Map(), warmUpRuns, sessionBudgetBytes });
+const session = sessions.get(graph);
+if (session === undefined) throw refused[0];
 
 export const logitsOf = (input: NamedTensors): Promise<Float32Array> => run(session, input);

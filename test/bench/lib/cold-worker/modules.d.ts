@@ -38,6 +38,7 @@ declare module "cold:facts" {
     readonly graph: string;
     readonly head: import("../../../../src/runtime/wasm/snapshot-format.ts").HeadRef;
     readonly warmUpRuns: number;
+    readonly sessionBudgetBytes: number;
   } & ({ readonly kind: "full" } | { readonly kind: "cut"; readonly functions: string });
   const facts: Facts;
   export default facts;

@@ -1,0 +1,75 @@
+// `edgetier doctor`: what a deployment will take, before it is deployed, against its limits.
+
+import { defineCommand } from "citty";
+import { z } from "zod";
+import { type DeploymentLimits, limitsSchema, readDeploymentConfig } from "../../build/deployment-config.ts";
+import { type Check, CHECKS, type Diagnosis, diagnose, problemsIn } from "../../build/doctor.ts";
+import type { ExaminedGraph } from "../../build/doctor-measurements.ts";
+import { problemsOf } from "../../core/config.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { measureDeployment } from "../doctor/measure-deployment.ts";
+import { PROJECT_ROOT } from "../local/paths.ts";
+import { stopRequests } from "../local/stop-requests.ts";
+import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+
+export const command = defineCommand({
+  meta: { name: "doctor", description: "Measure what the deployment takes of the platform's limits, before it is deployed; fails where one is exceeded" },
+  args: {
+    limits: { type: "string", valueHint: "json", description: 'Limits in place of those in package.json (key edgetier.limits), for example \'{"engineGzipBytes": 160000}\'' },
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const config = await readDeploymentConfig(PROJECT_ROOT);
+    const limits = args.limits === undefined ? config.limits : changedLimits(config.limits, args.limits);
+    const stop = stopRequests();
+    const { measured, report } = await measureDeployment({ log: args.json ? () => {} : printLine, signal: stop.signal }).catch((error: unknown) => {
+      throw stop.signal.aborted ? errors.interrupted(String(stop.signal.reason)) : error;
+    });
+    const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
+    if (args.json) printJson(diagnosis);
+    else printLine(`\n${summary(diagnosis)}`);
+    if (!diagnosis.ok) throw new AggregateError(problemsIn(diagnosis));
+  },
+});
+
+/** @throws usage */
+function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
+  const wrong = (problem: string) => errors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw wrong(reasonOf(error));
+  }
+  const changes = z.record(z.string(), z.unknown()).safeParse(json);
+  if (!changes.success) throw wrong("it must be a JSON object");
+  const parsed = limitsSchema.safeParse({ ...limits, ...changes.data });
+  if (!parsed.success) throw wrong(problemsOf(parsed.error).join("; "));
+  return parsed.data;
+}
+
+function summary({ checks, graphs, ok }: Diagnosis): string {
+  const rows = checks.map((check) => [CHECKS[check.name], check.note ?? shown(check, check.measured), shown(check, check.limit), verdict(check)]);
+  const tiers = graphs.map((graph) => [`${graph.model}/${graph.tier}`, startOf(graph), graph.memoryBytes === null ? "-" : inKiB(graph.memoryBytes), graph.measuredInputs ?? "none: not in the figures above"]);
+  return [
+    table([["what", "measured", "limit", "ok"], ...rows]),
+    ...(tiers.length === 0 ? [] : [table([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
+    ...(ok ? ["Within its limits."] : []),
+  ].join("\n\n");
+}
+
+const shown = ({ unit }: Check, value: number | null): string => (value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : inKiB(value));
+const verdict = ({ limit, measured, ok }: Check): string => (limit === null || measured === null ? "-" : ok ? "yes" : "NO");
+
+function startOf({ how, reason }: ExaminedGraph): string {
+  switch (how) {
+    case "bundled":
+      return "bundled, restored before the first request";
+    case "snapshot":
+      return "from its snapshot in the store";
+    case "plain":
+      return "from the model in the store, with the full engine";
+    case "not":
+      return `not at all: ${reason}`;
+  }
+}

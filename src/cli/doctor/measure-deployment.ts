@@ -1,0 +1,131 @@
+// Measures this project's deployment: bundles it as `wrangler deploy` would, and runs that very bundle in a workerd of its
+// own against a local model store.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ExaminedGraph, Measurements } from "../../build/doctor-measurements.ts";
+import type { EngineReport } from "../../build/engine/report.ts";
+import { readProjects } from "../../build/project.ts";
+import { errors } from "../../core/errors.ts";
+import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
+import { type ModelDetail, modelDetail } from "../../protocol/models.ts";
+import { predictResponse } from "../../protocol/predict.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { s3VariablesOf } from "../../registry/s3-config.ts";
+import { buildProjectDeployment } from "../deployment.ts";
+import { type BareEdge, type InspectedEdge, startInspectedEdge } from "../local/bare-edge.ts";
+import { publishProjects } from "../local/models.ts";
+import { MODELS_FOLDER } from "../local/paths.ts";
+import { startLocalS3 } from "../local/s3.ts";
+import { bundleWorker, type Upload } from "../local/upload.ts";
+import { aboveEmptyWorker, type Load, measureCold, measureSteady } from "./measure-memory.ts";
+import { measureStartup } from "./measure-startup.ts";
+import { measureUpload } from "./measure-upload.ts";
+import { sampleRequests } from "./sample-requests.ts";
+
+export interface DoctorOptions {
+  readonly log: (line: string) => void;
+  /** Gives up; what has been started is stopped. */
+  readonly signal: AbortSignal;
+}
+
+export interface MeasuredDeployment {
+  readonly measured: Measurements;
+  readonly report: EngineReport;
+}
+
+/** @throws invalid_configuration, invalid_project, component_failed, not_measured */
+export async function measureDeployment({ log, signal }: DoctorOptions): Promise<MeasuredDeployment> {
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-doctor-"));
+  try {
+    const sources = await readProjects(MODELS_FOLDER);
+    log("building the engine and its snapshots");
+    const deployment = await buildProjectDeployment(sources, { log });
+    signal.throwIfAborted();
+    log("bundling the Worker as `wrangler deploy` would");
+    const file = join(folder, "worker.bundle");
+    const upload = await bundleWorker(file, { signal });
+    log("measuring its start-up");
+    const startupCpuMs = await measureStartup(file, signal);
+    const s3 = await startLocalS3({ port: 0 });
+    try {
+      log("publishing the models to a local store");
+      await publishProjects(sources, deployment, s3.options, log);
+      signal.throwIfAborted();
+      const { memory, graphs } = await measureServing(upload, sources, deployment.report, s3VariablesOf(s3.options), { log, signal });
+      return { measured: { upload: measureUpload(upload), startupCpuMs, memory, graphs }, report: deployment.report };
+    } finally {
+      await s3.stop();
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Of the Worker as it answers. */
+async function measureServing(
+  upload: Upload,
+  sources: readonly PublishSource[],
+  report: EngineReport,
+  variables: Readonly<Record<string, string>>,
+  { log, signal }: DoctorOptions,
+): Promise<Pick<Measurements, "memory" | "graphs">> {
+  const withWorker = async <Result>(use: (edge: InspectedEdge) => Promise<Result>): Promise<Result> => {
+    const edge = await startInspectedEdge(upload, variables);
+    try {
+      return await use(edge);
+    } catch (error) {
+      if (edge.output() !== "") log(edge.output());
+      throw error;
+    } finally {
+      await edge.stop();
+    }
+  };
+  const { details, load, cold } = await withWorker(async (edge) => {
+    const details = await Promise.all(sources.map(({ project }) => detailOf(edge, project.model, signal)));
+    const load = loadOf(sources, details, parseEdgeConfig({ ...upload.variables, ...variables }));
+    log(`measuring memory: ${load.first.length} first predictions`);
+    return { details, load, cold: await measureCold(edge, load, (status, body) => countInputs(status, body, new Map()), signal) };
+  });
+  const inputs = new Map<string, number>();
+  log(`measuring memory: the same in another isolate, then ${load.more.length} more`);
+  const { isolate: steady, peakResidentBytes } = await withWorker((edge) => measureSteady(edge, load, (status, body) => countInputs(status, body, inputs), signal));
+  log("measuring the process of an empty Worker");
+  const processBytes = await aboveEmptyWorker(peakResidentBytes, upload, load, signal);
+  return { memory: { cold, steady, processBytes }, graphs: details.flatMap((detail) => graphsOf(detail, report, inputs)) };
+}
+
+async function detailOf({ url }: BareEdge, model: string, signal: AbortSignal): Promise<ModelDetail> {
+  const response = await fetch(`${url}/v1/models/${model}`, { signal });
+  const body = await response.text();
+  if (!response.ok) throw errors.notMeasured(`Model ${model}`, `the Worker answered ${response.status}: ${body}`);
+  return modelDetail.parse(JSON.parse(body));
+}
+
+/** Of the models that the edge can answer for by itself: there is no region here. */
+function loadOf(sources: readonly PublishSource[], details: readonly ModelDetail[], config: EdgeConfig): Load {
+  const requests = sources.flatMap(({ project }) => {
+    const served = details.find(({ model }) => model === project.model)?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
+    return served === undefined ? [] : [sampleRequests(project, served.id, config)];
+  });
+  return { first: requests.map(({ first }) => first), more: requests.flatMap(({ more }) => more) };
+}
+
+/** @throws not_measured for an answer that a tier failed to give */
+function countInputs(status: number, body: string, inputs: Map<string, number>): void {
+  if (status !== 200) throw errors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
+  const { model, usage } = predictResponse.parse(JSON.parse(body));
+  for (const { tier, inputs: count, error } of usage.tiers) {
+    if (error !== undefined) throw errors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
+    inputs.set(`${model}/${tier}`, (inputs.get(`${model}/${tier}`) ?? 0) + count);
+  }
+}
+
+function graphsOf({ model, tiers }: ModelDetail, report: EngineReport, inputs: ReadonlyMap<string, number>): ExaminedGraph[] {
+  return tiers.flatMap(({ id, edge }) => {
+    if (edge === undefined) return [];
+    const built = report.graphs.find((graph) => graph.model === model && graph.tier === id);
+    return [{ model, tier: id, sha256: built?.sha256 ?? "", ...edge, memoryBytes: built?.snapshot?.memoryBytes ?? null, measuredInputs: inputs.get(`${model}/${id}`) ?? null }];
+  });
+}

@@ -1,0 +1,25 @@
+// What the Worker's upload weighs, part by part.
+
+import { gzipSync } from "node:zlib";
+import type { Size, UploadSizes } from "../../build/doctor-measurements.ts";
+import type { Upload, UploadModule } from "../local/upload.ts";
+
+/** Of the full engine beside a cut one, as `build/engine/deployment-folder.ts` names it; wrangler puts a digest in front. */
+const FALLBACK = /(^|[-/])full\.wasm$/;
+
+export function measureUpload({ modules }: Upload): UploadSizes {
+  const sizeOf = (belongs: (module: UploadModule) => boolean): Size => {
+    const sizes = modules.filter(belongs).map(({ bytes }) => ({ bytes: bytes.byteLength, gzipBytes: gzipSync(bytes, { level: 9 }).byteLength }));
+    return { bytes: sum(sizes.map(({ bytes }) => bytes)), gzipBytes: sum(sizes.map(({ gzipBytes }) => gzipBytes)) };
+  };
+  const isFallback = ({ kind, name }: UploadModule) => kind === "wasm" && FALLBACK.test(name);
+  return {
+    script: sizeOf(({ kind }) => kind === "script"),
+    engine: sizeOf((module) => module.kind === "wasm" && !isFallback(module)),
+    fallback: modules.some(isFallback) ? sizeOf(isFallback) : undefined,
+    data: sizeOf(({ kind }) => kind === "data"),
+    totalBytes: sum(modules.map(({ bytes }) => bytes.byteLength)),
+  };
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

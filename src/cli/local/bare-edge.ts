@@ -1,0 +1,117 @@
+// A Worker, as it would be uploaded, in workerd alone: without the development server, whose proxy in front of the Worker
+// costs more than the Worker does, and whose memory could not be told from the Worker's.
+
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { errors } from "../../core/errors.ts";
+import { type Child, startChild } from "./child.ts";
+import { LOOPBACK } from "./defaults.ts";
+import { findFreePort } from "./ports.ts";
+import type { Upload, UploadModule } from "./upload.ts";
+
+const READY_WITHIN_MS = 30_000;
+/** Of its output, in an error: the first ones say why. */
+const SHOWN_LINES = 10;
+
+export interface BareEdge {
+  readonly url: string;
+  /** Of workerd, which runs nothing else. */
+  readonly pid: number;
+  /** What workerd has printed so far. */
+  output(): string;
+  stop(): Promise<void>;
+}
+
+export interface InspectedEdge extends BareEdge {
+  /** Where V8's inspector listens. */
+  readonly inspectorUrl: string;
+}
+
+type Variables = Readonly<Record<string, string>>;
+
+/** @param variables beside, or in place of, those of the upload @throws component_failed */
+export async function startBareEdge(upload: Upload, variables: Variables): Promise<BareEdge> {
+  return await start(upload, variables, await findFreePort(), []);
+}
+
+/** With V8's inspector, for which the isolate keeps what it logs. As `startBareEdge` else. */
+export async function startInspectedEdge(upload: Upload, variables: Variables): Promise<InspectedEdge> {
+  const [port, inspectorPort] = await Promise.all([findFreePort(), findFreePort()]); // at once, so that they differ
+  const address = `${LOOPBACK}:${inspectorPort}`;
+  return { ...(await start(upload, variables, port, [`--inspector-addr=${address}`])), inspectorUrl: `http://${address}` };
+}
+
+async function start(upload: Upload, variables: Variables, port: number, options: readonly string[]): Promise<BareEdge> {
+  const binary: string = createRequire(import.meta.url)("workerd").default;
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-workerd-"));
+  const removeFolder = () => rm(folder, { recursive: true, force: true });
+  const lines: string[] = [];
+  let child: Child | undefined;
+  try {
+    const config = await encodedConfig(binary, folder, upload, port, variables);
+    child = await startChild({ name: "bare edge", command: binary, args: ["serve", "--binary", ...options, config], onLine: (line) => lines.push(line) });
+    if (child === undefined) throw errors.componentFailed("bare edge", `${binary} is not there`);
+  } catch (error) {
+    await removeFolder();
+    throw error;
+  }
+  const { died, pid, stop: stopChild } = child;
+  const stop = async () => {
+    await stopChild();
+    await removeFolder();
+  };
+  const url = `http://${LOOPBACK}:${port}`;
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isLive(url)); ) {
+    const how = await Promise.race([died, sleep(50)]);
+    if (how === undefined && Date.now() < giveUpAt) continue;
+    await stop();
+    throw errors.componentFailed("bare edge", `${how ?? `it did not answer within ${READY_WITHIN_MS / 1000} s`}\n${lines.slice(0, SHOWN_LINES).join("\n")}`);
+  }
+  return { url, pid, output: () => lines.join("\n"), stop };
+}
+
+async function isLive(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/v2/health/live`);
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
+/** Writes the configuration in binary form: of a textual one, workerd keeps several copies of every module (measured). */
+async function encodedConfig(binary: string, folder: string, upload: Upload, port: number, variables: Variables): Promise<string> {
+  for (const [index, { bytes }] of upload.modules.entries()) await writeFile(join(folder, fileOf(index)), bytes);
+  const [config, encoded] = [join(folder, "config.capnp"), join(folder, "config.bin")];
+  await writeFile(config, workerdConfig(upload, port, variables));
+  const options = { encoding: "buffer", maxBuffer: Number.POSITIVE_INFINITY } as const;
+  await writeFile(encoded, (await promisify(execFile)(binary, ["compile", "--config-only", config], options)).stdout);
+  return encoded;
+}
+
+const fileOf = (index: number) => `module-${index}`;
+const FIELDS: Readonly<Record<UploadModule["kind"], string>> = { script: "esModule", wasm: "wasm", data: "data" };
+
+/** workerd's own configuration format (workerd.capnp). The first module is the main one. */
+function workerdConfig({ modules, variables, compatibilityDate, compatibilityFlags }: Upload, port: number, more: Variables): string {
+  const text = (value: string) => JSON.stringify(value);
+  const list = (items: readonly string[]) => `[ ${items.join(", ")} ]`;
+  const bindings = Object.entries({ ...variables, ...more }).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`);
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [ (name = "edge", worker = .edge), (name = "internet", network = (allow = ["public", "private", "local"])) ],
+  sockets = [ (name = "http", address = "${LOOPBACK}:${port}", http = (), service = "edge") ]
+);
+const edge :Workerd.Worker = (
+  modules = ${list(modules.map(({ name, kind }, index) => `(name = ${text(name)}, ${FIELDS[kind]} = embed ${text(fileOf(index))})`))},
+  compatibilityDate = ${text(compatibilityDate)}, compatibilityFlags = ${list(compatibilityFlags.map(text))},
+  bindings = ${list(bindings)}
+);
+`;
+}

@@ -1,0 +1,80 @@
+// What `wrangler deploy` would upload: the Worker's modules and settings, read from the form that a dry run writes.
+
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { z } from "zod";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { PROJECT_ROOT } from "./paths.ts";
+
+const WRANGLER = join(PROJECT_ROOT, "node_modules/wrangler/bin/wrangler.js");
+const QUIET = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_WRITE_LOGS: "false" } as const;
+
+export interface UploadModule {
+  /** As it is uploaded: scripts import it by this name. */
+  readonly name: string;
+  readonly kind: "script" | "wasm" | "data";
+  readonly bytes: Uint8Array;
+}
+
+export interface Upload {
+  /** The main script first; source maps are left out. */
+  readonly modules: readonly UploadModule[];
+  /** `vars` of wrangler.toml. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly compatibilityDate: string;
+  readonly compatibilityFlags: readonly string[];
+}
+
+/** Runs wrangler in the project's folder, without its telemetry. @throws Error with what it printed */
+export async function runWrangler(args: readonly string[], signal?: AbortSignal): Promise<void> {
+  const options = { cwd: PROJECT_ROOT, env: { ...process.env, ...QUIET }, ...(signal === undefined ? {} : { signal }) };
+  await promisify(execFile)(process.execPath, [WRANGLER, ...args], options);
+}
+
+/**
+ * Bundles with wrangler.toml, which makes the engine first.
+ * @param file that gets the upload
+ * @param options.entry in place of the one that wrangler.toml names
+ * @throws not_measured
+ */
+export async function bundleWorker(file: string, options: { readonly entry?: string; readonly signal?: AbortSignal } = {}): Promise<Upload> {
+  const entry = options.entry === undefined ? [] : [options.entry];
+  try {
+    await runWrangler(["deploy", ...entry, "--dry-run", "--outdir", `${file}.out`, "--outfile", file], options.signal);
+    return await parseUpload(await readFile(file));
+  } catch (error) {
+    throw errors.notMeasured("The Worker's bundle", reasonOf(error), error);
+  }
+}
+
+const KINDS: Readonly<Record<string, UploadModule["kind"]>> = { "application/javascript+module": "script", "application/wasm": "wasm", "application/octet-stream": "data" };
+const SOURCE_MAP = "application/source-map";
+
+const metadataSchema = z.object({
+  main_module: z.string(),
+  compatibility_date: z.string(),
+  compatibility_flags: z.array(z.string()).default([]),
+  bindings: z.array(z.object({ name: z.string(), type: z.string(), text: z.string().optional() })).default([]),
+});
+
+/** @param form multipart/form-data: a part `metadata`, and one for each module */
+async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
+  const boundary = form.subarray("--".length, form.indexOf("\n")).toString().trim();
+  const parts = [...(await new Response(form, { headers: { "content-type": `multipart/form-data; boundary=${boundary}` } }).formData())];
+  const metadata = metadataSchema.parse(JSON.parse(String(parts.find(([name]) => name === "metadata")?.[1])));
+  const modules: UploadModule[] = [];
+  for (const [name, part] of parts) {
+    if (typeof part === "string" || part.type === SOURCE_MAP) continue;
+    const kind = KINDS[part.type];
+    if (kind === undefined) throw new Error(`module ${name} has the unknown type ${part.type}`);
+    modules.push({ name, kind, bytes: new Uint8Array(await part.arrayBuffer()) });
+  }
+  return {
+    modules: modules.toSorted((a, b) => Number(b.name === metadata.main_module) - Number(a.name === metadata.main_module)),
+    variables: Object.fromEntries(metadata.bindings.flatMap(({ name, type, text }) => (type === "plain_text" && text !== undefined ? [[name, text]] : []))),
+    compatibilityDate: metadata.compatibility_date,
+    compatibilityFlags: metadata.compatibility_flags,
+  };
+}
