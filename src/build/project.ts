@@ -3,11 +3,11 @@
 
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
-import { z } from "zod";
 import { LOGITS } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf, shown } from "../core/errors.ts";
 import { modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
+import { readLabels } from "../tasks/labels.ts";
 import { projectFiles, type PublishSource } from "../registry/publish.ts";
 
 export const PROJECT_FILE = "model.json";
@@ -80,25 +80,14 @@ async function readInside(root: string, path: string): Promise<Uint8Array | stri
   }
 }
 
-const labelsSchema = z.array(z.string().min(1), "must be a JSON array of texts").min(1, "must have at least one label");
-
 /** The labels must be what every tier's `logits` has room for. */
 function labelProblems({ labels: path, tiers }: ModelProject, bytes: Uint8Array): string[] {
-  let json: unknown;
-  try {
-    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (error) {
-    return [`${shown(path)} is not JSON: ${reasonOf(error)}`];
-  }
-  const labels = labelsSchema.safeParse(json);
-  if (!labels.success) return problemsOf(labels.error).map((problem) => `${shown(path)} ${problem}`);
-  const count = labels.data.length;
-  const repeated = new Set(labels.data).size === count ? [] : [`${shown(path)} repeats a label`];
-  return repeated.concat(
-    tiers.flatMap(({ id, outputs }) => {
-      const width = outputs.find((output) => output.name === LOGITS)?.shape.at(-1);
-      if (width === undefined) return [`tier ${id} has no output called ${LOGITS}`];
-      return width === -1 || width === count ? [] : [`tier ${id} gives ${width} logits for ${count} labels`];
-    }),
-  );
+  const read = readLabels(bytes);
+  if ("problems" in read) return read.problems.map((problem) => `${shown(path)} ${problem}`);
+  const count = read.labels.length;
+  return tiers.flatMap(({ id, outputs }) => {
+    const width = outputs.find((output) => output.name === LOGITS)?.shape.at(-1);
+    if (width === undefined) return [`tier ${id} has no output called ${LOGITS}`];
+    return width === -1 || width === count ? [] : [`tier ${id} gives ${width} logits for ${count} labels`];
+  });
 }

@@ -1,14 +1,16 @@
 // The Open Inference Protocol v2: infer requests and responses, and metadata. Both sides of it, for edge and region.
 // https://github.com/kserve/open-inference-protocol
 //
-// JSON only so far. Binary tensors come in where `readData` picks an input's form and where a body is encoded.
+// A body is JSON, or JSON whose tensors' data follows it as bytes (the binary tensor data extension); the header
+// `Inference-Header-Content-Length` tells how much of it is JSON, and is absent where all of it is.
 
 import { z } from "zod";
 import { problemsOf } from "../core/config.ts";
 import { errors } from "../core/errors.ts";
-import { DATATYPES, type NamedTensors, type Tensor, type TensorSpec } from "../core/tensor.ts";
-import { decodeJsonTensor, encodeJsonData } from "./json-tensors.ts";
+import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
+import { decodeBinaryTensor } from "./binary-tensors.ts";
 import { parseJson } from "./json.ts";
+import { readTensors, refuseRepeated, writeTensors } from "./message-tensors.ts";
 
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
 
@@ -25,6 +27,16 @@ export interface RequestedOutput {
   readonly name: string;
   readonly parameters?: Parameters;
 }
+
+/** A message as it travels. */
+export interface InferMessage {
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** Of the JSON at the beginning; undefined where there is nothing else. */
+  readonly jsonBytes: number | undefined;
+}
+
+/** Name of the HTTP header that holds `InferMessage.jsonBytes`. */
+export const JSON_LENGTH_HEADER = "inference-header-content-length";
 
 export interface InferResponse {
   readonly model: string;
@@ -94,79 +106,89 @@ const responseSchema = z.object({
   outputs: listOf(z.object(tensorFields), MAX_TENSORS),
 });
 
-type TensorMessage = z.output<typeof requestSchema>["inputs"][number];
-
-/** @throws invalid_utf8, invalid_json, invalid_request, invalid_tensor, unsupported */
-export function decodeInferRequest(body: Uint8Array): InferRequest {
-  const message = parseMessage(requestSchema, body);
+/**
+ * @param jsonBytes of the body that are JSON; undefined for all
+ * @throws invalid_utf8, invalid_json, invalid_request, invalid_tensor, unsupported
+ */
+export function decodeInferRequest(body: Uint8Array, jsonBytes?: number): InferRequest {
+  const { message, binary } = parseMessage(requestSchema, body, jsonBytes);
   const outputs = message.outputs ?? [];
   outputs.forEach((output, index) => refuseRepeated(outputs, output.name, index));
   return {
     id: message.id ?? undefined,
     parameters: message.parameters,
-    inputs: readTensors(message.inputs),
+    inputs: readTensors(message.inputs, binary),
     outputs: outputs.length > 0 ? outputs : undefined,
   };
 }
 
+/**
+ * A body that is nothing but the one input's elements (`Inference-Header-Content-Length: 0`): one row, outputs as bytes.
+ * @throws invalid_tensor where the model has several inputs, or the bytes do not fill a row
+ */
+export function decodeRawInferRequest(body: Uint8Array, specs: readonly TensorSpec[]): InferRequest {
+  const [spec] = specs;
+  if (spec === undefined || specs.length > 1) throw errors.invalidRequest([`a raw binary request needs a model of one input, this one has ${specs.length}`]);
+  const { name, datatype } = spec;
+  const parameters = { binary_data_output: true };
+  if (datatype === "BYTES") return { parameters, inputs: { [name]: { datatype, shape: spec.shape.map(() => 1), data: [body.slice()] } } };
+  // One dimension may be left open: it is what the bytes make of it.
+  const shape = spec.shape.map((dimension, axis) => (axis === 0 && dimension === -1 ? 1 : dimension));
+  const known = shape.filter((dimension) => dimension !== -1).reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
+  const open = shape.indexOf(-1);
+  if (open !== shape.lastIndexOf(-1)) throw errors.invalidTensor(name, "a raw binary request cannot tell its shape: several dimensions are variable");
+  const filled = shape.map((dimension) => (dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension));
+  return { parameters, inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body) } };
+}
+
 /** @throws as decodeInferRequest */
-export function decodeInferResponse(body: Uint8Array): InferResponse {
-  const message = parseMessage(responseSchema, body);
+export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): InferResponse {
+  const { message, binary } = parseMessage(responseSchema, body, jsonBytes);
   return {
     model: message.model_name,
     version: message.model_version ?? undefined,
     id: message.id ?? undefined,
     parameters: message.parameters,
-    outputs: readTensors(message.outputs),
+    outputs: readTensors(message.outputs, binary),
   };
 }
 
-/** @throws invalid_tensor for a tensor that has no form in JSON. */
-export function encodeInferRequest(request: InferRequest): string {
+/** Whether the client wants this output's data as bytes. */
+export function wantsBinary({ parameters, outputs }: InferRequest, output: string): boolean {
+  const own = outputs?.find(({ name }) => name === output)?.parameters?.["binary_data"];
+  return (own ?? parameters?.["binary_data_output"]) === true;
+}
+
+/** @param binary sends the tensors' data as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
+export function encodeInferRequest(request: InferRequest, binary = false): InferMessage {
   const { id, parameters, inputs, outputs } = request;
-  return JSON.stringify({ id, parameters, inputs: writeTensors(inputs), outputs });
+  const written = writeTensors(inputs, () => binary);
+  return encodeMessage({ id, parameters, inputs: written.messages, outputs }, written.binary);
 }
 
-/** @throws invalid_tensor for a tensor that has no form in JSON. */
-export function encodeInferResponse(response: InferResponse): string {
+/** @param isBinary whether an output's data goes as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
+export function encodeInferResponse(response: InferResponse, isBinary: (output: string) => boolean = () => false): InferMessage {
   const { model, version, id, parameters, outputs } = response;
-  return JSON.stringify({ model_name: model, model_version: version, id, parameters, outputs: writeTensors(outputs) });
+  const written = writeTensors(outputs, isBinary);
+  return encodeMessage({ model_name: model, model_version: version, id, parameters, outputs: written.messages }, written.binary);
 }
 
-function parseMessage<Schema extends z.ZodType>(schema: Schema, body: Uint8Array): z.output<Schema> {
-  const parsed = schema.safeParse(parseJson(body));
+function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMessage {
+  const json = new TextEncoder().encode(JSON.stringify(message));
+  if (binary.length === 0) return { body: json, jsonBytes: undefined };
+  const body = new Uint8Array(binary.reduce((total, { byteLength }) => total + byteLength, json.byteLength));
+  body.set(json);
+  let offset = json.byteLength;
+  for (const bytes of binary) {
+    body.set(bytes, offset);
+    offset += bytes.byteLength;
+  }
+  return { body, jsonBytes: json.byteLength };
+}
+
+function parseMessage<Schema extends z.ZodType>(schema: Schema, body: Uint8Array, jsonBytes = body.byteLength): { message: z.output<Schema>; binary: Uint8Array } {
+  if (jsonBytes > body.byteLength) throw errors.invalidRequest([`${JSON_LENGTH_HEADER} is ${jsonBytes}, the body has ${body.byteLength} bytes`]);
+  const parsed = schema.safeParse(parseJson(body.subarray(0, jsonBytes)));
   if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
-  return parsed.data;
-}
-
-function readTensors(messages: readonly TensorMessage[]): NamedTensors {
-  return Object.fromEntries(
-    messages.map((message, index) => {
-      refuseRepeated(messages, message.name, index);
-      return [message.name, readData(message)];
-    }),
-  );
-}
-
-/** The one place that chooses between the forms in which a tensor's data may come. */
-function readData({ name, datatype, shape, parameters, data }: TensorMessage): Tensor {
-  if ("shared_memory_region" in parameters) throw errors.unsupported(`Shared memory (tensor ${name})`, "Send the tensor's data in the request.");
-  const binary = "binary_data_size" in parameters;
-  if (binary === (data !== undefined)) throw errors.invalidTensor(name, "it needs exactly one of data and parameters.binary_data_size");
-  if (binary) throw errors.unsupported(`Binary tensor data (tensor ${name})`, "Send the tensor's data as JSON.");
-  if (datatype === "FP16" || datatype === "BF16") throw errors.invalidTensor(name, `${datatype} has no form in JSON; it needs binary data`);
-  return decodeJsonTensor(name, datatype, shape, data);
-}
-
-function writeTensors(tensors: NamedTensors): object[] {
-  return Object.entries(tensors).map(([name, tensor]) => ({
-    name,
-    datatype: tensor.datatype,
-    shape: tensor.shape,
-    data: encodeJsonData(name, tensor),
-  }));
-}
-
-function refuseRepeated(list: readonly { readonly name: string }[], name: string, index: number): void {
-  if (list.findIndex((other) => other.name === name) !== index) throw errors.invalidTensor(name, "it is given more than once");
+  return { message: parsed.data, binary: body.subarray(jsonBytes) };
 }

@@ -1,6 +1,5 @@
 // One version of a model in this isolate: its labels, and a tier for each tier of its manifest.
 
-import { z } from "zod";
 import { readAnswers } from "../cascade/calibration.ts";
 import type { Tier } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
@@ -9,6 +8,7 @@ import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
+import { readLabels } from "../tasks/labels.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
@@ -36,7 +36,7 @@ type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline
 export function createServedVersion(manifest: Manifest, task: Task, dependencies: TierDependencies): ServedVersion {
   const { store, storeTimeoutMs } = dependencies;
   const artifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
-  const labels = createLazy(async () => parseLabels(manifest, await artifact(manifest.labels)));
+  const labels = createLazy(async () => labelsOf(manifest, await artifact(manifest.labels)));
   const graphs = manifest.tiers.map((tier): RunGraph => (tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)));
 
   function edgeGraph(tier: TierManifest): RunGraph {
@@ -80,12 +80,8 @@ export function createServedVersion(manifest: Manifest, task: Task, dependencies
   };
 }
 
-const labelsSchema = z.array(z.string().min(1)).min(2);
-
-function parseLabels(manifest: Manifest, bytes: Uint8Array): string[] {
-  try {
-    return labelsSchema.parse(JSON.parse(new TextDecoder().decode(bytes)));
-  } catch {
-    throw errors.manifestInvalid(manifest.model, manifest.version, ["its labels are not a JSON array of at least two names"]);
-  }
+function labelsOf({ model, version }: Manifest, bytes: Uint8Array): readonly string[] {
+  const read = readLabels(bytes);
+  if ("problems" in read) throw errors.manifestInvalid(model, version, read.problems.map((problem) => `its label file ${problem}`));
+  return read.labels;
 }

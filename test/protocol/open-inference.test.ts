@@ -42,8 +42,8 @@ describe("encode and decode", () => {
   it.each(Object.entries(arbitraries))("give back every %s tensor, as input and as output", (_datatype, arbitrary) => {
     fc.assert(
       fc.property(arbitrary, (x) => {
-        expect(decodeInferRequest(bytes(encodeInferRequest({ inputs: { x } }))).inputs).toStrictEqual({ x });
-        expect(decodeInferResponse(bytes(encodeInferResponse({ model: "m", outputs: { x } }))).outputs).toStrictEqual({ x });
+        expect(decodeInferRequest(encodeInferRequest({ inputs: { x } }).body).inputs).toStrictEqual({ x });
+        expect(decodeInferResponse(encodeInferResponse({ model: "m", outputs: { x } }).body).outputs).toStrictEqual({ x });
       }),
     );
   });
@@ -51,15 +51,15 @@ describe("encode and decode", () => {
   it("keep what surrounds the tensors", () => {
     const inputs = { x: { datatype: "INT32", shape: [1], data: Int32Array.of(7) } } as const;
     const asked = { id: "42", parameters: { tier: "large", timeout: 1500, flag: true }, inputs, outputs: [{ name: "y", parameters: {} }] };
-    expect(decodeInferRequest(bytes(encodeInferRequest(asked)))).toStrictEqual(asked);
+    expect(decodeInferRequest(encodeInferRequest(asked).body)).toStrictEqual(asked);
     const answered = { model: "intent", version: "3", id: "42", parameters: { tier: "large" }, outputs: inputs };
-    expect(decodeInferResponse(bytes(encodeInferResponse(answered)))).toStrictEqual(answered);
+    expect(decodeInferResponse(encodeInferResponse(answered).body)).toStrictEqual(answered);
   });
 
   it("write what JSON has no number for in the documented form", () => {
     const x = { datatype: "FP32", shape: [4], data: Float32Array.of(NaN, Infinity, -Infinity, -0) } as const;
     const big = { datatype: "INT64", shape: [2], data: BigInt64Array.of(2n ** 53n - 1n, -(2n ** 53n)) } as const;
-    const text = encodeInferResponse({ model: "m", outputs: { x, big } });
+    const text = new TextDecoder().decode(encodeInferResponse({ model: "m", outputs: { x, big } }).body);
     expect(text).toContain('"data":["NaN","Infinity","-Infinity",-0]');
     expect(text).toContain('"data":[9007199254740991,"-9007199254740992"]');
   });
@@ -126,7 +126,9 @@ describe("a request", () => {
     ["null data", request([tensor({ data: null })]), "invalid_tensor", /not an array/],
     ["no data", request([tensor({ data: undefined })]), "invalid_tensor", /exactly one/],
     ["two kinds of data", request([tensor({ parameters: { binary_data_size: 4 } })]), "invalid_tensor", /exactly one/],
-    ["binary data", request([tensor({ data: undefined, parameters: { binary_data_size: 4 } })]), "unsupported", /Binary/],
+    ["binary data without any", request([tensor({ data: undefined, parameters: { binary_data_size: 4 } })]), "invalid_request", /unexpected size for input 'x', expecting 4 additional bytes/],
+    ["a negative size of binary data", request([tensor({ data: undefined, parameters: { binary_data_size: -1 } })]), "invalid_tensor", /binary_data_size -1/],
+    ["a text as size of binary data", request([tensor({ data: undefined, parameters: { binary_data_size: "4" } })]), "invalid_tensor", /binary_data_size "4"/],
     ["shared memory", request([tensor({ data: undefined, parameters: { shared_memory_region: "r" } })]), "unsupported", /Shared memory/],
     ["an input twice", request([tensor({}), tensor({})]), "invalid_tensor", /"x": it is given more than once/],
     ["an output twice", request([tensor({})], { outputs: [{ name: "y" }, { name: "y" }] }), "invalid_tensor", /"y": it is given more than once/],

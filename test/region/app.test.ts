@@ -2,6 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+import { decodeInferResponse, encodeInferRequest } from "../../src/protocol/open-inference.ts";
 import type { Executor } from "../../src/region/server/executor.ts";
 import { createRegion, post, publish, textBody, type Region } from "./world.ts";
 
@@ -48,6 +49,23 @@ describe("a region", () => {
       expect(await logits(infer, JSON.stringify({ inputs: own }))).toMatchObject([{ shape: [1, 2], data: [2, -1] }]);
     });
 
+    it("binary tensors, in and out, and classes in place of numbers", async () => {
+      const request = encodeInferRequest({ inputs: { input: { datatype: "BYTES", shape: [2], data: ["good", "bad"].map((text) => new TextEncoder().encode(text)) } }, parameters: { binary_data_output: true } }, true);
+      const headers = { "content-type": "application/octet-stream", "inference-header-content-length": String(request.jsonBytes) };
+      const response = await region.app.request(infer, post(request.body, headers));
+      expect(response.headers.get("content-type")).toBe("application/octet-stream");
+      const { outputs } = decodeInferResponse(new Uint8Array(await response.arrayBuffer()), Number(response.headers.get("inference-header-content-length")));
+      expect(outputs).toEqual({ logits: { datatype: "FP32", shape: [2, 2], data: Float32Array.of(1, 0, 0, 1) } });
+      const classes = { outputs: [{ name: "logits", parameters: { classification: 1 } }] };
+      expect(await logits(infer, textBody(["good", "bad"], classes))).toEqual([{ name: "logits", datatype: "BYTES", shape: [2, 1], data: ["1.000000:0:good", "1.000000:1:bad"] }]);
+    });
+
+    it("a raw binary request", async () => {
+      const response = await region.app.request(infer, post("greatly good", { "inference-header-content-length": "0" }));
+      const { outputs } = decodeInferResponse(new Uint8Array(await response.arrayBuffer()), Number(response.headers.get("inference-header-content-length")));
+      expect(outputs["logits"]).toEqual({ datatype: "FP32", shape: [1, 2], data: Float32Array.of(3.5, -0.75) });
+    });
+
     it("by alias, by version, by tier", async () => {
       const servedBy = async (path: string, rest = {}) => {
         const { body } = await call(path, post(textBody(["good"], rest)));
@@ -76,7 +94,7 @@ describe("a region", () => {
     });
 
     it("metadata, health and readiness", async () => {
-      expect((await call("/v2")).body).toEqual({ name: "edgetier-region", version: "0.0.0", extensions: ["parameters"] });
+      expect((await call("/v2")).body).toEqual({ name: "edgetier-region", version: "0.0.0", extensions: ["binary_tensor_data", "classification", "parameters"] });
       expect((await call("/v2/")).status).toBe(200);
       expect((await call("/v2/health/live")).status).toBe(200);
       expect((await call("/v2/health/ready")).status).toBe(200);
@@ -121,7 +139,11 @@ describe("a region", () => {
     ["no UTF-8", infer, post(Uint8Array.of(0x22, 0xff, 0x22)), 400, /not valid UTF-8/],
     ["120 levels", infer, post(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`), 400, /deeper than 100/],
     ["a multipart body", infer, post("x", { "content-type": "multipart/form-data; boundary=x" }), 415, /multipart/],
-    ["binary tensors", infer, post("{}", { "inference-header-content-length": "2" }), 501, /Binary tensor data/],
+    ["a length of JSON that is none", infer, post("{}", { "inference-header-content-length": "-2" }), 400, /inference-header-content-length "-2"/],
+    ["a length of JSON beyond the body", infer, post("{}", { "inference-header-content-length": "3" }), 400, /is 3, the body has 2 bytes/],
+    ["a length of JSON of any size", infer, post("{}", { "inference-header-content-length": "99999999999999999999" }), 400, /not a whole number/],
+    ["bytes after the JSON that belong to nothing", infer, post(`${textBody(["good"])}more`, { "inference-header-content-length": String(textBody(["good"]).length) }), 400, /unexpected additional input data/],
+    ["a classification that is no number", infer, post(textBody(["good"], { outputs: [{ name: "logits", parameters: { classification: "all" } }] })), 400, /classification "all"/],
     ["a body one byte too large", infer, post(textBody([""]).padEnd(4_097), { "content-length": "4097" }), 413, /larger than 4096/],
     ["a body too large, unannounced", infer, post(textBody([""]).padEnd(4_097)), 413, /larger than 4096/],
     ["a body too large when decompressed", infer, post(gzipSync(Buffer.alloc(10_000_000)), { "content-encoding": "gzip" }), 413, /larger than 4096/],

@@ -51,10 +51,11 @@ describe("over HTTP", () => {
   it("sends what the region needs to know", async () => {
     const seen: unknown[] = [];
     const baseUrl = await serve((incoming, response) => {
-      let body = "";
-      incoming.on("data", (chunk) => (body += chunk)).on("end", () => {
-        const { "x-request-id": id, traceparent, "content-type": type } = incoming.headers;
-        seen.push(incoming.method, incoming.url, { id, traceparent, type }, JSON.parse(body));
+      const body: Buffer[] = [];
+      incoming.on("data", (chunk: Buffer) => body.push(chunk)).on("end", () => {
+        const { "x-request-id": id, traceparent, "content-type": type, "inference-header-content-length": length } = incoming.headers;
+        const bytes = Buffer.concat(body);
+        seen.push(incoming.method, incoming.url, { id, traceparent, type }, JSON.parse(bytes.toString("utf8", 0, Number(length))), bytes.subarray(Number(length)).toString("hex"));
         response.end(answer([logits()]));
       });
     });
@@ -62,8 +63,9 @@ describe("over HTTP", () => {
     expect(seen).toEqual([
       "POST",
       "/v2/models/mood/versions/1/infer",
-      { id: "r-1", traceparent: "00-a-b-01", type: "application/json" },
-      { id: "r-1", parameters: { tier: "heavy", timeout: 1_500_250 }, inputs: [{ name: "input", datatype: "BYTES", shape: [1], data: ["good"] }] },
+      { id: "r-1", traceparent: "00-a-b-01", type: "application/octet-stream" },
+      { id: "r-1", parameters: { tier: "heavy", timeout: 1_500_250, binary_data_output: true }, inputs: [{ name: "input", datatype: "BYTES", shape: [1], parameters: { binary_data_size: 8 } }] },
+      "04000000676f6f64",
     ]);
   });
 

@@ -2,27 +2,21 @@
 // are restored at module scope. The full engine takes the cut one's place until that has passed its tests.
 
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { reasonOf } from "../../core/errors.ts";
-import type { CutFunction } from "../../runtime/wasm/traps.ts";
-import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
+import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
+import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
+import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
+import { cutToModels, type Usable } from "./cut-to-models.ts";
 import { isWhole, readReport, writeDeployment } from "./deployment-folder.ts";
-import { cutToFit, type FittedEngine } from "./fit.ts";
+import type { FittedEngine } from "./fit.ts";
 import { prepareEngine } from "./prepare.ts";
-import type { EngineReport, ReportedFunction } from "./report.ts";
-import { validationInputs } from "./sample-inputs.ts";
+import type { EngineReport } from "./report.ts";
 import { type EdgeGraph, type GraphSnapshot, makeSnapshots, type NoSnapshot } from "./snapshots.ts";
-import { parseModule, type WasmModule } from "./wasm-module.ts";
-import { openWorkshop } from "./workshop/workshop.ts";
 
 /** Raise it when the same inputs give another deployment. */
 const RECIPE = 4;
-/** Validations, each with what the one before it missed. */
-const MAX_ROUNDS = 4;
 
 /** A graph of the deployment. */
 export interface DeployedGraph extends EdgeGraph {
@@ -66,8 +60,7 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
     const snapshot = snapshots.get(graph.sha256);
     return snapshot === undefined || "reason" in snapshot ? [] : [{ graph, snapshot }];
   });
-  const module = parseModule(await readFile(join(engineFolder, "engine.wasm")));
-  const outcome = config.engine === "full" ? { kind: "full" as const, reason: "the configuration says so" } : await cutEngine(module, usable, options, full.sha256, log);
+  const outcome = config.engine === "full" ? { kind: "full" as const, reason: "the configuration says so" } : await cutToModels(usable, { ...options, source: full.sha256, log });
 
   const bundled = chooseBundled(usable, config);
   const withFallback = outcome.kind === "cut" && (config.fallbackEngine === "always" || (config.fallbackEngine === "auto" && graphs.some(({ hasRegion }) => !hasRegion)));
@@ -78,7 +71,7 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
     fallback: withFallback,
     graphs: graphs.map((graph) => reportGraph(graph, snapshots.get(graph.sha256), bundled.some(({ graph: one }) => one.sha256 === graph.sha256))),
     functions: outcome.kind === "cut" ? [...outcome.functions] : [],
-    validation: outcome.kind === "cut" ? outcome.validation : [],
+    validation: outcome.kind === "cut" ? [...outcome.validation] : [],
   };
   await writeDeployment(outFolder, {
     report,
@@ -92,62 +85,12 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
   return { report, cached: false };
 }
 
-type Usable = { readonly graph: DeployedGraph; readonly snapshot: GraphSnapshot };
-type CutOutcome =
-  | { readonly kind: "full"; readonly reason: string }
-  | { readonly kind: "cut"; readonly engine: FittedEngine; readonly functions: readonly ReportedFunction[]; readonly validation: EngineReport["validation"] };
-
-async function cutEngine(module: WasmModule, usable: readonly Usable[], options: BuildOptions, source: string, log: (line: string) => void): Promise<CutOutcome> {
-  const [first] = usable;
-  if (first === undefined) return { kind: "full", reason: "no edge tier has a snapshot" };
-  const { globals, startExports } = first.snapshot.profile;
-  if (usable.some(({ snapshot }) => String(snapshot.profile.globals) !== String(globals))) return { kind: "full", reason: "the snapshots need different globals" };
-
-  const why = new Map<number, string>();
-  for (const { graph, snapshot } of usable) for (const index of snapshot.profile.entered) why.set(index, [why.get(index), `${graph.model}/${graph.tier}`].filter(Boolean).join(" "));
-  const need = (cut: CutFunction, reason: string) => {
-    const index = "slot" in cut ? module.slots[cut.slot] : cut.function;
-    const known = index !== undefined && module.bodies[index - module.importedFunctions] !== undefined;
-    if (!known) log(`${JSON.stringify(cut)} (${reason}) is no function of this engine`);
-    else if (!why.has(index)) why.set(index, reason);
-  };
-  for (const index of options.config.keepFunctions) need({ function: index }, "configuration");
-  for (const one of options.trapped ?? []) need(one, "trap log");
-
-  for (let round = 1; ; round++) {
-    log(`cutting the engine to ${why.size} functions that were entered`);
-    const engine = cutToFit(module, new Set(why.keys()), { empty: startExports, globals }, options.config.engineGzipBytes);
-    log(`validating it in workerd: ${Math.round(engine.gzipBytes / 1000)} kB gzip`);
-    const validation: { graph: string; inputs: number; different: number }[] = [];
-    const missed: CutFunction[] = [];
-    const workshop = await openWorkshop({ engineFolder: options.engineFolder, source, other: engine.wasm });
-    try {
-      for (const { graph, snapshot } of usable) {
-        const { inputs, different, cut } = await workshop.validate(snapshot.plain, graph.bytes, graph.sha256, validationInputs(graph.inputs));
-        validation.push({ graph: `${graph.model}/${graph.tier}`, inputs, different });
-        missed.push(...cut);
-      }
-    } catch (error) {
-      return { kind: "full", reason: `the cut engine does not start: ${reasonOf(error)}` };
-    } finally {
-      await workshop.close();
-    }
-    const failed = validation.filter(({ different }) => different > 0);
-    if (failed.length === 0) {
-      const functions = [...engine.keep].toSorted((a, b) => a - b).map((number) => ({ number, bytes: module.bodies[number - module.importedFunctions]?.byteLength ?? 0, why: why.get(number) ?? "called by one that is kept" }));
-      return { kind: "cut", engine, functions, validation };
-    }
-    if (missed.length === 0 || round === MAX_ROUNDS) return { kind: "full", reason: `the cut engine did not pass its tests: ${failed.map(({ graph, different, inputs }) => `${different} of ${inputs} inputs of ${graph}`).join(", ")}` };
-    for (const one of missed) need(one, "validation");
-  }
-}
-
 function engineOf(engine: FittedEngine, full: { readonly sha256: string }): EngineReport["engine"] {
   return { kind: "cut", source: full.sha256, sha256: createHash("sha256").update(engine.wasm).digest("hex"), bytes: engine.wasm.byteLength, gzipBytes: engine.gzipBytes, functions: encodeFunctions(engine.keep), functionCount: engine.keep.size };
 }
 
 /** First tiers, as long as there is memory for them. */
-function chooseBundled(usable: readonly Usable[], { bundledMemoryBytes }: DeploymentConfig): Usable[] {
+function chooseBundled(usable: readonly Usable<DeployedGraph>[], { bundledMemoryBytes }: DeploymentConfig): Usable<DeployedGraph>[] {
   let left = bundledMemoryBytes;
   const seen = new Set<string>();
   return usable.filter(({ graph, snapshot }) => {
@@ -172,6 +115,6 @@ function reportGraph({ model, tier, sha256 }: DeployedGraph, snapshot: GraphSnap
 
 function inputsDigest({ graphs, config, artifacts = new Map(), trapped = [] }: BuildOptions, engine: string): string {
   const { limits: _limits, ...choices } = config;
-  const facts = [RECIPE, engine, choices, trapped, [...artifacts.keys()], graphs.map(({ bytes: _bytes, ...graph }) => graph)];
+  const facts = [RECIPE, SNAPSHOT_FORMAT, engine, choices, trapped, [...artifacts.keys()], graphs.map(({ bytes: _bytes, ...graph }) => graph)];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
 }

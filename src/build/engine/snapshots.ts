@@ -9,7 +9,7 @@ import { z } from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { SESSION_CHOICES } from "../../runtime/wasm/open-session.ts";
-import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
+import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot, SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
 import { instrument } from "./instrument.ts";
 import { profileInputs, warmUpInputs } from "./sample-inputs.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";
@@ -104,7 +104,7 @@ const cachedSchema = z.object({
 });
 
 function cacheNames({ sha256, inputs }: EdgeGraph, { cacheFolder, engineSha256 }: SnapshotsOptions): { json: string; bin: string } {
-  const key = createHash("sha256").update(JSON.stringify([RECIPE, engineSha256, sha256, SESSION_CHOICES, inputs])).digest("hex");
+  const key = createHash("sha256").update(JSON.stringify([RECIPE, SNAPSHOT_FORMAT, engineSha256, sha256, SESSION_CHOICES, inputs])).digest("hex");
   return { json: join(cacheFolder, `${key}.json`), bin: join(cacheFolder, `${key}.bin`) };
 }
 

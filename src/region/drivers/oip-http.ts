@@ -1,8 +1,8 @@
-// RegionClient over HTTP: the Open Inference Protocol v2 in JSON, for any region server that serves EdgeTier's models.
+// RegionClient over HTTP: the Open Inference Protocol v2 with binary tensors, for any region server that serves EdgeTier's models.
 
 import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { decodeInferResponse, encodeInferRequest } from "../../protocol/open-inference.ts";
+import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH_HEADER } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
 import type { RegionClient, RegionRequest } from "../region-client.ts";
@@ -29,14 +29,14 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   return {
     async infer(request, signal) {
       const url = `${baseUrl}/v2/models/${encodeURIComponent(request.model)}/versions/${request.version}/infer`;
-      const body = encodeBody(request);
+      const message = encodeMessage(request);
       try {
         const within = limited(request.timeoutMs, signal);
-        const response = await send(url, { method: "POST", headers: headersOf(request), body, signal: within, redirect: "manual" });
+        const response = await send(url, { method: "POST", headers: headersOf(request, message), body: message.body, signal: within, redirect: "manual" });
         if (response.status !== 200) throw await refusal(response);
         const bytes = await readAtMost(response.body, maxResponseBytes);
         if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
-        return checkedRows(readAnswer(bytes), request.inputs.length);
+        return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), request.inputs.length);
       } catch (error) {
         throw error instanceof EdgeTierError ? error : errors.regionUnavailable(reasonOf(error), error);
       }
@@ -54,17 +54,22 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   };
 }
 
-/** @throws invalid_tensor for an input that is not UTF-8 */
-function encodeBody({ inputs, tier, timeoutMs, requestId }: RegionRequest): string {
-  return encodeInferRequest({
+function encodeMessage({ inputs, tier, timeoutMs, requestId }: RegionRequest): InferMessage {
+  const request = {
     id: requestId,
-    parameters: { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)) },
-    inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } },
-  });
+    parameters: { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)), binary_data_output: true },
+    inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES" as const, shape: [inputs.length], data: inputs } },
+  };
+  return encodeInferRequest(request, true);
 }
 
-function headersOf({ requestId, traceparent }: RegionRequest): Record<string, string> {
-  return { "content-type": "application/json", "x-request-id": requestId, ...(traceparent === undefined ? {} : { traceparent }) };
+function headersOf({ requestId, traceparent }: RegionRequest, { jsonBytes }: InferMessage): Record<string, string> {
+  return {
+    "content-type": "application/octet-stream",
+    "x-request-id": requestId,
+    ...(jsonBytes === undefined ? {} : { [JSON_LENGTH_HEADER]: String(jsonBytes) }),
+    ...(traceparent === undefined ? {} : { traceparent }),
+  };
 }
 
 function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSignal {
@@ -90,9 +95,9 @@ async function errorText(response: Response): Promise<string> {
   }
 }
 
-function readAnswer(bytes: Uint8Array): NamedTensors {
+function readAnswer(bytes: Uint8Array, jsonLength: string | null): NamedTensors {
   try {
-    return decodeInferResponse(bytes).outputs;
+    return decodeInferResponse(bytes, jsonLength === null ? undefined : Number(jsonLength)).outputs;
   } catch (error) {
     throw errors.regionUnavailable(`its answer cannot be read (${reasonOf(error)})`, error);
   }

@@ -4,8 +4,9 @@ import { Hono, type Context } from "hono";
 import { requestId, type RequestIdVariables } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { asEdgeTierError, errors, type EdgeTierError } from "../../core/errors.ts";
-import { decodeInferRequest, encodeInferResponse, type ModelMetadata, type ServerMetadata } from "../../protocol/open-inference.ts";
+import { asEdgeTierError, errors, shown, type EdgeTierError } from "../../core/errors.ts";
+import type { TensorSpec } from "../../core/tensor.ts";
+import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, JSON_LENGTH_HEADER, type ModelMetadata, type ServerMetadata, wantsBinary } from "../../protocol/open-inference.ts";
 import { parseModelRef, type ModelRef } from "../../registry/model-ref.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import type { Executor } from "./executor.ts";
@@ -38,6 +39,9 @@ export interface RegionFailure {
 
 type Env = { Variables: RequestIdVariables };
 
+/** What a region tier takes by default: the task's own inputs, one element each. */
+const TASK_INPUTS: readonly TensorSpec[] = [{ name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] }];
+
 /** What curl and HTTP clients put on a JSON body when they are told nothing; Triton asks for no type at all. */
 const JSON_MEDIA_TYPES = ["application/json", "application/octet-stream", "application/x-www-form-urlencoded", "text/plain"];
 
@@ -69,7 +73,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     });
   };
 
-  route("GET", ["/v2", "/v2/"], async (c) => c.json({ name: "edgetier-region", version, extensions: ["parameters"] } satisfies ServerMetadata));
+  route("GET", ["/v2", "/v2/"], async (c) => c.json({ name: "edgetier-region", version, extensions: ["binary_tensor_data", "classification", "parameters"] } satisfies ServerMetadata));
   route("GET", ["/v2/health/live"], async (c) => c.body(null, 200));
   route("GET", ["/v2/health/ready"], async (c) => c.body(null, lifecycle.state === "serving" ? 200 : 400));
 
@@ -87,7 +91,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
       name: manifest.model,
       versions: versions.map(String),
       platform: "onnxruntime_onnx",
-      inputs: [{ name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] }],
+      inputs: TASK_INPUTS,
       outputs: tier.outputs,
     };
     return c.json(metadata);
@@ -97,11 +101,16 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     lifecycle.track(async () => {
       const receivedAtMs = clock.now();
       const ref = refOf(c);
-      checkContent(c);
-      const request = decodeInferRequest(await readBody(c.req.raw, maxBodyBytes));
+      const length = jsonLength(c);
+      const bytes = await readBody(c.req.raw, maxBodyBytes);
+      // A raw request tells nothing about itself: the model's own declaration does.
+      const decoded = length === 0 ? undefined : decodeInferRequest(bytes, length);
       const model = await repository.acquire(ref);
+      const request = decoded ?? decodeRawInferRequest(bytes, TASK_INPUTS);
       const response = await infer(model, request, { executor, maxRows, receivedAtMs, signal: c.req.raw.signal });
-      return c.body(encodeInferResponse(response), 200, { "content-type": "application/json" });
+      const { body, jsonBytes } = encodeInferResponse(response, (output) => wantsBinary(request, output));
+      if (jsonBytes !== undefined) c.header(JSON_LENGTH_HEADER, String(jsonBytes));
+      return c.body(body, 200, { "content-type": jsonBytes === undefined ? "application/json" : "application/octet-stream" });
     }),
   );
 
@@ -117,11 +126,18 @@ function refOf(c: Context): ModelRef {
   return parseModelRef(version === undefined ? model : `${model}@${version}`);
 }
 
-/** @throws unsupported for the binary extension, unsupported_media_type for what can be no JSON */
-function checkContent(c: Context): void {
-  if (c.req.header("inference-header-content-length") !== undefined) throw errors.unsupported("Binary tensor data", "Send the tensors' data as JSON.");
+/**
+ * @returns how much of the body is JSON; undefined for all of it
+ * @throws invalid_request for a length that is none, unsupported_media_type for what can be no JSON
+ */
+function jsonLength(c: Context): number | undefined {
+  const length = c.req.header(JSON_LENGTH_HEADER);
+  if (length !== undefined) {
+    if (!/^\d{1,15}$/.test(length)) throw errors.invalidRequest([`${JSON_LENGTH_HEADER} ${shown(length)} is not a whole number from 0`]);
+    return Number(length);
+  }
   const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  if (mediaType === undefined || mediaType === "" || mediaType.endsWith("+json") || JSON_MEDIA_TYPES.includes(mediaType)) return;
+  if (mediaType === undefined || mediaType === "" || mediaType.endsWith("+json") || JSON_MEDIA_TYPES.includes(mediaType)) return undefined;
   throw errors.unsupportedMediaType(mediaType, JSON_MEDIA_TYPES);
 }
 

@@ -1,7 +1,8 @@
 // One infer request against a loaded model: choose the tier, make its tensors, run, pick the outputs.
 
-import { errors } from "../../core/errors.ts";
+import { errors, shown } from "../../core/errors.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
+import { classify } from "../../protocol/classification.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME, type TaskInput } from "../../tasks/task.ts";
 import type { Executor } from "./executor.ts";
@@ -37,7 +38,7 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
     version: String(model.manifest.version),
     id: request.id,
     parameters: { tier: tier.manifest.id },
-    outputs: wanted === undefined ? outputs : Object.fromEntries(wanted.map((name) => [name, outputOf(outputs, name)])),
+    outputs: wanted === undefined ? outputs : Object.fromEntries(wanted.map(({ name, classes }) => [name, answerOf(model, outputs, name, classes)])),
   };
 }
 
@@ -47,18 +48,27 @@ function chooseTier(model: LoadedModel, asked: string | number | boolean | undef
   return tier;
 }
 
+interface WantedOutput {
+  readonly name: string;
+  /** The largest values to answer with, in place of all of them. */
+  readonly classes: number | undefined;
+}
+
 /** Refuses an unknown output before anything is computed. */
-function chooseOutputs(tier: LoadedTier, request: InferRequest): readonly string[] | undefined {
-  return request.outputs?.map(({ name }) => {
+function chooseOutputs(tier: LoadedTier, request: InferRequest): readonly WantedOutput[] | undefined {
+  return request.outputs?.map(({ name, parameters }) => {
     if (!tier.session.outputs.some((spec) => spec.name === name)) throw errors.invalidTensor(name, "the model has no such output");
-    return name;
+    const classes = parameters?.["classification"];
+    if (classes === undefined || classes === 0) return { name, classes: undefined };
+    if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0) throw errors.invalidTensor(name, `classification ${shown(classes)} is not a whole number from 0`);
+    return { name, classes };
   });
 }
 
-function outputOf(outputs: NamedTensors, name: string): Tensor {
+function answerOf({ labels }: LoadedModel, outputs: NamedTensors, name: string, classes: number | undefined): Tensor {
   const tensor = outputs[name];
   if (tensor === undefined) throw errors.sessionFailed(`the graph gave no output ${name}`);
-  return tensor;
+  return classes === undefined ? tensor : classify(name, tensor, classes, labels);
 }
 
 function readTimeoutMs(timeout: string | number | boolean | undefined): number | undefined {

@@ -14,7 +14,7 @@ import { PAGE_BYTES } from "./engine.ts";
 import type { OpenSession } from "./open-session.ts";
 
 /** Raise it when the layout, or what is done to a memory before its image is taken, changes. */
-const FORMAT = 2;
+export const SNAPSHOT_FORMAT = 2;
 const MAGIC = new TextEncoder().encode("ETSNAP");
 export const PREFIX_BYTES = MAGIC.byteLength + 2 + 4;
 /** 1 MiB: what a reader holds at once. */
@@ -86,7 +86,7 @@ export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (ch
   const prefix = new Uint8Array(PREFIX_BYTES);
   prefix.set(MAGIC);
   const view = new DataView(prefix.buffer);
-  view.setUint16(MAGIC.byteLength, FORMAT, true);
+  view.setUint16(MAGIC.byteLength, SNAPSHOT_FORMAT, true);
   view.setUint32(MAGIC.byteLength + 2, json.byteLength, true);
   const head = concatenate([prefix, json]);
   return {
@@ -103,7 +103,7 @@ export function parseHead(head: Uint8Array, expected: SnapshotBinding): Snapshot
   if (head.byteLength < PREFIX_BYTES) throw errors.snapshotRefused("truncated");
   if (!MAGIC.every((byte, index) => head[index] === byte)) throw errors.snapshotRefused("no_snapshot");
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
-  if (view.getUint16(MAGIC.byteLength, true) !== FORMAT) throw errors.snapshotRefused("other_format");
+  if (view.getUint16(MAGIC.byteLength, true) !== SNAPSHOT_FORMAT) throw errors.snapshotRefused("other_format");
   if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES) throw errors.snapshotRefused("bad_header");
   const header = parseHeader(head.subarray(PREFIX_BYTES));
   if (header.binding.engine !== expected.engine) throw errors.snapshotRefused("other_engine");

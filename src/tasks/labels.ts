@@ -1,0 +1,21 @@
+// A model's labels: a JSON file with the names in the order of the logits.
+
+import { z } from "zod";
+import { problemsOf } from "../core/config.ts";
+import { reasonOf } from "../core/errors.ts";
+
+const schema = z.array(z.string().min(1), "must be a JSON array of texts").min(1, "must have at least one label");
+
+export type ReadLabels = { readonly labels: readonly string[] } | { readonly problems: readonly string[] };
+
+export function readLabels(bytes: Uint8Array): ReadLabels {
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (error) {
+    return { problems: [`is not JSON: ${reasonOf(error)}`] };
+  }
+  const parsed = schema.safeParse(json);
+  if (!parsed.success) return { problems: problemsOf(parsed.error) };
+  return new Set(parsed.data).size === parsed.data.length ? { labels: parsed.data } : { problems: ["repeats a label"] };
+}

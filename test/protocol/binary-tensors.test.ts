@@ -1,0 +1,109 @@
+// Binary tensor data: identity over every datatype, as requests and as answers, and refusal of everything that does not fit.
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { EdgeTierError } from "../../src/core/errors.ts";
+import { DATATYPES, type Tensor, typedArrays } from "../../src/core/tensor.ts";
+import { decodeInferRequest, decodeInferResponse, decodeRawInferRequest, encodeInferRequest, encodeInferResponse, wantsBinary } from "../../src/protocol/open-inference.ts";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+/** A tensor of any datatype, with any bit pattern. */
+const tensors: fc.Arbitrary<Tensor> = fc.tuple(fc.constantFrom(...DATATYPES), fc.nat({ max: 6 }), fc.boolean()).chain(([datatype, count, column]) => {
+  const shape = column ? [count, 1] : [count];
+  if (datatype === "BYTES") return fc.array(fc.uint8Array({ maxLength: 9 }), { minLength: count, maxLength: count }).map((data): Tensor => ({ datatype, shape, data }));
+  const size = count * typedArrays[datatype].BYTES_PER_ELEMENT;
+  return fc.uint8Array({ minLength: size, maxLength: size }).map((raw) => ({ datatype, shape, data: new typedArrays[datatype](raw.slice().buffer) }) as Tensor);
+});
+const named = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensors, { minKeys: 1, noNullPrototype: true });
+
+describe("binary tensor data", () => {
+  it("gives back every tensor, as input and as output", () => {
+    fc.assert(
+      fc.property(named, fc.constantFrom("a", "b", "logits"), (inputs, jsonOutput) => {
+        const request = encodeInferRequest({ id: "7", inputs }, true);
+        expect(decodeInferRequest(request.body, request.jsonBytes)).toMatchObject({ id: "7" });
+        expect(decodeInferRequest(request.body, request.jsonBytes).inputs).toStrictEqual(inputs);
+        const isBinary = (name: string) => name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
+        const response = encodeInferResponse({ model: "m", outputs: inputs }, isBinary);
+        expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(inputs);
+      }),
+    );
+  });
+
+  it("is laid out as the protocol says", () => {
+    const text: Tensor = { datatype: "BYTES", shape: [2], data: [bytes("ab"), bytes("")] };
+    const number: Tensor = { datatype: "INT16", shape: [1], data: Int16Array.of(-2) };
+    const { body, jsonBytes = 0 } = encodeInferRequest({ inputs: { text, number } }, true);
+    expect(JSON.parse(new TextDecoder().decode(body.subarray(0, jsonBytes)))).toEqual({
+      inputs: [
+        { name: "text", datatype: "BYTES", shape: [2], parameters: { binary_data_size: 10 } },
+        { name: "number", datatype: "INT16", shape: [1], parameters: { binary_data_size: 2 } },
+      ],
+    });
+    expect([...body.subarray(jsonBytes)]).toEqual([2, 0, 0, 0, 0x61, 0x62, 0, 0, 0, 0, 0xfe, 0xff]);
+  });
+
+  it("is refused or decoded, never worse, however it is cut or changed", () => {
+    fc.assert(
+      fc.property(named, fc.nat(), fc.nat(255), fc.nat(), (inputs, at, value, keep) => {
+        const { body, jsonBytes = 0 } = encodeInferRequest({ inputs }, true);
+        const changed = body.slice(0, keep % (body.byteLength + 1));
+        if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
+        try {
+          decodeInferRequest(changed, jsonBytes);
+        } catch (error) {
+          expect(error).toBeInstanceOf(EdgeTierError);
+          expect((error as EdgeTierError).status).toBe(400);
+        }
+      }),
+    );
+  });
+
+  const withData = (fields: object, data: Uint8Array) => {
+    const json = bytes(JSON.stringify({ inputs: [{ name: "x", ...fields, parameters: { binary_data_size: data.byteLength } }] }));
+    return [Uint8Array.of(...json, ...data), json.byteLength] as const;
+  };
+  it.each<[what: string, fields: object, data: number[], detail: RegExp]>([
+    ["too few bytes", { datatype: "FP32", shape: [2] }, [0, 0, 0, 0], /4 bytes of binary data, but its shape \[2\] has 8/],
+    ["too many bytes", { datatype: "INT8", shape: [1] }, [1, 2], /2 bytes/],
+    ["a count beyond all bytes", { datatype: "INT8", shape: [65_536, 65_536] }, [1], /too many elements/],
+    ["a cut off length", { datatype: "BYTES", shape: [1] }, [1, 0, 0], /length of element 0 is cut off/],
+    ["an element past the end", { datatype: "BYTES", shape: [1] }, [5, 0, 0, 0, 1], /element 0 ends 4 bytes after the data/],
+    ["a huge length", { datatype: "BYTES", shape: [1] }, [255, 255, 255, 255], /element 0 ends/],
+    ["too few elements", { datatype: "BYTES", shape: [2] }, [0, 0, 0, 0], /1 elements, but its shape has 2/],
+    ["too many elements", { datatype: "BYTES", shape: [1] }, [0, 0, 0, 0, 0, 0, 0, 0], /more elements than the 1/],
+  ])("is refused with the reason: %s", (_what, fields, data, detail) => {
+    expect(() => decodeInferRequest(...withData(fields, Uint8Array.from(data)))).toThrow(detail);
+  });
+});
+
+describe("wantsBinary", () => {
+  const inputs = {};
+  it("goes by the output, then by the request, then not at all", () => {
+    const outputs = [{ name: "yes", parameters: { binary_data: true } }, { name: "no", parameters: { binary_data: false } }, { name: "open" }];
+    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs }, name))).toEqual([true, false, false]);
+    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs, parameters: { binary_data_output: true } }, name))).toEqual([true, false, true]);
+    expect(wantsBinary({ inputs, parameters: { binary_data_output: true } }, "any")).toBe(true);
+  });
+});
+
+describe("a raw binary request", () => {
+  it("is one row of the model's one input", () => {
+    const spec = { name: "x", datatype: "INT16", shape: [-1, 2, -1] } as const;
+    expect(decodeRawInferRequest(Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0), [spec]).inputs).toEqual({ x: { datatype: "INT16", shape: [1, 2, 2], data: Int16Array.of(1, 2, 3, 4) } });
+    expect(decodeRawInferRequest(bytes("any text"), [{ name: "x", datatype: "BYTES", shape: [-1] }])).toEqual({
+      parameters: { binary_data_output: true },
+      inputs: { x: { datatype: "BYTES", shape: [1], data: [bytes("any text")] } },
+    });
+  });
+
+  it.each<[what: string, size: number, shapes: number[][], detail: RegExp]>([
+    ["a model of two inputs", 4, [[-1], [-1]], /model of one input, this one has 2/],
+    ["a part of a row", 3, [[-1, 2]], /3 bytes/],
+    ["two variable dimensions", 4, [[-1, -1, -1]], /several dimensions are variable/],
+    ["nothing for a fixed shape", 0, [[1, 2]], /0 bytes/],
+  ])("is refused with the reason: %s", (_what, size, shapes, detail) => {
+    const specs = shapes.map((shape, index) => ({ name: `x${index}`, datatype: "INT16" as const, shape }));
+    expect(() => decodeRawInferRequest(new Uint8Array(size), specs)).toThrow(detail);
+  });
+});
