@@ -45,6 +45,8 @@ export interface EdgeSessions {
   servingOf(tier: TierManifest): EdgeServing;
 }
 
+const MAX_FAILURES_IN_A_ROW = 3;
+
 export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   const { deployment, store, storeTimeoutMs, metrics, log } = options;
   const { engine, fallback, sessionBudgetBytes: budgetBytes } = deployment;
@@ -52,6 +54,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   const limits = { maximumPages: Math.floor(budgetBytes / PAGE_BYTES) };
   const restored = new Map(options.restored.sessions);
   const loads = new Map<string, Lazy<Session>>();
+  /** Runs that failed since the last that did not, by session. */
+  const failures = new Map<string, number>();
   const pool = createSessionPool({
     budgetBytes,
     onEvict(key, session) {
@@ -142,13 +146,20 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     try {
       const outputs = await context.phases.measure("edge", () => opened.run(inputs));
       pool.touch(key); // it may have grown
+      failures.delete(key);
       return outputs;
     } catch (error) {
-      if (isTrap(error)) {
-        // After a trap the instance's memory may be in any state: another one takes its place.
-        const { code, detail, facts } = asEdgeTierError(error);
+      const { code, detail, facts } = asEdgeTierError(error);
+      const failed = code === "session_failed" ? (failures.get(key) ?? 0) + 1 : 0;
+      failures.set(key, failed);
+      // After a trap the instance's memory may be in any state: another one takes its place. An input that ONNX Runtime
+      // refuses does not cost one, but an instance that refuses everything does not stay.
+      if (isTrap(error) || failed >= MAX_FAILURES_IN_A_ROW) {
+        failures.delete(key);
         loads.get(key)?.drop(opened);
         pool.remove(key);
+      }
+      if (isTrap(error)) {
         metrics.count("edgetier_engine_traps_total", { kind: code });
         log({ level: "error", event: "engine_trap", requestId: context.requestId, engine: engine.source, graph: tier.graph.sha256, tier: tier.id, ...facts, detail });
       }

@@ -11,7 +11,7 @@ import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
-import { encodeSnapshot, type EncodedSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
+import { encodeSnapshot, type EncodedSnapshot, type Snapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -19,11 +19,12 @@ import { publishToy } from "../support/toy-model.ts";
 import { engineModule, fullDeployment } from "./engine.ts";
 
 const graph = new Uint8Array(toy);
+let taken: Snapshot;
 let snapshot: EncodedSnapshot;
 let memoryBytes: number;
 beforeAll(async () => {
   const input = { ids: { datatype: "INT32" as const, shape: [1, 4], data: new Int32Array(4) } };
-  const taken = await takeSnapshot(engineModule, graph, await sha256Hex(graph), [input]);
+  taken = await takeSnapshot(engineModule, graph, await sha256Hex(graph), [input]);
   snapshot = await encodeSnapshot(taken);
   memoryBytes = taken.pageCount * PAGE_BYTES;
 });
@@ -87,6 +88,26 @@ describe("with the full engine", () => {
     expect(await answer(edge, "yes")).toEqual(atTheEdge);
     expect(opened(edge)).toEqual([{ how: "plain" }]);
     expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([]);
+  });
+
+  it("has the region answer where the engine breaks off, each time in a new instance, and goes on serving", async () => {
+    await start();
+    const broken = await encodeSnapshot({ ...taken, session: { ...taken.session, handle: 0xffff_fff0 } }); // beyond all memory
+    await publishWithSnapshot(edge, { head: broken.head }, broken.bytes);
+    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("engine_trap"), fromTheRegion("engine_trap")]);
+    expect(counted(edge, "edgetier_engine_traps_total")).toEqual([{ kind: "engine_trap" }, { kind: "engine_trap" }]);
+    expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
+    const healthy = await edge.app.request("/v1/models/toy@1/predict?input=yes");
+    expect(healthy.status).toBe(200);
+  });
+
+  it("replaces an instance that fails again and again, and not one that fails once", async () => {
+    await start();
+    const failing = { ...taken, pages: taken.pages.filter(({ index }) => index < 97) }; // its heap is gone, and ONNX Runtime says so
+    const broken = await encodeSnapshot(failing);
+    await publishWithSnapshot(edge, { head: broken.head }, broken.bytes);
+    for (let request = 0; request < 4; request++) expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_failed"));
+    expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
   });
 
   it("counts what was refused at module scope", async () => {

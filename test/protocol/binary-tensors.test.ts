@@ -49,12 +49,7 @@ describe("binary tensor data", () => {
         const { body, jsonBytes = 0 } = encodeInferRequest({ inputs }, true);
         const changed = body.slice(0, keep % (body.byteLength + 1));
         if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
-        try {
-          decodeInferRequest(changed, jsonBytes);
-        } catch (error) {
-          expect(error).toBeInstanceOf(EdgeTierError);
-          expect((error as EdgeTierError).status).toBe(400);
-        }
+        expect(outcome(changed, jsonBytes)).toBeOneOf(["decoded", 400]);
       }),
     );
   });
@@ -76,6 +71,17 @@ describe("binary tensor data", () => {
     expect(() => decodeInferRequest(...withData(fields, Uint8Array.from(data)))).toThrow(detail);
   });
 });
+
+/** The status of the refusal; anything else that is thrown is no refusal. */
+function outcome(body: Uint8Array, jsonBytes: number): "decoded" | number {
+  try {
+    decodeInferRequest(body, jsonBytes);
+    return "decoded";
+  } catch (error) {
+    if (error instanceof EdgeTierError) return error.status;
+    throw error;
+  }
+}
 
 describe("wantsBinary", () => {
   const inputs = {};

@@ -35,7 +35,7 @@ export function watchCutFunctions(exports: WebAssembly.Exports): { exports: WebA
     readCutFunction() {
       if (called.value >= 0) return { function: called.value };
       const slot: number = latestSlot.value;
-      return slot >= 0 && table.get(slot) === null ? { slot } : undefined;
+      return slot > 0 && table.get(slot) === null ? { slot } : undefined; // slot 0 is the null pointer, in the full engine, too
     },
   };
 }
