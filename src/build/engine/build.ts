@@ -16,7 +16,7 @@ import type { EngineReport } from "./report.ts";
 import { type EdgeGraph, type GraphSnapshot, makeSnapshots, type NoSnapshot } from "./snapshots.ts";
 
 /** Raise it when the same inputs give another deployment. */
-const RECIPE = 4;
+const RECIPE = 5;
 
 /** A graph of the deployment. */
 export interface DeployedGraph extends EdgeGraph {

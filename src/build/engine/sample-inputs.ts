@@ -30,7 +30,7 @@ function inputsOf(specs: readonly TensorSpec[], sizes: typeof PROFILED, firstSee
   return [
     ...pairs.map(([batch, length], index) => sample(specs, batch, length, "random", firstSeed + index)),
     sample(specs, 1, longest, "zeros", firstSeed),
-    sample(specs, 1, longest, "huge", firstSeed),
+    ...[1, 2, 3].map((batch) => sample(specs, hasBatch(specs) ? batch : 1, longest, "huge", firstSeed)),
     ...(hasBatch(specs) ? [sample(specs, 0, 1, "zeros", firstSeed)] : []),
     ...(hasLengths(specs) ? [sample(specs, 1, 0, "zeros", firstSeed)] : []),
     sample(specs, 1, 1, "random", firstSeed + 500), // after the errors, all must work as before

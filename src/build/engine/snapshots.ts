@@ -17,7 +17,7 @@ import type { Profile } from "./workshop/messages.ts";
 import { openWorkshop } from "./workshop/workshop.ts";
 
 /** Raise it when snapshots or profiles of the same engine and graph become others. */
-const RECIPE = 2;
+const RECIPE = 3;
 
 /** A graph that an edge tier runs. */
 export interface EdgeGraph {

@@ -9,8 +9,8 @@ import { type OpenSession, SESSION_CHOICES } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
 import { type HeadRef, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
 
-/** Of the instance; it begins no smaller than the image. */
-export type MemoryLimits = Pick<EngineOptions, "initialPages" | "maximumPages">;
+/** Of the instance; its memory begins no smaller than the image. */
+export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages" | "now">;
 
 /**
  * Every chunk is verified before it is unpacked, and unpacked straight into the instance's memory. Without compression it
@@ -19,17 +19,17 @@ export type MemoryLimits = Pick<EngineOptions, "initialPages" | "maximumPages">;
  * @param modelSha256 of the graph that the session must be of
  * @throws snapshot_refused with the reason; engine_trap; what `source` throws
  */
-export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, limits?: MemoryLimits): Promise<Session> {
-  const { engine, opened } = await restoreEngine(module, source, head, modelSha256, limits);
+export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, options?: InstanceOptions): Promise<Session> {
+  const { engine, opened } = await restoreEngine(module, source, head, modelSha256, options);
   return createWasmSession(engine, opened);
 }
 
 /** The same, for who needs the instance. */
-export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, limits: MemoryLimits = {}): Promise<{ engine: Engine; opened: OpenSession }> {
+export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, options: InstanceOptions = {}): Promise<{ engine: Engine; opened: OpenSession }> {
   try {
     const bytes = await readVerified(source, head.size, head.sha256);
     const header = parseHead(bytes, { engine: module.source, model: modelSha256, choices: SESSION_CHOICES });
-    const engine = await startEngine(module, { ...limits, initialPages: Math.max(header.pageCount, limits.initialPages ?? 0), startRuntime: false });
+    const engine = await startEngine(module, { ...options, initialPages: Math.max(header.pageCount, options.initialPages ?? 0), startRuntime: false });
     // A full engine has put its constants there; a cut one starts with nothing but zeros.
     if (module.kind === "full") clearOtherPages(engine.memory, header);
     for (const { pages, bytes: size, sha256 } of header.chunks) {
