@@ -131,6 +131,8 @@ export const errors = {
     make("no_region_tier", 404, `Model ${shown(model)} has no region tier in version ${version}.`, "Ask the edge, which serves its tiers."),
   modelNotReady: (model: string) =>
     make("model_not_ready", 400, `Model ${shown(model)} is not ready.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
+  modelUnloaded: (model: string) =>
+    make("model_unloaded", 404, `Model ${shown(model)} was unloaded from this region.`, "POST /v2/repository/models/{model}/load loads it again; another region may still serve it."),
   draining: () =>
     make("draining", 503, "This server is shutting down.", "Send the request again; another instance will take it.", { retryable: true, retryAfterSeconds: 1 }),
   engineTrap: (action: string, reason: string, cause: unknown) =>

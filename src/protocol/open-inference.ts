@@ -141,6 +141,13 @@ export function decodeRawInferRequest(body: Uint8Array, specs: readonly TensorSp
   return { parameters, inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body) } };
 }
 
+const indexRequest = z.object({ ready: z.boolean().optional() });
+
+/** Body of `POST /v2/repository/index`; an empty one is `{}`. @throws invalid_json, invalid_request */
+export function readIndexRequest(body: Uint8Array): { readonly ready?: boolean | undefined } {
+  return body.byteLength === 0 ? {} : parseMessage(indexRequest, body).message;
+}
+
 /** @throws as decodeInferRequest */
 export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): InferResponse {
   const { message, binary } = parseMessage(responseSchema, body, jsonBytes);

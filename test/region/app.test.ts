@@ -94,7 +94,7 @@ describe("a region", () => {
     });
 
     it("metadata, health and readiness", async () => {
-      expect((await call("/v2")).body).toEqual({ name: "edgetier-region", version: "0.0.0", extensions: ["binary_tensor_data", "classification", "parameters"] });
+      expect((await call("/v2")).body).toEqual({ name: "edgetier-region", version: "0.0.0", extensions: ["binary_tensor_data", "classification", "model_repository", "parameters"] });
       expect((await call("/v2/")).status).toBe(200);
       expect((await call("/v2/health/live")).status).toBe(200);
       expect((await call("/v2/health/ready")).status).toBe(200);

@@ -6,7 +6,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { asEdgeTierError, errors, shown, type EdgeTierError } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
-import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, JSON_LENGTH_HEADER, type ModelMetadata, type ServerMetadata, wantsBinary } from "../../protocol/open-inference.ts";
+import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, JSON_LENGTH_HEADER, type ModelMetadata, readIndexRequest, type ServerMetadata, wantsBinary } from "../../protocol/open-inference.ts";
 import { parseModelRef, type ModelRef } from "../../registry/model-ref.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import type { Executor } from "./executor.ts";
@@ -42,6 +42,9 @@ type Env = { Variables: RequestIdVariables };
 /** What a region tier takes by default: the task's own inputs, one element each. */
 const TASK_INPUTS: readonly TensorSpec[] = [{ name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] }];
 
+/** Of a body that holds nothing but an option or two. */
+const MAX_CONTROL_BYTES = 65_536;
+
 /** What curl and HTTP clients put on a JSON body when they are told nothing; Triton asks for no type at all. */
 const JSON_MEDIA_TYPES = ["application/json", "application/octet-stream", "application/x-www-form-urlencoded", "text/plain"];
 
@@ -73,9 +76,23 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     });
   };
 
-  route("GET", ["/v2", "/v2/"], async (c) => c.json({ name: "edgetier-region", version, extensions: ["binary_tensor_data", "classification", "parameters"] } satisfies ServerMetadata));
+  route("GET", ["/v2", "/v2/"], async (c) => c.json({ name: "edgetier-region", version, extensions: ["binary_tensor_data", "classification", "model_repository", "parameters"] } satisfies ServerMetadata));
   route("GET", ["/v2/health/live"], async (c) => c.body(null, 200));
   route("GET", ["/v2/health/ready"], async (c) => c.body(null, lifecycle.state === "serving" ? 200 : 400));
+
+  route("POST", ["/v2/repository/index"], async (c) => {
+    const { ready = false } = readIndexRequest(await readBody(c.req.raw, MAX_CONTROL_BYTES));
+    const entries = await repository.index();
+    return c.json(ready ? entries.filter(({ state }) => state === "READY") : entries);
+  });
+  route("POST", ["/v2/repository/models/:model/load"], async (c) => {
+    await repository.load(nameOf(c));
+    return c.json({});
+  });
+  route("POST", ["/v2/repository/models/:model/unload"], async (c) => {
+    await repository.unload(nameOf(c));
+    return c.json({});
+  });
 
   route("GET", modelPaths("/ready"), async (c) => {
     const ref = refOf(c);
@@ -103,11 +120,8 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
       const ref = refOf(c);
       const length = jsonLength(c);
       const bytes = await readBody(c.req.raw, maxBodyBytes);
-      // A raw request tells nothing about itself: the model's own declaration does.
-      const decoded = length === 0 ? undefined : decodeInferRequest(bytes, length);
-      const model = await repository.acquire(ref);
-      const request = decoded ?? decodeRawInferRequest(bytes, TASK_INPUTS);
-      const response = await infer(model, request, { executor, maxRows, receivedAtMs, signal: c.req.raw.signal });
+      const request = length === 0 ? decodeRawInferRequest(bytes, TASK_INPUTS) : decodeInferRequest(bytes, length);
+      const response = await repository.use(ref, (model) => infer(model, request, { executor, maxRows, receivedAtMs, signal: c.req.raw.signal }));
       const { body, jsonBytes } = encodeInferResponse(response, (output) => wantsBinary(request, output));
       if (jsonBytes !== undefined) c.header(JSON_LENGTH_HEADER, String(jsonBytes));
       return c.body(body, 200, { "content-type": jsonBytes === undefined ? "application/json" : "application/octet-stream" });
@@ -118,6 +132,11 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
 }
 
 const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
+
+/** @throws invalid_model_name */
+function nameOf(c: Context): string {
+  return parseModelRef(c.req.param("model") ?? "").model;
+}
 
 /** The alias `stable` where the path names no version. @throws invalid_model_name */
 function refOf(c: Context): ModelRef {

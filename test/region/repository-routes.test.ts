@@ -1,0 +1,74 @@
+// Triton's model repository extension: what is there, loading and unloading by name.
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { createRegion, post, publish, type Region, textBody } from "./world.ts";
+
+let region: Region;
+beforeEach(async () => {
+  region = createRegion();
+  await publish(region.store);
+  await publish(region.store, { version: 2 });
+  await region.store.writeAliases("mood", { stable: 2 }, undefined);
+});
+
+const call = async (path: string, body = "") => {
+  const response = await region.app.request(path, post(body));
+  const text = await response.text();
+  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
+};
+const index = async (body = "") => (await call("/v2/repository/index", body)).body;
+const infer = async (version = "") => (await call(`/v2/models/mood${version}/infer`, textBody(["good"]))).status;
+const entry = (version: string, state: string, reason = "") => ({ name: "mood", version, state, reason });
+
+describe("the repository", () => {
+  it("lists every version, and which are ready", async () => {
+    expect(await index()).toEqual([entry("1", "UNAVAILABLE"), entry("2", "UNAVAILABLE")]);
+    expect(await call("/v2/repository/models/mood/load", "{}")).toEqual({ status: 200, body: {} });
+    expect(await index("{}")).toEqual([entry("1", "UNAVAILABLE"), entry("2", "READY")]);
+    expect(await index('{"ready":true}')).toEqual([entry("2", "READY")]);
+  });
+
+  it("keeps an unloaded model from being loaded by requests, until it is loaded by name", async () => {
+    expect(await infer()).toBe(200);
+    expect(await infer("/versions/1")).toBe(200);
+    expect(await call("/v2/repository/models/mood/unload")).toEqual({ status: 200, body: {} });
+    expect([await infer(), await infer("/versions/1")]).toEqual([404, 404]);
+    expect((await region.app.request("/v2/models/mood/ready")).status).toBe(400);
+    expect(await index()).toEqual([entry("1", "UNAVAILABLE", "unloaded"), entry("2", "UNAVAILABLE", "unloaded")]);
+    expect(region.events.filter(({ event }) => event === "model_unloaded")).toHaveLength(2);
+    expect((await call("/v2/repository/models/mood/unload")).status).toBe(200); // again: no harm
+    await call("/v2/repository/models/mood/load");
+    expect([await infer(), await infer("/versions/1")]).toEqual([200, 200]);
+  });
+
+  it("answers requests that were under way when their model was unloaded", async () => {
+    await infer();
+    const model = await region.repository.acquire({ model: "mood", target: { kind: "alias", alias: "stable" } });
+    const run = vi.spyOn(model.tiers[0].session, "run");
+    const dispose = vi.spyOn(model.tiers[0].session, "dispose");
+    const asked = Array.from({ length: 10 }, () => infer());
+    await vi.waitFor(() => expect(run).toHaveBeenCalled()); // one runs, the others wait for their turn
+    expect((await call("/v2/repository/models/mood/unload")).status).toBe(200);
+    expect(await Promise.all(asked)).toEqual(Array.from({ length: 10 }, () => 200));
+    expect(dispose).toHaveBeenCalledOnce(); // with the last of them
+  });
+
+  it("goes on with the version before one that cannot be loaded, and says why", async () => {
+    await infer();
+    await publish(region.store, { version: 3, tiers: { heavy: "fails-when-run.onnx" } });
+    const before = await region.store.readAliases("mood");
+    await region.store.writeAliases("mood", { stable: 3 }, before?.etag);
+    expect((await call("/v2/repository/models/mood/load")).status).toBeGreaterThanOrEqual(400);
+    expect((await index()).at(-1)).toMatchObject({ version: "3", state: "UNAVAILABLE", reason: expect.stringContaining("graph has no input") });
+    expect(await infer()).toBe(200);
+  });
+
+  it.each([
+    ["an unknown model to load", "/v2/repository/models/other/load", "", 400, /no model "other"/],
+    ["an unknown model to unload", "/v2/repository/models/other/unload", "", 400, /no model "other"/],
+    ["a name that is none", "/v2/repository/models/..%2f/load", "", 400, /not a model name/],
+    ["a broken body", "/v2/repository/index", "{", 400, /not valid JSON/],
+    ["a wrong option", "/v2/repository/index", '{"ready":1}', 400, /ready/],
+  ])("refuses %s", async (_what, path, body, status, error) => {
+    expect(await call(path, body)).toMatchObject({ status, body: { error: expect.stringMatching(error) } });
+  });
+});
