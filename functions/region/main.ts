@@ -6,12 +6,12 @@ import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
-import { createDirectExecutor } from "../../src/region/server/executor.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import { createThreadedNativeRuntime } from "../../src/runtime/native/threaded-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
+import { chooseExecutor } from "./choose-executor.ts";
 import { readRegionSettings } from "./settings.ts";
 
 /** One JSON object a line; an error becomes its message, and its cause's. */
@@ -27,7 +27,7 @@ async function main(): Promise<void> {
   const store = createModelStore(createS3ObjectStore(s3OptionsOf(settings)));
   const runtime = createThreadedNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
   const repository = createModelRepository({ store, runtime, onEvent: log });
-  const executor = createDirectExecutor({ maxQueued: settings.EDGETIER_REGION_MAX_QUEUED });
+  const executor = chooseExecutor(settings, log);
   const lifecycle = createLifecycle();
   const app = createRegionApp({
     repository,

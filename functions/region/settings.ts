@@ -17,22 +17,45 @@ const modelRefs = z.string().transform((text, context) =>
   }),
 );
 
-const schema = z.object({
-  EDGETIER_REGION_HOST: z.string().default("127.0.0.1"),
-  EDGETIER_REGION_PORT: wholeNumber(8788, 0, 65_535),
-  ...s3Variables,
-  /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3". */
-  EDGETIER_REGION_PRELOAD: modelRefs.default([]),
-  /** Threads of one operator; 0 leaves it to ONNX Runtime. */
-  EDGETIER_REGION_THREADS: wholeNumber(0, 0, 1_024),
-  EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
-  EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
-  EDGETIER_REGION_MAX_QUEUED: wholeNumber(256, 1, 1_000_000),
-  /** How long a server that was told to stop still takes requests, while it says that it is not ready. */
-  EDGETIER_DRAIN_LINGER_MS: wholeNumber(200, 0, 600_000),
-  /** How long a server that was told to stop goes on answering what it has taken. */
-  EDGETIER_DRAIN_TIMEOUT_MS: wholeNumber(10_000, 0, 600_000),
+const rowCounts = z.string().transform((text, context) => {
+  const counts = text.split(",").map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : 0));
+  if (counts.some((count) => count < 1)) context.addIssue({ code: "custom", message: "must be whole numbers from 1 with commas between them" });
+  return counts;
 });
+
+const schema = z
+  .object({
+    EDGETIER_REGION_HOST: z.string().default("127.0.0.1"),
+    EDGETIER_REGION_PORT: wholeNumber(8788, 0, 65_535),
+    ...s3Variables,
+    /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3". */
+    EDGETIER_REGION_PRELOAD: modelRefs.default([]),
+    /** Threads of one operator; 0 leaves it to ONNX Runtime. */
+    EDGETIER_REGION_THREADS: wholeNumber(0, 0, 1_024),
+    EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
+    EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
+    /** Requests that may wait or run at once, over all models, where they share no runs. */
+    EDGETIER_REGION_MAX_QUEUED: wholeNumber(256, 1, 1_000_000),
+    /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
+    EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("adaptive"),
+    /** Rows of one shared run. */
+    EDGETIER_REGION_MAX_BATCH_ROWS: wholeNumber(32, 1, 65_536),
+    /** `fixed`: how long a request may wait for others while its session is free. Timers take 1000 for anything less but 0. */
+    EDGETIER_REGION_MAX_QUEUE_DELAY_US: wholeNumber(0, 0, 60_000_000),
+    /** `fixed`: sizes that go at once, such as "8,16,32". */
+    EDGETIER_REGION_PREFERRED_BATCH_ROWS: rowCounts.default([]),
+    /** Rows that may wait for one session. */
+    EDGETIER_REGION_MAX_QUEUE_SIZE: wholeNumber(256, 1, 1_000_000),
+    /** How long a server that was told to stop still takes requests, while it says that it is not ready. */
+    EDGETIER_DRAIN_LINGER_MS: wholeNumber(200, 0, 600_000),
+    /** How long a server that was told to stop goes on answering what it has taken. */
+    EDGETIER_DRAIN_TIMEOUT_MS: wholeNumber(10_000, 0, 600_000),
+  })
+  .superRefine((settings, context) => {
+    const tooMany = settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS.filter((rows) => rows > settings.EDGETIER_REGION_MAX_BATCH_ROWS);
+    if (tooMany.length === 0) return;
+    context.addIssue({ code: "custom", path: ["EDGETIER_REGION_PREFERRED_BATCH_ROWS"], message: `${tooMany.join(", ")} cannot be reached with EDGETIER_REGION_MAX_BATCH_ROWS=${settings.EDGETIER_REGION_MAX_BATCH_ROWS}` });
+  });
 export type RegionSettings = z.output<typeof schema>;
 
 /** @throws invalid_configuration with every problem */

@@ -7,10 +7,13 @@ export interface Clock {
   setTimer(callback: () => void, delayMs: number): () => void;
 }
 
+/** What `setTimeout` takes; it fires at once for anything longer. */
+const MAX_TIMER_MS = 2_147_483_647;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   setTimer(callback, delayMs) {
-    const handle = setTimeout(callback, delayMs);
+    const handle = setTimeout(callback, Math.min(delayMs, MAX_TIMER_MS));
     return () => clearTimeout(handle);
   },
 };

@@ -46,6 +46,8 @@ export interface EdgeSessions {
 }
 
 const MAX_FAILURES_IN_A_ROW = 3;
+/** Of a snapshot that is not what it should be, or does not arrive whole. */
+const REFUSALS = new Set(["snapshot_refused", "artifact_corrupt", "model_store_unavailable"]);
 
 export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   const { deployment, store, storeTimeoutMs, metrics, log } = options;
@@ -79,7 +81,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
 
   const artifactTimeout = () => AbortSignal.timeout(storeTimeoutMs);
 
-  async function restore(tier: TierManifest): Promise<Session | undefined> {
+  /** @returns why not, where it cannot be restored: the tier is then served some other way */
+  async function restore(tier: TierManifest): Promise<Session | EdgeTierError> {
     const graph = tier.graph.sha256;
     const ready = restored.get(graph);
     if (ready !== undefined) {
@@ -90,26 +93,26 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     const bundle = deployment.bundled.find((one) => one.graph === graph);
     if (bundle !== undefined) {
       const session = await orRefused("bundled", () => restoreSnapshot(engine, bytesSource(new Uint8Array(bundle.bytes)), bundle.head, graph, limits));
-      if (session !== undefined) return session;
+      if (!(session instanceof EdgeTierError)) return session;
     }
     const { snapshot } = tier;
-    if (snapshot === undefined || cannotRestore(tier) !== undefined) return undefined;
+    const reason = cannotRestore(tier);
+    if (snapshot === undefined || reason !== undefined) return errors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
     return await orRefused("store", async () => {
       const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
       return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph, limits);
     });
   }
 
-  /** Undefined for a snapshot that was refused: the tier is then served some other way. */
-  async function orRefused(how: "bundled" | "store", restoring: () => Promise<Session>): Promise<Session | undefined> {
+  async function orRefused(how: "bundled" | "store", restoring: () => Promise<Session>): Promise<Session | EdgeTierError> {
     try {
       const session = await restoring();
       metrics.count("edgetier_sessions_opened_total", { how });
       return session;
     } catch (error) {
-      if (!(error instanceof EdgeTierError) || error.code !== "snapshot_refused") throw error;
+      if (!(error instanceof EdgeTierError) || !REFUSALS.has(error.code)) throw error;
       refused(error, how);
-      return undefined;
+      return error;
     }
   }
 
@@ -122,10 +125,10 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
 
   async function load(tier: TierManifest): Promise<Session> {
     const session = await restore(tier);
-    if (session !== undefined) return session;
+    if (!(session instanceof EdgeTierError)) return session;
     if (engine.kind === "full") return await openModel(tier, engine, "plain");
     if (fallback !== undefined) return await openModel(tier, fallback, "fallback");
-    throw errors.tierNotServable(tier.id, cannotRestore(tier) ?? "its snapshot was refused");
+    throw session;
   }
 
   async function session(key: string, open: () => Promise<Session>, context: RequestContext, deadline: Deadline): Promise<Session> {

@@ -9,8 +9,19 @@ export interface TaskInput {
   readonly text: string;
 }
 
+/** How rows of different lengths are made equal: an answer does not depend on how far its row is padded. */
+export interface Padding {
+  /** The dimension, from 1, of every tensor that has it. */
+  readonly axis: number;
+  readonly value: number;
+  /** Lengths to pad to, ascending, where not every length should be run; by default the longest row's. */
+  readonly buckets?: readonly number[];
+}
+
 /** Turns inputs into the tensors of one graph; the first dimension of each is the batch. */
 export interface Preprocessor {
+  /** Of the tensors that `encode` makes; absent where rows of different calls cannot be made equal. */
+  readonly padding?: Padding;
   encode(inputs: readonly TaskInput[]): NamedTensors;
 }
 

@@ -82,6 +82,18 @@ describe("with the full engine", () => {
     expect(opened(edge)).toEqual([{ how: "plain" }]);
   });
 
+  it.each<[what: string, reason: string, changes: Partial<SnapshotRef>]>([
+    ["is shorter in the store than its manifest says", "artifact_corrupt", { artifact: { sha256: "", size: 3 } }],
+    ["is not in the store", "artifact_corrupt", { artifact: { sha256: "c".repeat(64), size: 3 } }],
+  ])("opens the model where the snapshot %s", async (_what, reason, { artifact }) => {
+    await start();
+    const { ref } = await edge.store.writeArtifact(snapshot.bytes);
+    await publishWithSnapshot(edge, { artifact: { ...ref, ...artifact, sha256: artifact?.sha256 || ref.sha256 } });
+    expect(await answer(edge, "yes")).toEqual(atTheEdge);
+    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason }]);
+    expect(opened(edge)).toEqual([{ how: "plain" }]);
+  });
+
   it("does not even fetch a snapshot of another engine", async () => {
     await start();
     await publishWithSnapshot(edge, { engine: "e".repeat(64) });
@@ -139,6 +151,13 @@ describe("with a cut engine", () => {
     await publishWithSnapshot(other, { engine: "e".repeat(64) });
     expect(await answer(other, "yes")).toEqual(fromTheRegion("tier_not_servable"));
     expect(await servedHow(other)).toEqual({ how: "not", reason: expect.stringContaining("made for engine eeeeeeeeeeee") });
+  });
+
+  it("leaves a damaged snapshot to the region, and says what was wrong with it", async () => {
+    const edge = await startEdgeUnderTest(graph, cut);
+    await publishWithSnapshot(edge, {}, snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte)));
+    expect(await answer(edge, "yes")).toEqual(fromTheRegion("snapshot_refused"));
+    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason: "corrupt" }]);
   });
 
   it("has the region answer where a cut function is called after all, each time in a new instance, and counts it", async () => {

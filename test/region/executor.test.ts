@@ -1,106 +1,15 @@
-// The direct executor: one at a time, nothing that nobody waits for, nothing beyond its bound.
-import { describe, expect, it } from "vitest";
-import { ManualClock } from "../../src/core/clock.ts";
-import type { NamedTensors } from "../../src/core/tensor.ts";
+// The executor contract over both of them: one request at a time, and dynamic batching with each of its policies.
+import { createAdaptivePolicy } from "../../src/region/server/batching/adaptive-policy.ts";
+import { createBatchingExecutor } from "../../src/region/server/batching/batching-executor.ts";
+import { createFixedPolicy, type DelayPolicy } from "../../src/region/server/batching/delay-policy.ts";
 import { createDirectExecutor } from "../../src/region/server/executor.ts";
-import type { Session } from "../../src/runtime/runtime.ts";
+import { executorContract, type ExecutorOptions } from "../contract/executor.ts";
 
-const inputs: NamedTensors = {};
+const timed = ({ clock }: ExecutorOptions) => (clock === undefined ? {} : { clock });
+/** One place is the running work's: its queue is bounded beside it. */
+const batching = (policy: () => DelayPolicy) => (options: ExecutorOptions = {}) =>
+  createBatchingExecutor({ policy, maxBatchRows: 8, queue: { maxQueueSize: (options.places ?? 65) - 1 }, ...timed(options) });
 
-/** A session whose runs end when the test says so. */
-function heldSession() {
-  const ends: (() => void)[] = [];
-  const session: Session = {
-    inputs: [],
-    outputs: [],
-    memoryBytes: 0,
-    run: () => new Promise((resolve) => ends.push(() => resolve({}))),
-    dispose: async () => {},
-  };
-  return { session, ends, started: () => ends.length };
-}
-const settled = () => new Promise((resolve) => setImmediate(resolve));
-
-describe("the direct executor", () => {
-  it("runs one at a time on a session, and different sessions side by side", async () => {
-    const executor = createDirectExecutor();
-    const [first, second] = [heldSession(), heldSession()];
-    const done = [first, first, second].map(({ session }) => executor.execute({ session, inputs }));
-    await settled();
-    expect([first.started(), second.started()]).toEqual([1, 1]);
-    first.ends[0]?.();
-    await done[0];
-    await settled();
-    expect(first.started()).toBe(2);
-    first.ends[1]?.();
-    second.ends[0]?.();
-    await Promise.all(done);
-  });
-
-  it("answers at the moment of expiry, and never starts what has expired", async () => {
-    const clock = new ManualClock();
-    const executor = createDirectExecutor({ clock });
-    const { session, ends, started } = heldSession();
-    const running = executor.execute({ session, inputs });
-    const waiting = executor.execute({ session, inputs, expiresAtMs: 20 });
-    const patient = executor.execute({ session, inputs, expiresAtMs: 21 });
-    const refusal = waiting.catch((error: unknown) => error);
-    await settled();
-    clock.advance(20);
-    // While the first still runs:
-    expect(await refusal).toMatchObject({ code: "request_expired", status: 503, message: expect.stringContaining("Request timeout expired") });
-    ends[0]?.();
-    await running;
-    await settled();
-    expect(started()).toBe(2); // the first and the patient one
-    ends[1]?.();
-    expect(await patient).toEqual({});
-  });
-
-  it("refuses what has expired before it came", async () => {
-    const clock = new ManualClock(100);
-    const { session, started } = heldSession();
-    const work = createDirectExecutor({ clock }).execute({ session, inputs, expiresAtMs: 100 });
-    await expect(work).rejects.toMatchObject({ code: "request_expired" });
-    expect(started()).toBe(0);
-  });
-
-  it("never starts work whose client has left", async () => {
-    const executor = createDirectExecutor();
-    const { session, ends, started } = heldSession();
-    const client = new AbortController();
-    const running = executor.execute({ session, inputs });
-    const left = executor.execute({ session, inputs, signal: client.signal });
-    await settled();
-    client.abort();
-    ends[0]?.();
-    await running;
-    await expect(left).rejects.toMatchObject({ code: "request_cancelled" });
-    expect(started()).toBe(1);
-  });
-
-  it("takes no more than its bound, and takes again when work is done", async () => {
-    const executor = createDirectExecutor({ maxQueued: 2 });
-    const { session, ends } = heldSession();
-    const taken = [executor.execute({ session, inputs }), executor.execute({ session, inputs })];
-    await expect(executor.execute({ session, inputs })).rejects.toMatchObject({ code: "queue_full", status: 503, message: expect.stringContaining("Exceeds maximum queue size") });
-    await settled();
-    ends[0]?.();
-    await taken[0];
-    const next = executor.execute({ session, inputs });
-    await settled();
-    ends[1]?.();
-    await settled();
-    ends[2]?.();
-    await Promise.all([taken[1], next]);
-  });
-
-  it("goes on after a run that fails", async () => {
-    const executor = createDirectExecutor();
-    const { session } = heldSession();
-    let runs = 0;
-    const failing: Session = { ...session, run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}) };
-    const both = await Promise.allSettled([executor.execute({ session: failing, inputs }), executor.execute({ session: failing, inputs })]);
-    expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
-  });
-});
+executorContract("direct", (options = {}) => createDirectExecutor({ maxQueued: options.places ?? 64, ...timed(options) }));
+executorContract("batching, fixed", batching(() => createFixedPolicy()));
+executorContract("batching, adaptive", batching(createAdaptivePolicy));

@@ -38,6 +38,7 @@ function start(variables: Readonly<Record<string, string>>) {
       EDGETIER_REGION_PORT: "0",
       EDGETIER_REGION_PRELOAD: "mood@1",
       EDGETIER_REGION_THREADS: "1",
+      EDGETIER_REGION_BATCHING: "off", // so that a server is busy for as long as it has requests
       ...variables,
     },
     stdio: ["ignore", "pipe", "pipe"],
@@ -122,6 +123,14 @@ describe.each(["SIGTERM", "SIGINT"] as const)("%s under load", (signal) => {
     expect(await exit).toEqual([0, null]);
     expect(events.at(-1)).toMatchObject({ event: "stopped", complete: true });
   });
+});
+
+it("answers what it has taken in batches, too", async () => {
+  const { child, exit, url } = await startReady({ EDGETIER_REGION_BATCHING: "adaptive" });
+  const busy = await keepBusy(url, 24);
+  child.kill("SIGTERM");
+  for (const answer of await Promise.all(busy)) expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
+  expect(await exit).toEqual([0, null]);
 });
 
 it("work that outlasts the drain is cut off, and the exit code says so", async () => {

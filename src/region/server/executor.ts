@@ -1,18 +1,26 @@
-// How accepted work gets onto a session: the seam for dynamic batching. The direct executor runs each request by itself.
+// How accepted work gets onto a session. The direct executor runs each request by itself; batching/ lets them share runs.
 
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { createInTurn, type InTurn } from "../../runtime/in-turn.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import type { Padding } from "../../tasks/task.ts";
 
 export interface Work {
   readonly session: Session;
+  /** The first dimension of each is the batch: its rows. */
   readonly inputs: NamedTensors;
   /** Milliseconds since the epoch from which on nobody wants the answer. */
   readonly expiresAtMs?: number | undefined;
   /** Aborted when the client has left. */
   readonly signal?: AbortSignal | undefined;
+  /** From 1, the highest. */
+  readonly priority?: number | undefined;
+  /** How the inputs were padded, if they may be padded further to share a run. */
+  readonly padding?: Padding | undefined;
+  /** What the model is meant to answer within, from its coming here on: no wait for company goes beyond it. */
+  readonly latencyBoundMs?: number | undefined;
 }
 
 export interface Executor {

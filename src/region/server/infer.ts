@@ -5,7 +5,7 @@ import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import { classify } from "../../protocol/classification.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME, type TaskInput } from "../../tasks/task.ts";
-import type { Executor } from "./executor.ts";
+import type { Executor, Work } from "./executor.ts";
 import type { LoadedModel, LoadedTier } from "./load-model.ts";
 
 export interface InferContext {
@@ -19,7 +19,8 @@ export interface InferContext {
 
 /**
  * Takes either the task's own inputs (one BYTES tensor `input`, a row each) or the graph's tensors by their names.
- * Request parameters: `tier` (the last region tier by default), `timeout` in microseconds (0: none).
+ * Request parameters: `tier` (the last region tier by default), `timeout` in microseconds (0: none), `priority` (1 is the
+ * highest; 0 or none: the executor's default).
  * @returns the graph's raw outputs, all or those asked for, in the order asked for.
  * @throws invalid_request, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
  */
@@ -29,7 +30,9 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
   const timeoutMs = readTimeoutMs(request.parameters?.["timeout"]);
   const outputs = await context.executor.execute({
     session: tier.session,
-    inputs: toGraphInputs(model, tier, request.inputs, context.maxRows),
+    ...toGraphInputs(model, tier, request.inputs, context.maxRows),
+    priority: readPriority(request.parameters?.["priority"]),
+    latencyBoundMs: model.manifest.deadlineMs,
     expiresAtMs: timeoutMs === undefined ? undefined : context.receivedAtMs + timeoutMs,
     signal: context.signal,
   });
@@ -77,12 +80,18 @@ function readTimeoutMs(timeout: string | number | boolean | undefined): number |
   throw errors.invalidRequest(["parameters.timeout: must be a whole number of microseconds from 0"]);
 }
 
-function toGraphInputs(model: LoadedModel, tier: LoadedTier, inputs: NamedTensors, maxRows: number): NamedTensors {
+function readPriority(priority: string | number | boolean | undefined): number | undefined {
+  if (priority === undefined || (typeof priority === "number" && Number.isSafeInteger(priority) && priority >= 0)) return priority;
+  throw errors.invalidRequest(["parameters.priority: must be a whole number from 0"]);
+}
+
+/** Only what was encoded here may be padded: a client's own tensors are run as they are. */
+function toGraphInputs(model: LoadedModel, tier: LoadedTier, inputs: NamedTensors, maxRows: number): Pick<Work, "inputs" | "padding"> {
   const own = Object.hasOwn(inputs, TASK_INPUT_NAME) ? inputs[TASK_INPUT_NAME] : undefined;
-  if (own?.datatype !== "BYTES") return inputs; // the graph's own tensors; the session checks them
+  if (own?.datatype !== "BYTES") return { inputs }; // the graph's own tensors; the session checks them
   const unknown = Object.keys(inputs).find((name) => name !== TASK_INPUT_NAME);
   if (unknown !== undefined) throw errors.invalidTensor(unknown, `it cannot be given together with ${TASK_INPUT_NAME}`);
-  return tier.preprocessor.encode(parseRows(model, own.data, own.shape, maxRows));
+  return { inputs: tier.preprocessor.encode(parseRows(model, own.data, own.shape, maxRows)), padding: tier.preprocessor.padding };
 }
 
 function parseRows(model: LoadedModel, rows: readonly Uint8Array[], shape: readonly number[], maxRows: number): TaskInput[] {

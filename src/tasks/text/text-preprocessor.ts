@@ -4,12 +4,14 @@ import { z } from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { Preprocessor, PreprocessorConfig } from "../task.ts";
+import type { Padding, Preprocessor, PreprocessorConfig } from "../task.ts";
 import { createHashedNgrams } from "./hashed-ngrams.ts";
 import { createWordpiece, wordpieceSchema } from "./wordpiece.ts";
 
 /** An artifact can be wrong in as many places as it has entries; this many are enough to say. */
 const MAX_PROBLEMS = 8;
+/** Id 0 is no feature; no attention is paid to a token of mask 0. */
+const PADDING: Padding = { axis: 1, value: 0 };
 
 const lengths = z.array(z.int().min(1).max(64)).max(16);
 const hashedNgramsSchema = z.strictObject({
@@ -32,11 +34,11 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
     switch (config.kind) {
       case "hashed-ngrams": {
         const idsOf = createHashedNgrams(parseArtifact(hashedNgramsSchema, config));
-        return { encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(input.text))) };
+        return { padding: PADDING, encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(input.text))) };
       }
       case "wordpiece": {
         const idsOf = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
-        return { encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(input.text))) };
+        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(input.text))) };
       }
     }
   } catch (error) {

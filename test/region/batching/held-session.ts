@@ -1,0 +1,90 @@
+// A session whose runs end when the test says so, and what happens to the works that are given to an executor.
+import { vi } from "vitest";
+import { ManualClock } from "../../../src/core/clock.ts";
+import { EdgeTierError } from "../../../src/core/errors.ts";
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import { type BatchingExecutorOptions, createBatchingExecutor } from "../../../src/region/server/batching/batching-executor.ts";
+import { createFixedPolicy, type FixedPolicyOptions } from "../../../src/region/server/batching/delay-policy.ts";
+import type { Dispatch } from "../../../src/region/server/batching/lane.ts";
+import type { Work } from "../../../src/region/server/executor.ts";
+import type { Session } from "../../../src/runtime/runtime.ts";
+
+export const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+export interface HeldRun {
+  /** The rows it was given: their columns without the padding. */
+  readonly rows: readonly (readonly number[])[];
+  readonly shape: readonly number[];
+  end(outputs?: NamedTensors): void;
+  fail(error: unknown): void;
+}
+
+/** Takes `x` FP32 [rows, columns], without 0s but for padding, and gives `sum` FP32 [rows, 1]. */
+export function createHeldSession() {
+  const runs: HeldRun[] = [];
+  const session: Session = {
+    inputs: [{ name: "x", datatype: "FP32", shape: [-1, -1] }],
+    outputs: [{ name: "sum", datatype: "FP32", shape: [-1, 1] }],
+    memoryBytes: 0,
+    run({ x }) {
+      if (x?.datatype !== "FP32") throw new Error("no x");
+      const [count = 0, width = 0] = x.shape;
+      const rows = Array.from({ length: count }, (_, row) => [...x.data.subarray(row * width, (row + 1) * width)].filter((value) => value !== 0));
+      const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
+      runs.push({ rows, shape: x.shape, fail: reject, end: (outputs = { sum: sumOf(rows) }) => resolve(outputs) });
+      return promise;
+    },
+    dispose: async () => {},
+  };
+  /** What is running now and later, by the first column of each row. */
+  const firsts = () => runs.map((run) => run.rows.map((row) => row[0]));
+  return { session, runs, firsts };
+}
+
+const sumOf = (rows: readonly (readonly number[])[]) =>
+  ({ datatype: "FP32", shape: [rows.length, 1], data: Float32Array.from(rows, (row) => row.reduce((sum, value) => sum + value, 0)) }) as const;
+
+/** Rows of one column for numbers, of several for lists, which must then be of one length. */
+export function tensors(rows: readonly (number | readonly number[])[]): NamedTensors {
+  const all = rows.map((row) => (typeof row === "number" ? [row] : row));
+  return { x: { datatype: "FP32", shape: [all.length, all[0]?.length ?? 0], data: Float32Array.from(all.flat()) } };
+}
+
+export interface Scene extends Partial<Omit<BatchingExecutorOptions, "policy">>, FixedPolicyOptions {
+  readonly policy?: BatchingExecutorOptions["policy"];
+}
+
+/** An executor over one held session. `answers` fills with each work's sums, or its error's code. */
+export function createScene({ preferredRows = [], maxQueueDelayMs = 0, ...options }: Scene = {}) {
+  const clock = new ManualClock();
+  const held = createHeldSession();
+  const dispatches: Dispatch[] = [];
+  const onUnbatchable = vi.fn<(event: { problem: string }) => void>();
+  const executor = createBatchingExecutor({
+    clock,
+    policy: () => createFixedPolicy({ preferredRows, maxQueueDelayMs }),
+    maxBatchRows: 8,
+    onDispatch: (dispatch) => dispatches.push(dispatch),
+    onUnbatchable,
+    ...options,
+  });
+  const answers: Record<string, unknown> = {};
+
+  /** @param rows of the work; it goes by the first number in them */
+  function send(rows: readonly (number | readonly number[])[], work: Partial<Work> = {}): void {
+    const name = String([rows[0]].flat()[0]);
+    executor.execute({ session: held.session, inputs: tensors(rows), ...work }).then(
+      ({ sum }) => (answers[name] = sum?.datatype === "FP32" ? [...sum.data] : sum),
+      (error: unknown) => (answers[name] = error instanceof EdgeTierError ? error.code : String(error)),
+    );
+  }
+
+  /** Ends the run that is on. */
+  async function endRun(): Promise<void> {
+    held.runs.at(-1)?.end();
+    await settled();
+  }
+
+  const reasons = () => dispatches.map(({ reason, rows }) => `${reason} ${rows}`);
+  return { ...held, clock, executor, dispatches, reasons, onUnbatchable, answers, send, endRun };
+}

@@ -1,0 +1,268 @@
+// Triton's queue policy and dynamic batcher, case by case: what its own tests of them (qa/L0_batcher) hold it to.
+import { describe, expect, it } from "vitest";
+import { createScene, settled } from "./held-session.ts";
+
+describe("timeouts", () => {
+  it("reject: work that waited too long is refused at that moment, and gives its place free", async () => {
+    const { send, clock, answers, endRun, firsts } = createScene({ queue: { defaultTimeoutMs: 10, maxQueueSize: 1 } });
+    send([1]);
+    send([2]);
+    await settled();
+    clock.advance(9);
+    await settled();
+    expect(answers).toEqual({});
+    clock.advance(1);
+    await settled();
+    expect(answers).toEqual({ 2: "request_expired" }); // while the first still runs
+    send([3]);
+    await endRun();
+    await endRun();
+    expect(firsts()).toEqual([[1], [3]]);
+    expect(answers).toEqual({ 1: [1], 2: "request_expired", 3: [3] });
+  });
+
+  it("delay: it goes behind the others of its priority, before those of the next, and is answered", async () => {
+    const { send, clock, answers, endRun, firsts } = createScene({ maxBatchRows: 1, queue: { timeoutAction: "delay", defaultTimeoutMs: 10 } });
+    send([1]);
+    send([2]);
+    send([3]);
+    await settled();
+    clock.advance(11);
+    send([4]);
+    send([5], { priority: 3 });
+    for (let run = 0; run < 5; run++) await endRun();
+    expect(firsts()).toEqual([[1], [4], [2], [3], [5]]);
+    expect(Object.keys(answers)).toHaveLength(5);
+  });
+
+  it("a work's own timeout shortens the default, and never lengthens it", async () => {
+    const { send, clock, answers } = createScene({ queue: { defaultTimeoutMs: 10 } });
+    send([1]);
+    send([2], { expiresAtMs: 5 });
+    send([3], { expiresAtMs: 50 });
+    await settled();
+    clock.advance(5);
+    await settled();
+    expect(answers).toEqual({ 2: "request_expired" });
+    clock.advance(5);
+    await settled();
+    expect(answers).toEqual({ 2: "request_expired", 3: "request_expired" });
+  });
+
+  it("a work's own counts without a default, and not at all where it may not override", async () => {
+    const free = createScene();
+    const bound = createScene({ queue: { defaultTimeoutMs: 10, allowTimeoutOverride: false } });
+    for (const { send, clock } of [free, bound]) {
+      send([1]);
+      send([2], { expiresAtMs: 5 });
+      await settled();
+      clock.advance(5);
+      await settled();
+    }
+    expect(free.answers).toEqual({ 2: "request_expired" });
+    expect(bound.answers).toEqual({});
+    bound.clock.advance(5);
+    await settled();
+    expect(bound.answers).toEqual({ 2: "request_expired" });
+  });
+
+  it("the default bounds the waiting alone; a work's own is also that of its answer", async () => {
+    const { send, clock, answers, endRun } = createScene({ queue: { defaultTimeoutMs: 10 } });
+    send([1]);
+    send([2], { expiresAtMs: 8 });
+    await settled();
+    await endRun(); // the second runs now
+    clock.advance(8);
+    await settled();
+    expect(answers).toEqual({ 1: [1], 2: "request_expired" });
+    send([3]);
+    await endRun();
+    clock.advance(20);
+    await endRun();
+    expect(answers).toEqual({ 1: [1], 2: "request_expired", 3: [3] });
+  });
+
+  it("what expired never runs, not even when its timer is late", async () => {
+    const { send, clock, answers, endRun, firsts } = createScene();
+    send([1]);
+    send([2], { expiresAtMs: 5 });
+    send([3]);
+    await settled();
+    clock.setTimer = () => () => {};
+    clock.now = () => 6;
+    await endRun();
+    expect(firsts()).toEqual([[1], [3]]);
+    expect(answers).toMatchObject({ 2: "request_expired" });
+  });
+
+  it("and a timer that is early refuses nothing", async () => {
+    const { send, clock, answers } = createScene();
+    const setTimer = clock.setTimer.bind(clock);
+    clock.setTimer = (callback, delayMs) => setTimer(callback, Math.max(1, delayMs - 1));
+    send([1]);
+    send([2], { expiresAtMs: 5 });
+    await settled();
+    clock.advance(4);
+    await settled();
+    expect(answers).toEqual({});
+    clock.advance(1);
+    await settled();
+    expect(answers).toEqual({ 2: "request_expired" });
+  });
+
+  it("as far away as they can be, they do not fire", async () => {
+    const { send, answers, endRun } = createScene();
+    send([1], { expiresAtMs: Number.MAX_SAFE_INTEGER / 1_000 });
+    await endRun();
+    expect(answers).toEqual({ 1: [1] });
+  });
+});
+
+describe("the size of the queue", () => {
+  it("counts the rows that wait, and refuses at once", async () => {
+    const { send, answers, endRun } = createScene({ queue: { maxQueueSize: 4 } });
+    send([1]);
+    send([2, 2, 2]);
+    send([3, 3]);
+    send([4]);
+    await settled();
+    expect(answers).toEqual({ 3: "queue_full" });
+    await endRun();
+    await endRun();
+    expect(answers).toEqual({ 1: [1], 2: [2, 2, 2], 3: "queue_full", 4: [4] });
+  });
+
+  it("takes a single work of more rows where nothing waits", async () => {
+    const { send, answers, endRun } = createScene({ queue: { maxQueueSize: 2 } });
+    send([1]);
+    send([2, 2, 2]);
+    send([3]);
+    await endRun();
+    await endRun();
+    expect(answers).toEqual({ 1: [1], 2: [2, 2, 2], 3: "queue_full" });
+  });
+
+  it("a client that leaves gives its places free, and is never run", async () => {
+    const { send, answers, endRun, firsts } = createScene({ queue: { maxQueueSize: 2 } });
+    const client = new AbortController();
+    send([1]);
+    send([2, 2], { signal: client.signal });
+    await settled();
+    client.abort();
+    await settled();
+    expect(answers).toEqual({ 2: "request_cancelled" }); // at once
+    send([3, 3]);
+    await endRun();
+    await endRun();
+    expect(firsts()).toEqual([[1], [3, 3]]);
+  });
+});
+
+describe("batches", () => {
+  it("without a delay, what waits goes when the session is free", async () => {
+    const { send, endRun, reasons, answers } = createScene();
+    [1, 2, 3].forEach((id) => send([id]));
+    await endRun();
+    await endRun();
+    expect(reasons()).toEqual(["idle 1", "idle 2"]);
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: [3] });
+  });
+
+  it("the largest preferred size that can be formed goes at once; what is left waits", async () => {
+    const { send, endRun, clock, reasons } = createScene({ preferredRows: [2, 4], maxQueueDelayMs: 100 });
+    send([1]);
+    send([2]); // goes with the first: 2 is a size, too
+    await settled();
+    [3, 4, 5, 6, 7].forEach((id) => send([id]));
+    await endRun();
+    expect(reasons()).toEqual(["preferred 2", "preferred 4"]);
+    await endRun();
+    clock.advance(99);
+    expect(reasons()).toHaveLength(2);
+    clock.advance(1);
+    expect(reasons().slice(2)).toEqual(["delay 1"]);
+  });
+
+  it("beyond every preferred size it goes at once, too", async () => {
+    const { send, reasons } = createScene({ preferredRows: [4], maxQueueDelayMs: 100 });
+    send([1, 1, 1]);
+    send([2, 2]);
+    await settled();
+    expect(reasons()).toEqual(["full 5"]);
+  });
+
+  it("past the delay all go, a preferred size or not", async () => {
+    const { send, clock, endRun, reasons } = createScene({ preferredRows: [2], maxQueueDelayMs: 100 });
+    send([1, 1]);
+    [2, 3, 4].forEach((id) => send([id]));
+    await settled();
+    clock.advance(100);
+    await endRun();
+    expect(reasons()).toEqual(["preferred 2", "delay 3"]);
+  });
+
+  it("the delay is that of the oldest", async () => {
+    const { send, clock, dispatches } = createScene({ maxQueueDelayMs: 100 });
+    send([1]);
+    await settled();
+    clock.advance(60);
+    send([2]);
+    await settled();
+    clock.advance(39);
+    expect(dispatches).toEqual([]);
+    clock.advance(1);
+    expect(dispatches).toMatchObject([{ reason: "delay", works: 2, waitedMs: 100 }]);
+  });
+
+  it("one that cannot grow goes at once: full, or the next does not fit it", async () => {
+    const full = createScene({ maxQueueDelayMs: 100, maxBatchRows: 3 });
+    full.send([1, 1]);
+    full.send([2]);
+    const tooLarge = createScene({ maxQueueDelayMs: 100, maxBatchRows: 3 });
+    tooLarge.send([1, 1]);
+    tooLarge.send([2, 2]);
+    const other = createScene({ maxQueueDelayMs: 100 });
+    other.send([1]);
+    other.send([[2, 2]]);
+    await settled();
+    expect([full.reasons(), tooLarge.reasons(), other.reasons()]).toEqual([["full 3"], ["full 2"], ["shape 1"]]);
+  });
+
+  it("when the one that did not fit leaves, the batch may grow again", async () => {
+    const { send, endRun, reasons, answers } = createScene();
+    const client = new AbortController();
+    send([1]);
+    send([2]);
+    send([[3, 3]], { signal: client.signal });
+    send([4]);
+    await settled();
+    client.abort();
+    await endRun();
+    await endRun();
+    expect(reasons()).toEqual(["idle 1", "idle 2"]);
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: "request_cancelled", 4: [4] });
+  });
+
+  it("what is left goes at once when it becomes a preferred size", async () => {
+    const { send, reasons } = createScene({ preferredRows: [2, 4], maxQueueDelayMs: 100 });
+    const client = new AbortController();
+    send([1], { signal: client.signal });
+    send([2, 2]);
+    await settled();
+    expect(reasons()).toEqual([]);
+    client.abort();
+    expect(reasons()).toEqual(["preferred 2"]);
+  });
+
+  it("higher priorities go first, and order is kept within one; an unknown one is the default", async () => {
+    const { send, endRun, firsts } = createScene({ maxBatchRows: 2 });
+    send([1]);
+    send([2], { priority: 3 });
+    send([3]);
+    send([4], { priority: 1 });
+    send([5], { priority: 99 });
+    send([6], { priority: 1 });
+    for (let run = 0; run < 4; run++) await endRun();
+    expect(firsts()).toEqual([[1], [4, 6], [3, 5], [2]]);
+  });
+});
