@@ -37,7 +37,7 @@ const schema = z
     /** Requests that may wait or run at once, over all models, where they share no runs. */
     EDGETIER_REGION_MAX_QUEUED: wholeNumber(256, 1, 1_000_000),
     /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
-    EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("adaptive"),
+    EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("fixed"),
     /** Rows of one shared run. */
     EDGETIER_REGION_MAX_BATCH_ROWS: wholeNumber(32, 1, 65_536),
     /** `fixed`: how long a request may wait for others while its session is free. Timers take 1000 for anything less but 0. */

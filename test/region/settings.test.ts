@@ -7,7 +7,7 @@ const read = (variables: object) => readRegionSettings({ ...s3, ...variables });
 
 describe("settings of batching", () => {
   it("are a working service by themselves", () => {
-    expect(read({})).toMatchObject({ EDGETIER_REGION_BATCHING: "adaptive", EDGETIER_REGION_MAX_BATCH_ROWS: 32, EDGETIER_REGION_MAX_QUEUE_DELAY_US: 0, EDGETIER_REGION_PREFERRED_BATCH_ROWS: [] });
+    expect(read({})).toMatchObject({ EDGETIER_REGION_BATCHING: "fixed", EDGETIER_REGION_MAX_BATCH_ROWS: 32, EDGETIER_REGION_MAX_QUEUE_DELAY_US: 0, EDGETIER_REGION_PREFERRED_BATCH_ROWS: [] });
   });
 
   it("take sizes with commas between them", () => {
