@@ -1,8 +1,8 @@
 // What of its model projects a deployment's edge needs: the graphs of edge tiers, and the small files beside them.
 
-import { createHash } from "node:crypto";
 import { errors } from "../core/errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
+import { digestOf } from "./digest.ts";
 import type { DeployedGraph } from "./engine/build.ts";
 
 /** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
@@ -26,5 +26,3 @@ export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
     return [{ model: project.model, tier: tier.id, bytes, sha256, inputs: tier.inputs, first: position === 0, hasRegion }];
   });
 }
-
-const digestOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

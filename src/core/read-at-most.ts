@@ -1,5 +1,7 @@
 // Reads a body into memory up to a limit.
 
+import { concatBytes } from "./bytes.ts";
+
 /** @returns undefined once the body exceeds `maxBytes`; the rest is cancelled. @throws what the stream throws. */
 export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (body === null) return new Uint8Array();
@@ -10,11 +12,5 @@ export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxByt
     if (size > maxBytes) return undefined; // leaving the loop cancels the stream
     chunks.push(chunk);
   }
-  const bytes = new Uint8Array(size);
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return bytes;
+  return concatBytes(chunks);
 }

@@ -1,6 +1,7 @@
 // A tensor's elements as bytes: the Open Inference Protocol's binary tensor data extension. Little-endian, row-major; a
 // BYTES element is its length as uint32, and its bytes.
 
+import { bytesOf } from "../core/bytes.ts";
 import { errors } from "../core/errors.ts";
 import { type Datatype, elementCount, type Tensor, typedArrays } from "../core/tensor.ts";
 
@@ -8,7 +9,7 @@ const LENGTH_BYTES = 4;
 
 /** Views of the tensor's own data where it has that form already; nothing is changed through them. */
 export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
-  if (tensor.datatype !== "BYTES") return [new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength)];
+  if (tensor.datatype !== "BYTES") return [bytesOf(tensor.data)];
   return tensor.data.flatMap((element) => {
     const length = new Uint8Array(LENGTH_BYTES);
     new DataView(length.buffer).setUint32(0, element.byteLength, true);

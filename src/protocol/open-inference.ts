@@ -5,6 +5,7 @@
 // `Inference-Header-Content-Length` tells how much of it is JSON, and is absent where all of it is.
 
 import { z } from "zod";
+import { concatBytes } from "../core/bytes.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors } from "../core/errors.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
@@ -183,14 +184,7 @@ export function encodeInferResponse(response: InferResponse, isBinary: (output: 
 function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMessage {
   const json = new TextEncoder().encode(JSON.stringify(message));
   if (binary.length === 0) return { body: json, jsonBytes: undefined };
-  const body = new Uint8Array(binary.reduce((total, { byteLength }) => total + byteLength, json.byteLength));
-  body.set(json);
-  let offset = json.byteLength;
-  for (const bytes of binary) {
-    body.set(bytes, offset);
-    offset += bytes.byteLength;
-  }
-  return { body, jsonBytes: json.byteLength };
+  return { body: concatBytes([json, ...binary]), jsonBytes: json.byteLength };
 }
 
 function parseMessage<Schema extends z.ZodType>(schema: Schema, body: Uint8Array, jsonBytes = body.byteLength): { message: z.output<Schema>; binary: Uint8Array } {

@@ -8,7 +8,7 @@ import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
-import { readLabels } from "../tasks/labels.ts";
+import { labelsOf } from "../tasks/labels.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
@@ -78,10 +78,4 @@ export function createServedVersion(manifest: Manifest, task: Task, dependencies
         },
       })),
   };
-}
-
-function labelsOf({ model, version }: Manifest, bytes: Uint8Array): readonly string[] {
-  const read = readLabels(bytes);
-  if ("problems" in read) throw errors.manifestInvalid(model, version, read.problems.map((problem) => `its label file ${problem}`));
-  return read.labels;
 }

@@ -2,11 +2,18 @@
 
 import { z } from "zod";
 import { problemsOf } from "../core/config.ts";
-import { reasonOf } from "../core/errors.ts";
+import { errors, reasonOf } from "../core/errors.ts";
 
 const schema = z.array(z.string().min(1), "must be a JSON array of texts").min(1, "must have at least one label");
 
 export type ReadLabels = { readonly labels: readonly string[] } | { readonly problems: readonly string[] };
+
+/** Of a version in the store. @throws manifest_invalid */
+export function labelsOf({ model, version }: { readonly model: string; readonly version: number }, bytes: Uint8Array): readonly string[] {
+  const read = readLabels(bytes);
+  if ("problems" in read) throw errors.manifestInvalid(model, version, read.problems.map((problem) => `its label file ${problem}`));
+  return read.labels;
+}
 
 export function readLabels(bytes: Uint8Array): ReadLabels {
   let json: unknown;

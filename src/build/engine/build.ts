@@ -1,13 +1,13 @@
 // Makes what the Worker bundles: an engine cut to the deployment's models, validated in workerd, and the snapshots that
 // are restored at module scope. The full engine takes the cut one's place until that has passed its tests.
 
-import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
 import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
 import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
+import { digestOf } from "../digest.ts";
 import { cutToModels, type Usable } from "./cut-to-models.ts";
 import { isWhole, readReport, writeDeployment } from "./deployment-folder.ts";
 import type { FittedEngine } from "./fit.ts";
@@ -86,7 +86,7 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
 }
 
 function engineOf(engine: FittedEngine, full: { readonly sha256: string }): EngineReport["engine"] {
-  return { kind: "cut", source: full.sha256, sha256: createHash("sha256").update(engine.wasm).digest("hex"), bytes: engine.wasm.byteLength, gzipBytes: engine.gzipBytes, functions: encodeFunctions(engine.keep), functionCount: engine.keep.size };
+  return { kind: "cut", source: full.sha256, sha256: digestOf(engine.wasm), bytes: engine.wasm.byteLength, gzipBytes: engine.gzipBytes, functions: encodeFunctions(engine.keep), functionCount: engine.keep.size };
 }
 
 /** First tiers, as long as there is memory for them. */
@@ -116,5 +116,5 @@ function reportGraph({ model, tier, sha256 }: DeployedGraph, snapshot: GraphSnap
 function inputsDigest({ graphs, config, artifacts = new Map(), trapped = [] }: BuildOptions, engine: string): string {
   const { limits: _limits, ...choices } = config;
   const facts = [RECIPE, SNAPSHOT_FORMAT, engine, choices, trapped, [...artifacts.keys()], graphs.map(({ bytes: _bytes, ...graph }) => graph)];
-  return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
+  return digestOf(JSON.stringify(facts));
 }

@@ -1,9 +1,9 @@
 // The folder that the Worker imports from: engine, glue, bundled snapshots, and the module and report that name them.
 
-import { createHash } from "node:crypto";
 import { access, cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
+import { digestOf } from "../digest.ts";
 import { type EngineReport, engineReportSchema } from "./report.ts";
 
 export interface DeploymentFiles {
@@ -32,7 +32,7 @@ export async function readReport(folder: string): Promise<EngineReport | undefin
 export async function isWhole(folder: string, { engine }: EngineReport): Promise<boolean> {
   try {
     await access(join(folder, "deployment.mjs"));
-    return createHash("sha256").update(await readFile(join(folder, "engine.wasm"))).digest("hex") === engine.sha256;
+    return digestOf(await readFile(join(folder, "engine.wasm"))) === engine.sha256;
   } catch {
     return false;
   }

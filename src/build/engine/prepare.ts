@@ -1,7 +1,6 @@
 // Makes the full engine from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in workerd. A build
 // product under dist/engine, made anew when its sources change.
 
-import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import { gzipSync } from "node:zlib";
 import { transform } from "esbuild";
 import { z } from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
+import { digestOf } from "../digest.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";
 
 /** Raise it when what `prepareEngine` does changes. */
@@ -40,7 +40,7 @@ export interface PreparedEngine {
 export async function prepareEngine(options: { outDir: string; log?: (line: string) => void }): Promise<PreparedEngine> {
   const require = createRequire(import.meta.url);
   const [wasm, glue] = await Promise.all([readFile(require.resolve(WASM)), readFile(require.resolve(GLUE), "utf8")]);
-  const sourceSha256 = createHash("sha256").update(wasm).update(glue).digest("hex");
+  const sourceSha256 = digestOf(wasm, glue);
 
   const existing = await readInfo(options.outDir);
   if (existing?.recipe === RECIPE && existing.sourceSha256 === sourceSha256) {
@@ -51,7 +51,7 @@ export async function prepareEngine(options: { outDir: string; log?: (line: stri
   options.log?.("preparing the engine from onnxruntime-web");
   try {
     const engine = unshareMemory(wasm);
-    const sha256 = createHash("sha256").update(engine).digest("hex");
+    const sha256 = digestOf(engine);
     await mkdir(options.outDir, { recursive: true });
     await writeFile(join(options.outDir, "engine.wasm"), engine);
     await writeFile(join(options.outDir, "glue.mjs"), await adaptGlue(glue));

@@ -1,7 +1,6 @@
 // Snapshots of graphs, and the functions that running them takes. Kept in a folder by engine and graph, since each takes
 // a workerd to make.
 
-import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateRawSync } from "node:zlib";
@@ -10,6 +9,7 @@ import { EdgeTierError } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { SESSION_CHOICES } from "../../runtime/wasm/open-session.ts";
 import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot, SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
+import { digestOf } from "../digest.ts";
 import { instrument } from "./instrument.ts";
 import { profileInputs, warmUpInputs } from "./sample-inputs.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";
@@ -104,7 +104,7 @@ const cachedSchema = z.object({
 });
 
 function cacheNames({ sha256, inputs }: EdgeGraph, { cacheFolder, engineSha256 }: SnapshotsOptions): { json: string; bin: string } {
-  const key = createHash("sha256").update(JSON.stringify([RECIPE, SNAPSHOT_FORMAT, engineSha256, sha256, SESSION_CHOICES, inputs])).digest("hex");
+  const key = digestOf(JSON.stringify([RECIPE, SNAPSHOT_FORMAT, engineSha256, sha256, SESSION_CHOICES, inputs]));
   return { json: join(cacheFolder, `${key}.json`), bin: join(cacheFolder, `${key}.bin`) };
 }
 
@@ -132,5 +132,3 @@ async function writeWhole(path: string, content: string | Uint8Array): Promise<v
   await writeFile(`${path}.${process.pid}`, content);
   await rename(`${path}.${process.pid}`, path);
 }
-
-const digestOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

@@ -1,4 +1,4 @@
-// `edgetier engine prepare`: makes the engine that the Worker bundles. wrangler runs it before every build.
+// `edgetier engine prepare`: makes the full engine alone, which `engine build` cuts.
 
 import { defineCommand } from "citty";
 import { prepareEngine } from "../../build/engine/prepare.ts";

@@ -6,7 +6,7 @@ import type { Manifest, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
 import type { Preprocessor, Task } from "../../tasks/task.ts";
-import { readLabels } from "../../tasks/labels.ts";
+import { labelsOf } from "../../tasks/labels.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 
 export interface LoadedTier {
@@ -31,8 +31,7 @@ export interface LoadedModel {
 export async function loadModel(store: ModelStore, runtime: Runtime, model: string, version: number, signal: AbortSignal): Promise<LoadedModel> {
   const manifest = await readKnownManifest(store, model, version, signal);
   const task = taskByName(manifest.task);
-  const read = readLabels(await store.readArtifact(manifest.labels, signal));
-  if ("problems" in read) throw errors.manifestInvalid(model, version, read.problems.map((problem) => `its label file ${problem}`));
+  const labels = labelsOf(manifest, await store.readArtifact(manifest.labels, signal));
   const tiers: LoadedTier[] = [];
   try {
     for (const tier of manifest.tiers) {
@@ -44,7 +43,7 @@ export async function loadModel(store: ModelStore, runtime: Runtime, model: stri
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw errors.noRegionTier(model, version);
-  return { manifest, task, labels: read.labels, tiers: [first, ...others] };
+  return { manifest, task, labels, tiers: [first, ...others] };
 }
 
 /** @throws model_not_found, version_not_found, model_store_unavailable, manifest_invalid */

@@ -1,5 +1,6 @@
 // A Session in an engine instance of its own. A run is one synchronous call, so runs cannot overlap.
 
+import { bytesOf } from "../../core/bytes.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../core/tensor.ts";
 import { checkInputs } from "../check-inputs.ts";
@@ -77,7 +78,7 @@ function run(engine: Engine, session: number, inputs: readonly Port[], outputs: 
 function createTensor(engine: Engine, name: string, tensor: Tensor | undefined, buffers: number[]): number {
   if (tensor === undefined || tensor.datatype === "BYTES") throw errors.invalidTensor(name, "strings cannot be run at the edge");
   const { ort } = engine;
-  const bytes = new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+  const bytes = bytesOf(tensor.data);
   const data = ort._malloc(Math.max(bytes.byteLength, 1));
   if (data === 0) throw errors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
   buffers.push(data);

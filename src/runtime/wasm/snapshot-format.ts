@@ -7,6 +7,7 @@
 // to hold no more than one chunk.
 
 import { z } from "zod";
+import { concatBytes } from "../../core/bytes.ts";
 import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
@@ -74,7 +75,7 @@ export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (ch
   const chunks: { pages: number[]; bytes: Uint8Array }[] = [];
   for (let first = 0; first < pages.length; first += CHUNK_PAGES) {
     const members = pages.slice(first, first + CHUNK_PAGES);
-    const joined = concatenate(members.map(({ bytes }) => bytes));
+    const joined = concatBytes(members.map(({ bytes }) => bytes));
     chunks.push({ pages: members.map(({ index }) => index), bytes: (await deflate?.(joined)) ?? joined });
   }
   const header: SnapshotHeader = headerSchema.parse({
@@ -88,9 +89,9 @@ export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (ch
   const view = new DataView(prefix.buffer);
   view.setUint16(MAGIC.byteLength, SNAPSHOT_FORMAT, true);
   view.setUint32(MAGIC.byteLength + 2, json.byteLength, true);
-  const head = concatenate([prefix, json]);
+  const head = concatBytes([prefix, json]);
   return {
-    bytes: concatenate([head, ...chunks.map(({ bytes }) => bytes)]),
+    bytes: concatBytes([head, ...chunks.map(({ bytes }) => bytes)]),
     head: { size: head.byteLength, sha256: await sha256Hex(head) },
   };
 }
@@ -121,16 +122,6 @@ function parseHeader(bytes: Uint8Array): SnapshotHeader {
   } catch {
     throw errors.snapshotRefused("bad_header");
   }
-}
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(parts.reduce((total, part) => total + part.byteLength, 0));
-  let offset = 0;
-  for (const part of parts) {
-    joined.set(part, offset);
-    offset += part.byteLength;
-  }
-  return joined;
 }
 
 /**

@@ -1,6 +1,7 @@
 // Takes a snapshot: the memory of an engine instance with a session open and warmed up in it, made so that the same
 // engine and model give the same bytes each time.
 
+import { bytesOf } from "../../core/bytes.ts";
 import { EdgeTierError, errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { type Engine, type EngineModule, PAGE_BYTES, startEngine } from "./engine.ts";
@@ -93,7 +94,7 @@ export function sameTensors(one: NamedTensors, other: NamedTensors): boolean {
   return Object.entries(one).every(([name, tensor]) => {
     const twin = other[name];
     if (twin === undefined || tensor.datatype === "BYTES" || twin.datatype === "BYTES" || tensor.data.byteLength !== twin.data.byteLength) return false;
-    const [left, right] = [tensor.data, twin.data].map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
-    return left?.every((byte, index) => byte === right?.[index]) === true;
+    const right = bytesOf(twin.data);
+    return bytesOf(tensor.data).every((byte, index) => byte === right[index]);
   });
 }

@@ -1,6 +1,7 @@
 // Writes ONNX models: the part of onnx.proto that an inference graph needs, in Protocol Buffers' wire format by hand.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
+import { bytesOf, concatBytes } from "../../../src/core/bytes.ts";
 import type { NumericDatatype, Tensor } from "../../../src/core/tensor.ts";
 import { onnxTypeOf } from "../../../src/runtime/wasm/datatypes.ts";
 
@@ -50,13 +51,13 @@ export const ints = (values: readonly number[]): AttributeValue => ({ type: INTS
 export const float = (value: number): AttributeValue => {
   const bytes = new Uint8Array(4);
   new DataView(bytes.buffer).setFloat32(0, value, true);
-  return { type: FLOAT, fields: [concat([tag(2, FIXED32), bytes])] };
+  return { type: FLOAT, fields: [concatBytes([tag(2, FIXED32), bytes])] };
 };
 
 /** The bytes of an .onnx file (a ModelProto). The same graph gives the same bytes. Checks nothing: ONNX Runtime does. */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
   const opset = [text(1, ""), integer(2, graph.opset)];
-  return concat([integer(1, IR_VERSION), text(2, "edgetier-bench"), message(7, graphFields(graph)), message(8, opset)]);
+  return concatBytes([integer(1, IR_VERSION), text(2, "edgetier-bench"), message(7, graphFields(graph)), message(8, opset)]);
 }
 
 function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph): Uint8Array[] {
@@ -64,7 +65,7 @@ function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph):
     ...nodes.map((node, index) => message(1, nodeFields(node, index))),
     text(2, name),
     ...Object.entries(initializers).map(([name, { datatype, shape, data }]) => {
-      const raw = new Uint8Array(data.buffer, data.byteOffset, data.byteLength); // little-endian, as all that Node runs on
+      const raw = bytesOf(data); // little-endian, as all that Node runs on
       return message(5, [...shape.map((size) => integer(1, size)), integer(2, onnxTypeOf(datatype)), text(8, name), bytes(9, raw)]);
     }),
     ...inputs.map((port) => message(11, portFields(port))),
@@ -88,24 +89,14 @@ function portFields({ name, datatype, shape }: OnnxPort): Uint8Array[] {
 }
 
 const tag = (field: number, wireType: number) => varint(BigInt(field * 8 + wireType));
-const integer = (field: number, value: number) => concat([tag(field, VARINT), varint(BigInt.asUintN(64, BigInt(value)))]);
-const bytes = (field: number, content: Uint8Array) => concat([tag(field, LENGTH_DELIMITED), varint(BigInt(content.byteLength)), content]);
+const integer = (field: number, value: number) => concatBytes([tag(field, VARINT), varint(BigInt.asUintN(64, BigInt(value)))]);
+const bytes = (field: number, content: Uint8Array) => concatBytes([tag(field, LENGTH_DELIMITED), varint(BigInt(content.byteLength)), content]);
 const text = (field: number, content: string) => bytes(field, new TextEncoder().encode(content));
-const message = (field: number, fields: readonly Uint8Array[]) => bytes(field, concat(fields));
+const message = (field: number, fields: readonly Uint8Array[]) => bytes(field, concatBytes(fields));
 
 /** Seven bits a byte, the lowest first; the top bit says that more follow. */
 function varint(value: bigint): Uint8Array {
   const groups: number[] = [];
   for (; value > 0x7fn; value >>= 7n) groups.push(Number(value & 0x7fn) | 0x80);
   return Uint8Array.of(...groups, Number(value));
-}
-
-function concat(parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((total, part) => total + part.byteLength, 0));
-  let offset = 0;
-  for (const part of parts) {
-    joined.set(part, offset);
-    offset += part.byteLength;
-  }
-  return joined;
 }

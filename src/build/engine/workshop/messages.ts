@@ -2,24 +2,26 @@
 //
 //   uint32 JSON bytes | JSON: {"value", "lengths"} | byte strings, one after the other
 
-import type { NamedTensors, Tensor } from "../../../core/tensor.ts";
-import { typedArrays } from "../../../core/tensor.ts";
+import { bytesOf, concatBytes } from "../../../core/bytes.ts";
+import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tensor.ts";
 import type { CutFunction } from "../../../runtime/wasm/traps.ts";
 import type { HeadRef } from "../../../runtime/wasm/snapshot-format.ts";
 
-/** `model` is the first byte string; the tensors of `inputs` follow. */
-export interface SnapshotJob {
-  readonly kind: "snapshot";
+/** Every job is about one graph; its own byte strings come first, the tensors of `inputs` follow. */
+interface AboutGraph {
   readonly modelSha256: string;
   readonly inputs: readonly PackedTensors[];
 }
 
-/** The snapshot is the first byte string; the tensors of `inputs` follow. */
-export interface ProfileJob {
+/** The graph is the first byte string. */
+export interface SnapshotJob extends AboutGraph {
+  readonly kind: "snapshot";
+}
+
+/** The snapshot is the first byte string. */
+export interface ProfileJob extends AboutGraph {
   readonly kind: "profile";
-  readonly modelSha256: string;
   readonly head: HeadRef;
-  readonly inputs: readonly PackedTensors[];
 }
 
 export interface Profile {
@@ -31,12 +33,10 @@ export interface Profile {
   readonly startExports: readonly string[];
 }
 
-/** The snapshot is the first byte string, the graph the second; the tensors of `inputs` follow. */
-export interface ValidationJob {
+/** The snapshot is the first byte string, the graph the second. */
+export interface ValidationJob extends AboutGraph {
   readonly kind: "validate";
-  readonly modelSha256: string;
   readonly head: HeadRef;
-  readonly inputs: readonly PackedTensors[];
 }
 
 export interface Validation {
@@ -48,21 +48,16 @@ export interface Validation {
 }
 
 export type Job = SnapshotJob | ProfileJob | ValidationJob;
+export type JobWithoutInputs = { [Kind in Job["kind"]]: Omit<Extract<Job, { kind: Kind }>, "inputs"> }[Job["kind"]];
 
 /** Tensors by name; `data` is the position among the byte strings. */
 export type PackedTensors = Readonly<Record<string, { readonly datatype: Exclude<Tensor["datatype"], "BYTES">; readonly shape: readonly number[]; readonly data: number }>>;
 
 export function pack(value: unknown, binaries: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const json = new TextEncoder().encode(JSON.stringify({ value, lengths: binaries.map(({ byteLength }) => byteLength) }));
-  const packed = new Uint8Array(4 + json.byteLength + binaries.reduce((total, { byteLength }) => total + byteLength, 0));
-  new DataView(packed.buffer).setUint32(0, json.byteLength, true);
-  packed.set(json, 4);
-  let offset = 4 + json.byteLength;
-  for (const bytes of binaries) {
-    packed.set(bytes, offset);
-    offset += bytes.byteLength;
-  }
-  return packed;
+  const jsonBytes = new Uint8Array(4);
+  new DataView(jsonBytes.buffer).setUint32(0, json.byteLength, true);
+  return concatBytes([jsonBytes, json, ...binaries]);
 }
 
 export function unpack<Value>(packed: ArrayBuffer): { value: Value; binaries: Uint8Array<ArrayBuffer>[] } {
@@ -83,8 +78,7 @@ export function packTensors(inputs: readonly NamedTensors[], binaries: Uint8Arra
     Object.fromEntries(
       Object.entries(tensors).map(([name, tensor]) => {
         if (tensor.datatype === "BYTES") throw new TypeError(`${name}: strings cannot be run at the edge`);
-        const { buffer, byteOffset, byteLength } = tensor.data;
-        binaries.push(new Uint8Array(buffer, byteOffset, byteLength));
+        binaries.push(bytesOf(tensor.data));
         return [name, { datatype: tensor.datatype, shape: tensor.shape, data: binaries.length - 1 }];
       }),
     ),

@@ -7,15 +7,15 @@ import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { EdgeTierError, errors, reasonOf } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { EncodedSnapshot, HeadRef } from "../../../runtime/wasm/snapshot-format.ts";
-import { type Job, pack, packTensors, type Profile, unpack, type Validation } from "./messages.ts";
+import { type JobWithoutInputs, pack, packTensors, type Profile, unpack, type Validation } from "./messages.ts";
 
 export interface WorkshopOptions {
   /** Of `edgetier engine prepare`. */
   readonly engineFolder: string;
   /** SHA-256 of the full engine. */
   readonly source: string;
-  /** An instrumented engine for `profile`, a cut one for `validate`; only snapshots can be taken without. */
-  readonly other?: Uint8Array;
+  /** An instrumented engine for `profile`, a cut one for `validate`. */
+  readonly other: Uint8Array;
 }
 
 export interface Workshop {
@@ -34,7 +34,7 @@ export async function openWorkshop({ engineFolder, source, other }: WorkshopOpti
       modules: [
         { type: "ESModule", path: "worker.mjs", contents: await bundleWorker(engineFolder) },
         { type: "CompiledWasm", path: "full.wasm", contents: full },
-        ...(other === undefined ? [] : [{ type: "CompiledWasm" as const, path: "other.wasm", contents: other }]),
+        { type: "CompiledWasm", path: "other.wasm", contents: other },
       ],
       bindings: { SOURCE: source },
       compatibilityDate: "2026-10-01",
@@ -45,7 +45,7 @@ export async function openWorkshop({ engineFolder, source, other }: WorkshopOpti
     }),
   );
 
-  async function ask<Answer>(job: Omit<Job, "inputs">, binaries: Uint8Array[], inputs: readonly NamedTensors[]): Promise<{ value: Answer; binaries: Uint8Array<ArrayBuffer>[] }> {
+  async function ask<Answer>(job: JobWithoutInputs, binaries: Uint8Array[], inputs: readonly NamedTensors[]): Promise<{ value: Answer; binaries: Uint8Array<ArrayBuffer>[] }> {
     const all = [...binaries];
     const packed = packTensors(inputs, all);
     const response = await miniflare.dispatchFetch("http://workshop/", { method: "POST", body: pack({ ...job, inputs: packed }, all) });
@@ -65,10 +65,10 @@ export async function openWorkshop({ engineFolder, source, other }: WorkshopOpti
       return { head, bytes: binaries[0] ?? new Uint8Array() };
     },
     async profile({ bytes, head }, modelSha256, inputs) {
-      return (await ask<Profile>({ kind: "profile", modelSha256, head } as Omit<Job, "inputs">, [bytes], inputs)).value;
+      return (await ask<Profile>({ kind: "profile", modelSha256, head }, [bytes], inputs)).value;
     },
     async validate({ bytes, head }, model, modelSha256, inputs) {
-      return (await ask<Validation>({ kind: "validate", modelSha256, head } as Omit<Job, "inputs">, [bytes, model], inputs)).value;
+      return (await ask<Validation>({ kind: "validate", modelSha256, head }, [bytes, model], inputs)).value;
     },
     close: () => miniflare.dispose(),
   };

@@ -1,5 +1,6 @@
 // Which works may share a run, and how: inputs one behind the other along their first dimension, outputs cut back into rows.
 
+import { bytesOf } from "../../../core/bytes.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { Padding } from "../../../tasks/task.ts";
@@ -78,7 +79,7 @@ function concatenate(parts: readonly Tensor[], padding: Padding | undefined, all
   let offset = 0;
   for (const part of parts) {
     if (part.datatype === "BYTES") continue;
-    const source = new Uint8Array(part.data.buffer, part.data.byteOffset, part.data.byteLength);
+    const source = bytesOf(part.data);
     if (padding === undefined || part.shape[padding.axis] === shape[padding.axis]) target.set(source, offset);
     else copyPadded(source, part.shape, target.subarray(offset), shape, padding, ArrayType);
     offset += (part.shape[0] ?? 0) * product(shape.slice(1)) * ArrayType.BYTES_PER_ELEMENT;
