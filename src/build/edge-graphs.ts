@@ -7,6 +7,7 @@ import type { DeployedGraph } from "./engine/build.ts";
 
 /** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
 export function edgeArtifacts({ project, files }: PublishSource): [sha256: string, bytes: Uint8Array][] {
+  if (project.task !== "text-classification") return [];
   const preprocessors = project.tiers.flatMap((tier) => (tier.place === "edge" ? [tier.preprocessor.artifact] : []));
   if (preprocessors.length === 0) return [];
   return [project.labels, ...preprocessors].flatMap((path) => {

@@ -6,7 +6,7 @@ import { isAbsolute, join, normalize, sep } from "node:path";
 import { LOGITS } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf, shown } from "../core/errors.ts";
-import { modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
+import { type ClassificationProject, modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
 import { readLabels } from "../tasks/labels.ts";
 import { projectFiles, type PublishSource } from "../registry/publish.ts";
 
@@ -27,8 +27,7 @@ export async function readProject(folder: string): Promise<PublishSource> {
     if (typeof read === "string") problems.push(`${shown(path)} ${read}`);
     else files.set(path, read);
   }
-  const labels = files.get(project.labels);
-  if (labels !== undefined) problems.push(...labelProblems(project, labels));
+  if (project.task === "text-classification") problems.push(...labelProblems(project, files));
   if (problems.length > 0) throw errors.invalidProject(folder, problems);
   return { project, files };
 }
@@ -81,7 +80,9 @@ async function readInside(root: string, path: string): Promise<Uint8Array | stri
 }
 
 /** The labels must be what every tier's `logits` has room for. */
-function labelProblems({ labels: path, tiers }: ModelProject, bytes: Uint8Array): string[] {
+function labelProblems({ labels: path, tiers }: ClassificationProject, files: ReadonlyMap<string, Uint8Array>): string[] {
+  const bytes = files.get(path);
+  if (bytes === undefined) return [];
   const read = readLabels(bytes);
   if ("problems" in read) return read.problems.map((problem) => `${shown(path)} ${problem}`);
   const count = read.labels.length;

@@ -95,6 +95,8 @@ export const errors = {
     make("version_not_found", 404, `Model ${shown(model)} has no version ${version}.`, `GET /v1/models/${model} lists its versions.`),
   aliasNotFound: (model: string, alias: string) =>
     make("alias_not_found", 404, `Model ${shown(model)} has no alias ${shown(alias)}.`, `GET /v1/models/${model} lists its aliases.`),
+  takesTensors: (model: string) =>
+    make("takes_tensors", 400, `Model ${shown(model)} takes tensors, and gives tensors.`, `Use POST /v2/models/${model}/infer.`),
   noSuchTier: (model: string, tier: string, tiers: readonly string[]) =>
     make("no_such_tier", 400, `Model ${shown(model)} has no tier ${shown(tier)}.`, `Its tiers are: ${tiers.join(", ")}.`),
   invalidTensor: (name: string, reason: string) =>

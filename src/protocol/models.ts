@@ -25,7 +25,7 @@ export const modelDetail = modelSummary
         precision: z.string(),
         bytes: z.int().openapi({ description: "Of the graph." }),
         exitConfidence: z.number().nullable().openapi({ description: "From this confidence on the tier's answer is taken; null: always." }),
-        temperature: z.number(),
+        temperature: z.number().nullable().openapi({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
         figures: z.record(z.string(), z.number()),
         edge: z
           .union([z.object({ how: z.enum(["bundled", "snapshot", "plain"]) }), z.object({ how: z.literal("not"), reason: z.string() })])

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { DATATYPES } from "../core/tensor.ts";
+import { servingConfig, type ServingConfig } from "./serving-config.ts";
 
 export const modelName = z.string().regex(/^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/, "must be 1 to 64 characters of a-z, 0-9, '-', '_', '.'");
 export const aliasName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must start with a letter; a-z, 0-9, '-'; at most 32 characters");
@@ -47,21 +48,30 @@ const preprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
     z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) }),
   ]);
 
-const tier = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/),
+  place: z.enum(["edge", "region"]),
+  /** Of `graph`. */
+  precision: z.enum(["fp32", "fp16", "int8"]),
+  graph: artifact,
+  /** The same in FP16, for a region's execution providers that run it faster. */
+  fp16Graph: artifact.optional(),
+  /** Of the graph. */
+  inputs: z.array(tensorSpec).min(1),
+  outputs: z.array(tensorSpec).min(1),
+  serving: servingConfig(artifact).optional(),
+  /** Measured when the tier was made; names carry units. */
+  figures: z.record(z.string(), z.number()).default({}),
+});
+
+const classificationTier = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
-    id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/),
-    place: z.enum(["edge", "region"]),
-    precision: z.enum(["fp32", "fp16", "int8"]),
-    graph: artifact,
+    ...tierFields(artifact),
     preprocessor: preprocessor(artifact),
-    /** Of the graph; the name of the FP32 [batch, labels] output is `logits`. */
-    inputs: z.array(tensorSpec).min(1),
-    outputs: z.array(tensorSpec).min(1),
+    /** Of the FP32 [batch, labels] output that is named `logits`. */
     calibration,
     /** The answer is accepted from this confidence on; null for the last tier, whose answer is always taken. */
     exit: z.strictObject({ confidence: z.number().min(0).max(1) }).nullable(),
-    /** Measured when the tier was made; names carry units. */
-    figures: z.record(z.string(), z.number()).default({}),
   });
 
 /** An engine's memory with the tier's graph open in it (runtime/wasm/snapshot-format.ts). */
@@ -78,52 +88,110 @@ export const snapshotRef = z.strictObject({
 export type SnapshotRef = z.output<typeof snapshotRef>;
 
 /** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
-const modelFields = <Artifact extends z.ZodType, Tier extends z.ZodType<TierOrder>>(artifact: Artifact, oneTier: Tier) => ({
+const modelFields = {
   schemaVersion: z.literal(1),
   model: modelName,
-  task: z.literal("text-classification"),
   description: z.string().default(""),
+  /** The deadline of a request that names none. */
+  deadlineMs: z.int().min(1).max(600_000),
+  figures: z.record(z.string(), z.number()).default({}),
+  provenance: z.record(z.string(), z.json()).default({}),
+};
+
+const classificationFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  ...modelFields,
+  task: z.literal("text-classification"),
   /** A JSON array of the labels, in the order of the logits. */
   labels: artifact,
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
-  /** The deadline of a request that names none. */
-  deadlineMs: z.int().min(1).max(600_000),
-  tiers: z.array(oneTier).min(1).max(8).superRefine(checkCascade),
-  figures: z.record(z.string(), z.number()).default({}),
-  provenance: z.record(z.string(), z.json()).default({}),
 });
+
+/** A plain graph: its tensors in, its tensors out, over the Open Inference Protocol. */
+const tensorFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  ...modelFields,
+  task: z.literal("tensor"),
+  /** For the protocol's classification extension. */
+  labels: artifact.optional(),
+});
+
+const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) => z.array(oneTier).min(1).max(8).superRefine(checkOrder);
+const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkExits);
 
 interface TierOrder {
   readonly id: string;
   readonly place: string;
+}
+
+interface ExitOrder {
   readonly exit: object | null;
 }
 
-/** The order that a cascade must have: edge tiers first, all but the last with an exit rule, ids unique. */
-function checkCascade(tiers: readonly TierOrder[], context: z.RefinementCtx): void {
+/** Edge tiers first, ids unique. */
+function checkOrder(tiers: readonly TierOrder[], context: z.RefinementCtx): void {
   const problem = (message: string) => context.addIssue({ code: "custom", message });
   if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
   const firstRegion = tiers.findIndex((one) => one.place === "region");
   if (firstRegion >= 0 && tiers.slice(firstRegion).some((one) => one.place === "edge")) problem("edge tiers must come before region tiers");
+}
+
+/** All but the last with an exit rule. */
+function checkExits(tiers: readonly (TierOrder & ExitOrder)[], context: z.RefinementCtx): void {
   tiers.forEach((one, index) => {
     const last = index === tiers.length - 1;
-    if (last !== (one.exit === null)) problem(`tier ${one.id}: ${last ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}`);
+    if (last === (one.exit === null)) return;
+    context.addIssue({ code: "custom", message: `tier ${one.id}: ${last ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}` });
   });
 }
 
-export const manifestSchema = z.strictObject({ ...modelFields(artifactRef, tier(artifactRef).extend({ snapshot: snapshotRef.optional() })), version: versionNumber });
+const published = { version: versionNumber };
+const withSnapshot = { snapshot: snapshotRef.optional() };
+
+const classificationManifest = z.strictObject({ ...classificationFields(artifactRef), ...published, tiers: cascadeOf(classificationTier(artifactRef).extend(withSnapshot)) });
+const tensorManifest = z.strictObject({ ...tensorFields(artifactRef), ...published, tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })) });
+
+export const manifestSchema = z.discriminatedUnion("task", [classificationManifest, tensorManifest]);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
-export type PreprocessorSpec = TierManifest["preprocessor"];
+export type ClassificationManifest = z.output<typeof classificationManifest>;
+export type ClassificationTier = ClassificationManifest["tiers"][number];
+export type TensorManifest = z.output<typeof tensorManifest>;
+export type PreprocessorSpec = ClassificationTier["preprocessor"];
+
+const path = z.string().min(1);
 
 /** `model.json` of a model project: artifacts are paths relative to the file. */
-export const modelProjectSchema = z.strictObject(modelFields(z.string().min(1), tier(z.string().min(1))));
+export const modelProjectSchema = z.discriminatedUnion("task", [
+  z.strictObject({ ...classificationFields(path), tiers: cascadeOf(classificationTier(path)) }),
+  z.strictObject({ ...tensorFields(path), tiers: tiersOf(z.strictObject(tierFields(path))) }),
+]);
 export type ModelProject = z.output<typeof modelProjectSchema>;
+export type ClassificationProject = Extract<ModelProject, { readonly task: "text-classification" }>;
 
 /** Every artifact that a manifest needs, without repeats. */
 export function artifactsOf(manifest: Manifest): ArtifactRef[] {
-  const all = [manifest.labels, ...manifest.tiers.flatMap((one) => [one.graph, one.preprocessor.artifact, ...(one.snapshot === undefined ? [] : [one.snapshot.artifact])])];
-  return [...new Map(all.map((ref) => [ref.sha256, ref])).values()];
+  const snapshots = manifest.tiers.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot.artifact]));
+  return [...new Map([...filesOf<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref])).values()];
+}
+
+interface NamesFiles<File> {
+  readonly labels?: File | undefined;
+  readonly tiers: readonly {
+    readonly graph: File;
+    readonly fp16Graph?: File | undefined;
+    readonly preprocessor?: { readonly artifact: File };
+    readonly serving?: ServingConfig<File> | undefined;
+  }[];
+}
+
+/** What a manifest's or a project's fields name as files, snapshots aside. */
+export function filesOf<File>({ labels, tiers }: NamesFiles<File>): File[] {
+  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, serving }) => [graph, fp16Graph, own?.artifact, ...warmupFiles(serving)]);
+  return [labels, ...ofTiers].filter((file) => file !== undefined);
+}
+
+function warmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {
+  const inputs = (serving?.warmup ?? []).flatMap((sample) => Object.values(sample.inputs ?? {}));
+  return inputs.flatMap(({ data }) => (typeof data === "object" ? [data.file] : []));
 }
 
 /** `{"stable": 2, "canary": {"version": 3, "weight": 0.05}}`. */

@@ -2,9 +2,10 @@
 
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
-import { aliasedVersion, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
+import { aliasedVersion, filesOf, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
+import { withFiles } from "./serving-config.ts";
 
 /** Fresh attempts after losing against another publisher. */
 const MAX_ATTEMPTS = 8;
@@ -72,7 +73,7 @@ export async function publishModel(
 
 /** The paths of every file that a project names, without repeats. */
 export function projectFiles(project: ModelProject): string[] {
-  return [...new Set([project.labels, ...project.tiers.flatMap((tier) => [tier.graph, tier.preprocessor.artifact])])];
+  return [...new Set(filesOf<string>(project))];
 }
 
 async function writeArtifacts(store: ModelStore, { project, files, snapshots = new Map() }: PublishSource, onProgress: (event: PublishProgress) => void) {
@@ -100,13 +101,16 @@ function toManifest({ project, snapshots = new Map() }: PublishSource, refs: Rea
     const { bytes: _bytes, ...rest } = snapshot;
     return { snapshot: { ...rest, artifact: refs.get(snapshotPath(tier)) } };
   };
+  const ref = (path: string | undefined) => (path === undefined ? undefined : refs.get(path));
   const tiers = project.tiers.map((tier) => ({
     ...tier,
-    graph: refs.get(tier.graph),
-    preprocessor: { ...tier.preprocessor, artifact: refs.get(tier.preprocessor.artifact) },
+    graph: ref(tier.graph),
+    ...(tier.fp16Graph === undefined ? {} : { fp16Graph: ref(tier.fp16Graph) }),
+    ...("preprocessor" in tier ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } } : {}),
+    ...(tier.serving === undefined ? {} : { serving: withFiles(tier.serving, ref) }),
     ...snapshotOf(tier.id),
   }));
-  return manifestSchema.parse({ ...project, labels: refs.get(project.labels), tiers, version });
+  return manifestSchema.parse({ ...project, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), tiers, version });
 }
 
 /** The aliased or the newest version, whichever has this content first; the number itself does not count. */

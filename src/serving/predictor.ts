@@ -70,6 +70,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
   );
 
   function servedVersion({ manifest, digest }: KnownVersion): ServedVersion {
+    if (manifest.task !== "text-classification") throw errors.takesTensors(manifest.model);
     const version = served.get(digest) ?? createServedVersion(manifest, taskByName(manifest.task), options.tiers);
     served.delete(digest); // to the end: most recently used
     served.set(digest, version);
@@ -83,8 +84,8 @@ export function createPredictor(options: PredictorOptions): Predictor {
     async predict(request, context) {
       if (request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () => catalogue.resolve(request.ref, context));
-      const { manifest, digest } = known;
-      const { task, tiers } = servedVersion(known);
+      const { digest } = known;
+      const { manifest, task, tiers } = servedVersion(known);
       const inputs = request.inputs.map((raw, index) => task.parseInput(raw, index, manifest.input));
       const cascade = tiers(context, request.topK);
       checkMaxTier(manifest.model, cascade, request.maxTier);

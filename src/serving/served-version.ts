@@ -6,7 +6,7 @@ import type { Deadline } from "../cascade/deadline.ts";
 import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
-import type { ArtifactRef, Manifest, TierManifest } from "../registry/manifest.ts";
+import type { ArtifactRef, ClassificationManifest, ClassificationTier } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { labelsOf } from "../tasks/labels.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
@@ -24,7 +24,7 @@ export interface TierDependencies {
 }
 
 export interface ServedVersion {
-  readonly manifest: Manifest;
+  readonly manifest: ClassificationManifest;
   readonly task: Task;
   /** The cascade's tiers for one request. */
   tiers(context: RequestContext, topK: number): Tier[];
@@ -33,13 +33,13 @@ export interface ServedVersion {
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
 type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
 
-export function createServedVersion(manifest: Manifest, task: Task, dependencies: TierDependencies): ServedVersion {
+export function createServedVersion(manifest: ClassificationManifest, task: Task, dependencies: TierDependencies): ServedVersion {
   const { store, storeTimeoutMs } = dependencies;
   const artifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
   const labels = createLazy(async () => labelsOf(manifest, await artifact(manifest.labels)));
   const graphs = manifest.tiers.map((tier): RunGraph => (tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)));
 
-  function edgeGraph(tier: TierManifest): RunGraph {
+  function edgeGraph(tier: ClassificationTier): RunGraph {
     const preprocessor = createLazy<Preprocessor>(async () => task.createPreprocessor({ ...tier.preprocessor, artifact: await artifact(tier.preprocessor.artifact) }));
     return async (inputs, context, deadline) => {
       const { encode } = await preprocessor.get(context, deadline);
@@ -47,7 +47,7 @@ export function createServedVersion(manifest: Manifest, task: Task, dependencies
     };
   }
 
-  function regionGraph(tier: TierManifest): RunGraph {
+  function regionGraph(tier: ClassificationTier): RunGraph {
     return async (inputs, context, deadline) => {
       if (dependencies.region === undefined) throw errors.regionUnavailable("no region is configured");
       const request = {

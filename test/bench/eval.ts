@@ -8,7 +8,7 @@ import { cascadeFigures, type TierAnswers } from "../../src/build/evaluate.ts";
 import { readProject } from "../../src/build/project.ts";
 import { type Answer, readAnswers } from "../../src/cascade/calibration.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import type { ModelProject } from "../../src/registry/manifest.ts";
+import type { ClassificationProject } from "../../src/registry/manifest.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
@@ -24,7 +24,7 @@ interface Sample {
   readonly label: string;
 }
 
-type TierProject = ModelProject["tiers"][number];
+type TierProject = ClassificationProject["tiers"][number];
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -42,6 +42,7 @@ folder EDGETIER_DATA_DIR (../shared/data).`);
 const dataFile = values.data ?? join(process.env["EDGETIER_DATA_DIR"] ?? "../shared/data", VALIDATION_PARTS[model] ?? "");
 const samples = await readSamples(dataFile);
 const { project, files } = await readProject(join(MODELS_FOLDER, model));
+if (project.task !== "text-classification") throw new Error(`${model} has the task ${project.task}: it gives tensors, and no label to be right or wrong`);
 const labels: string[] = JSON.parse(new TextDecoder().decode(fileOf(project.labels)));
 const oosLabel = project.tiers.flatMap((tier) => tier.calibration.outOfScope?.label ?? [])[0] ?? "";
 

@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { readProject } from "../../src/build/project.ts";
+import type { ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
@@ -12,7 +13,7 @@ it("models/intent recognises plain requests", async () => {
   const region = createRegion();
   const { version } = await publishModel(region.store, source);
   const { manifest, tiers } = await region.repository.acquire(parseModelRef(`intent@${version}`));
-  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest.labels)));
+  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest.labels as ArtifactRef)));
   const tier = tiers[0].manifest.id;
 
   const asked = {

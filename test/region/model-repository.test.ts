@@ -4,7 +4,7 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
-import type { TierManifest } from "../../src/registry/manifest.ts";
+import type { ClassificationTier } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
@@ -80,7 +80,7 @@ describe("a model", () => {
   });
 
   const bag = "bag-of-tokens.onnx";
-  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: TierManifest) => void][] = [
+  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: ClassificationTier) => void][] = [
     ["another digest", "artifact_corrupt", /not in the store/, bag, (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) })],
     ["another size", "artifact_corrupt", /bytes/, bag, (tier) => (tier.graph = { ...tier.graph, size: 1 })],
     ["no ONNX as graph", "session_failed", /ONNX Runtime/, bag, (tier) => (tier.graph = tier.preprocessor.artifact)],

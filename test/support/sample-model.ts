@@ -1,5 +1,5 @@
 // A small model project and manifest for tests, valid but never run. No imports from Node: suites in workerd use it too.
-import type { ArtifactRef, Manifest, ModelProject } from "../../src/registry/manifest.ts";
+import type { ArtifactRef, ClassificationManifest, ClassificationProject } from "../../src/registry/manifest.ts";
 
 const encoder = new TextEncoder();
 
@@ -12,7 +12,7 @@ export function sampleFiles(seed = ""): Map<string, Uint8Array> {
   ]);
 }
 
-export const sampleProject: ModelProject = {
+export const sampleProject: ClassificationProject = {
   schemaVersion: 1,
   model: "sample",
   task: "text-classification",
@@ -38,12 +38,12 @@ export const sampleProject: ModelProject = {
   provenance: { dataset: "none" },
 };
 
-export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): Manifest {
+export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): ClassificationManifest {
   const { tiers, ...fields } = sampleProject;
   return {
     ...fields,
     version,
     labels: artifact,
-    tiers: tiers.map((tier) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
+    tiers: tiers.map(({ fp16Graph: _fp16Graph, serving: _serving, ...tier }) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
   };
 }

@@ -53,7 +53,7 @@ async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string 
 function show(manifest: Manifest, artifacts: readonly { sha256: string; size: number; problem: string | null }[]): void {
   printLine(`${manifest.model}@${manifest.version}  ${manifest.task}  ${manifest.description}`);
   printLine();
-  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), tier.preprocessor.kind, tier.exit?.confidence ?? "always", figures(tier.figures)]);
+  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), "preprocessor" in tier ? tier.preprocessor.kind : "none", ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always", figures(tier.figures)]);
   printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "FIGURES"], ...tiers]));
   printLine();
   printLine(table([["ARTIFACT", "BYTES", "STATE"], ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"])]));

@@ -107,7 +107,7 @@ async function detailOf({ url }: BareEdge, model: string, signal: AbortSignal): 
 function loadOf(sources: readonly PublishSource[], details: readonly ModelDetail[], config: EdgeConfig): Load {
   const requests = sources.flatMap(({ project }) => {
     const served = details.find(({ model }) => model === project.model)?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
-    return served === undefined ? [] : [sampleRequests(project, served.id, config)];
+    return served === undefined || project.task === "tensor" ? [] : [sampleRequests(project, served.id, config)];
   });
   return { first: requests.map(({ first }) => first), more: requests.flatMap(({ more }) => more) };
 }

@@ -3,7 +3,7 @@
 
 import { seededRandom } from "../../build/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
-import type { ModelProject } from "../../registry/manifest.ts";
+import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { TaskInput } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 
@@ -24,7 +24,7 @@ export interface SampleRequest {
 type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_BODY_BYTES">;
 
 /** @param maxTier id of the last tier that may be asked */
-export function sampleRequests(project: ModelProject, maxTier: string, limits: Limits): { readonly first: SampleRequest; readonly more: readonly SampleRequest[] } {
+export function sampleRequests(project: ClassificationProject, maxTier: string, limits: Limits): { readonly first: SampleRequest; readonly more: readonly SampleRequest[] } {
   const random = seededRandom(SEED);
   const { maxBytes } = project.input;
   const request = (inputs: string | readonly string[]): SampleRequest => ({

@@ -108,7 +108,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
       name: manifest.model,
       versions: versions.map(String),
       platform: "onnxruntime_onnx",
-      inputs: TASK_INPUTS,
+      inputs: manifest.task === "tensor" ? tier.inputs : TASK_INPUTS,
       outputs: tier.outputs,
     };
     return c.json(metadata);

@@ -87,16 +87,18 @@ function readPriority(priority: string | number | boolean | undefined): number |
 
 /** Only what was encoded here may be padded: a client's own tensors are run as they are. */
 function toGraphInputs(model: LoadedModel, tier: LoadedTier, inputs: NamedTensors, maxRows: number): Pick<Work, "inputs" | "padding"> {
+  const { parseInput } = model;
+  const { preprocessor } = tier;
   const own = Object.hasOwn(inputs, TASK_INPUT_NAME) ? inputs[TASK_INPUT_NAME] : undefined;
-  if (own?.datatype !== "BYTES") return { inputs }; // the graph's own tensors; the session checks them
+  if (parseInput === undefined || preprocessor === undefined || own?.datatype !== "BYTES") return { inputs }; // the graph's own tensors; the session checks them
   const unknown = Object.keys(inputs).find((name) => name !== TASK_INPUT_NAME);
   if (unknown !== undefined) throw errors.invalidTensor(unknown, `it cannot be given together with ${TASK_INPUT_NAME}`);
-  return { inputs: tier.preprocessor.encode(parseRows(model, own.data, own.shape, maxRows)), padding: tier.preprocessor.padding };
+  return { inputs: preprocessor.encode(parseRows(parseInput, own.data, own.shape, maxRows)), padding: preprocessor.padding };
 }
 
-function parseRows(model: LoadedModel, rows: readonly Uint8Array[], shape: readonly number[], maxRows: number): TaskInput[] {
+function parseRows(parseInput: (bytes: Uint8Array, index: number) => TaskInput, rows: readonly Uint8Array[], shape: readonly number[], maxRows: number): TaskInput[] {
   const isColumn = shape.length === 1 || (shape.length === 2 && shape[1] === 1);
   if (!isColumn || rows.length === 0) throw errors.invalidTensor(TASK_INPUT_NAME, `shape [${shape.join(", ")}], expected [n] or [n, 1] with n from 1`);
   if (rows.length > maxRows) throw errors.tooManyInputs(rows.length, maxRows);
-  return rows.map((row, index) => model.task.fromBytes(row, index, model.manifest.input));
+  return rows.map(parseInput);
 }

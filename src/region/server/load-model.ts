@@ -5,22 +5,25 @@ import type { TensorSpec } from "../../core/tensor.ts";
 import type { Manifest, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
-import type { Preprocessor, Task } from "../../tasks/task.ts";
+import type { Preprocessor, TaskInput } from "../../tasks/task.ts";
 import { labelsOf } from "../../tasks/labels.ts";
 import { taskByName } from "../../tasks/tasks.ts";
+import { zeroInputs } from "./warmup-inputs.ts";
 
 export interface LoadedTier {
   readonly manifest: TierManifest;
   readonly session: Session;
-  readonly preprocessor: Preprocessor;
+  /** Of the task's own inputs; absent where a graph's tensors are all there is. */
+  readonly preprocessor?: Preprocessor;
 }
 
 /** A version of a model with all its region tiers, of which it has one at least. */
 export interface LoadedModel {
   readonly manifest: Manifest;
-  readonly task: Task;
+  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.fromBytes */
+  readonly parseInput?: (bytes: Uint8Array, index: number) => TaskInput;
   /** In the order of the logits. */
-  readonly labels: readonly string[];
+  readonly labels?: readonly string[];
   readonly tiers: readonly [LoadedTier, ...LoadedTier[]];
 }
 
@@ -30,12 +33,12 @@ export interface LoadedModel {
  */
 export async function loadModel(store: ModelStore, runtime: Runtime, model: string, version: number, signal: AbortSignal): Promise<LoadedModel> {
   const manifest = await readKnownManifest(store, model, version, signal);
-  const task = taskByName(manifest.task);
-  const labels = labelsOf(manifest, await store.readArtifact(manifest.labels, signal));
+  const { labels: labelFile } = manifest;
+  const labels = labelFile === undefined ? {} : { labels: labelsOf(manifest, await store.readArtifact(labelFile, signal)) };
   const tiers: LoadedTier[] = [];
   try {
     for (const tier of manifest.tiers) {
-      if (tier.place === "region") tiers.push(await loadTier(store, runtime, manifest, task, tier, signal));
+      if (tier.place === "region") tiers.push(await loadTier(store, runtime, manifest, tier, signal));
     }
   } catch (error) {
     await Promise.allSettled(tiers.map((tier) => tier.session.dispose()));
@@ -43,7 +46,7 @@ export async function loadModel(store: ModelStore, runtime: Runtime, model: stri
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw errors.noRegionTier(model, version);
-  return { manifest, task, labels, tiers: [first, ...others] };
+  return { manifest, ...ownInputsOf(manifest), ...labels, tiers: [first, ...others] };
 }
 
 /** @throws model_not_found, version_not_found, model_store_unavailable, manifest_invalid */
@@ -58,23 +61,33 @@ async function loadTier(
   store: ModelStore,
   runtime: Runtime,
   manifest: Manifest,
-  task: Task,
   tier: TierManifest,
   signal: AbortSignal,
 ): Promise<LoadedTier> {
-  const [graph, artifact] = await Promise.all([store.readArtifact(tier.graph, signal), store.readArtifact(tier.preprocessor.artifact, signal)]);
-  const preprocessor = task.createPreprocessor({ ...tier.preprocessor, artifact });
+  const [graph, preprocessor] = await Promise.all([store.readArtifact(tier.graph, signal), readPreprocessor(store, manifest, tier, signal)]);
   const session = await runtime.createSession(graph);
   try {
     const problem = difference("input", tier.inputs, session.inputs) ?? difference("output", tier.outputs, session.outputs);
     if (problem !== undefined) throw errors.manifestInvalid(manifest.model, manifest.version, [`tier ${tier.id}: ${problem}`]);
     // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
-    await session.run(preprocessor.encode([task.example]));
-    return { manifest: tier, session, preprocessor };
+    await session.run(preprocessor === undefined ? zeroInputs(session.inputs) : preprocessor.encode([taskByName(manifest.task).example]));
+    return { manifest: tier, session, ...(preprocessor === undefined ? {} : { preprocessor }) };
   } catch (error) {
     await session.dispose();
     throw error;
   }
+}
+
+function ownInputsOf(manifest: Manifest): Pick<LoadedModel, "parseInput"> {
+  if (manifest.task === "tensor") return {};
+  const task = taskByName(manifest.task);
+  return { parseInput: (bytes, index) => task.fromBytes(bytes, index, manifest.input) };
+}
+
+async function readPreprocessor(store: ModelStore, manifest: Manifest, tier: TierManifest, signal: AbortSignal): Promise<Preprocessor | undefined> {
+  if (!("preprocessor" in tier)) return undefined;
+  const artifact = await store.readArtifact(tier.preprocessor.artifact, signal);
+  return taskByName(manifest.task).createPreprocessor({ ...tier.preprocessor, artifact });
 }
 
 /** The first declared tensor that the graph does not have in that form. */

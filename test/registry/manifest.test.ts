@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { artifactsOf, filesOf, manifestSchema, modelProjectSchema, type TensorManifest } from "../../src/registry/manifest.ts";
+import { mergeServing, withFiles, type ServingConfig } from "../../src/registry/serving-config.ts";
+import { sampleManifest, sampleProject } from "../support/sample-model.ts";
+
+const file = (digit: string) => ({ sha256: digit.repeat(64), size: 1 });
+
+function tensorManifest(changes: object = {}): unknown {
+  const tier = { id: "gpu", place: "region", precision: "fp32", graph: file("a"), inputs: [{ name: "x", datatype: "FP32", shape: [-1, 4] }], outputs: [{ name: "y", datatype: "FP32", shape: [-1, 4] }] };
+  return { schemaVersion: 1, model: "plain", version: 1, task: "tensor", deadlineMs: 100, tiers: [{ ...tier, ...changes }] };
+}
+
+describe("a manifest of the task tensor", () => {
+  it("needs no labels, no preprocessor, no calibration and no exit rule", () => {
+    expect(manifestSchema.parse(tensorManifest())).toMatchObject({ task: "tensor", tiers: [{ id: "gpu", figures: {} }] });
+  });
+
+  it.each(["preprocessor", "calibration", "exit"])("has no place for %s", (field) => {
+    expect(manifestSchema.safeParse(tensorManifest({ [field]: null })).error?.issues[0]?.message).toContain(field);
+  });
+
+  it("has edge tiers before region tiers, and each id once", () => {
+    const parsed = manifestSchema.parse(tensorManifest()) as TensorManifest;
+    const [tier] = parsed.tiers;
+    const problems = manifestSchema.safeParse({ ...parsed, tiers: [tier, { ...tier, place: "edge" }] }).error?.issues.map(({ message }) => message);
+    expect(problems).toEqual(["tier ids must be unique", "edge tiers must come before region tiers"]);
+  });
+});
+
+it("text classification still needs them", () => {
+  const { preprocessor: _preprocessor, ...tier } = sampleProject.tiers[0] as (typeof sampleProject.tiers)[number];
+  expect(modelProjectSchema.safeParse({ ...sampleProject, tiers: [tier] }).success).toBe(false);
+  expect(modelProjectSchema.safeParse(sampleProject).success).toBe(true);
+});
+
+describe("serving configuration", () => {
+  const warmup = [{ name: "first", inputs: { x: { datatype: "FP32", shape: [4], data: { file: file("c") } }, z: { datatype: "FP32", shape: [4], data: "random" } } }];
+
+  it("has its files among the artifacts of a version, with the FP16 graph", () => {
+    const manifest = manifestSchema.parse(tensorManifest({ fp16Graph: file("b"), serving: { warmup } }));
+    expect(artifactsOf(manifest).map(({ sha256 }) => sha256[0])).toEqual(["a", "b", "c"]);
+    expect(artifactsOf(sampleManifest(1))).toHaveLength(1);
+    expect(filesOf<string>(sampleProject)).toEqual(["labels.json", "artifacts/student.onnx", "artifacts/student.ngrams"]);
+  });
+
+  it("names its files anew where they get other names", () => {
+    const serving: ServingConfig<string> = { instances: 2, warmup: [{ name: "w", batchRows: [1, 8], count: 2, inputs: { x: { datatype: "FP32", shape: [4], data: { file: "x.bin" } }, y: { datatype: "INT8", shape: [], data: "zero" } } }] };
+    expect(withFiles(serving, (path) => `/${path}`)).toEqual({
+      instances: 2,
+      warmup: [{ name: "w", batchRows: [1, 8], count: 2, inputs: { x: { datatype: "FP32", shape: [4], data: { file: "/x.bin" } }, y: { datatype: "INT8", shape: [], data: "zero" } } }],
+    });
+  });
+
+  it("goes by the first that says something, field by field", () => {
+    const merged = mergeServing<string>({ instances: 3, batching: { queue: { maxQueueSize: 5 } } }, undefined, { instances: 1, intraOpThreads: 2, batching: { mode: "adaptive", queue: { maxQueueSize: 9, priorityLevels: 4 } } });
+    expect(merged).toEqual({ instances: 3, intraOpThreads: 2, batching: { mode: "adaptive", queue: { maxQueueSize: 5, priorityLevels: 4 } } });
+  });
+
+  it.each([
+    [{ instances: 0 }, "instances"],
+    [{ executionProviders: [{ name: "rocm" }] }, "executionProviders"],
+    [{ batching: { maxQueueDelayMs: 1 } }, "maxQueueDelayMs"],
+  ])("refuses %j", (serving, where) => {
+    expect(JSON.stringify(manifestSchema.safeParse(tensorManifest({ serving })).error?.issues)).toContain(where);
+  });
+});
