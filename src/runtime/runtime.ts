@@ -7,6 +7,8 @@ export interface Session {
   readonly outputs: readonly TensorSpec[];
   /** Bytes this session holds that a memory budget has to count; 0 where the runtime cannot tell. */
   readonly memoryBytes: number;
+  /** Runs that it makes at the same time; 1 where it does not say. Further ones wait. */
+  readonly concurrency?: number;
   /**
    * Runs the graph once. Calls may overlap: the session serialises them. Outputs are copies that stay valid.
    * @param inputs every declared input by name; the first dimension is the batch.

@@ -1,14 +1,26 @@
 // How accepted work gets onto a session. The direct executor runs each request by itself; batching/ lets them share runs.
 
+import type { DispatchReason } from "./batching/delay-policy.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { createInTurn, type InTurn } from "../../runtime/in-turn.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import type { BatchingConfig } from "../../registry/serving-config.ts";
 import type { Padding } from "../../tasks/task.ts";
+
+/** Whose work it is: what logs and metrics call it. */
+export interface TierName {
+  readonly model: string;
+  readonly version: number;
+  readonly tier: string;
+}
 
 export interface Work {
   readonly session: Session;
+  readonly of: TierName;
+  /** How the tier's works share runs; what it does not say is the executor's default. That of a session's first work counts. */
+  readonly batching?: BatchingConfig | undefined;
   /** The first dimension of each is the batch: its rows. */
   readonly inputs: NamedTensors;
   /** Milliseconds since the epoch from which on nobody wants the answer. */
@@ -23,7 +35,36 @@ export interface Work {
   readonly latencyBoundMs?: number | undefined;
 }
 
+/** One run of a session, over. */
+export interface Run {
+  readonly of: TierName;
+  /** Requests that shared it. */
+  readonly works: number;
+  readonly rows: number;
+  readonly reason: DispatchReason;
+  /** What each of them waited, the longest first. */
+  readonly waitedMs: readonly number[];
+  /** Merging inputs, running the graph, splitting outputs. */
+  readonly inputMs: number;
+  readonly inferMs: number;
+  readonly outputMs: number;
+  readonly failed: boolean;
+}
+
+/** What waits for one session now. */
+export interface QueueState {
+  readonly of: TierName;
+  readonly works: number;
+  readonly rows: number;
+  /** Of the oldest; 0 where nothing waits. */
+  readonly ageMs: number;
+  /** Runs under way. */
+  readonly running: number;
+}
+
 export interface Executor {
+  /** Of every session that had work and is still there. */
+  queues(): readonly QueueState[];
   /** @throws queue_full, request_expired, request_cancelled; invalid_tensor, session_failed from the session. */
   execute(work: Work): Promise<NamedTensors>;
 }
