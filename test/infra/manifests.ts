@@ -1,0 +1,69 @@
+// The files of infra/kubernetes: resources, kustomizations and patches, and the shapes by which tests look into them.
+import { existsSync, globSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseAllDocuments } from "yaml";
+import * as z from "zod";
+import { resource, type Resource } from "./schemas/check.ts";
+
+export const KUBERNETES = fileURLToPath(new URL("../../infra/kubernetes/", import.meta.url));
+
+/** What of Kustomize's fields is in use; Kustomize itself refuses unknown ones. */
+const kustomization = z.strictObject({
+  apiVersion: z.string(),
+  kind: z.enum(["Kustomization", "Component"]),
+  namespace: z.string().optional(),
+  resources: z.array(z.string()).default([]),
+  components: z.array(z.string()).default([]),
+  patches: z.array(z.strictObject({ path: z.string() })).default([]),
+  images: z.array(z.strictObject({ name: z.string(), newTag: z.string() })).default([]),
+  configMapGenerator: z.array(z.strictObject({ name: z.string(), envs: z.array(z.string()) })).default([]),
+});
+export type Kustomization = z.output<typeof kustomization> & { readonly folder: string };
+
+/** @throws for YAML with a syntax error or a repeated key */
+export function parseDocuments(text: string): unknown[] {
+  return parseAllDocuments(text, { uniqueKeys: true }).map((one) => {
+    for (const error of one.errors) throw error;
+    return one.toJS();
+  });
+}
+
+/** Paths are relative to `infra/kubernetes`. */
+const read = (path: string): unknown[] => parseDocuments(readFileSync(join(KUBERNETES, path), "utf8"));
+
+const files = globSync("**/*.yaml", { cwd: KUBERNETES }).sort();
+
+export const kustomizations: readonly Kustomization[] = files
+  .filter((path) => path.endsWith("kustomization.yaml"))
+  .map((path) => ({ ...kustomization.parse(read(path)[0]), folder: dirname(path) }));
+
+export const patchFiles: readonly string[] = kustomizations.flatMap(({ folder, patches }) => patches.map(({ path }) => join(folder, path)));
+export const resourceFiles: readonly string[] = files.filter((path) => !path.endsWith("kustomization.yaml") && !patchFiles.includes(path));
+
+export const resourcesIn = (path: string): Resource[] => read(path).map((one) => resource.parse(one));
+export const allResources: readonly Resource[] = resourceFiles.flatMap(resourcesIn);
+
+/**
+ * What a kustomization names, and what those that it includes name.
+ * @throws where a file or folder is missing
+ */
+export function included(folder: string): { readonly resources: Resource[]; readonly kustomizations: Kustomization[] } {
+  const own = kustomizations.find((one) => one.folder === folder);
+  if (own === undefined) throw new Error(`${folder} has no kustomization.yaml`);
+  const at = (path: string) => relative(KUBERNETES, join(KUBERNETES, folder, path));
+  const parts = [...own.resources, ...own.components].map(at);
+  const others = [...own.patches.map(({ path }) => path), ...own.configMapGenerator.flatMap(({ envs }) => envs)].map(at);
+  const missing = [...parts, ...others].filter((path) => !existsSync(join(KUBERNETES, path)));
+  if (missing.length > 0) throw new Error(`${folder}/kustomization.yaml: no ${missing.join(", ")}`);
+  const folders = parts.filter((path) => statSync(join(KUBERNETES, path)).isDirectory()).map(included);
+  const resources = parts.filter((path) => path.endsWith(".yaml")).flatMap(resourcesIn);
+  return { resources: [...folders.flatMap((one) => one.resources), ...resources], kustomizations: [own, ...folders.flatMap((one) => one.kustomizations)] };
+}
+
+/** Settings of a ConfigMap that is generated from a file of `NAME=value` lines. */
+export function generatedConfigMap(name: string): Record<string, string> {
+  const paths = kustomizations.flatMap(({ folder, configMapGenerator }) => configMapGenerator.filter((one) => one.name === name).flatMap(({ envs }) => envs.map((path) => join(KUBERNETES, folder, path))));
+  const lines = paths.flatMap((path) => readFileSync(path, "utf8").split("\n")).filter((line) => line !== "" && !line.startsWith("#"));
+  return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
+}

@@ -1,0 +1,51 @@
+// Makes kserve.json: the fields of KServe's InferenceService and ServingRuntime, out of the models of KServe's Python client,
+// which are generated from KServe's API:
+//   pip download --no-deps kserve==0.21.0 && unzip -q kserve-0.21.0-py3-none-any.whl -d kserve-client
+//   node test/infra/schemas/extract-kserve.ts kserve-client
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { KserveSchema } from "./kserve-types.ts";
+
+const ROOTS = ["V1beta1InferenceServiceSpec", "V1alpha1ServingRuntimeSpec"];
+/** Left out, so that manifests cannot use them: other components, and predictors that name a framework, which `model` replaces. */
+const LEFT_OUT = new Set(["explainer", "transformer", "huggingface", "lightgbm", "onnx", "paddle", "pmml", "pytorch", "sklearn", "tensorflow", "triton", "xgboost", "worker_spec"]);
+
+type Model = KserveSchema["models"][string];
+
+const [folder = "."] = process.argv.slice(2);
+const models = new Map<string, Model>();
+for (const file of await readdir(join(folder, "kserve/models"))) {
+  const source = await readFile(join(folder, "kserve/models", file), "utf8");
+  const name = /^class (\w+)\(object\)/m.exec(source)?.[1];
+  if (name !== undefined) models.set(name, readModel(source));
+}
+
+function readModel(source: string): Model {
+  const dictionary = (name: string) => [...(new RegExp(`${name} = \\{([^}]*)\\}`).exec(source)?.[1] ?? "").matchAll(/'(\w+)': '([^']+)'/g)];
+  const types = new Map(dictionary("openapi_types").map(([, attribute = "", type = ""]) => [attribute, type]));
+  const kept = dictionary("attribute_map").filter(([, attribute = ""]) => !LEFT_OUT.has(attribute));
+  const required = new Set([...source.matchAll(/Invalid value for `(\w+)`, must not be `None`/g)].map(([, attribute = ""]) => attribute));
+  return {
+    required: kept.filter(([, attribute = ""]) => required.has(attribute)).map(([, , field = ""]) => field),
+    fields: Object.fromEntries(kept.map(([, attribute = "", field = ""]) => [field, types.get(attribute) ?? ""])),
+  };
+}
+
+/** A model after those that it names; names of no model are Kubernetes' own. */
+function reachable(name: string, found = new Map<string, Model>()): Map<string, Model> {
+  const model = models.get(name);
+  if (model === undefined || found.has(name)) return found;
+  found.set(name, model);
+  for (const type of Object.values(model.fields)) for (const [word] of type.matchAll(/\w+/g)) reachable(word, found);
+  return found;
+}
+
+const metadata = await readFile(join(folder, `${(await readdir(folder)).find((one) => one.endsWith(".dist-info"))}`, "METADATA"), "utf8");
+const stated = (field: string) => new RegExp(`^${field}: (.*)$`, "m").exec(metadata)?.[1] ?? "";
+const used = ROOTS.reduce((found, root) => reachable(root, found), new Map<string, Model>());
+const schema: KserveSchema = {
+  source: `Extracted by extract-kserve.ts from the models of the Python package ${stated("Name")} ${stated("Version")}. Copyright The KServe Authors.`,
+  license: stated("License"),
+  models: Object.fromEntries(used),
+};
+await writeFile(new URL("kserve.json", import.meta.url), `${JSON.stringify(schema, undefined, 1)}\n`);
