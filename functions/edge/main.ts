@@ -1,70 +1,7 @@
-// The Worker's entry: builds the application from its bindings and hands requests to it.
+// The Worker's entry: the deployment that `edgetier engine build` has made, restored before the first request.
 
 import deployment from "../../dist/edge/deployment.mjs";
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import { systemClock } from "../../src/core/clock.ts";
-import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
-import { createApp } from "../../src/http/app.ts";
-import { parseEdgeConfig } from "../../src/http/config.ts";
-import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
-import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
-import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
-import { s3OptionsOf } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/store.ts";
 import { restoreBundled } from "../../src/runtime/wasm/restore-bundled.ts";
-import { createCatalogue } from "../../src/serving/catalogue.ts";
-import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
-import { createPredictor } from "../../src/serving/predictor.ts";
-import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { createWorker } from "./worker.ts";
 
-type App = ReturnType<typeof createApp>;
-type ExecutionContext = Parameters<App["fetch"]>[2];
-
-const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
-const restored = await restoreBundled(deployment);
-let app: App | undefined;
-
-/** @throws invalid_configuration */
-function createEdge(env: object): App {
-  const config = parseEdgeConfig(env);
-  const clock = systemClock;
-  const store = withBundledArtifacts(createModelStore(createS3FetchObjectStore(s3OptionsOf(config))), deployment.artifacts);
-  const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
-  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
-  const regionUrl = config.EDGETIER_REGION_URL;
-  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
-  const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
-  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics: createLoggedMetrics(log), log });
-  const predictor = createPredictor({
-    catalogue,
-    clock,
-    tiers: { store, sessions, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) },
-    l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
-    l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
-    cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
-    maxInputs: config.EDGETIER_MAX_INPUTS,
-    maxLoadedVersions: config.EDGETIER_MAX_LOADED_VERSIONS,
-  });
-  return createApp({ catalogue, predictor, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES });
-}
-
-/** The log names the variables; clients learn only that the operator has to act. */
-function unconfigured(thrown: unknown): Response {
-  const { code, status, detail } = asEdgeTierError(thrown);
-  log({ level: "error", event: "not_configured", code, detail });
-  const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
-  return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
-}
-
-export default {
-  fetch(request: Request, env: object, context: ExecutionContext): Response | Promise<Response> {
-    try {
-      app ??= createEdge(env);
-    } catch (error) {
-      return unconfigured(error);
-    }
-    return app.fetch(request, env, context);
-  },
-};
+export default createWorker(deployment, await restoreBundled(deployment));

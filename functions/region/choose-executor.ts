@@ -1,23 +1,23 @@
-// How requests get onto sessions, by the settings.
+// How requests get onto sessions: the region's defaults, which a model's own configuration goes before.
 
-import { createAdaptivePolicy } from "../../src/region/server/batching/adaptive-policy.ts";
-import { createBatchingExecutor } from "../../src/region/server/batching/batching-executor.ts";
-import { createFixedPolicy } from "../../src/region/server/batching/delay-policy.ts";
-import { createDirectExecutor, type Executor } from "../../src/region/server/executor.ts";
+import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
+import type { Executor, Run } from "../../src/region/server/executor.ts";
 import type { RegionSettings } from "./settings.ts";
 
-/** @param log takes one event an unbatchable session */
-export function chooseExecutor(settings: RegionSettings, log: (event: object) => void): Executor {
-  const kind = settings.EDGETIER_REGION_BATCHING;
-  if (kind === "off") return createDirectExecutor({ maxQueued: settings.EDGETIER_REGION_MAX_QUEUED });
-  const fixed = {
-    preferredRows: settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS,
-    maxQueueDelayMs: settings.EDGETIER_REGION_MAX_QUEUE_DELAY_US / 1_000,
-  };
-  return createBatchingExecutor({
-    policy: kind === "fixed" ? () => createFixedPolicy(fixed) : createAdaptivePolicy,
-    maxBatchRows: settings.EDGETIER_REGION_MAX_BATCH_ROWS,
-    queue: { maxQueueSize: settings.EDGETIER_REGION_MAX_QUEUE_SIZE },
-    onUnbatchable: ({ problem }) => log({ event: "session_unbatchable", problem }),
+/**
+ * @param log takes an event for each session whose outputs forbid shared runs, or padding
+ * @param onRun called once for each run
+ */
+export function chooseExecutor(settings: RegionSettings, log: (event: object) => void, onRun: (run: Run) => void = () => {}): Executor {
+  return createExecutor({
+    defaults: {
+      mode: settings.EDGETIER_REGION_BATCHING,
+      maxBatchRows: settings.EDGETIER_REGION_MAX_BATCH_ROWS,
+      preferredBatchRows: settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS,
+      maxQueueDelayUs: settings.EDGETIER_REGION_MAX_QUEUE_DELAY_US,
+      queue: { maxQueueSize: settings.EDGETIER_REGION_MAX_QUEUE_SIZE },
+    },
+    onRun,
+    onUnbatchable: ({ of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
   });
 }

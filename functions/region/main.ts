@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The region server: builds its parts from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
 
+import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError, errors } from "../../src/core/errors.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
@@ -8,11 +9,15 @@ import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
+import { createPermits } from "../../src/region/server/batching/permits.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
-import { createThreadedNativeRuntime } from "../../src/runtime/native/threaded-runtime.ts";
+import type { ModelsConfig } from "../../src/region/server/models-config.ts";
+import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { chooseExecutor } from "./choose-executor.ts";
-import { readRegionSettings } from "./settings.ts";
+import { readModelsFile } from "./models-file.ts";
+import { createObservers } from "./observers.ts";
+import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
 
 /** One JSON object a line; an error becomes its message, and its cause's. */
 function log(event: object): void {
@@ -24,18 +29,32 @@ function log(event: object): void {
 
 async function main(): Promise<void> {
   const settings = readRegionSettings(process.env);
-  const store = createModelStore(createS3ObjectStore(s3OptionsOf(settings)));
-  const runtime = createThreadedNativeRuntime({ intraOpThreads: settings.EDGETIER_REGION_THREADS });
-  const repository = createModelRepository({ store, runtime, onEvent: log });
-  const executor = chooseExecutor(settings, log);
+  const config = await readModelsConfig(settings);
+  const observers = createObservers({ clock: systemClock, log });
+  const repository = createModelRepository({
+    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings))),
+    runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
+    config,
+    budgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
+    leftoverIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
+    onEvent: observers.onRepositoryEvent,
+  });
+  const executor = chooseExecutor(settings, log, observers.onRun);
   const lifecycle = createLifecycle();
+  observers.watch({ executor, repository, lifecycle });
   const app = createRegionApp({
     repository,
     executor,
     lifecycle,
+    config,
     version: packageJson.version,
+    permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
+    statistics: observers.statistics,
+    metrics: observers.metrics,
     maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
     maxRows: settings.EDGETIER_REGION_MAX_ROWS,
+    onOutcome: observers.onOutcome,
+    onAnswer: observers.onAnswer,
     onFailure: log,
   });
   const server = await startRegionServer({
@@ -49,9 +68,24 @@ async function main(): Promise<void> {
   log({ event: "listening", url: server.url });
 
   // One that cannot be loaded is logged, and tried again when it is asked for: it must not keep the others from serving.
-  await Promise.allSettled(settings.EDGETIER_REGION_PRELOAD.map((ref) => repository.acquire(ref)));
+  const preload = () => repository.preload(settings.EDGETIER_REGION_PRELOAD.refs);
+  await preload();
   lifecycle.start();
   log({ event: "ready" });
+  if (settings.EDGETIER_REGION_POLL_MS > 0) repeat(preload, settings.EDGETIER_REGION_POLL_MS);
+}
+
+async function readModelsConfig(settings: RegionSettings): Promise<ModelsConfig> {
+  const { all, ...file } = await readModelsFile(settings.EDGETIER_REGION_MODELS);
+  return {
+    ...file,
+    all: settings.EDGETIER_REGION_PRELOAD.all ? { ...all, preload: true } : all,
+    defaults: { instances: settings.EDGETIER_REGION_INSTANCES, intraOpThreads: settings.EDGETIER_REGION_THREADS, batching: batchingOf(settings) },
+  };
+}
+
+function repeat(work: () => Promise<void>, afterMs: number): void {
+  systemClock.setTimer(() => void work().finally(() => repeat(work, afterMs)), afterMs);
 }
 
 function stopOnSignal(server: RegionServer, repository: ModelRepository): void {

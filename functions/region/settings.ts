@@ -1,21 +1,28 @@
 // The region server's settings, from its environment.
 
-import { z } from "zod";
+import * as z from "zod";
 import { parseConfig, wholeNumber } from "../../src/core/config.ts";
 import { s3Variables } from "../../src/registry/s3-config.ts";
+import type { BatchingConfig } from "../../src/registry/serving-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { reasonOf } from "../../src/core/errors.ts";
+import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 
-const modelRefs = z.string().transform((text, context) =>
-  text.split(",").flatMap((part) => {
+const ALL = "*";
+
+/** References with commas between them; `*` among them stands for every model. */
+const preload = z.string().transform((text, context) => {
+  const parts = text.split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]));
+  const refs = parts.flatMap((part) => {
     try {
-      return part.trim() === "" ? [] : [parseModelRef(part.trim())];
+      return part === ALL ? [] : [parseModelRef(part)];
     } catch (error) {
       context.addIssue({ code: "custom", message: reasonOf(error) });
       return [];
     }
-  }),
-);
+  });
+  return { all: parts.includes(ALL), refs };
+});
 
 const rowCounts = z.string().transform((text, context) => {
   const counts = text.split(",").map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : 0));
@@ -28,14 +35,26 @@ const schema = z
     EDGETIER_REGION_HOST: z.string().default("127.0.0.1"),
     EDGETIER_REGION_PORT: wholeNumber(8788, 0, 65_535),
     ...s3Variables,
-    /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3". */
-    EDGETIER_REGION_PRELOAD: modelRefs.default([]),
-    /** Threads of one operator; 0 leaves it to ONNX Runtime. */
+    /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3"; "*" for all. */
+    EDGETIER_REGION_PRELOAD: preload.default({ all: false, refs: [] }),
+    /** A JSON file with the configuration of single models (models-file.ts). */
+    EDGETIER_REGION_MODELS: z.string().optional(),
+    /** How often what is preloaded is looked for anew, new versions of it too; 0: not, as every request looks for its own model. */
+    EDGETIER_REGION_POLL_MS: wholeNumber(0, 0, 86_400_000),
+    /** For the models that are loaded: those that were used least recently go when there is no room for another; 0: no limit. */
+    EDGETIER_REGION_MODEL_BUDGET_BYTES: wholeNumber(0, 0, Number.MAX_SAFE_INTEGER),
+    /** How long a version that no alias names any more stays loaded after its last request. */
+    EDGETIER_REGION_LEFTOVER_IDLE_MS: wholeNumber(300_000, 1_000, 86_400_000),
+    /** Where a session runs: in a process, which can be replaced and gives its memory back, in a thread, or with the server. */
+    EDGETIER_REGION_ISOLATION: z.enum(ISOLATIONS).default("process"),
+    /** Threads of one operator, where neither model nor EDGETIER_REGION_MODELS says it; 0 leaves it to ONNX Runtime. */
     EDGETIER_REGION_THREADS: wholeNumber(0, 0, 1_024),
+    /** Sessions of a tier that run at the same time, where neither model nor EDGETIER_REGION_MODELS says it. */
+    EDGETIER_REGION_INSTANCES: wholeNumber(1, 1, 64),
     EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
     EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
-    /** Requests that may wait or run at once, over all models, where they share no runs. */
-    EDGETIER_REGION_MAX_QUEUED: wholeNumber(256, 1, 1_000_000),
+    /** Requests that are read, wait or run at once, over all models; further ones are refused before they are read. */
+    EDGETIER_REGION_MAX_PENDING: wholeNumber(512, 1, 1_000_000),
     /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
     EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("fixed"),
     /** Rows of one shared run. */
@@ -57,6 +76,17 @@ const schema = z
     context.addIssue({ code: "custom", path: ["EDGETIER_REGION_PREFERRED_BATCH_ROWS"], message: `${tooMany.join(", ")} cannot be reached with EDGETIER_REGION_MAX_BATCH_ROWS=${settings.EDGETIER_REGION_MAX_BATCH_ROWS}` });
   });
 export type RegionSettings = z.output<typeof schema>;
+
+/** How requests share runs, where neither model nor EDGETIER_REGION_MODELS says it. */
+export function batchingOf(settings: RegionSettings): BatchingConfig {
+  return {
+    mode: settings.EDGETIER_REGION_BATCHING,
+    maxBatchRows: settings.EDGETIER_REGION_MAX_BATCH_ROWS,
+    preferredBatchRows: settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS,
+    maxQueueDelayUs: settings.EDGETIER_REGION_MAX_QUEUE_DELAY_US,
+    queue: { maxQueueSize: settings.EDGETIER_REGION_MAX_QUEUE_SIZE },
+  };
+}
 
 /** @throws invalid_configuration with every problem */
 export const readRegionSettings = (environment: object): RegionSettings => parseConfig(schema, environment);

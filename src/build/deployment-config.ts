@@ -2,7 +2,7 @@
 
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 

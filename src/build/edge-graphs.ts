@@ -7,11 +7,10 @@ import type { DeployedGraph } from "./engine/build.ts";
 
 /** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
 export function edgeArtifacts({ project, files }: PublishSource): [sha256: string, bytes: Uint8Array][] {
-  if (project.task !== "text-classification") return [];
-  const preprocessors = project.tiers.flatMap((tier) => (tier.place === "edge" ? [tier.preprocessor.artifact] : []));
-  if (preprocessors.length === 0) return [];
+  if (project.tiers.every(({ place }) => place !== "edge")) return [];
+  const preprocessors = project.task === "tensor" ? [] : project.tiers.flatMap((tier) => (tier.place === "edge" ? [tier.preprocessor.artifact] : []));
   return [project.labels, ...preprocessors].flatMap((path) => {
-    const bytes = files.get(path);
+    const bytes = path === undefined ? undefined : files.get(path);
     return bytes === undefined ? [] : [[digestOf(bytes), bytes]];
   });
 }

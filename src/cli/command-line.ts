@@ -69,7 +69,7 @@ function indexOfEnd(args: readonly string[]): number {
 /** What Node's strict parser objects to: unknown options, missing or superfluous values; and too many arguments. */
 function usageProblem(definitions: ArgsDef, args: readonly string[]): string | undefined {
   const named = Object.entries(definitions).filter(([, definition]) => definition.type !== "positional");
-  const options = Object.fromEntries(named.map(([name, { type }]) => [name, { type: type === "boolean" ? ("boolean" as const) : ("string" as const) }]));
+  const options = Object.fromEntries(named.map(([name, definition]) => [name, { type: definition.type === "boolean" ? ("boolean" as const) : ("string" as const), ...shortOf(definition) }]));
   try {
     const { positionals } = parseArgs({ args: [...args], options, allowPositionals: true, allowNegative: true, strict: true });
     const expected = Object.keys(definitions).length - named.length;
@@ -77,6 +77,13 @@ function usageProblem(definitions: ArgsDef, args: readonly string[]): string | u
   } catch (error) {
     return reasonOf(error).split(/\.? To specify a positional/)[0]?.replace(/\.$/, "");
   }
+}
+
+/** A second name of one letter, as in `-o`. */
+function shortOf(definition: ArgsDef[string]): { short?: string } {
+  const names = "alias" in definition ? [definition.alias].flat() : [];
+  const short = names.find((name) => name?.length === 1);
+  return short === undefined ? {} : { short };
 }
 
 async function usageOf(command: CommandDef, name: string): Promise<string> {

@@ -1,6 +1,6 @@
 // One prediction through an edge, as the command line shows it.
 
-import { z } from "zod";
+import * as z from "zod";
 import { errors, reasonOf } from "../core/errors.ts";
 
 const TIMEOUT_MS = 60_000;

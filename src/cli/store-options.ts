@@ -1,6 +1,6 @@
 // Which model store a command works on: options, then EDGETIER_S3_* variables, then the local system's.
 
-import { z } from "zod";
+import * as z from "zod";
 import { httpUrl, parseConfig } from "../core/config.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";

@@ -1,6 +1,6 @@
 // Parses environment variables or Worker bindings once, against a zod schema, and reports all problems together.
 
-import { z } from "zod";
+import * as z from "zod";
 import { errors } from "./errors.ts";
 
 /** A whole number written as text, with a default and inclusive bounds. */

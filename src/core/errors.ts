@@ -52,6 +52,11 @@ export function shown(value: unknown, maxCharacters = 80): string {
   return text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text;
 }
 
+/** A name as Triton writes it: in single quotes. */
+const quoted = (name: string) => `'${shown(name).replace(/^"|"$/g, "")}'`;
+const forModel = (model: string | undefined) => (model === undefined ? "" : ` for model ${quoted(model)}`);
+const dimensions = (shape: readonly number[]) => `[${shape.join(",")}]`;
+
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -83,16 +88,18 @@ export const errors = {
     make("body_too_large", 413, `The body is larger than ${maxBytes} bytes.`, "Send fewer or shorter inputs in one request."),
   unsupportedMediaType: (mediaType: string, allowed: readonly string[]) =>
     make("unsupported_media_type", 415, `The media type ${shown(mediaType)} is not taken here.`, `Use one of: ${allowed.join(", ")}.`),
+  unsupportedEncoding: (encoding: string) =>
+    make("unsupported_encoding", 415, `Unsupported compression type: content-encoding ${shown(encoding)}.`, "Use gzip or deflate, or send the body as it is."),
   methodNotAllowed: (method: string, allowed: readonly string[]) =>
-    make("method_not_allowed", 405, `${method} is not possible here.`, `Use ${allowed.join(", ")}.`),
+    make("method_not_allowed", 405, `Method Not Allowed: ${method} is not possible here.`, `Use ${allowed.join(", ")}.`),
   routeNotFound: (path: string) =>
     make("route_not_found", 404, `There is nothing at ${shown(path)}.`, "See /docs for the routes."),
   invalidModelRef: (ref: string) =>
     make("invalid_model_name", 400, `${shown(ref)} is not a model name.`, "Use name, name@version or name@alias: lower-case letters, digits, '-', '_', '.', at most 64 characters."),
   modelNotFound: (model: string) =>
-    make("model_not_found", 404, `There is no model ${shown(model)}.`, "GET /v1/models lists what is served; `edgetier model publish` adds one."),
+    make("model_not_found", 404, `Request for unknown model: ${quoted(model)} is not found.`, "GET /v1/models of the edge and POST /v2/repository/index of a region list what there is; `edgetier model publish` adds one."),
   versionNotFound: (model: string, version: number) =>
-    make("version_not_found", 404, `Model ${shown(model)} has no version ${version}.`, `GET /v1/models/${model} lists its versions.`),
+    make("version_not_found", 404, `Request for unknown model: ${quoted(model)} version ${version} is not found.`, `GET /v1/models/${model} of the edge and /v2/models/${model} of a region list its versions.`),
   aliasNotFound: (model: string, alias: string) =>
     make("alias_not_found", 404, `Model ${shown(model)} has no alias ${shown(alias)}.`, `GET /v1/models/${model} lists its aliases.`),
   takesTensors: (model: string) =>
@@ -103,6 +110,65 @@ export const errors = {
     make("invalid_tensor", 400, `Tensor ${shown(name)}: ${reason}.`, "GET /v2/models/{model} describes the inputs."),
   invalidDeadline: (value: string) =>
     make("invalid_deadline", 400, `The deadline ${shown(value)} is not a whole number of milliseconds from 1 to 600000.`, "Send x-deadline-ms: 250, or leave it out."),
+
+  // Requests of the Open Inference Protocol: the details are in Triton's words, which its clients look for.
+  unparsableJson: (reason: string) =>
+    make("invalid_json", 400, `failed to parse the request JSON buffer: ${reason}.`, "Send a JSON object, as the Open Inference Protocol v2 has it."),
+  unparsableFields: (problems: readonly string[]) =>
+    make("invalid_request", 400, `Unable to parse ${problems.map((problem) => problem.replace(/^[^:]*/, quoted)).join("; ")}.`, "See the Open Inference Protocol v2 for the fields."),
+  badJsonLength: (text: string) =>
+    make("invalid_request", 400, `Unable to parse Inference-Header-Content-Length, got: ${shown(text)}.`, "It is the number of bytes of JSON at the beginning of the body; 0 for a raw binary request."),
+  jsonLengthOutOfRange: (length: number, bodyBytes: number) =>
+    make("invalid_request", 400, `inference header size should be in range (0, ${bodyBytes}), got: ${length}.`, "Inference-Header-Content-Length is the number of bytes of JSON at the beginning of the body; 0 for a raw binary request."),
+  missingBinaryData: (input: string, missingBytes: number, model?: string) =>
+    make("invalid_request", 400, `unexpected size for input ${quoted(input)}, expecting ${missingBytes} additional bytes${forModel(model)}.`, "The tensors' bytes follow the JSON, in its order."),
+  extraBinaryData: (extraBytes: number, model?: string) =>
+    make("invalid_request", 400, `unexpected additional input data for model${model === undefined ? "" : ` ${quoted(model)}`}: ${extraBytes} bytes.`, "Each binary_data_size tells how many of the bytes are its input's."),
+  dataInSeveralForms: (input: string, forms: readonly string[]) =>
+    make("invalid_tensor", 400, `Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But ${forms.length === 0 ? "no field is set" : `set ${forms.map(quoted).join(" ")}`}: ${quoted(input)}.`, "Send the tensor's data once."),
+  noJsonForm: (datatype: string, input: string) =>
+    make("invalid_tensor", 400, `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${quoted(input)}.`, "Send it by binary_data_size."),
+  wrongElementCount: (input: string, count: number, shape: readonly number[]) =>
+    make("invalid_tensor", 400, `Unable to parse 'data': Shape does not match true shape of 'data' field: ${quoted(input)} has ${count} elements, its shape is ${dimensions(shape)}.`, "Send as many elements as the shape has, flat or nested."),
+  wrongByteSize: (input: string, expectedBytes: number, bytes: number, model?: string) =>
+    make("invalid_tensor", 400, `input byte size mismatch for input ${quoted(input)}${forModel(model)}. Expected ${expectedBytes}, got ${bytes}.`, "Send as many bytes as shape and datatype have."),
+  wrongStringCount: (input: string, expected: number, found: number | string, model?: string) =>
+    make("invalid_tensor", 400, `expected ${expected} string elements for inference input ${quoted(input)}${forModel(model)}, got ${found}.`, "Send as many strings as the shape has elements."),
+  cutOffStringLength: (input: string, bytes: number, model?: string) =>
+    make("invalid_tensor", 400, `incomplete string length indicator for inference input ${quoted(input)}${forModel(model)}, expecting 4 bytes but only ${bytes} bytes available.`, "A string is its length as uint32, little-endian, and its bytes."),
+  cutOffString: (input: string, length: number, bytes: number, model?: string) =>
+    make("invalid_tensor", 400, `incomplete string data for inference input ${quoted(input)}${forModel(model)}, expecting string of length ${length} but only ${bytes} bytes available.`, "A string is its length as uint32, little-endian, and its bytes."),
+  wrongInputs: (model: string, expected: readonly string[], found: readonly string[]) => {
+    const missing = expected.filter((name) => !found.includes(name));
+    const list = (names: readonly string[]) => `[${names.slice(0, 32).map(quoted).join(",")}]`;
+    const what = missing.length === 0 ? "" : `, but missing required input(s) ${list(missing)}. Please provide all required input(s)`;
+    return make("invalid_tensor", 400, `expected ${expected.length} inputs but got ${found.length} inputs for model ${quoted(model)}. Got input(s) ${list(found)}${what}.`, `GET /v2/models/${model} describes them.`);
+  },
+  unclassifiable: (output: string, datatype: string, shape: readonly number[]) =>
+    make("invalid_tensor", 400, `class result not available for output due to unsupported type '${datatype}': ${quoted(output)} of shape ${dimensions(shape)}.`, "Ask for its values instead."),
+  repeatedTensor: (kind: "input" | "output", name: string) =>
+    make("invalid_tensor", 400, `${kind} ${quoted(name)} already exists in request.`, "Name each once."),
+  unexpectedInput: (model: string, input: string) =>
+    make("invalid_tensor", 400, `unexpected inference input ${quoted(input)} for model ${quoted(model)}.`, `GET /v2/models/${model} describes the inputs.`),
+  unexpectedOutput: (model: string, output: string) =>
+    make("invalid_tensor", 400, `unexpected inference output ${quoted(output)} for model ${quoted(model)}.`, `GET /v2/models/${model} describes the outputs.`),
+  wrongDatatype: (model: string, input: string, found: string, expected: string) =>
+    make("invalid_tensor", 400, `inference input ${quoted(input)} data-type is '${found}', but model ${quoted(model)} expects '${expected}'.`, `GET /v2/models/${model} describes the inputs.`),
+  wrongShape: (model: string, input: string, found: readonly number[], expected: readonly number[]) =>
+    make("invalid_tensor", 400, `unexpected shape for input ${quoted(input)} for model ${quoted(model)}. Expected ${dimensions(expected)}, got ${dimensions(found)}.`, "The first dimension is the batch where the model has one; -1 stands for any."),
+  rawNeedsOneInput: (inputs: number, model?: string) =>
+    make("invalid_request", 400, `Raw request must only have 1 input to be deduced but got ${inputs} inputs${model === undefined ? "" : ` in ${quoted(model)} model configuration`}.`, "Name the inputs in a JSON header."),
+  rawShapeUnknown: (input: string) =>
+    make("invalid_tensor", 400, `The shape of the raw input ${quoted(input)} can not be deduced because there are more than one variable-sized dimension.`, "Give the shape in a JSON header."),
+  reservedParameter: (name: string) =>
+    make("invalid_request", 400, `parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified: ${quoted(name)}.`, "Leave it out."),
+  notLoaded: (model: string, version?: number) =>
+    make("not_loaded", 400, version === undefined ? `requested model ${quoted(model)} is not available: no version of it is loaded.` : `requested model version is not available for model ${quoted(model)}: version ${version} is not loaded.`, "It is loaded with its first request."),
+  loadFailed: (model: string, cause: EdgeTierError) => {
+    const { code, status, detail, remedy, retryable, retryAfterSeconds } = cause;
+    const why = code === "model_not_found" ? "failed to poll from model repository." : detail;
+    return make(code, status, `failed to load ${quoted(model)}, ${why}`, remedy, { retryable, cause, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) });
+  },
 
   // Serving: 5xx
   storeUnavailable: (reason: string, cause?: unknown) =>
@@ -123,6 +189,16 @@ export const errors = {
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   sessionFailed: (reason: string, cause?: unknown) =>
     make("session_failed", 500, `ONNX Runtime failed: ${reason.trim().replace(/\.+$/, "")}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
+  sessionLost: (how: string) =>
+    make("session_lost", 503, `The worker of this model's session ended ${how} before it had answered.`, "Send the request again: another worker takes its place.", { retryable: true, retryAfterSeconds: 1 }),
+  sessionBeingReplaced: () =>
+    make("session_being_replaced", 503, "This model's session is being started again.", "Send the request again shortly, or ask another region.", { retryable: true, retryAfterSeconds: 1 }),
+  sessionNotReplaced: (tries: number, reason: string, cause: unknown) =>
+    make("session_not_replaced", 503, `This model's session could not be started again in ${tries} tries: ${reason.trim().replace(/\.+$/, "")}.`, "Ask another region; the operator should look at the log, and load the model again.", { retryable: true, retryAfterSeconds: 30, cause }),
+  providerTooSlow: (limitMs: number) =>
+    make("provider_too_slow", 503, `It did not answer within ${limitMs} ms.`, "Allow more time for it, or take it off the list."),
+  providerUnavailable: (provider: string, reason: string, remedy: string) =>
+    make("provider_unavailable", 503, `The execution provider ${provider} cannot be used: ${reason.trim().replace(/\.+$/, "")}.`, remedy),
   requestExpired: () =>
     make("request_expired", 503, "Request timeout expired.", "Allow more time, or ask another region.", { retryable: true }),
   requestCancelled: () =>
@@ -132,9 +208,17 @@ export const errors = {
   noRegionTier: (model: string, version: number) =>
     make("no_region_tier", 404, `Model ${shown(model)} has no region tier in version ${version}.`, "Ask the edge, which serves its tiers."),
   modelNotReady: (model: string) =>
-    make("model_not_ready", 400, `Model ${shown(model)} is not ready.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
+    make("model_not_ready", 400, `Model version not ready: ${quoted(model)}.`, "It is being loaded; ask again shortly.", { retryable: true, retryAfterSeconds: 1 }),
   modelUnloaded: (model: string) =>
-    make("model_unloaded", 404, `Model ${shown(model)} was unloaded from this region.`, "POST /v2/repository/models/{model}/load loads it again; another region may still serve it."),
+    make("model_unloaded", 404, `Request for unknown model: ${quoted(model)} has no available versions; it was unloaded from this region.`, "POST /v2/repository/models/{model}/load loads it again; another region may still serve it."),
+  versionUnavailable: (model: string, version: number, reason: string) =>
+    make("version_unavailable", 404, `Version ${version} of model ${shown(model)} is not available: ${reason}.`, "POST /v2/repository/index lists what is; the operator chooses by EDGETIER_REGION_MODELS."),
+  warmupFailed: (name: string, tier: string, reason: string, cause: unknown) =>
+    make("warmup_failed", 503, `Warm-up ${shown(name)} of tier ${tier} failed: ${reason}`, "The operator should correct the tier's warm-up inputs, or publish the model again.", { retryable: true, retryAfterSeconds: 10, cause }),
+  modelTooLarge: (model: string, bytes: number, budgetBytes: number) =>
+    make("model_too_large", 503, `${model} takes ${bytes} bytes; this region has ${budgetBytes} for all models.`, "Ask another region; the operator should raise EDGETIER_REGION_MODEL_BUDGET_BYTES, or serve it with fewer instances.", { facts: { bytes, budgetBytes } }),
+  noRoom: (model: string, bytes: number) =>
+    make("no_room", 503, `There is no room for ${model}, which takes ${bytes} bytes: all that is loaded is in use.`, "Try again shortly, or ask another region; the operator should raise EDGETIER_REGION_MODEL_BUDGET_BYTES.", { retryable: true, retryAfterSeconds: 1, facts: { bytes } }),
   draining: () =>
     make("draining", 503, "This server is shutting down.", "Send the request again; another instance will take it.", { retryable: true, retryAfterSeconds: 1 }),
   engineTrap: (action: string, reason: string, cause: unknown) =>
@@ -172,6 +256,16 @@ export const errors = {
   edgeRefused: (code: string, status: number, detail: string, remedy: string) => make(code, status, detail, remedy),
   invalidProject: (path: string, problems: readonly string[]) =>
     make("invalid_project", 400, `${path} is not a valid model project: ${problems.join("; ")}.`, "See models/intent/model.json for an example."),
+  invalidModelFile: (reason: string) =>
+    make("invalid_model_file", 400, `This is not a valid ONNX model: ${reason.replace(/\.$/, "")}.`, "Check that the file arrived whole, and with `onnx.checker` in Python."),
+  externalData: (tensor: string, location: string) =>
+    make("external_data", 400, `Tensor ${shown(tensor)} has its data in another file, ${shown(location)}.`, "Save the model with all data in one file: in Python, onnx.save(onnx.load(path), path)."),
+  notConvertible: (reason: string, remedy: string) =>
+    make("not_convertible", 400, `This graph cannot be made FP16: ${reason}.`, remedy),
+  notComparable: (reason: string, cause?: unknown) =>
+    make("not_comparable", 400, `The graph does not run on made-up inputs: ${reason.replace(/\.$/, "")}.`, "Compare the two graphs on inputs of your own.", { cause }),
+  fp16Overflow: (lost: readonly string[]) =>
+    make("fp16_overflow", 400, `In FP16, numbers are not finite that are in FP32: ${lost.join(", ")}.`, "Keep what makes them in FP32, with --keep and its operator or name."),
   unsafePath: (path: string) =>
     make("unsafe_path", 400, `The path ${shown(path)} leaves the model's folder.`, "Keep artifacts inside the model project."),
   versionExists: (model: string, version: number) =>

@@ -8,25 +8,30 @@ import { errors } from "../core/errors.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Predictor } from "../serving/predictor.ts";
+import type { TensorModels } from "../serving/tensor-models.ts";
 import type { AppEnv } from "./app-env.ts";
 import { context } from "./middleware/context.ts";
 import { problems } from "./middleware/problems.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { modelRoutes } from "./routes/models.ts";
+import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
 
 export interface AppDependencies {
   readonly catalogue: Catalogue;
   readonly predictor: Predictor;
+  readonly tensors: TensorModels;
   readonly sessions: Pick<EdgeSessions, "servingOf">;
   readonly clock: Clock;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
   readonly maxBodyBytes: number;
+  /** Of a request under /v2, which brings tensors. */
+  readonly maxTensorBodyBytes: number;
 }
 
 export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
-  const { clock, log, maxBodyBytes } = dependencies;
+  const { catalogue, tensors, clock, log, maxBodyBytes, maxTensorBodyBytes } = dependencies;
   const app = new Hono<AppEnv>();
   app.onError(problems(log));
   app.notFound((c) => {
@@ -45,8 +50,9 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
     }),
   );
   app.route("/", predictRoutes(dependencies.predictor));
-  app.route("/", modelRoutes(dependencies.catalogue, dependencies.sessions));
-  app.route("/", healthRoutes(dependencies.catalogue));
+  app.route("/", modelRoutes(catalogue, dependencies.sessions));
+  app.route("/", healthRoutes(catalogue));
+  app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
   app.route("/", docsRoutes());
   return app;
 }

@@ -1,6 +1,6 @@
 // The edge's configuration, parsed once from the Worker's variables and secrets.
 
-import { z } from "zod";
+import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 
@@ -22,7 +22,10 @@ const schema = z
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
     // Limits
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
+    /** Of a request under /v2, which brings tensors; it is held in memory. */
+    EDGETIER_MAX_TENSOR_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),
     EDGETIER_MAX_INPUTS: wholeNumber(64, 1, 1_024),
+    /** How many versions keep their labels and preprocessors; the one unused for longest is let go. */
     EDGETIER_MAX_LOADED_VERSIONS: wholeNumber(4, 1, 64),
   })
   .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {

@@ -3,7 +3,8 @@
 import type { HonoRequest } from "hono";
 import { errors } from "../core/errors.ts";
 
-const MAX_DEADLINE_MS = 600_000;
+/** Longer is not waited for. */
+export const MAX_DEADLINE_MS = 600_000;
 
 /** @returns milliseconds, or undefined where the client names none. @throws invalid_deadline */
 export function requestedDeadlineMs(request: HonoRequest): number | undefined {

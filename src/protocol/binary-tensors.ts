@@ -19,29 +19,32 @@ export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
 
 /**
  * @param bytes all of the tensor's; copied, so that the result holds on to nothing larger
+ * @param model its name, for the errors
  * @throws invalid_tensor for bytes that do not fit datatype and shape
  */
-export function decodeBinaryTensor(name: string, datatype: Datatype, shape: readonly number[], bytes: Uint8Array): Tensor {
+export function decodeBinaryTensor(name: string, datatype: Datatype, shape: readonly number[], bytes: Uint8Array, model?: string): Tensor {
   const count = elementCount(name, shape);
-  if (datatype === "BYTES") return { datatype, shape, data: readElements(name, count, bytes) };
+  if (datatype === "BYTES") return { datatype, shape, data: readElements(name, count, bytes, model) };
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
-  if (bytes.byteLength !== expected) throw errors.invalidTensor(name, `${bytes.byteLength} bytes of binary data, but its shape [${shape.join(", ")}] has ${expected}`);
-  return { datatype, shape, data: new ArrayType(bytes.slice().buffer) } as Tensor;
+  if (bytes.byteLength !== expected) throw errors.wrongByteSize(name, expected, bytes.byteLength, model);
+  return { datatype, shape, data: new ArrayType(new Uint8Array(bytes).buffer) } as Tensor;
 }
 
-function readElements(name: string, count: number, bytes: Uint8Array): Uint8Array[] {
+function readElements(name: string, count: number, bytes: Uint8Array, model: string | undefined): Uint8Array[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const elements: Uint8Array[] = [];
   let offset = 0;
   while (offset < bytes.byteLength) {
-    if (offset + LENGTH_BYTES > bytes.byteLength) throw errors.invalidTensor(name, `the length of element ${elements.length} is cut off`);
+    const left = bytes.byteLength - offset;
+    if (left < LENGTH_BYTES) throw errors.cutOffStringLength(name, left, model);
+    const length = view.getUint32(offset, true);
+    if (length > left - LENGTH_BYTES) throw errors.cutOffString(name, length, left - LENGTH_BYTES, model);
+    if (elements.length === count) throw errors.wrongStringCount(name, count, "more", model);
     const start = offset + LENGTH_BYTES;
-    offset = start + view.getUint32(offset, true);
-    if (offset > bytes.byteLength) throw errors.invalidTensor(name, `element ${elements.length} ends ${offset - bytes.byteLength} bytes after the data`);
-    if (elements.length === count) throw errors.invalidTensor(name, `more elements than the ${count} of its shape`);
-    elements.push(bytes.slice(start, offset));
+    offset = start + length;
+    elements.push(new Uint8Array(bytes.subarray(start, offset)));
   }
-  if (elements.length < count) throw errors.invalidTensor(name, `${elements.length} elements, but its shape has ${count}`);
+  if (elements.length < count) throw errors.wrongStringCount(name, count, elements.length, model);
   return elements;
 }

@@ -13,7 +13,7 @@ import type { Tensor } from "../core/tensor.ts";
 export function classify(name: string, tensor: Tensor, count: number, labels?: readonly string[]): Tensor {
   const [rows = 0] = tensor.shape;
   if (tensor.datatype === "BYTES" || tensor.datatype === "BOOL" || tensor.datatype === "FP16" || tensor.datatype === "BF16" || tensor.shape.length === 0) {
-    throw errors.invalidTensor(name, `${tensor.datatype} of shape [${tensor.shape.join(", ")}] cannot be classified`);
+    throw errors.unclassifiable(name, tensor.datatype, tensor.shape);
   }
   const values = tensor.data;
   const real = tensor.datatype === "FP32" || tensor.datatype === "FP64";

@@ -19,8 +19,8 @@ export type JsonDatatype = Exclude<Datatype, "FP16" | "BF16">;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** JSON.stringify writes -0 as 0, and so would drop the sign. */
-const MINUS_ZERO = JSON.rawJSON("-0");
+/** JSON.stringify writes -0 as 0, and so would drop the sign; as would a reader that takes -0 for an integer. */
+const MINUS_ZERO = JSON.rawJSON("-0.0");
 const NOT_FINITE: ReadonlyMap<unknown, number> = new Map([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((value) => [String(value), value]));
 const INTEGER_TEXT = /^-?\d{1,20}$/;
 
@@ -53,7 +53,7 @@ export function decodeJsonTensor<D extends JsonDatatype>(name: string, datatype:
   const count = elementCount(name, shape);
   if (!Array.isArray(data)) throw errors.invalidTensor(name, "its data is not an array");
   const values = Array.isArray(data[0]) ? flatten(name, shape, data) : data;
-  if (values.length !== count) throw errors.invalidTensor(name, `${values.length} elements, but its shape [${shape.join(", ")}] has ${count}`);
+  if (values.length !== count) throw errors.wrongElementCount(name, values.length, shape);
   return { datatype, shape, data: readers[datatype](name, values) };
 }
 

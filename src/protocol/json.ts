@@ -1,4 +1,5 @@
-// JSON bodies as the Open Inference Protocol needs them: bounded depth, and integers past 2^53 that keep every digit.
+// JSON bodies as the Open Inference Protocol needs them: bounded depth, integers past 2^53 that keep every digit, and the
+// numbers that JSON has no form for, as Triton and its clients write them.
 
 import { errors, reasonOf } from "../core/errors.ts";
 
@@ -11,18 +12,58 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 const LONG_NUMBER = /[-[,:\s]\d{16}/;
 const INTEGER = /^-?\d{16,20}$/;
 
+const NOT_FINITE = /(?:NaN|Infinity|Inf)\b/y;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
 /**
- * Parses a JSON body. Integers that a double cannot hold come as bigint, of up to 20 digits.
+ * Parses a JSON body. Integers that a double cannot hold come as bigint, of up to 20 digits; a bare NaN, Infinity, Inf or
+ * their negatives, which are no JSON, as the texts "NaN", "Infinity" and "-Infinity".
  * @throws invalid_utf8, invalid_json
  */
 export function parseJson(body: Uint8Array): unknown {
   const text = decode(body);
-  if (isDeeperThan(MAX_JSON_DEPTH, text)) throw errors.invalidJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
+  if (isDeeperThan(MAX_JSON_DEPTH, text)) throw errors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
   try {
-    return LONG_NUMBER.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text);
+    return parse(text);
   } catch (error) {
-    throw errors.invalidJson(reasonOf(error));
+    const quoted = quoteNotFinite(text);
+    if (quoted === text) throw errors.unparsableJson(reasonOf(error));
+    try {
+      return parse(quoted);
+    } catch {
+      throw errors.unparsableJson(reasonOf(error));
+    }
   }
+}
+
+const parse = (text: string): unknown => (LONG_NUMBER.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text));
+
+/** Puts what is not a finite number into quotes; what is in quotes already stays as it is. */
+function quoteNotFinite(text: string): string {
+  const pieces: string[] = [];
+  let taken = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    if (code !== 0x4e && code !== 0x49) continue; // N, I
+    NOT_FINITE.lastIndex = at;
+    const found = NOT_FINITE.exec(text)?.[0];
+    if (found === undefined) continue;
+    const isNegative = text[at - 1] === "-";
+    const name = found === "NaN" ? "NaN" : isNegative ? "-Infinity" : "Infinity";
+    pieces.push(text.slice(taken, isNegative ? at - 1 : at), `"${name}"`);
+    at += found.length - 1;
+    taken = at + 1;
+  }
+  return pieces.length === 0 ? text : pieces.join("") + text.slice(taken);
+}
+
+/** @param at its opening quote @returns the index of its closing quote, or the text's length */
+function endOfString(text: string, at: number): number {
+  let end = at + 1;
+  while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1;
+  return end;
 }
 
 function decode(body: Uint8Array): string {
@@ -45,8 +86,8 @@ function isDeeperThan(limit: number, text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
-      case 0x22: // a string: on to its closing quote
-        for (at++; at < text.length && text.charCodeAt(at) !== 0x22; at++) if (text.charCodeAt(at) === 0x5c) at++;
+      case QUOTE:
+        at = endOfString(text, at);
         break;
       case 0x5b: // [
       case 0x7b: // {

@@ -14,33 +14,37 @@ export interface TensorMessage {
   readonly data?: unknown;
 }
 
-/** @param binary what follows the JSON: the data of the tensors that say so, in their order */
-export function readTensors(messages: readonly TensorMessage[], binary: Uint8Array): NamedTensors {
+/**
+ * @param binary what follows the JSON: the data of the tensors that say so, in their order
+ * @param model its name, for the errors
+ */
+export function readTensors(messages: readonly TensorMessage[], binary: Uint8Array, model?: string): NamedTensors {
   let offset = 0;
   const take = (name: string, size: number): Uint8Array => {
     const bytes = binary.subarray(offset, offset + size);
-    if (bytes.byteLength < size) throw errors.invalidRequest([`unexpected size for input '${name}', expecting ${size - bytes.byteLength} additional bytes`]);
+    if (bytes.byteLength < size) throw errors.missingBinaryData(name, size - bytes.byteLength, model);
     offset += size;
     return bytes;
   };
   const tensors = messages.map((message, index): [string, Tensor] => {
-    refuseRepeated(messages, message.name, index);
-    return [message.name, readData(message, take)];
+    refuseRepeated("input", messages, message.name, index);
+    return [message.name, readData(message, take, model)];
   });
-  if (offset < binary.byteLength) throw errors.invalidRequest([`unexpected additional input data for model: ${binary.byteLength - offset} bytes`]);
+  if (offset < binary.byteLength) throw errors.extraBinaryData(binary.byteLength - offset, model);
   return Object.fromEntries(tensors);
 }
 
 /** The one place that chooses between the forms in which a tensor's data may come. */
-function readData({ name, datatype, shape, parameters, data }: TensorMessage, take: (name: string, size: number) => Uint8Array): Tensor {
+function readData({ name, datatype, shape, parameters, data }: TensorMessage, take: (name: string, size: number) => Uint8Array, model: string | undefined): Tensor {
   if ("shared_memory_region" in parameters) throw errors.unsupported(`Shared memory (tensor ${name})`, "Send the tensor's data in the request.");
   const size = parameters["binary_data_size"];
-  if ((size !== undefined) === (data !== undefined)) throw errors.invalidTensor(name, "it needs exactly one of data and parameters.binary_data_size");
+  const forms = [data !== undefined && "data", size !== undefined && "binary_data_size"].filter((form) => form !== false);
+  if (forms.length !== 1) throw errors.dataInSeveralForms(name, forms);
   if (size !== undefined) {
-    if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) throw errors.invalidTensor(name, `binary_data_size ${shown(size)} is not a whole number from 0`);
-    return decodeBinaryTensor(name, datatype, shape, take(name, size));
+    if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) throw errors.unparsableFields([`binary_data_size: ${shown(size)} is not a whole number from 0 (input ${name})`]);
+    return decodeBinaryTensor(name, datatype, shape, take(name, size), model);
   }
-  if (datatype === "FP16" || datatype === "BF16") throw errors.invalidTensor(name, `${datatype} has no form in JSON; it needs binary data`);
+  if (datatype === "FP16" || datatype === "BF16") throw errors.noJsonForm(datatype, name);
   return decodeJsonTensor(name, datatype, shape, data);
 }
 
@@ -58,6 +62,6 @@ export function writeTensors(tensors: NamedTensors, isBinary: (name: string) => 
 }
 
 /** @throws invalid_tensor where an earlier one has the name */
-export function refuseRepeated(list: readonly { readonly name: string }[], name: string, index: number): void {
-  if (list.findIndex((other) => other.name === name) !== index) throw errors.invalidTensor(name, "it is given more than once");
+export function refuseRepeated(kind: "input" | "output", list: readonly { readonly name: string }[], name: string, index: number): void {
+  if (list.findIndex((other) => other.name === name) !== index) throw errors.repeatedTensor(kind, name);
 }

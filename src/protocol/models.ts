@@ -1,20 +1,20 @@
 // What `GET /v1/models` and `GET /v1/models/{model}` answer.
 
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 
 export const modelSummary = z
   .object({
     model: z.string(),
-    aliases: z.record(z.string(), z.int()).openapi({ description: "Version by alias.", example: { stable: 2 } }),
+    aliases: z.record(z.string(), z.int()).meta({ description: "Version by alias.", examples: [{ stable: 2 }] }),
   })
-  .openapi("ModelSummary");
+  .meta({ id: "ModelSummary" });
 
-export const modelList = z.object({ models: z.array(modelSummary) }).openapi("ModelList");
+export const modelList = z.object({ models: z.array(modelSummary) }).meta({ id: "ModelList" });
 
 export const modelDetail = modelSummary
   .extend({
     versions: z.array(z.int()),
-    version: z.int().openapi({ description: "The version that the fields below describe." }),
+    version: z.int().meta({ description: "The version that the fields below describe." }),
     task: z.string(),
     description: z.string(),
     deadlineMs: z.int(),
@@ -23,17 +23,17 @@ export const modelDetail = modelSummary
         id: z.string(),
         place: z.string(),
         precision: z.string(),
-        bytes: z.int().openapi({ description: "Of the graph." }),
-        exitConfidence: z.number().nullable().openapi({ description: "From this confidence on the tier's answer is taken; null: always." }),
-        temperature: z.number().nullable().openapi({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
+        bytes: z.int().meta({ description: "Of the graph." }),
+        exitConfidence: z.number().nullable().meta({ description: "From this confidence on the tier's answer is taken; null: always." }),
+        temperature: z.number().nullable().meta({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
         figures: z.record(z.string(), z.number()),
         edge: z
           .union([z.object({ how: z.enum(["bundled", "snapshot", "plain"]) }), z.object({ how: z.literal("not"), reason: z.string() })])
           .optional()
-          .openapi({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
+          .meta({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
       }),
     ),
-    figures: z.record(z.string(), z.number()).openapi({ description: "Of the cascade as a whole, measured when it was made." }),
+    figures: z.record(z.string(), z.number()).meta({ description: "Of the cascade as a whole, measured when it was made." }),
   })
-  .openapi("ModelDetail");
+  .meta({ id: "ModelDetail" });
 export type ModelDetail = z.output<typeof modelDetail>;

@@ -4,13 +4,12 @@
 // A body is JSON, or JSON whose tensors' data follows it as bytes (the binary tensor data extension); the header
 // `Inference-Header-Content-Length` tells how much of it is JSON, and is absent where all of it is.
 
-import { z } from "zod";
+import * as z from "zod";
 import { concatBytes } from "../core/bytes.ts";
-import { problemsOf } from "../core/config.ts";
 import { errors } from "../core/errors.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
 import { decodeBinaryTensor } from "./binary-tensors.ts";
-import { parseJson } from "./json.ts";
+import { listOf, parameters, parseMessage } from "./message.ts";
 import { readTensors, refuseRepeated, writeTensors } from "./message-tensors.ts";
 
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
@@ -64,24 +63,7 @@ export interface ServerMetadata {
 }
 
 const MAX_TENSORS = 256;
-const MAX_PARAMETERS = 64;
 const MAX_RANK = 32;
-/** A body can be wrong in a million places; this many are enough to say. */
-const MAX_PROBLEMS = 8;
-
-/** Counts before it looks at the elements, so that a long list of nonsense is refused at once. */
-const listOf = <Element extends z.ZodType>(element: Element, max: number) =>
-  z
-    .custom<unknown[]>(Array.isArray, "must be an array")
-    .refine((list) => list.length <= max, `must have at most ${max} elements`)
-    .pipe(z.array(element));
-
-const parameters = z
-  .custom<object>((value) => typeof value === "object" && value !== null && !Array.isArray(value), "must be an object")
-  .refine((value) => Object.keys(value).length <= MAX_PARAMETERS, `must have at most ${MAX_PARAMETERS} entries`)
-  .pipe(z.record(z.string(), z.union([z.string(), z.number(), z.boolean()], "must be a text, a number or true or false")))
-  .nullish()
-  .transform((value) => value ?? {});
 
 const tensorFields = {
   name: z.string().min(1).max(256),
@@ -109,49 +91,46 @@ const responseSchema = z.object({
 
 /**
  * @param jsonBytes of the body that are JSON; undefined for all
+ * @param model its name, for the errors
  * @throws invalid_utf8, invalid_json, invalid_request, invalid_tensor, unsupported
  */
-export function decodeInferRequest(body: Uint8Array, jsonBytes?: number): InferRequest {
-  const { message, binary } = parseMessage(requestSchema, body, jsonBytes);
+export function decodeInferRequest(body: Uint8Array, jsonBytes?: number, model?: string): InferRequest {
+  const { json, binary } = cut(body, jsonBytes);
+  const message = parseMessage(requestSchema, json);
   const outputs = message.outputs ?? [];
-  outputs.forEach((output, index) => refuseRepeated(outputs, output.name, index));
+  outputs.forEach((output, index) => refuseRepeated("output", outputs, output.name, index));
   return {
     id: message.id ?? undefined,
     parameters: message.parameters,
-    inputs: readTensors(message.inputs, binary),
+    inputs: readTensors(message.inputs, binary, model),
     outputs: outputs.length > 0 ? outputs : undefined,
   };
 }
 
 /**
  * A body that is nothing but the one input's elements (`Inference-Header-Content-Length: 0`): one row, outputs as bytes.
- * @throws invalid_tensor where the model has several inputs, or the bytes do not fill a row
+ * @param model its name, for the errors
+ * @throws invalid_request where the model has several inputs, invalid_tensor where the bytes do not fill a row
  */
-export function decodeRawInferRequest(body: Uint8Array, specs: readonly TensorSpec[]): InferRequest {
+export function decodeRawInferRequest(body: Uint8Array, specs: readonly TensorSpec[], model?: string): InferRequest {
   const [spec] = specs;
-  if (spec === undefined || specs.length > 1) throw errors.invalidRequest([`a raw binary request needs a model of one input, this one has ${specs.length}`]);
+  if (spec === undefined || specs.length > 1) throw errors.rawNeedsOneInput(specs.length, model);
   const { name, datatype } = spec;
   const parameters = { binary_data_output: true };
-  if (datatype === "BYTES") return { parameters, inputs: { [name]: { datatype, shape: spec.shape.map(() => 1), data: [body.slice()] } } };
+  if (datatype === "BYTES") return { parameters, inputs: { [name]: { datatype, shape: spec.shape.map(() => 1), data: [new Uint8Array(body)] } } };
   // One dimension may be left open: it is what the bytes make of it.
   const shape = spec.shape.map((dimension, axis) => (axis === 0 && dimension === -1 ? 1 : dimension));
   const known = shape.filter((dimension) => dimension !== -1).reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
   const open = shape.indexOf(-1);
-  if (open !== shape.lastIndexOf(-1)) throw errors.invalidTensor(name, "a raw binary request cannot tell its shape: several dimensions are variable");
+  if (open !== shape.lastIndexOf(-1)) throw errors.rawShapeUnknown(name);
   const filled = shape.map((dimension) => (dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension));
-  return { parameters, inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body) } };
-}
-
-const indexRequest = z.object({ ready: z.boolean().optional() });
-
-/** Body of `POST /v2/repository/index`; an empty one is `{}`. @throws invalid_json, invalid_request */
-export function readIndexRequest(body: Uint8Array): { readonly ready?: boolean | undefined } {
-  return body.byteLength === 0 ? {} : parseMessage(indexRequest, body).message;
+  return { parameters, inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body, model) } };
 }
 
 /** @throws as decodeInferRequest */
 export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): InferResponse {
-  const { message, binary } = parseMessage(responseSchema, body, jsonBytes);
+  const { json, binary } = cut(body, jsonBytes);
+  const message = parseMessage(responseSchema, json);
   return {
     model: message.model_name,
     version: message.model_version ?? undefined,
@@ -187,9 +166,7 @@ function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMes
   return { body: concatBytes([json, ...binary]), jsonBytes: json.byteLength };
 }
 
-function parseMessage<Schema extends z.ZodType>(schema: Schema, body: Uint8Array, jsonBytes = body.byteLength): { message: z.output<Schema>; binary: Uint8Array } {
-  if (jsonBytes > body.byteLength) throw errors.invalidRequest([`${JSON_LENGTH_HEADER} is ${jsonBytes}, the body has ${body.byteLength} bytes`]);
-  const parsed = schema.safeParse(parseJson(body.subarray(0, jsonBytes)));
-  if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
-  return { message: parsed.data, binary: body.subarray(jsonBytes) };
+function cut(body: Uint8Array, jsonBytes = body.byteLength): { readonly json: Uint8Array; readonly binary: Uint8Array } {
+  if (jsonBytes > body.byteLength) throw errors.jsonLengthOutOfRange(jsonBytes, body.byteLength);
+  return { json: body.subarray(0, jsonBytes), binary: body.subarray(jsonBytes) };
 }

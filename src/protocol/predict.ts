@@ -1,29 +1,29 @@
 // The predict route's wire format. These schemas validate requests and make the OpenAPI document.
 
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 
-const input = z.string().openapi({ description: "One text.", example: "how do i freeze my account" });
+const input = z.string().meta({ description: "One text.", examples: ["how do i freeze my account"] });
 
 const topK = z.int().min(1).max(1000);
 
 export const predictParameters = z
   .strictObject({
-    topK: topK.default(5).openapi({ description: "How many labels `scores` holds." }),
-    maxTier: z.string().min(1).max(64).optional().openapi({ description: "Id of the last tier that may be asked; its answer is final." }),
-    cache: z.enum(["use", "bypass", "refresh"]).default("use").openapi({ description: "`bypass` neither reads nor stores; `refresh` stores a new answer." }),
+    topK: topK.default(5).meta({ description: "How many labels `scores` holds." }),
+    maxTier: z.string().min(1).max(64).optional().meta({ description: "Id of the last tier that may be asked; its answer is final." }),
+    cache: z.enum(["use", "bypass", "refresh"]).default("use").meta({ description: "`bypass` neither reads nor stores; `refresh` stores a new answer." }),
   })
-  .openapi("PredictParameters");
+  .meta({ id: "PredictParameters" });
 
 export const predictBody = z
   .strictObject({
     inputs: z.union([input, z.array(input).min(1)]),
     parameters: predictParameters.optional(),
   })
-  .openapi("PredictRequest");
+  .meta({ id: "PredictRequest" });
 
 /** Parameters as a query string gives them. */
 export const predictQuery = z.strictObject({
-  input: z.string().openapi({ description: "One text." }),
+  input: z.string().meta({ description: "One text." }),
   topK: z.coerce.number<string>().pipe(topK).optional(),
   maxTier: predictParameters.shape.maxTier,
   cache: predictParameters.shape.cache.optional(),
@@ -34,14 +34,14 @@ export type PredictParameters = z.output<typeof predictParameters>;
 export const predictOutput = z
   .object({
     label: z.string(),
-    score: z.number().openapi({ description: "Calibrated probability of `label`." }),
+    score: z.number().meta({ description: "Calibrated probability of `label`." }),
     scores: z.array(z.object({ label: z.string(), score: z.number() })),
-    tier: z.string().openapi({ description: "The tier whose answer this is." }),
-    confidence: z.number().openapi({ description: "What the tier's exit rule compared with its threshold." }),
-    degraded: z.boolean().openapi({ description: "True: the best answer so far; a fault or the deadline kept a better tier from being asked." }),
-    degradedBy: z.string().optional().openapi({ description: "Code of the error that kept it from being asked." }),
+    tier: z.string().meta({ description: "The tier whose answer this is." }),
+    confidence: z.number().meta({ description: "What the tier's exit rule compared with its threshold." }),
+    degraded: z.boolean().meta({ description: "True: the best answer so far; a fault or the deadline kept a better tier from being asked." }),
+    degradedBy: z.string().optional().meta({ description: "Code of the error that kept it from being asked." }),
   })
-  .openapi("PredictOutput");
+  .meta({ id: "PredictOutput" });
 
 export const predictResponse = z
   .object({
@@ -51,5 +51,5 @@ export const predictResponse = z
     outputs: z.array(predictOutput),
     usage: z.object({ tiers: z.array(z.object({ tier: z.string(), inputs: z.int(), error: z.string().optional() })) }),
   })
-  .openapi("PredictResponse");
+  .meta({ id: "PredictResponse" });
 export type PredictResponse = z.output<typeof predictResponse>;

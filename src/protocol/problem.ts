@@ -1,6 +1,6 @@
 // Problem details for HTTP APIs (RFC 9457), as every /v1 error is sent.
 
-import { z } from "@hono/zod-openapi";
+import * as z from "zod";
 import type { EdgeTierError } from "../core/errors.ts";
 
 export const PROBLEM_MEDIA_TYPE = "application/problem+json";
@@ -8,15 +8,15 @@ export const PROBLEM_MEDIA_TYPE = "application/problem+json";
 export const problemSchema = z
   .object({
     type: z.string(),
-    title: z.string().openapi({ description: "The code in words." }),
+    title: z.string().meta({ description: "The code in words." }),
     status: z.int(),
-    detail: z.string().openapi({ description: "What was wrong, with the value." }),
-    remedy: z.string().openapi({ description: "What to do about it." }),
-    instance: z.string().openapi({ description: "The request id." }),
+    detail: z.string().meta({ description: "What was wrong, with the value." }),
+    remedy: z.string().meta({ description: "What to do about it." }),
+    instance: z.string().meta({ description: "The request id." }),
     code: z.string(),
-    retryable: z.boolean().openapi({ description: "The same request may succeed later." }),
+    retryable: z.boolean().meta({ description: "The same request may succeed later." }),
   })
-  .openapi("Problem");
+  .meta({ id: "Problem" });
 
 export function problemOf(error: EdgeTierError, requestId: string): z.output<typeof problemSchema> {
   const { code, status, detail, remedy, retryable } = error;

@@ -2,17 +2,28 @@
 
 import type { NamedTensors } from "../core/tensor.ts";
 
-export interface RegionRequest {
+/** What every request to a region brings along. */
+export interface RegionCall {
   readonly model: string;
   readonly version: number;
-  readonly tier: string;
-  /** The task's own inputs as bytes, one row each. */
-  readonly inputs: readonly Uint8Array[];
   /** Sent along so that logs of edge and region meet. */
   readonly requestId: string;
   /** What is left of the client's deadline; the region drops work that is older. */
   readonly timeoutMs: number;
   readonly traceparent?: string;
+}
+
+export interface RegionRequest extends RegionCall {
+  readonly tier: string;
+  /** The task's own inputs as bytes, one row each. */
+  readonly inputs: readonly Uint8Array[];
+}
+
+/** A client's own infer request, as it came. */
+export interface ForwardedRequest extends RegionCall {
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** Those that tell what the body is. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface RegionClient {
@@ -22,5 +33,14 @@ export interface RegionClient {
    * @throws region_unavailable (unreachable, timed out, 5xx, an answer that cannot be read), region_refused (4xx).
    */
   infer(request: RegionRequest, signal?: AbortSignal): Promise<NamedTensors>;
+  /**
+   * Has the region answer in the client's stead.
+   * @returns its answer as it comes, refusals too, with the headers that tell what the body is. The time limit holds until
+   * the body's end.
+   * @throws region_unavailable (unreachable, timed out, an answer that is none of the protocol's), region_refused
+   */
+  forward(request: ForwardedRequest, signal?: AbortSignal): Promise<Response>;
   ready(signal?: AbortSignal): Promise<boolean>;
+  /** Whether the region answers for this version at once; one that does not may begin to load it. */
+  modelReady(model: string, version: number, signal?: AbortSignal): Promise<boolean>;
 }

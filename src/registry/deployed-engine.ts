@@ -1,7 +1,7 @@
 // Which engine the edge runs, as the model store remembers it: publishing a model can then say whether the edge will
 // serve it.
 
-import { z } from "zod";
+import * as z from "zod";
 import { sha256 } from "./manifest.ts";
 
 export const deployedEngineSchema = z.discriminatedUnion("kind", [

@@ -1,6 +1,6 @@
 // The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
 
-import { z } from "zod";
+import * as z from "zod";
 import { DATATYPES } from "../core/tensor.ts";
 import { servingConfig, type ServingConfig } from "./serving-config.ts";
 

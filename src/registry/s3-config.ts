@@ -1,6 +1,6 @@
 // Where an S3 model store is: as options, and as the variables by which every program is told.
 
-import { z } from "zod";
+import * as z from "zod";
 import { httpUrl } from "../core/config.ts";
 
 export interface S3Options {

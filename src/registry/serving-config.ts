@@ -2,7 +2,7 @@
 // for a model, which goes before the manifest's; what neither says is the region's default. Names and meanings are those of
 // Triton's model configuration (ModelDynamicBatching, ModelQueuePolicy, ModelWarmup), with units.
 
-import { z } from "zod";
+import * as z from "zod";
 import { executionProvider } from "../core/execution-provider.ts";
 import { DATATYPES } from "../core/tensor.ts";
 

@@ -74,6 +74,12 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     log({ level: "warn", event: "snapshot_refused", where, detail: error.detail });
   }
 
+  /** What the engine cannot run, however its session would be opened. */
+  function cannotRun({ inputs, outputs }: TierManifest): string | undefined {
+    const text = [...inputs, ...outputs].find(({ datatype }) => datatype === "BYTES");
+    return text && `${text.name} holds strings, which the engine does not take`;
+  }
+
   function cannotRestore({ snapshot }: TierManifest): string | undefined {
     const tooLarge = snapshot !== undefined && snapshot.memoryBytes > budgetBytes;
     return tooLarge ? `it takes ${snapshot.memoryBytes} bytes of memory, the budget is ${budgetBytes}` : reasonAgainst(snapshot, engine);
@@ -173,6 +179,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   return {
     async run(tier, inputs, context, deadline) {
       const graph = tier.graph.sha256;
+      const reason = cannotRun(tier);
+      if (reason !== undefined) throw errors.tierNotServable(tier.id, reason);
       try {
         return await runIn(graph, () => load(tier), tier, inputs, context, deadline);
       } catch (error) {
@@ -182,6 +190,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       }
     },
     servingOf(tier) {
+      const never = cannotRun(tier);
+      if (never !== undefined) return { how: "not", reason: never };
       if (deployment.bundled.some(({ graph }) => graph === tier.graph.sha256)) return { how: "bundled" };
       const reason = cannotRestore(tier);
       if (reason === undefined) return { how: "snapshot" };

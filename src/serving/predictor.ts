@@ -1,6 +1,6 @@
 // One prediction from parsed request to outcomes: resolve the version, look in the caches, run the cascade, store.
 
-import { z } from "zod";
+import * as z from "zod";
 import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
 import type { CacheStore } from "../cache/cache-store.ts";
 import { cacheKey } from "../cache/key.ts";
@@ -9,9 +9,8 @@ import { startDeadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
-import { taskByName } from "../tasks/tasks.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
-import { createServedVersion, type ServedVersion, type TierDependencies } from "./served-version.ts";
+import type { ServedVersion } from "./served-version.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface PredictRequest {
@@ -42,14 +41,12 @@ export interface Predictor {
 
 export interface PredictorOptions {
   readonly catalogue: Catalogue;
-  readonly tiers: TierDependencies;
+  readonly versions: (known: KnownVersion) => ServedVersion;
   readonly clock: Clock;
   readonly l1: CacheStore;
   readonly l2: CacheStore | undefined;
   readonly cacheTtlSeconds: number;
   readonly maxInputs: number;
-  /** How many versions keep their sessions; the one unused for longest is let go. */
-  readonly maxLoadedVersions: number;
 }
 
 const storedOutcome = z.object({
@@ -62,35 +59,24 @@ const storedOutcome = z.object({
 });
 
 export function createPredictor(options: PredictorOptions): Predictor {
-  const { catalogue, clock, maxInputs } = options;
-  const served = new Map<string, ServedVersion>();
+  const { catalogue, versions, clock, maxInputs } = options;
   const cache: AnswerCache<Outcome> = createAnswerCache(
     { l1: options.l1, l2: options.l2, ttlSeconds: options.cacheTtlSeconds },
     (value) => storedOutcome.safeParse(value).data,
   );
 
-  function servedVersion({ manifest, digest }: KnownVersion): ServedVersion {
-    if (manifest.task !== "text-classification") throw errors.takesTensors(manifest.model);
-    const version = served.get(digest) ?? createServedVersion(manifest, taskByName(manifest.task), options.tiers);
-    served.delete(digest); // to the end: most recently used
-    served.set(digest, version);
-    const oldest = served.keys().next().value;
-    // Only forgotten, not disposed: a request may still be using it, and its memory goes with the last reference.
-    if (served.size > options.maxLoadedVersions && oldest !== undefined) served.delete(oldest);
-    return version;
-  }
-
   return {
     async predict(request, context) {
       if (request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () => catalogue.resolve(request.ref, context));
-      const { digest } = known;
-      const { manifest, task, tiers } = servedVersion(known);
+      const { cascade: served } = versions(known);
+      if (served === undefined) throw errors.takesTensors(known.manifest.model);
+      const { manifest, task, tiers } = served;
       const inputs = request.inputs.map((raw, index) => task.parseInput(raw, index, manifest.input));
       const cascade = tiers(context, request.topK);
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
-      const identity = { model: manifest.model, version: manifest.version, manifestDigest: digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
+      const identity = { model: manifest.model, version: manifest.version, manifestDigest: known.digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
       const keys = inputs.map((input) => cacheKey({ ...identity, input: task.identityOf(input) }));
       const cached = await context.phases.measure("cache", () => cache.read(keys, request.cache));
       const base = { model: manifest.model, version: manifest.version, keys, cacheLayer: cached.layer };

@@ -1,4 +1,5 @@
-// One version of a model in this isolate: its labels, and a tier for each tier of its manifest.
+// One version of a model in this isolate: its labels and, where its task has inputs of its own, a tier for each tier of
+// its manifest.
 
 import { readAnswers } from "../cascade/calibration.ts";
 import type { Tier } from "../cascade/cascade.ts";
@@ -6,12 +7,14 @@ import type { Deadline } from "../cascade/deadline.ts";
 import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
-import type { ArtifactRef, ClassificationManifest, ClassificationTier } from "../registry/manifest.ts";
+import type { ArtifactRef, ClassificationManifest, ClassificationTier, Manifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { labelsOf } from "../tasks/labels.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
+import { taskByName } from "../tasks/tasks.ts";
+import type { KnownVersion } from "./catalogue.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
-import { createLazy } from "./lazy.ts";
+import { createLazy, type Lazy } from "./lazy.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface TierDependencies {
@@ -24,32 +27,68 @@ export interface TierDependencies {
 }
 
 export interface ServedVersion {
-  readonly manifest: ClassificationManifest;
-  readonly task: Task;
-  /** The cascade's tiers for one request. */
-  tiers(context: RequestContext, topK: number): Tier[];
+  /** By index of the logits; undefined where the version names none. @throws manifest_invalid, and as the store */
+  labels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
+  /** Undefined for a model that takes nothing but tensors. */
+  readonly cascade: ServedCascade | undefined;
 }
 
+export interface ServedCascade {
+  readonly manifest: ClassificationManifest;
+  readonly task: Task;
+  /** For one request. @param onOutputs is told what a tier's graph gave, before it is read */
+  tiers(context: RequestContext, topK: number, onOutputs?: (tier: string, inputs: readonly TaskInput[], outputs: NamedTensors) => void): Tier[];
+  /** Reads one input from its bytes. @throws as Task.fromBytes */
+  readonly parseRow: (bytes: Uint8Array, index: number) => TaskInput;
+  /** The graph of the tier with this id over the inputs. @returns its raw outputs */
+  run(tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
+}
+
+/** @returns what makes and keeps versions: at most `maxVersions`, the one unused for longest is let go */
+export function createServedVersions(dependencies: TierDependencies, maxVersions: number): (known: KnownVersion) => ServedVersion {
+  const served = new Map<string, ServedVersion>();
+  return ({ manifest, digest }) => {
+    const version = served.get(digest) ?? createServedVersion(manifest, dependencies);
+    served.delete(digest); // to the end: most recently used
+    served.set(digest, version);
+    const oldest = served.keys().next().value;
+    // Only forgotten, not disposed: a request may still be using it, and its memory goes with the last reference.
+    if (served.size > maxVersions && oldest !== undefined) served.delete(oldest);
+    return version;
+  };
+}
+
+function createServedVersion(manifest: Manifest, dependencies: TierDependencies): ServedVersion {
+  const { store, storeTimeoutMs } = dependencies;
+  const readArtifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
+  const lazyLabels = (file: ArtifactRef) => createLazy(async () => labelsOf(manifest, await readArtifact(file)));
+  if (manifest.task === "tensor") {
+    const labels = manifest.labels && lazyLabels(manifest.labels);
+    return { labels: async (context, deadline) => labels?.get(context, deadline), cascade: undefined };
+  }
+  const labels = lazyLabels(manifest.labels);
+  return { labels: labels.get, cascade: createServedCascade(manifest, labels, readArtifact, dependencies) };
+}
+
+type ReadArtifact = (ref: ArtifactRef) => Promise<Uint8Array>;
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
 type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
 
-export function createServedVersion(manifest: ClassificationManifest, task: Task, dependencies: TierDependencies): ServedVersion {
-  const { store, storeTimeoutMs } = dependencies;
-  const artifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
-  const labels = createLazy(async () => labelsOf(manifest, await artifact(manifest.labels)));
-  const graphs = manifest.tiers.map((tier): RunGraph => (tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)));
+function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region }: TierDependencies): ServedCascade {
+  const task = taskByName(manifest.task);
+  const graphs = new Map(manifest.tiers.map((tier) => [tier.id, tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)]));
 
   function edgeGraph(tier: ClassificationTier): RunGraph {
-    const preprocessor = createLazy<Preprocessor>(async () => task.createPreprocessor({ ...tier.preprocessor, artifact: await artifact(tier.preprocessor.artifact) }));
+    const preprocessor = createLazy<Preprocessor>(async () => task.createPreprocessor({ ...tier.preprocessor, artifact: await readArtifact(tier.preprocessor.artifact) }));
     return async (inputs, context, deadline) => {
       const { encode } = await preprocessor.get(context, deadline);
-      return await dependencies.sessions.run(tier, encode(inputs), context, deadline);
+      return await sessions.run(tier, encode(inputs), context, deadline);
     };
   }
 
   function regionGraph(tier: ClassificationTier): RunGraph {
     return async (inputs, context, deadline) => {
-      if (dependencies.region === undefined) throw errors.regionUnavailable("no region is configured");
+      if (region === undefined) throw errors.regionUnavailable("no region is configured");
       const request = {
         model: manifest.model,
         version: manifest.version,
@@ -59,21 +98,24 @@ export function createServedVersion(manifest: ClassificationManifest, task: Task
         timeoutMs: deadline.remainingMs(),
         ...(context.traceparent === undefined ? {} : { traceparent: context.traceparent }),
       };
-      const { region } = dependencies;
       return await context.phases.measure("region", () => region.infer(request, deadline.signal));
     };
   }
 
+  const run: ServedCascade["run"] = (tier, inputs, context, deadline) => (graphs.get(tier) as RunGraph)(inputs, context, deadline);
+
   return {
     manifest,
     task,
-    tiers: (context, topK) =>
-      manifest.tiers.map((tier, position) => ({
+    parseRow: (bytes, index) => task.fromBytes(bytes, index, manifest.input),
+    run,
+    tiers: (context, topK, onOutputs) =>
+      manifest.tiers.map((tier) => ({
         id: tier.id,
         exit: tier.exit,
         async run(inputs, deadline) {
-          const runGraph = graphs[position] as RunGraph;
-          const [names, outputs] = await Promise.all([labels.get(context, deadline), runGraph(inputs, context, deadline)]);
+          const [names, outputs] = await Promise.all([labels.get(context, deadline), run(tier.id, inputs, context, deadline)]);
+          onOutputs?.(tier.id, inputs, outputs);
           return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
         },
       })),

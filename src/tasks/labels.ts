@@ -1,6 +1,6 @@
 // A model's labels: a JSON file with the names in the order of the logits.
 
-import { z } from "zod";
+import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 

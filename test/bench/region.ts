@@ -1,116 +1,140 @@
-// The region with batching off, fixed and adaptive: `npm run bench:region`. Three region processes on one store, asked in
-// turn, so that whatever the machine does meanwhile hits all of them.
+// The region under load: `npm run bench:region`. Open loop, Poisson arrivals, latency from the scheduled time. Whatever is
+// compared runs at the same time and is asked in turn, so that what the machine does meanwhile hits all of it.
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { reasonOf } from "../../src/core/errors.ts";
 import { readProjects } from "../../src/build/project.ts";
-import { MODELS_FOLDER, REGION_ENTRY } from "../../src/cli/local/paths.ts";
-import { startLocalRegion } from "../../src/cli/local/region.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { publishModel } from "../../src/registry/publish.ts";
+import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
+import { makeAlexNet } from "./lib/alexnet.ts";
+import { makeMobileNet } from "./lib/mobilenet.ts";
 import { makeQueries } from "./lib/queries.ts";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { CONFIDENCE, MIN_SAMPLES } from "./lib/rate-search.ts";
+import { report } from "./lib/report.ts";
+import { findPeers } from "./peers/find-peers.ts";
+import { measureAlone } from "./region/alone.ts";
+import type { Bench, PartResult } from "./region/bench.ts";
+import { BOUND_MS, type Measuring } from "./region/compare.ts";
+import { compareEncodings, identity } from "./region/encodings.ts";
+import { compareInstances } from "./region/instances.ts";
+import { comparePeers } from "./region/peers.ts";
+import { comparePolicies } from "./region/policies.ts";
+import { type Encoding, type GraphModel, graphOf, INTENT_TOKENS, intentTensors, intentTexts, noise, noiseTensor, pixelsOf, PIXELS, projectOf } from "./region/workload.ts";
 
-const MODES = ["off", "fixed", "adaptive"] as const;
-type Mode = (typeof MODES)[number];
-const CONNECTIONS = [1, 16, 64];
-const BOUND_MS = 50;
-/** Each 1.15 times the one before it. */
-const RATES = Array.from({ length: 14 }, (_, step) => Math.round(500 * 1.15 ** step));
+const PARTS = ["intent", "conv", "json", "instances", "peer"] as const;
+type Part = (typeof PARTS)[number];
+const DISTINCT_TEXTS = 2_000;
 
-const { values } = parseArgs({ options: { n: { type: "string", default: "3000" }, rounds: { type: "string", default: "7" }, seed: { type: "string", default: "1" }, help: { type: "boolean", default: false } } });
+const { values } = parseArgs({
+  options: {
+    only: { type: "string", default: PARTS.join(",") },
+    seconds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "2" },
+    seed: { type: "string", default: "1" },
+    "peer-python": { type: "string" },
+    quick: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
 if (values.help) {
-  console.log("npm run bench:region -- [--n samples of an open-loop row] [--rounds of each closed loop] [--seed number]");
+  console.log(
+    `npm run bench:region -- [--only ${PARTS.join(",")}] [--seconds of a trial] [--rounds] [--seed number]\n  [--peer-python of the peers, or EDGETIER_BENCH_PYTHON; node test/bench/peers/install.ts makes one]\n  [--quick: a smoke run, whose figures mean nothing]\nOnly a full run is kept.`,
+  );
   process.exit(0);
 }
-const [n, rounds, seed] = [values.n, values.rounds, values.seed].map(Number) as [number, number, number];
+const asked = values.only.split(",");
+const unknown = asked.filter((part) => !PARTS.some((one) => one === part));
+if (unknown.length > 0) throw new Error(`--only: there is no ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
+const seed = Number(values.seed);
 const random = createRandom(seed);
-const queries = makeQueries(n, seed);
+const full = { secondsPerTrial: Number(values.seconds), samplesPerTrial: MIN_SAMPLES, confidence: CONFIDENCE, resolution: 1.04, rounds: Number(values.rounds), random };
+const measuring: Measuring = values.quick ? { ...full, secondsPerTrial: 0.3, samplesPerTrial: 100, confidence: 0.5, resolution: 1.3, rounds: 1 } : full;
 
 const s3 = await startLocalS3({ port: 0 });
-const regions = new Map<Mode, { stop(): Promise<void>; send: Send & { close(): void } }>();
 try {
   const store = createModelStore(createS3ObjectStore(s3.options));
-  for (const source of await readProjects(MODELS_FOLDER)) await publishModel(store, source);
-  for (const mode of MODES) {
-    const variables = { EDGETIER_REGION_BATCHING: mode, EDGETIER_REGION_THREADS: "1", EDGETIER_REGION_MAX_QUEUED: "10000", EDGETIER_REGION_MAX_QUEUE_SIZE: "10000" };
-    const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: ["intent"], variables, onLine: (line) => console.error(line) });
-    regions.set(mode, { stop: () => region.stop(), send: createSender(region.url, 256) });
-  }
-  await measure();
+  const intent = (await readProjects(MODELS_FOLDER)).find(({ project }) => project.model === "intent");
+  if (intent === undefined) throw new Error("there is no model intent");
+  const convolutional = makeConvolutional();
+  for (const source of [intent, ...[identity, ...convolutional].map(projectOf)]) await publishModel(store, source);
+  await run({ store: s3.options, measuring }, intent, convolutional);
 } finally {
-  for (const { stop, send } of regions.values()) {
-    send.close();
-    await stop();
-  }
   await s3.stop();
 }
 
-async function measure(): Promise<void> {
-  const rows: ({ case: string } & Record<string, number | string>)[] = [];
-  const ratios: Record<string, number> = {};
-  for (const connections of CONNECTIONS) {
-    const perMode = new Map<Mode, number[]>(MODES.map((mode) => [mode, []]));
-    for (let round = 0; round <= rounds; round++) {
-      for (const mode of MODES) {
-        const rate = await closedLoop(sendOf(mode), () => callOf(random.pick(queries)), connections, 1, check);
-        if (round > 0) perMode.get(mode)?.push(rate); // the first warms up
-      }
-    }
-    for (const [mode, rates] of perMode) {
-      const paired = median(rates.map((rate, round) => rate / (perMode.get("off")?.[round] ?? Number.NaN)));
-      if (mode === "adaptive") ratios[`closedLoopRatioAt${connections}`] = rounded(paired);
-      rows.push({ case: `${mode}, ${connections} connections`, n: rounds, perSecond: rounded(median(rates)), ratioToOff: rounded(paired) });
-    }
+async function run(bench: Bench, intent: PublishSource, convolutional: readonly GraphModel[]): Promise<void> {
+  const texts = makeQueries(DISTINCT_TEXTS, seed);
+  const results: PartResult[] = [];
+  /** What fails costs its own rows only. */
+  const measure = async (part: Part, title: string, measured: () => Promise<PartResult>) => {
+    if (!asked.includes(part)) return;
+    console.error(`\n${title}`);
+    await measured().then(
+      (result) => results.push(result),
+      (error: unknown) => {
+        console.error(error);
+        results.push({ rows: [], figures: {}, notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`] });
+        process.exitCode = 1;
+      },
+    );
+  };
+  const tokens = (rows: number) => ({ datatype: "INT64" as const, shape: [rows, INTENT_TOKENS], data: new BigInt64Array(rows * INTENT_TOKENS).fill(1n) });
+  await measure("intent", "intent alone", () => measureAlone(graphOf(intent), (rows) => ({ input_ids: tokens(rows), attention_mask: tokens(rows) })));
+  await measure("intent", "intent by policy", () => comparePolicies(bench, intentTexts(texts)));
+  for (const model of convolutional) {
+    await measure("conv", `${model.name} alone`, () => measureAlone(model, (rows) => ({ [PIXELS]: noiseTensor(pixelsOf(model), rows, random) })));
+    await measure("conv", `${model.name} by policy`, () => comparePolicies(bench, noise(model.name, pixelsOf(model), random, "binary")));
   }
-  const highest = await highestRates();
-  for (const [mode, rate] of highest) {
-    for (const share of [0.5, 0.9]) rows.push({ case: `${mode}, ${share * 100} % of its highest rate`, perSecond: rounded(rate * share), ...figuresOf(await atRate(mode, rate * share)) });
+  await measure("json", "JSON and binary", () => compareEncodings(bench));
+  await measure("instances", "instances", () => compareInstances(bench, intentTexts(texts)));
+  const peers = asked.includes("peer") ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"]) : { peers: [], missing: [] };
+  await measure("peer", "intent beside its peers", () => comparePeers(bench, peers, graphOf(intent), (encoding) => intentTensors(intent, texts, encoding)));
+  for (const model of convolutional.slice(0, 1)) {
+    const workloadIn = (encoding: Encoding) => (encoding === "binary" ? noise(model.name, pixelsOf(model), random, encoding) : undefined);
+    await measure("peer", `${model.name} beside its peers`, () => comparePeers(bench, peers, model, workloadIn));
   }
-  const rateOf = (mode: Mode) => highest.get(mode) ?? Number.NaN;
-  const figures = { batchedVsUnbatchedRatio: rounded(rateOf("adaptive") / rateOf("off")), ...Object.fromEntries(MODES.map((mode) => [`highestRateAt${BOUND_MS}Ms.${mode}`, rateOf(mode)])), ...ratios };
-  await report({ name: "region", seed, n, packages: ["onnxruntime-node", "hono"], rows, figures });
+  await tell(results);
 }
 
-/** The last rate of the ladder at which the p99 stays within the bound; a rung counts as failed when it fails twice. */
-async function highestRates(): Promise<Map<Mode, number>> {
-  const highest = new Map<Mode, number>();
-  const climbing = new Set<Mode>(MODES);
-  for (const rate of RATES) {
-    for (const mode of MODES.filter((one) => climbing.has(one))) {
-      const holds = (await atRate(mode, rate)).p99Ms <= BOUND_MS || (await atRate(mode, rate)).p99Ms <= BOUND_MS;
-      console.error(`${mode}: ${rate} a second ${holds ? "holds" : "does not hold"} a p99 of ${BOUND_MS} ms`);
-      if (holds) highest.set(mode, rate);
-      else climbing.delete(mode);
-    }
-  }
-  return highest;
+async function tell(results: readonly PartResult[]): Promise<void> {
+  const all: Record<string, number> = Object.assign({}, ...results.map((result) => result.figures));
+  const figures = Object.fromEntries(Object.entries(all).filter(([, value]) => Number.isFinite(value))); // no figure of what never held
+  const startingWith = (prefix: string) => Object.entries(figures).flatMap(([name, value]) => (name.startsWith(prefix) ? [value] : []));
+  const [batched, versusPeers] = [startingWith("batchedVsUnbatchedRatio."), startingWith("vsPeerRatio.")];
+  const headlines = {
+    // Of the model with most room for it; each model's own follow.
+    ...(batched.length > 0 && { batchedVsUnbatchedRatio: Math.max(...batched) }),
+    // Of the model and the peer that come off best against the region.
+    ...(versusPeers.length > 0 && { vsPeerRatio: Math.min(...versusPeers) }),
+  };
+  await report({
+    name: "region",
+    isKept: !values.quick && PARTS.every((part) => asked.includes(part)),
+    seed,
+    n: measuring.samplesPerTrial,
+    packages: ["onnxruntime-node", "hono"],
+    rows: results.flatMap(({ rows }) => rows),
+    figures: { ...headlines, ...figures },
+    notes: [
+      `Client and server share ${availableParallelism()} cores: clientCores and serverCores say who takes how much of them. Where they come near that sum, the machine is the limit, and sentLateP99Ms, how late the client itself sends, is part of every latency.`,
+      `A highest rate is one at which ${BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator.`,
+      ...new Set(results.flatMap(({ notes = [] }) => notes)),
+    ],
+    otherVersions: Object.assign({}, ...results.map(({ otherVersions = {} }) => otherVersions)),
+  });
 }
 
-async function atRate(mode: Mode, ratePerSecond: number): Promise<Latencies> {
-  return await openLoop(sendOf(mode), queries.map(callOf), ratePerSecond, random, check);
-}
-
-function sendOf(mode: Mode): Send {
-  const region = regions.get(mode);
-  if (region === undefined) throw new Error(`no region runs with batching ${mode}`);
-  return region.send;
-}
-
-function callOf(text: string): Call {
-  return { path: "/v2/models/intent/infer", body: JSON.stringify({ inputs: [{ name: "input", datatype: "BYTES", shape: [1], data: [text] }] }) };
-}
-
-function check({ status, body }: Reply): void {
-  if (status !== 200) throw new Error(`the region answered ${status}: ${body.slice(0, 200)}`);
-}
-
-function figuresOf({ n: samples, p50Ms, p95Ms, p99Ms }: Latencies): Record<string, number> {
-  return { n: samples, p50Ms: rounded(p50Ms), p95Ms: rounded(p95Ms), p99Ms: rounded(p99Ms) };
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
+/** One whose time is its weights, so that a batch shares the reading of them, and one whose time is its products. */
+function makeConvolutional(): GraphModel[] {
+  const [resolution, classes] = [64, 200];
+  const port = (name: string, shape: readonly number[]) => ({ name, datatype: "FP32" as const, shape });
+  const modelOf = (name: string, graph: Uint8Array, size: number): GraphModel => ({ name, graph, inputs: [port(PIXELS, [-1, 3, size, size])], outputs: [port("logits", [-1, classes])] });
+  return [
+    modelOf("alexnet", makeAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }), resolution),
+    modelOf("mobilenet", makeMobileNet({ seed, width: 3, resolution: 32, classes }), 32),
+  ];
 }

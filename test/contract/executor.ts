@@ -7,11 +7,12 @@ import type { Session } from "../../src/runtime/runtime.ts";
 
 export interface ExecutorOptions {
   readonly clock?: Clock;
-  /** Works of one row that a session may have, running or waiting. */
-  readonly places?: number;
+  /** Rows that may wait for a session. */
+  readonly waitingRows?: number;
 }
 
 const inputs: NamedTensors = {};
+const of = { model: "held", version: 1, tier: "heavy" };
 
 /** A session whose runs end when the test says so. */
 function heldSession() {
@@ -32,7 +33,7 @@ export function executorContract(name: string, create: (options?: ExecutorOption
     it("runs one at a time on a session, and different sessions side by side", async () => {
       const executor = create();
       const [first, second] = [heldSession(), heldSession()];
-      const done = [first, first, second].map(({ session }) => executor.execute({ session, inputs }));
+      const done = [first, first, second].map(({ session }) => executor.execute({ session, of, inputs }));
       await settled();
       expect([first.started(), second.started()]).toEqual([1, 1]);
       first.ends[0]?.();
@@ -48,9 +49,9 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       const clock = new ManualClock();
       const executor = create({ clock });
       const { session, ends, started } = heldSession();
-      const running = executor.execute({ session, inputs });
-      const waiting = executor.execute({ session, inputs, expiresAtMs: 20 });
-      const patient = executor.execute({ session, inputs, expiresAtMs: 21 });
+      const running = executor.execute({ session, of, inputs });
+      const waiting = executor.execute({ session, of, inputs, expiresAtMs: 20 });
+      const patient = executor.execute({ session, of, inputs, expiresAtMs: 21 });
       const refusal = waiting.catch((error: unknown) => error);
       await settled();
       clock.advance(20);
@@ -67,7 +68,7 @@ export function executorContract(name: string, create: (options?: ExecutorOption
     it("refuses what has expired before it came", async () => {
       const clock = new ManualClock(100);
       const { session, started } = heldSession();
-      const work = create({ clock }).execute({ session, inputs, expiresAtMs: 100 });
+      const work = create({ clock }).execute({ session, of, inputs, expiresAtMs: 100 });
       await expect(work).rejects.toMatchObject({ code: "request_expired" });
       expect(started()).toBe(0);
     });
@@ -76,8 +77,8 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       const executor = create();
       const { session, ends, started } = heldSession();
       const client = new AbortController();
-      const running = executor.execute({ session, inputs });
-      const left = executor.execute({ session, inputs, signal: client.signal });
+      const running = executor.execute({ session, of, inputs });
+      const left = executor.execute({ session, of, inputs, signal: client.signal });
       await settled();
       client.abort();
       ends[0]?.();
@@ -87,14 +88,14 @@ export function executorContract(name: string, create: (options?: ExecutorOption
     });
 
     it("takes no more than its bound, and takes again when work is done", async () => {
-      const executor = create({ places: 2 });
+      const executor = create({ waitingRows: 1 });
       const { session, ends } = heldSession();
-      const taken = [executor.execute({ session, inputs }), executor.execute({ session, inputs })];
-      await expect(executor.execute({ session, inputs })).rejects.toMatchObject({ code: "queue_full", status: 503, message: expect.stringContaining("Exceeds maximum queue size") });
+      const taken = [executor.execute({ session, of, inputs }), executor.execute({ session, of, inputs })];
+      await expect(executor.execute({ session, of, inputs })).rejects.toMatchObject({ code: "queue_full", status: 503, message: expect.stringContaining("Exceeds maximum queue size") });
       await settled();
       ends[0]?.();
       await taken[0];
-      const next = executor.execute({ session, inputs });
+      const next = executor.execute({ session, of, inputs });
       await settled();
       ends[1]?.();
       await settled();
@@ -102,12 +103,45 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       await Promise.all([taken[1], next]);
     });
 
+    it("makes as many runs at once as the session does", async () => {
+      const executor = create();
+      const { session, ends, started } = heldSession();
+      const double: Session = { ...session, concurrency: 2 };
+      const done = [1, 2, 3].map(() => executor.execute({ session: double, of, inputs }));
+      await settled();
+      expect(started()).toBe(2);
+      ends[0]?.();
+      await done[0];
+      await settled();
+      expect(started()).toBe(3);
+      ends.slice(1).forEach((end) => end());
+      await Promise.all(done);
+    });
+
+    it("tells what waits and runs, by tier, two sessions of one together", async () => {
+      const clock = new ManualClock();
+      const executor = create({ clock });
+      expect(executor.queues()).toEqual([]);
+      const [first, second] = [heldSession(), heldSession()];
+      const done = [first, first, second].map(({ session }) => executor.execute({ session, of, inputs }));
+      await settled();
+      clock.advance(5);
+      expect(executor.queues()).toEqual([{ of, works: 1, rows: 1, ageMs: 5, running: 2 }]);
+      first.ends[0]?.();
+      await done[0];
+      await settled();
+      first.ends[1]?.();
+      second.ends[0]?.();
+      await Promise.all(done);
+      expect(executor.queues()).toEqual([{ of, works: 0, rows: 0, ageMs: 0, running: 0 }]);
+    });
+
     it("goes on after a run that fails", async () => {
       const executor = create();
       const { session } = heldSession();
       let runs = 0;
       const failing: Session = { ...session, run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}) };
-      const both = await Promise.allSettled([executor.execute({ session: failing, inputs }), executor.execute({ session: failing, inputs })]);
+      const both = await Promise.allSettled([executor.execute({ session: failing, of, inputs }), executor.execute({ session: failing, of, inputs })]);
       expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
     });
   });

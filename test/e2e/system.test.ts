@@ -8,6 +8,8 @@ import { WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
+import { asFloat32 } from "../../src/core/tensor.ts";
+import { decodeInferResponse, encodeInferRequest, type InferRequest, type InferResponse, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -65,9 +67,68 @@ async function predict(inputs: string, parameters: object = { cache: "bypass" },
   return { output, response };
 }
 
+const SURE = "what is the exchange rate between dollars and euros";
+
+/** An infer request in binary form for `intent`. */
+async function infer(server: string | undefined, texts: readonly string[], more: Omit<InferRequest, "inputs"> = {}, headers: Record<string, string> = {}): Promise<Response> {
+  const data = texts.map((text) => new TextEncoder().encode(text));
+  const { body, jsonBytes } = encodeInferRequest({ ...more, inputs: { input: { datatype: "BYTES", shape: [texts.length], data } } }, true);
+  return await fetch(`${server}/v2/models/intent/infer`, { method: "POST", headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers }, body });
+}
+
+async function inferred(response: Response): Promise<InferResponse> {
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const length = response.headers.get(JSON_LENGTH_HEADER);
+  expect(response.status, new TextDecoder().decode(bytes.subarray(0, 300))).toBe(200);
+  return decodeInferResponse(bytes, length === null ? undefined : Number(length));
+}
+
+describe("the Open Inference Protocol at the edge of the running system", () => {
+  const binary = { parameters: { binary_data_output: true } };
+
+  it("takes texts through the cascade, and gives each row as its tier has given it", async () => {
+    const [fromEdge, fromRegion] = [await inferred(await infer(system.urls.edge, [SURE], { parameters: { ...binary.parameters, tier: "edge-int8" } })), await inferred(await infer(system.urls.region, [ODD], binary))];
+    const { parameters, outputs } = await inferred(await infer(system.urls.edge, [SURE, ODD], binary));
+    expect(parameters).toEqual({ tier: "edge-int8, region-int8" });
+    const [both, edgeRow, regionRow] = [outputs, fromEdge.outputs, fromRegion.outputs].map((one) => asFloat32("logits", one["logits"], 2));
+    expect(both?.shape).toEqual([2, edgeRow?.shape[1]]);
+    const rows = [...(edgeRow?.data ?? []), ...(regionRow?.data ?? [])];
+    expect([...(both?.data ?? [])]).toEqual(rows.map((value) => expect.closeTo(value, 3))); // alone, a text is padded less
+  });
+
+  it("passes on to the region what names its tier, bit by bit", async () => {
+    const request = { id: "r-9", parameters: { tier: "region-int8", binary_data_output: true } };
+    const [through, direct] = [await infer(system.urls.edge, [ODD], request, { "accept-encoding": "gzip" }), await infer(system.urls.region, [ODD], request)];
+    expect(through.headers.get("content-type")).toBe("application/octet-stream");
+    expect(await inferred(through)).toEqual(await inferred(direct));
+  });
+
+  it("is 503 in the protocol's form where only the region could answer and refuses, and in time where it hangs", async () => {
+    const ask = (timeout?: number) => infer(system.urls.edge, [ODD], { parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) } });
+    proxies.region.mode = "refuses";
+    const refused = await ask();
+    expect([refused.status, refused.headers.get("retry-after"), await refused.json()]).toEqual([503, "1", { error: expect.stringContaining("region") }]);
+    proxies.region.mode = "hangs";
+    const startedAtMs = performance.now();
+    const late = await ask(400_000);
+    expect([late.status, await late.json()]).toEqual([503, { error: expect.stringContaining("400 ms") }]);
+    expect(performance.now() - startedAtMs).toBeLessThan(2_000);
+    const degraded = await inferred(await infer(system.urls.edge, [ODD], { parameters: { timeout: 400_000 } }));
+    expect(degraded.parameters).toEqual({ tier: "edge-int8", degraded: true });
+    proxies.region.mode = "forwards";
+    expect((await ask()).status).toBe(200);
+  });
+
+  it("is ready for a model whose edge tier it has, also without the region", async () => {
+    proxies.region.mode = "refuses";
+    expect((await fetch(`${system.urls.edge}/v2/models/intent/ready`)).status).toBe(200);
+    expect(await (await fetch(`${system.urls.edge}/v2/models/intent`)).json()).toMatchObject({ name: "intent", versions: ["1"], inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "logits", datatype: "FP32" }] });
+  });
+});
+
 describe("the running system", () => {
   it("answers a plain query at the edge", async () => {
-    const { output } = await predict("what is the exchange rate between dollars and euros");
+    const { output } = await predict(SURE);
     expect(output).toMatchObject({ label: "exchange_rate", tier: "edge-int8", degraded: false });
   });
 

@@ -60,10 +60,14 @@ describe("the API's description", () => {
         },
         "/v1/models": { get: {} },
         "/v1/models/{model}": { get: {} },
+        "/v2": { get: {} },
         "/v2/health/live": { get: {} },
         "/v2/health/ready": { get: {} },
+        "/v2/models/{model}": { get: {} },
+        "/v2/models/{model}/ready": { get: {} },
+        "/v2/models/{model}/infer": { post: { requestBody: { content: { "application/json": {}, "application/octet-stream": {} } }, responses: { 200: {}, 400: {}, 404: {}, 413: {}, 503: {} } } },
       },
-      components: { schemas: { PredictRequest: {}, PredictParameters: {}, PredictResponse: {}, Problem: {}, ModelDetail: {} } },
+      components: { schemas: { PredictRequest: {}, PredictParameters: {}, PredictResponse: {}, Problem: {}, ModelDetail: {}, InferRequest: {}, Tensor: {} } },
     });
   });
 

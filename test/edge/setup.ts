@@ -1,5 +1,5 @@
 // What tests inside workerd need from outside: a real S3 and a real Redis over the network, and a deployment of the two
-// reference models (test/support/reference-models.ts), made as `edgetier engine build` makes it.
+// reference models (test/support/reference-models.ts) and one of tensor models, made as `edgetier engine build` makes them.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { startLocalRedis } from "../../src/cli/local/redis.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import type { S3Options } from "../../src/registry/s3-config.ts";
 import { intentSpecs, makeSmallMobileNet, mobileNetSpecs } from "../support/reference-models.ts";
+import { buildTensorDeployment } from "../support/tensor-deployment.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -21,6 +22,7 @@ declare module "vitest" {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await buildReferenceDeployment();
+  await buildTensorDeployment("tensors");
   const s3 = await startLocalS3({ port: 0 });
   const redis = await startLocalRedis({ port: 0, onLine: () => {} });
   if (redis === undefined) console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");

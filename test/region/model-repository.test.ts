@@ -1,36 +1,16 @@
 // Loading: once, verified, warmed up; a version that cannot be loaded leaves the others serving.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
+import { executionProvider } from "../../src/core/execution-provider.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ClassificationTier } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
-import { createRegion, fixture, publish, type Region } from "./world.ts";
+import { createRegion, countingRuntime, fixture, publish, type Region } from "./world.ts";
 
 const acquire = (region: Region, ref: string) => region.repository.acquire(parseModelRef(ref));
 const versionOf = async (region: Region, ref: string) => (await acquire(region, ref)).manifest.version;
-
-/** A runtime that counts sessions and runs, so that a test can see a load and its warm-up. */
-function countingRuntime() {
-  const counts = { sessions: 0, runs: 0, disposed: 0 };
-  const native = createNativeRuntime({ intraOpThreads: 1 });
-  const runtime: Runtime = {
-    name: "counting",
-    async createSession(model) {
-      const session = await native.createSession(model);
-      counts.sessions++;
-      return {
-        ...session,
-        run: (inputs) => (counts.runs++, session.run(inputs)),
-        dispose: () => (counts.disposed++, session.dispose()),
-      };
-    },
-  };
-  return { counts, runtime };
-}
 
 /** An object store that is refused from `down()` to `up()`. */
 function breakable(): { objects: ObjectStore; down(): void; up(): void } {
@@ -53,7 +33,7 @@ describe("a model", () => {
     expect(new Set(all).size).toBe(1);
     expect(all[0]?.tiers.map((tier) => tier.manifest.id)).toEqual(["light", "heavy"]);
     expect(counts).toEqual({ sessions: 2, runs: 2, disposed: 0 });
-    expect(region.events).toEqual([{ event: "model_loaded", model: "mood", version: 1, durationMs: expect.any(Number) }]);
+    expect(region.events).toEqual([{ event: "model_loaded", model: "mood", version: 1, durationMs: expect.any(Number), bytes: all[0]?.bytes }]);
 
     await region.repository.dispose();
     expect(counts.disposed).toBe(2);
@@ -87,7 +67,7 @@ describe("a model", () => {
     ["no tokenizer as preprocessor", "preprocessor_invalid", /wordpiece/, bag, (tier) => (tier.preprocessor.artifact = tier.graph)],
     ["an output that the graph lacks", "manifest_invalid", /no output scores/, bag, (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }])],
     ["an input of another datatype", "manifest_invalid", /input_ids is INT64 in its graph, INT32/, bag, (tier) => (tier.inputs = tier.inputs.map((one) => ({ ...one, datatype: "INT32" })))],
-    ["a graph that its preprocessor does not fit", "invalid_tensor", /no such input/, "int64-identity.onnx", (tier) => {
+    ["a graph that its preprocessor does not fit", "warmup_failed", /"default, 1 row" .*no such input/, "int64-identity.onnx", (tier) => {
       tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
       tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
     }],
@@ -122,6 +102,24 @@ describe("a model", () => {
     expect(region.events.map((event) => event.event)).toEqual(["model_failed", "model_loaded"]);
   });
 
+  it("that stays broken is tried less and less often, and at once when it is loaded by name", async () => {
+    const clock = new ManualClock();
+    const { counts, runtime } = countingRuntime();
+    const region = createRegion({ clock, runtime });
+    await publish(region.store, { tiers: { light: "bag-of-tokens.onnx", heavy: "int64-identity.onnx" } });
+    await region.store.writeAliases("mood", { stable: 1 }, undefined);
+    const tries: number[] = [];
+    for (let second = 0; second < 70; second++, clock.advance(1_000)) {
+      const before = counts.sessions;
+      await expect(acquire(region, "mood")).rejects.toMatchObject({ code: "manifest_invalid" });
+      if (counts.sessions > before) tries.push(second);
+    }
+    expect(tries).toEqual([0, 1, 3, 7, 15, 31, 63]);
+    const before = counts.sessions;
+    await expect(region.repository.load("mood")).rejects.toMatchObject({ code: "manifest_invalid" });
+    expect(counts.sessions).toBeGreaterThan(before);
+  });
+
   it("that fails half-way leaves no session behind", async () => {
     const { counts, runtime } = countingRuntime();
     const region = createRegion({ runtime });
@@ -142,6 +140,28 @@ describe("a model", () => {
     await region.objects.put(layout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""), flipped, { kind: "any" }, "application/octet-stream");
     await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
     expect(counts.sessions).toBe(0);
+  });
+});
+
+describe("a tier's serving configuration", () => {
+  it("goes along with it, merged", async () => {
+    const region = createRegion({ config: { models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]), defaults: { instances: 1 } } });
+    await publish(region.store, { edit: (tier) => void (tier.serving = { batching: { mode: "off", maxBatchRows: 4 } }) });
+    const [tier] = (await acquire(region, "mood@1")).tiers;
+    expect(tier.serving).toEqual({ instances: 1, batching: { mode: "adaptive", maxBatchRows: 4, queue: {} } });
+    expect(tier.providers).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
+  });
+
+  it("names execution providers: those that cannot be had are reported, and the CPU serves", async () => {
+    const region = createRegion();
+    await publish(region.store, { edit: (tier) => void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }) });
+    const model = await acquire(region, "mood@1");
+    expect(model.tiers[0].providers).toEqual([
+      { name: "cuda", precision: "fp32", state: "skipped", reason: expect.stringContaining("cuda") },
+      expect.objectContaining({ name: "cpu", state: "used" }),
+    ]);
+    expect(region.events).toContainEqual(expect.objectContaining({ event: "provider_skipped", model: "mood", version: 1, tier: "heavy", name: "cuda" }));
+    expect(model.bytes).toBeGreaterThanOrEqual(model.tiers[0].manifest.graph.size);
   });
 });
 

@@ -1,8 +1,11 @@
 // The region server as a process: its settings, its start, and a SIGTERM under load.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text as readText } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
@@ -14,13 +17,20 @@ import { post, publish, textBody } from "./world.ts";
 
 const ENTRY = fileURLToPath(new URL("../../functions/region/main.ts", import.meta.url));
 let s3: TestS3;
+let folder: string;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
   s3 = await startTestS3();
-  await publish(createModelStore(createS3ObjectStore(s3.options)), { tiers: { heavy: "bag-of-tokens.onnx", slow: "slow-bag-of-tokens.onnx" } });
+  const store = createModelStore(createS3ObjectStore(s3.options));
+  await publish(store, { tiers: { heavy: "bag-of-tokens.onnx", slow: "slow-bag-of-tokens.onnx" } });
+  for (const model of ["one", "two"]) await publish(store, { model });
+  folder = await mkdtemp(join(tmpdir(), "edgetier-region-"));
 }, 60_000);
-afterAll(() => s3.stop());
+afterAll(async () => {
+  await s3.stop();
+  await rm(folder, { recursive: true });
+});
 afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
 });
@@ -58,20 +68,28 @@ async function startReady(variables: Readonly<Record<string, string>> = {}) {
   const readiness = async () => (await fetch(`${url}/v2/health/ready`)).status;
   await expect.poll(readiness, { timeout: 10_000 }).toBe(200);
   const infer = async (tier: string) => await fetch(`${url}/v2/models/mood/versions/1/infer`, post(textBody(["good"], { parameters: { tier } })));
-  return { ...server, url, infer, readiness };
+  const eventsNamed = (name: string) => server.events.filter((one) => one["event"] === name);
+  return { ...server, url, infer, readiness, eventsNamed };
+}
+
+async function modelsFile(content: object): Promise<Record<string, string>> {
+  const path = join(folder, "models.json");
+  await writeFile(path, JSON.stringify(content));
+  return { EDGETIER_REGION_MODELS: path };
 }
 
 describe("started", () => {
   it("loads its models from S3 before it is ready, and answers", async () => {
     const { events, infer } = await startReady();
-    expect(events.map((one) => one["event"])).toEqual(["listening", "model_loaded", "ready"]);
+    const names = events.map((one) => String(one["event"]));
+    expect(names.filter((name) => !name.startsWith("session_worker"))).toEqual(["listening", "model_loaded", "ready"]);
     const response = await infer("heavy");
     expect((await response.json()).outputs[0]).toMatchObject({ name: "logits", data: [1, 0] });
   });
 
   it("serves although a model that it should load is not there", async () => {
     const { events, infer } = await startReady({ EDGETIER_REGION_PRELOAD: "other@1, mood@1" });
-    expect(events).toContainEqual(expect.objectContaining({ event: "model_failed", model: "other", error: expect.stringContaining('no model "other"') }));
+    expect(events).toContainEqual(expect.objectContaining({ event: "model_failed", model: "other", error: expect.stringContaining("unknown model: 'other'") }));
     expect((await infer("heavy")).status).toBe(200);
   });
 
@@ -96,18 +114,84 @@ describe("started", () => {
   });
 });
 
-/** Sends requests that keep the server busy for a while, all on connections of their own; they have left when this resolves. */
+describe("with its own configuration of models", () => {
+  it("loads and warms up what it says before it is ready: instances, versions, files", async () => {
+    await writeFile(join(folder, "ids.bin"), new BigInt64Array([4n, 5n]));
+    const inputs = { input_ids: { datatype: "INT64", shape: [2], data: { file: "ids.bin" } }, attention_mask: { datatype: "INT64", shape: [2], data: "random" } };
+    const mood = { preload: true, versions: { specific: [1] }, tiers: { heavy: { instances: 2, warmup: [{ name: "batches", batchRows: [1, 4], count: 3, inputs }] } } };
+    const { infer, eventsNamed, url } = await startReady({ ...(await modelsFile({ mood })), EDGETIER_REGION_PRELOAD: "" });
+    expect(eventsNamed("model_loaded")).toEqual([expect.objectContaining({ model: "mood", version: 1 })]);
+    expect(eventsNamed("session_worker_started").map((one) => one["label"])).toEqual(["mood@1/heavy", "mood@1/heavy", "mood@1/slow"]);
+    expect((await Promise.all(Array.from({ length: 8 }, () => infer("heavy")))).map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect((await fetch(`${url}/v2/models/mood/versions/2/infer`, post(textBody(["good"])))).status).toBe(404);
+  });
+
+  it("is not ready, and says why, with a model whose warm-up fails; it serves the others", async () => {
+    const mood = { tiers: { heavy: { warmup: [{ name: "odd one", inputs: { z: { datatype: "INT64", shape: [1], data: "zero" } } }] } } };
+    const { eventsNamed, url, infer } = await startReady({ ...(await modelsFile({ mood })), EDGETIER_REGION_PRELOAD: "mood@1,one@1" });
+    expect(eventsNamed("model_failed")).toEqual([expect.objectContaining({ model: "mood", version: 1, error: expect.stringContaining('"odd one, 1 row" of tier heavy') })]);
+    expect((await infer("heavy")).status).toBe(503);
+    expect((await fetch(`${url}/v2/models/one/versions/1/ready`)).status).toBe(200);
+  });
+
+  it("that is wrong names every problem, and exits with 1", async () => {
+    const { exit, messages } = start(await modelsFile({ mood: { instances: 0, warmup: [{ name: "w", inputs: { x: { datatype: "FP32", shape: [], data: "ones" } } }] } }));
+    expect(await exit).toEqual([1, null]);
+    for (const part of ["EDGETIER_REGION_MODELS", "models.json", "mood.instances", "mood.warmup.0.inputs.x.data"]) expect(messages.join("\n")).toContain(part);
+    expect(messages.join("\n")).not.toMatch(/ {4}at |\.ts:/);
+  });
+});
+
+it("looks for new versions by itself, where it is told to", async () => {
+  const store = createModelStore(createS3ObjectStore(s3.options));
+  await store.writeAliases("one", { stable: 1 }, undefined);
+  const { eventsNamed } = await startReady({ EDGETIER_REGION_PRELOAD: "one", EDGETIER_REGION_POLL_MS: "200" });
+  const versions = () => eventsNamed("model_loaded").map((one) => one["version"]);
+  expect(versions()).toEqual([1]);
+  await publish(store, { model: "one", version: 2 });
+  await store.writeAliases("one", { stable: 2 }, (await store.readAliases("one"))?.etag);
+  await expect.poll(versions, { timeout: 15_000 }).toEqual([1, 2]);
+});
+
+it("within a budget lets the least recently used model go, with its process, and loads it again", async () => {
+  const first = await startReady({ EDGETIER_REGION_PRELOAD: "one@1" });
+  const bytes = Number(first.eventsNamed("model_loaded")[0]?.["bytes"]);
+  first.child.kill("SIGTERM");
+  await first.exit;
+
+  const { eventsNamed, url } = await startReady({ EDGETIER_REGION_PRELOAD: "one@1", EDGETIER_REGION_MODEL_BUDGET_BYTES: String(Math.round(1.5 * bytes)) });
+  const infer = async (model: string) => (await fetch(`${url}/v2/models/${model}/versions/1/infer`, post(textBody(["good"])))).status;
+  const isRunning = (pid: unknown) => {
+    try {
+      return process.kill(Number(pid), 0);
+    } catch {
+      return false;
+    }
+  };
+  const pid = eventsNamed("session_worker_started")[0]?.["pid"];
+  expect(isRunning(pid)).toBe(true);
+  expect(await infer("two")).toBe(200);
+  expect(eventsNamed("model_evicted")).toEqual([expect.objectContaining({ model: "one" })]);
+  await expect.poll(() => isRunning(pid)).toBe(false);
+  expect(await infer("one")).toBe(200);
+  expect(eventsNamed("model_evicted").map((one) => one["model"])).toEqual(["one", "two"]);
+});
+
+/** Sends requests that keep the server busy for a while, all on connections of their own; it has taken them when this resolves. */
 async function keepBusy(url: string, count: number) {
   const sending = Array.from({ length: count }, () => {
     const { promise: answer, resolve, reject } = Promise.withResolvers<{ status: number | undefined; outputs: { data: number[] }[] }>();
-    const outgoing = request(`${url}/v2/models/mood/versions/1/infer`, { method: "POST", agent: false }, async (incoming) => {
+    const outgoing = request(`${url}/v2/models/mood/versions/1/infer`, { method: "POST", agent: false, headers: { expect: "100-continue" } }, async (incoming) => {
       const body = JSON.parse(await readText(incoming).catch(() => "{}"));
       resolve({ status: incoming.statusCode, outputs: body.outputs });
     });
-    outgoing.on("error", reject).end(textBody(["good"], { parameters: { tier: "slow" } }));
-    return { answer, sent: once(outgoing, "finish") };
+    // The server answers with 100 as it begins with a request. What has only been sent may still wait for being accepted
+    // when the server is told to stop: it is then refused, or cut off, and rightly.
+    const taken = once(outgoing, "continue");
+    outgoing.on("continue", () => outgoing.end(textBody(["good"], { parameters: { tier: "slow" } }))).on("error", reject);
+    return { answer, taken };
   });
-  await Promise.all(sending.map((one) => one.sent));
+  await Promise.all(sending.map((one) => one.taken));
   return sending.map((one) => one.answer);
 }
 

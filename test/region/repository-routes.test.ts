@@ -62,11 +62,32 @@ describe("the repository", () => {
     expect(await infer()).toBe(200);
   });
 
+  it("answers every request while versions come and go", async () => {
+    const statuses: number[] = [];
+    let isOver = false;
+    const asking = Array.from({ length: 4 }, async () => {
+      while (!isOver) statuses.push(await infer());
+    });
+    for (let version = 3; version <= 12; version++) {
+      await publish(region.store, { version, tiers: { heavy: version % 4 === 0 ? "fails-when-run.onnx" : "bag-of-tokens.onnx" } });
+      const before = await region.store.readAliases("mood");
+      await region.store.writeAliases("mood", { stable: version }, before?.etag);
+      expect((await call("/v2/repository/models/mood/load")).status).toBe(version % 4 === 0 ? 503 : 200);
+    }
+    isOver = true;
+    await Promise.all(asking);
+    expect(statuses.length).toBeGreaterThan(20);
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect((await index('{"ready":true}')).at(-1)).toEqual(entry("11", "READY"));
+  });
+
   it.each([
-    ["an unknown model to load", "/v2/repository/models/other/load", "", 400, /no model "other"/],
-    ["an unknown model to unload", "/v2/repository/models/other/unload", "", 400, /no model "other"/],
-    ["a name that is none", "/v2/repository/models/..%2f/load", "", 400, /not a model name/],
-    ["a broken body", "/v2/repository/index", "{", 400, /not valid JSON/],
+    ["an unknown model to load", "/v2/repository/models/other/load", "", 400, /failed to load 'other'/],
+    ["an unknown model to unload", "/v2/repository/models/other/unload", "", 400, /unknown model: 'other'/],
+    ["a name that is none", "/v2/repository/models/..%2f/load", "", 400, /unknown model/],
+    ["a broken body", "/v2/repository/index", "{", 400, /failed to parse the request JSON/],
+    ["a configuration to load with", "/v2/repository/models/mood/load", '{"parameters":{"config":"{}"}}', 501, /'config' is not supported/],
+    ["files to load with", "/v2/repository/models/mood/load", '{"parameters":{"file:1/model.onnx":"QUJD"}}', 501, /'file:1\/model.onnx' is not supported/],
     ["a wrong option", "/v2/repository/index", '{"ready":1}', 400, /ready/],
   ])("refuses %s", async (_what, path, body, status, error) => {
     expect(await call(path, body)).toMatchObject({ status, body: { error: expect.stringMatching(error) } });

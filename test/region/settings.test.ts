@@ -1,4 +1,4 @@
-// The region's settings of dynamic batching; process.test.ts has the others.
+// The region's settings; process.test.ts has those of the store.
 import { describe, expect, it } from "vitest";
 import { readRegionSettings } from "../../functions/region/settings.ts";
 
@@ -19,6 +19,29 @@ describe("settings of batching", () => {
     [{ EDGETIER_REGION_PREFERRED_BATCH_ROWS: "4,0" }, "EDGETIER_REGION_PREFERRED_BATCH_ROWS: must be whole numbers from 1"],
     [{ EDGETIER_REGION_PREFERRED_BATCH_ROWS: "4,,8" }, "EDGETIER_REGION_PREFERRED_BATCH_ROWS: must be whole numbers from 1"],
     [{ EDGETIER_REGION_PREFERRED_BATCH_ROWS: "8,64", EDGETIER_REGION_MAX_BATCH_ROWS: "16" }, "EDGETIER_REGION_PREFERRED_BATCH_ROWS: 64 cannot be reached with EDGETIER_REGION_MAX_BATCH_ROWS=16"],
+  ])("%o is refused", (variables, message) => {
+    expect(() => read(variables)).toThrow(message);
+  });
+});
+
+describe("settings of models", () => {
+  it("preload what is named, and all for a star", () => {
+    const ref = (model: string, target: object) => ({ model, target });
+    expect(read({}).EDGETIER_REGION_PRELOAD).toEqual({ all: false, refs: [] });
+    expect(read({ EDGETIER_REGION_PRELOAD: "intent, fraud@3" }).EDGETIER_REGION_PRELOAD).toEqual({ all: false, refs: [ref("intent", { kind: "alias", alias: "stable" }), ref("fraud", { kind: "version", version: 3 })] });
+    expect(read({ EDGETIER_REGION_PRELOAD: "*,fraud@3" }).EDGETIER_REGION_PRELOAD).toMatchObject({ all: true, refs: [{ model: "fraud" }] });
+  });
+
+  it("set no limit and ask for nothing by themselves", () => {
+    expect(read({})).toMatchObject({ EDGETIER_REGION_MODEL_BUDGET_BYTES: 0, EDGETIER_REGION_POLL_MS: 0, EDGETIER_REGION_INSTANCES: 1, EDGETIER_REGION_ISOLATION: "process" });
+    expect(read({}).EDGETIER_REGION_MODELS).toBeUndefined();
+  });
+
+  it.each([
+    [{ EDGETIER_REGION_PRELOAD: "intent,../x" }, 'EDGETIER_REGION_PRELOAD: "../x"'],
+    [{ EDGETIER_REGION_MODEL_BUDGET_BYTES: "-1" }, "EDGETIER_REGION_MODEL_BUDGET_BYTES"],
+    [{ EDGETIER_REGION_ISOLATION: "container" }, "EDGETIER_REGION_ISOLATION"],
+    [{ EDGETIER_REGION_INSTANCES: "0" }, "EDGETIER_REGION_INSTANCES"],
   ])("%o is refused", (variables, message) => {
     expect(() => read(variables)).toThrow(message);
   });

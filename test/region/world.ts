@@ -1,17 +1,18 @@
 // A model store with small real models, and a region over it, for the tests of this folder.
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
+import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ClassificationManifest, ClassificationTier } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp, type RegionAppDependencies, type RegionFailure } from "../../src/region/server/app.ts";
-import { createDirectExecutor } from "../../src/region/server/executor.ts";
+import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { createLifecycle, type Lifecycle } from "../../src/region/server/lifecycle.ts";
-import { createModelRepository, type ModelRepository, type RepositoryEvent } from "../../src/region/server/model-repository.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
+import { createModelRepository, type ModelRepository, type ModelRepositoryOptions, type RepositoryEvent } from "../../src/region/server/model-repository.ts";
+import { type ModelsConfig, NO_MODELS_CONFIG } from "../../src/region/server/models-config.ts";
+import { createNativeRuntime, type NativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 
 export const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
@@ -74,31 +75,53 @@ export interface Region {
   readonly failures: RegionFailure[];
 }
 
-export interface RegionOptions extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor">> {
+export interface RegionOptions
+  extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor" | "permits" | "statistics" | "metrics" | "onOutcome" | "onAnswer">>,
+    Pick<ModelRepositoryOptions, "budgetBytes" | "roomTimeoutMs" | "leftoverIdleMs"> {
   readonly clock?: Clock;
   readonly objects?: ObjectStore;
-  readonly runtime?: Runtime;
+  readonly runtime?: NativeRuntime;
+  readonly config?: Partial<ModelsConfig>;
 }
 
 export function createRegion(options: RegionOptions = {}): Region {
-  const { clock, objects = createMemoryObjectStore(), runtime = createNativeRuntime({ intraOpThreads: 1 }), ...rest } = options;
+  const { clock, objects = createMemoryObjectStore(), runtime = createNativeRuntime({ intraOpThreads: 1 }), config, ...rest } = options;
   const timed = clock === undefined ? {} : { clock };
+  const common = { config: { ...NO_MODELS_CONFIG, ...config }, ...timed, ...rest };
   const events: RepositoryEvent[] = [];
   const failures: RegionFailure[] = [];
   const store = createModelStore(objects);
-  const repository = createModelRepository({ store, runtime, onEvent: (event) => events.push(event), ...timed });
+  const repository = createModelRepository({ store, runtime, onEvent: (event) => events.push(event), ...common });
   const lifecycle = createLifecycle(clock);
   lifecycle.start();
   const app = createRegionApp({
     repository,
-    executor: createDirectExecutor(timed),
+    executor: createExecutor({ defaults: { mode: "off" }, ...timed }),
     lifecycle,
     version: "0.0.0",
     onFailure: (failure) => failures.push(failure),
-    ...timed,
-    ...rest,
+    ...common,
   });
   return { objects, store, repository, lifecycle, app, events, failures };
+}
+
+/** A runtime that counts sessions and runs, so that a test can see a load and its warm-up. */
+export function countingRuntime(onRun: (inputs: NamedTensors) => void = () => {}) {
+  const counts = { sessions: 0, runs: 0, disposed: 0 };
+  const native = createNativeRuntime({ intraOpThreads: 1 });
+  const runtime: NativeRuntime = {
+    name: "counting",
+    async createSession(model, options) {
+      const session = await native.createSession(model, options);
+      counts.sessions++;
+      return {
+        ...session,
+        run: (inputs) => (counts.runs++, onRun(inputs), session.run(inputs)),
+        dispose: () => (counts.disposed++, session.dispose()),
+      };
+    },
+  };
+  return { counts, runtime };
 }
 
 /** The body of an infer request for the task's own inputs. */

@@ -2,16 +2,18 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { createThreadedNativeRuntime } from "../../src/runtime/native/threaded-runtime.ts";
+import { createRuntimeWith, ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
 const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
-runtimeContract("onnxruntime-node, threaded", async () => createThreadedNativeRuntime({ intraOpThreads: 1 }), fixture);
-runtimeContract("onnxruntime-node", async () => createNativeRuntime({ intraOpThreads: 1 }), fixture);
+for (const isolation of ISOLATIONS) {
+  runtimeContract(`onnxruntime-node, isolation: ${isolation}`, async () => createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }), fixture);
+}
 
-describe("datatypes", () => {
+describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
+  const open = async (model: string) => await createRuntimeWith(isolation).createSession(await fixture(model));
+
   it("all pass through unchanged, but BF16", async () => {
     const shape = [2];
     const tensors: NamedTensors = {
@@ -28,13 +30,13 @@ describe("datatypes", () => {
       fp32: { datatype: "FP32", shape, data: Float32Array.of(-0, NaN) },
       fp64: { datatype: "FP64", shape, data: Float64Array.of(Math.PI, Infinity) },
     };
-    const session = await createNativeRuntime().createSession(await fixture("identity-all.onnx"));
+    const session = await open("identity-all.onnx");
     const outputs = await session.run(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_in`, tensor])));
     expect(outputs).toStrictEqual(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_out`, tensor])));
   });
 
   it("BYTES pass as text, and are refused where the binding would change them", async () => {
-    const session = await createNativeRuntime().createSession(await fixture("string-identity.onnx"));
+    const session = await open("string-identity.onnx");
     const x = (...elements: Uint8Array[]): NamedTensors => ({ x: { datatype: "BYTES", shape: [elements.length], data: elements } });
     const bytes = (text: string) => new TextEncoder().encode(text);
     expect(await session.run(x(bytes("\u{feff}né😀"), bytes("")))).toEqual({ y: x(bytes("\u{feff}né😀"), bytes(""))["x"] });
@@ -43,8 +45,8 @@ describe("datatypes", () => {
   });
 });
 
-it("a run on a thread leaves the caller's thread free", async () => {
-  const session = await createThreadedNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture("slow-bag-of-tokens.onnx"));
+it.each(["thread", "process"] as const)("a run in a %s leaves the caller's thread free", async (isolation) => {
+  const session = await createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }).createSession(await fixture("slow-bag-of-tokens.onnx"));
   const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
   const state = { finished: false };
   const run = session.run({ input_ids: tokens, attention_mask: tokens }).finally(() => (state.finished = true));

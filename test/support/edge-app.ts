@@ -4,6 +4,7 @@ import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
+import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -14,6 +15,8 @@ import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts"
 import { createCatalogue } from "../../src/serving/catalogue.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
+import { createServedVersions } from "../../src/serving/served-version.ts";
+import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 import { publishToy } from "./toy-model.ts";
 
@@ -23,6 +26,10 @@ export interface EdgeUnderTest {
   readonly clock: ManualClock;
   /** Requests that reached the region. */
   readonly regionRequests: RegionRequest[];
+  /** What was passed on to the region as it came, and its questions after a model's readiness. */
+  readonly forwarded: Request[];
+  /** The region's answer to those. */
+  regionAnswer: () => Response;
   /** Log records. */
   readonly logged: Readonly<Record<string, unknown>>[];
   /** What the region does from now on. */
@@ -35,11 +42,13 @@ export interface EdgeUnderTest {
 }
 
 export const ALIAS_TTL_MS = 10_000;
+export const MAX_TENSOR_BODY_BYTES = 100_000;
 
 export interface EdgeUnderTestOptions {
   readonly l2?: CacheStore;
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
+  readonly withoutRegion?: boolean;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
@@ -48,14 +57,25 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const store = createModelStore(createMemoryObjectStore());
   await publishToy(store, graph);
   const regionRequests: RegionRequest[] = [];
+  const forwarded: Request[] = [];
   const logged: Readonly<Record<string, unknown>>[] = [];
 
+  const hanging = (signal: AbortSignal | null | undefined) => new Promise<never>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+  const overHttp = createOipHttpRegionClient({
+    baseUrl: "http://region.test",
+    async fetch(url, init) {
+      forwarded.push(new Request(url, init));
+      if (edge.region === "is down") throw new TypeError("connection refused");
+      return edge.region === "hangs" ? await hanging(init.signal) : edge.regionAnswer();
+    },
+  });
   // The region's answer to everything is a sure "no"; how a real region gets there is its own tests' matter.
   const region: RegionClient = {
+    ...overHttp,
     async infer(request, signal) {
       regionRequests.push(request);
       if (edge.region === "is down") throw errors.regionUnavailable("connection refused");
-      if (edge.region === "hangs") await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+      if (edge.region === "hangs") await hanging(signal);
       const rows = request.inputs.length;
       return { logits: { datatype: "FP32", shape: [rows, 2], data: Float32Array.from({ length: rows * 2 }, (_, index) => (index % 2) * 9) } };
     },
@@ -76,23 +96,27 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000 });
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
+  const tiers = { store: breakable, sessions, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const versions = createServedVersions(tiers, 2);
   const predictor = createPredictor({
     catalogue,
+    versions,
     clock,
-    tiers: { store: breakable, sessions, region, storeTimeoutMs: 1000 },
     l1: createLruCache({ maxBytes: 1_000_000, clock }),
     l2,
     cacheTtlSeconds: 60,
     maxInputs: 4,
-    maxLoadedVersions: 2,
   });
-  const app = createApp({ catalogue, predictor, sessions, clock, log, maxBodyBytes: 4096 });
+  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
+  const app = createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: 4096, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,
     store,
     clock,
     regionRequests,
+    forwarded,
+    regionAnswer: () => Response.json({ model_name: "from the region", outputs: [] }),
     logged,
     region: "answers",
     storeIsDown: false,

@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { transform } from "esbuild";
-import { z } from "zod";
+import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { digestOf } from "../digest.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";

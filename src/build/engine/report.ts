@@ -1,6 +1,6 @@
 // What an engine build kept, and why: report.json beside the deployment.
 
-import { z } from "zod";
+import * as z from "zod";
 
 const size = { sha256: z.string(), bytes: z.int(), gzipBytes: z.int() };
 

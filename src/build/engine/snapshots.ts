@@ -4,7 +4,7 @@
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateRawSync } from "node:zlib";
-import { z } from "zod";
+import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { SESSION_CHOICES } from "../../runtime/wasm/open-session.ts";

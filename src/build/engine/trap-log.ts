@@ -1,7 +1,7 @@
 // Reads an isolate's log for functions that its engine was cut of and that were called after all.
 
 import { readFile } from "node:fs/promises";
-import { z } from "zod";
+import * as z from "zod";
 import type { CutFunction } from "../../runtime/wasm/traps.ts";
 import { parseModule } from "./wasm-module.ts";
 

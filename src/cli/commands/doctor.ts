@@ -1,7 +1,7 @@
 // `edgetier doctor`: what a deployment will take, before it is deployed, against its limits.
 
 import { defineCommand } from "citty";
-import { z } from "zod";
+import * as z from "zod";
 import { type DeploymentLimits, limitsSchema, readDeploymentConfig } from "../../build/deployment-config.ts";
 import { type Check, CHECKS, type Diagnosis, diagnose, problemsIn } from "../../build/doctor.ts";
 import type { ExaminedGraph } from "../../build/doctor-measurements.ts";

@@ -1,7 +1,7 @@
 // `edgetier predict --model intent "text"`: one prediction through an edge.
 
 import { defineCommand } from "citty";
-import { z } from "zod";
+import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";

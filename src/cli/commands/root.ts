@@ -10,6 +10,7 @@ const model = defineCommand({
   subCommands: {
     build: () => load(import("./model-build.ts")),
     snapshot: () => load(import("./model-snapshot.ts")),
+    fp16: () => load(import("./model-fp16.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
     inspect: () => load(import("./model-inspect.ts")),

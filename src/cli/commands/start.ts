@@ -1,7 +1,7 @@
 // `edgetier start`, which is `npm start`: the whole system on this machine, until Ctrl-C.
 
 import { defineCommand } from "citty";
-import { z } from "zod";
+import * as z from "zod";
 import { parseConfig } from "../../core/config.ts";
 import { localPort } from "../local/defaults.ts";
 import { STATE_FOLDER } from "../local/paths.ts";

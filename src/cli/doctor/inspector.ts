@@ -1,6 +1,6 @@
 // A session of the Chrome DevTools Protocol with workerd's inspector, which stands before V8's own.
 
-import { z } from "zod";
+import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
 
 export interface Inspector {

@@ -5,7 +5,7 @@
 // The heap is what V8 has committed, not the objects in it alone: workerd's patch to V8 ("Add methods to get heap and
 // external memory sizes directly") counts it so. Code that was compiled from WebAssembly is in none of these.
 
-import { z } from "zod";
+import * as z from "zod";
 import type { IsolateMemory } from "../../build/doctor-measurements.ts";
 import { attachInspector, type Inspector } from "./inspector.ts";
 

@@ -2,7 +2,7 @@
 // Known gap: what workerd does on other threads, such as compiling WebAssembly, is not in such a profile.
 
 import { readFile } from "node:fs/promises";
-import { z } from "zod";
+import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { runWrangler } from "../local/upload.ts";
 

@@ -1,6 +1,6 @@
 // Waits for the JSON line with which a child process says where it listens.
 
-import { z } from "zod";
+import * as z from "zod";
 import { errors } from "../../core/errors.ts";
 import { type Child, type ChildOptions, startChild } from "./child.ts";
 

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { z } from "zod";
+import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 

@@ -1,8 +1,10 @@
-// Turns every error into problem details, with its status and `retry-after`.
+// Turns every error into an answer with its status and `retry-after`: problem details, or under /v2 what the Open Inference
+// Protocol says.
 
-import type { ErrorHandler } from "hono";
+import type { Context, ErrorHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
+import { asEdgeTierError, type EdgeTierError, reasonOf } from "../../core/errors.ts";
+import { tritonStatus } from "../../protocol/http.ts";
 import { PROBLEM_MEDIA_TYPE, problemOf } from "../../protocol/problem.ts";
 import type { AppEnv } from "../app-env.ts";
 
@@ -16,6 +18,11 @@ export function problems(log: (record: Readonly<Record<string, unknown>>) => voi
     }
     if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
     c.header("cache-control", "no-store");
-    return c.body(JSON.stringify(problemOf(error, requestId)), error.status as ContentfulStatusCode, { "content-type": PROBLEM_MEDIA_TYPE });
+    return /^\/v2(\/|$)/.test(c.req.path) ? openInferenceError(c, error) : problemDetails(c, error, requestId);
   };
 }
+
+const openInferenceError = (c: Context, error: EdgeTierError): Response => c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
+
+const problemDetails = (c: Context, error: EdgeTierError, requestId: string): Response =>
+  c.body(JSON.stringify(problemOf(error, requestId)), error.status as ContentfulStatusCode, { "content-type": PROBLEM_MEDIA_TYPE });

@@ -7,11 +7,11 @@ import type { AppEnv } from "../app-env.ts";
 
 export function healthRoutes(catalogue: Catalogue): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
-  routes.get("/v2/health/live", (c) => c.json({ live: true }));
+  routes.get("/v2/health/live", (c) => c.body(null, 200));
   routes.get("/v2/health/ready", async (c) => {
     try {
       await catalogue.models();
-      return c.json({ ready: true });
+      return c.body(null, 200);
     } catch (error) {
       return c.json({ error: asEdgeTierError(error).message }, 400);
     }

@@ -2,10 +2,11 @@
 
 import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { headersOf as messageHeaders } from "../../protocol/http.ts";
 import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH_HEADER } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
-import type { RegionClient, RegionRequest } from "../region-client.ts";
+import type { RegionCall, RegionClient, RegionRequest } from "../region-client.ts";
 
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
@@ -18,6 +19,8 @@ export interface OipHttpOptions {
 const READY_TIMEOUT_MS = 2_000;
 /** Refusals that another moment or another region may not repeat, so that they count as the region's fault. */
 const PASSING_STATUSES = new Set([408, 425, 429]);
+/** Headers of an answer that are the client's business. */
+const ANSWER_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
 /** Of an error's body; its text goes into a log line. */
 const MAX_ERROR_BYTES = 4_096;
 
@@ -26,13 +29,32 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   const { fetch: send = (input, init) => fetch(input, init), maxResponseBytes = 16_777_216 } = options;
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
 
+  const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) => `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
+
+  /** @throws region_unavailable */
+  async function post(call: RegionCall, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>, signal: AbortSignal | undefined): Promise<Response> {
+    try {
+      return await send(urlOf(call, "infer"), { method: "POST", headers: { ...headers, ...headersOf(call) }, body, signal: limited(call.timeoutMs, signal), redirect: "manual" });
+    } catch (error) {
+      throw errors.regionUnavailable(reasonOf(error), error);
+    }
+  }
+
+  async function saysYes(url: string, signal: AbortSignal | undefined): Promise<boolean> {
+    try {
+      const response = await send(url, { method: "GET", signal: limited(READY_TIMEOUT_MS, signal), redirect: "manual" });
+      await response.body?.cancel();
+      return response.status === 200;
+    } catch {
+      return false;
+    }
+  }
+
   return {
     async infer(request, signal) {
-      const url = `${baseUrl}/v2/models/${encodeURIComponent(request.model)}/versions/${request.version}/infer`;
       const message = encodeMessage(request);
+      const response = await post(request, message.body, messageHeaders(message), signal);
       try {
-        const within = limited(request.timeoutMs, signal);
-        const response = await send(url, { method: "POST", headers: headersOf(request, message), body: message.body, signal: within, redirect: "manual" });
         if (response.status !== 200) throw await refusal(response);
         const bytes = await readAtMost(response.body, maxResponseBytes);
         if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
@@ -42,16 +64,21 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
       }
     },
 
-    async ready(signal) {
-      try {
-        const response = await send(`${baseUrl}/v2/health/ready`, { method: "GET", signal: limited(READY_TIMEOUT_MS, signal), redirect: "manual" });
-        await response.body?.cancel();
-        return response.status === 200;
-      } catch {
-        return false;
-      }
+    async forward(request, signal) {
+      const response = await post(request, request.body, request.headers, signal);
+      if (!isOfTheProtocol(response)) throw await refusal(response);
+      const headers = ANSWER_HEADERS.map((name) => [name, response.headers.get(name)] as const).filter((pair): pair is [string, string] => pair[1] !== null);
+      return new Response(response.body, { status: response.status, headers });
     },
+
+    ready: (signal) => saysYes(`${baseUrl}/v2/health/ready`, signal),
+    modelReady: (model, version, signal) => saysYes(urlOf({ model, version }, "ready"), signal),
   };
+}
+
+/** And not that of something on the way: refusals are JSON, too. */
+function isOfTheProtocol({ status, headers }: Response): boolean {
+  return status === 200 || (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true);
 }
 
 function encodeMessage({ inputs, tier, timeoutMs, requestId }: RegionRequest): InferMessage {
@@ -63,11 +90,12 @@ function encodeMessage({ inputs, tier, timeoutMs, requestId }: RegionRequest): I
   return encodeInferRequest(request, true);
 }
 
-function headersOf({ requestId, traceparent }: RegionRequest, { jsonBytes }: InferMessage): Record<string, string> {
+function headersOf({ requestId, traceparent, timeoutMs }: RegionCall): Record<string, string> {
   return {
-    "content-type": "application/octet-stream",
+    // What is forwarded is passed on as it comes; what is decoded here is binary, and compresses badly.
+    "accept-encoding": "identity",
     "x-request-id": requestId,
-    ...(jsonBytes === undefined ? {} : { [JSON_LENGTH_HEADER]: String(jsonBytes) }),
+    "x-deadline-ms": String(Math.max(1, Math.floor(timeoutMs))),
     ...(traceparent === undefined ? {} : { traceparent }),
   };
 }
@@ -85,7 +113,7 @@ async function refusal(response: Response): Promise<EdgeTierError> {
 
 /** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
 async function errorText(response: Response): Promise<string> {
-  const bytes = (await readAtMost(response.body, MAX_ERROR_BYTES)) ?? new Uint8Array();
+  const bytes = await readAtMost(response.body, MAX_ERROR_BYTES).catch(() => undefined);
   const text = new TextDecoder().decode(bytes);
   try {
     const body: unknown = JSON.parse(text);

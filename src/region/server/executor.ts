@@ -1,13 +1,10 @@
-// How accepted work gets onto a session. The direct executor runs each request by itself; batching/ lets them share runs.
+// How accepted work gets onto a session: the port. batching/ lets works share runs.
 
-import type { DispatchReason } from "./batching/delay-policy.ts";
-import { systemClock, type Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { createInTurn, type InTurn } from "../../runtime/in-turn.ts";
-import type { Session } from "../../runtime/runtime.ts";
 import type { BatchingConfig } from "../../registry/serving-config.ts";
+import type { Session } from "../../runtime/runtime.ts";
 import type { Padding } from "../../tasks/task.ts";
+import type { DispatchReason } from "./batching/delay-policy.ts";
 
 /** Whose work it is: what logs and metrics call it. */
 export interface TierName {
@@ -35,7 +32,7 @@ export interface Work {
   readonly latencyBoundMs?: number | undefined;
 }
 
-/** One run of a session, over. */
+/** One run of a session, over. The requests of a shared one that failed may have runs of their own after it. */
 export interface Run {
   readonly of: TierName;
   /** Requests that shared it. */
@@ -63,50 +60,8 @@ export interface QueueState {
 }
 
 export interface Executor {
-  /** Of every session that had work and is still there. */
+  /** Of every tier that had work and whose session is still there. */
   queues(): readonly QueueState[];
   /** @throws queue_full, request_expired, request_cancelled; invalid_tensor, session_failed from the session. */
   execute(work: Work): Promise<NamedTensors>;
-}
-
-export interface DirectExecutorOptions {
-  readonly clock?: Clock;
-  /** Requests that may wait or run at once, over all models. */
-  readonly maxQueued?: number;
-}
-
-export function createDirectExecutor({ clock = systemClock, maxQueued = 256 }: DirectExecutorOptions = {}): Executor {
-  const turns = new WeakMap<Session, InTurn>();
-  let accepted = 0;
-
-  function turnOf(session: Session): InTurn {
-    const existing = turns.get(session);
-    if (existing !== undefined) return existing;
-    const created = createInTurn();
-    turns.set(session, created);
-    return created;
-  }
-
-  /** Rejects at the moment of expiry, so that a client need not wait for its turn to learn that it comes too late. */
-  function expiry(expiresAtMs: number): { readonly passed: Promise<never>; readonly cancel: () => void } {
-    const { promise, reject } = Promise.withResolvers<never>();
-    return { passed: promise, cancel: clock.setTimer(() => reject(errors.requestExpired()), Math.max(0, expiresAtMs - clock.now())) };
-  }
-
-  return {
-    async execute({ session, inputs, expiresAtMs, signal }) {
-      if (accepted >= maxQueued) throw errors.queueFull(maxQueued);
-      accepted++;
-      // In turn here and not only in the session, so that work can still be dropped when its turn comes.
-      const done = turnOf(session)(async () => {
-        if (signal?.aborted === true) throw errors.requestCancelled();
-        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
-        return await session.run(inputs);
-      }).finally(() => accepted--);
-
-      if (expiresAtMs === undefined) return await done;
-      const { passed, cancel } = expiry(expiresAtMs);
-      return await Promise.race([done, passed]).finally(cancel);
-    },
-  };
 }

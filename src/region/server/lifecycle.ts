@@ -18,6 +18,8 @@ export interface DrainTimes {
 
 export interface Lifecycle {
   readonly state: LifecycleState;
+  /** Requests taken and not answered yet. */
+  readonly inFlight: number;
   /** From now on the server says that it is ready. */
   start(): void;
   /** Does one request's work. @throws draining */
@@ -36,6 +38,9 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
   return {
     get state() {
       return state;
+    },
+    get inFlight() {
+      return inFlight;
     },
     start() {
       if (state === "starting") state = "serving";

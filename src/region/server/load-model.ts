@@ -1,20 +1,19 @@
 // From a version in the model store to something that answers: verified, consistent with its manifest, and warmed up.
 
 import { errors } from "../../core/errors.ts";
-import type { TensorSpec } from "../../core/tensor.ts";
-import type { Manifest, TierManifest } from "../../registry/manifest.ts";
+import type { ArtifactRef, Manifest, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
-import type { Runtime, Session } from "../../runtime/runtime.ts";
-import type { Preprocessor, TaskInput } from "../../tasks/task.ts";
+import type { ServingConfig } from "../../registry/serving-config.ts";
 import { labelsOf } from "../../tasks/labels.ts";
+import type { TaskInput } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { zeroInputs } from "./warmup-inputs.ts";
+import { type ModelsConfig, servingOf } from "./models-config.ts";
+import { type OpenedTier, openTier, type TierOpener } from "./open-tier.ts";
 
-export interface LoadedTier {
+export interface LoadedTier extends OpenedTier {
   readonly manifest: TierManifest;
-  readonly session: Session;
-  /** Of the task's own inputs; absent where a graph's tensors are all there is. */
-  readonly preprocessor?: Preprocessor;
+  /** The manifest's, the operator's and the region's defaults, merged. */
+  readonly serving: ServingConfig<ArtifactRef>;
 }
 
 /** A version of a model with all its region tiers, of which it has one at least. */
@@ -25,20 +24,44 @@ export interface LoadedModel {
   /** In the order of the logits. */
   readonly labels?: readonly string[];
   readonly tiers: readonly [LoadedTier, ...LoadedTier[]];
+  /** Of memory, as far as the runtime can tell; at least its graphs', for each instance. */
+  readonly bytes: number;
+}
+
+export interface LoadOptions extends Omit<TierOpener, "readFile"> {
+  readonly store: ModelStore;
+  readonly config: ModelsConfig;
+  /** How long the store may take for one file. */
+  readonly storeTimeoutMs: number;
+  /** Called with what the graphs will take at least, before the first is read. @throws model_too_large, no_room */
+  readonly makeRoom: (bytes: number) => Promise<void>;
+}
+
+interface PlannedTier {
+  readonly manifest: TierManifest;
+  readonly serving: ServingConfig<ArtifactRef>;
 }
 
 /**
  * @throws model_not_found, version_not_found, no_region_tier; model_store_unavailable, artifact_corrupt;
- * manifest_invalid where manifest and graph do not belong together; preprocessor_invalid; session_failed.
+ * manifest_invalid where manifest and graph do not belong together; preprocessor_invalid; session_failed, warmup_failed;
+ * and what `makeRoom` throws.
  */
-export async function loadModel(store: ModelStore, runtime: Runtime, model: string, version: number, signal: AbortSignal): Promise<LoadedModel> {
-  const manifest = await readKnownManifest(store, model, version, signal);
+export async function loadModel(options: LoadOptions, model: string, version: number): Promise<LoadedModel> {
+  const { store, config, storeTimeoutMs, makeRoom } = options;
+  const inTime = () => AbortSignal.timeout(storeTimeoutMs);
+  const manifest = await readKnownManifest(store, model, version, inTime());
+  const planned = manifest.tiers.filter(({ place }) => place === "region").map((tier): PlannedTier => ({ manifest: tier, serving: servingOf(config, model, tier) }));
+  if (planned.length === 0) throw errors.noRegionTier(model, version);
+  await makeRoom(planned.reduce((sum, tier) => sum + graphBytes(tier), 0));
+
+  const readFile = async (file: ArtifactRef) => config.files.get(file.sha256) ?? (await store.readArtifact(file, inTime()));
   const { labels: labelFile } = manifest;
-  const labels = labelFile === undefined ? {} : { labels: labelsOf(manifest, await store.readArtifact(labelFile, signal)) };
+  const labels = labelFile === undefined ? {} : { labels: labelsOf(manifest, await readFile(labelFile)) };
   const tiers: LoadedTier[] = [];
   try {
-    for (const tier of manifest.tiers) {
-      if (tier.place === "region") tiers.push(await loadTier(store, runtime, manifest, tier, signal));
+    for (const { manifest: tier, serving } of planned) {
+      tiers.push({ manifest: tier, serving, ...(await openTier(manifest, tier, serving, { ...options, readFile })) });
     }
   } catch (error) {
     await Promise.allSettled(tiers.map((tier) => tier.session.dispose()));
@@ -46,7 +69,8 @@ export async function loadModel(store: ModelStore, runtime: Runtime, model: stri
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw errors.noRegionTier(model, version);
-  return { manifest, ...ownInputsOf(manifest), ...labels, tiers: [first, ...others] };
+  const bytes = tiers.reduce((sum, tier) => sum + Math.max(tier.session.memoryBytes, graphBytes(tier)), 0);
+  return { manifest, ...ownInputsOf(manifest), ...labels, tiers: [first, ...others], bytes };
 }
 
 /** @throws model_not_found, version_not_found, model_store_unavailable, manifest_invalid */
@@ -57,45 +81,10 @@ export async function readKnownManifest(store: ModelStore, model: string, versio
   throw versions.length === 0 ? errors.modelNotFound(model) : errors.versionNotFound(model, version);
 }
 
-async function loadTier(
-  store: ModelStore,
-  runtime: Runtime,
-  manifest: Manifest,
-  tier: TierManifest,
-  signal: AbortSignal,
-): Promise<LoadedTier> {
-  const [graph, preprocessor] = await Promise.all([store.readArtifact(tier.graph, signal), readPreprocessor(store, manifest, tier, signal)]);
-  const session = await runtime.createSession(graph);
-  try {
-    const problem = difference("input", tier.inputs, session.inputs) ?? difference("output", tier.outputs, session.outputs);
-    if (problem !== undefined) throw errors.manifestInvalid(manifest.model, manifest.version, [`tier ${tier.id}: ${problem}`]);
-    // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
-    await session.run(preprocessor === undefined ? zeroInputs(session.inputs) : preprocessor.encode([taskByName(manifest.task).example]));
-    return { manifest: tier, session, ...(preprocessor === undefined ? {} : { preprocessor }) };
-  } catch (error) {
-    await session.dispose();
-    throw error;
-  }
-}
+const graphBytes = ({ manifest, serving }: PlannedTier) => manifest.graph.size * (serving.instances ?? 1);
 
 function ownInputsOf(manifest: Manifest): Pick<LoadedModel, "parseInput"> {
   if (manifest.task === "tensor") return {};
   const task = taskByName(manifest.task);
   return { parseInput: (bytes, index) => task.fromBytes(bytes, index, manifest.input) };
-}
-
-async function readPreprocessor(store: ModelStore, manifest: Manifest, tier: TierManifest, signal: AbortSignal): Promise<Preprocessor | undefined> {
-  if (!("preprocessor" in tier)) return undefined;
-  const artifact = await store.readArtifact(tier.preprocessor.artifact, signal);
-  return taskByName(manifest.task).createPreprocessor({ ...tier.preprocessor, artifact });
-}
-
-/** The first declared tensor that the graph does not have in that form. */
-function difference(kind: string, declared: readonly TensorSpec[], actual: readonly TensorSpec[]): string | undefined {
-  for (const spec of declared) {
-    const found = actual.find((other) => other.name === spec.name);
-    if (found === undefined) return `its graph has no ${kind} ${spec.name}`;
-    if (found.datatype !== spec.datatype) return `${kind} ${spec.name} is ${found.datatype} in its graph, ${spec.datatype} in the manifest`;
-  }
-  return undefined;
 }

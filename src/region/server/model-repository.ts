@@ -1,37 +1,49 @@
-// The models that a region serves: loaded from the store when first asked for, and kept.
+// The models that a region serves: loaded from the store when first asked for, and kept while there is room.
 //
 // A version is loaded once, however many ask at once. An alias goes on to its new version only when that has been
 // loaded and warmed up; until then, and where it cannot be loaded, the version before it goes on serving.
-// A model that was unloaded stays so until it is loaded by name (Triton's repository extension).
+// A model that was unloaded stays so until it is loaded by name (Triton's repository extension); one that was evicted is
+// loaded again by the next request.
 
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
-import { aliasedVersion, type Aliases, type Manifest } from "../../registry/manifest.ts";
+import { errors } from "../../core/errors.ts";
+import type { Manifest } from "../../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
-import type { Runtime } from "../../runtime/runtime.ts";
-import { loadModel, readKnownManifest, type LoadedModel } from "./load-model.ts";
-import { createOnce } from "./once.ts";
-import { createUsers } from "./users.ts";
+import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { createLeftovers } from "./leftovers.ts";
+import { type LoadedModel, readKnownManifest } from "./load-model.ts";
+import { createLoader, hasCode } from "./loader.ts";
+import { type ModelsConfig, NO_MODELS_CONFIG } from "./models-config.ts";
+import { configuredRefs, loadEach } from "./preload.ts";
+import { isOf, keyOf, partsOf, type RepositoryEvent } from "./repository-events.ts";
+import { createResidents } from "./residents.ts";
+import { createVersions } from "./versions.ts";
 
 export interface ModelRepository {
   /**
-   * The model, loaded if need be.
-   * @throws model_not_found, version_not_found, alias_not_found, model_unloaded, and whatever a load can fail with (load-model.ts).
+   * Does `work` with the model, loading it if need be; it stays loaded as long as that takes.
+   * @throws model_not_found, version_not_found, version_unavailable, alias_not_found, model_unloaded; model_too_large, no_room;
+   * whatever a load can fail with (load-model.ts); and what `work` throws
    */
+  use<Result>(ref: ModelRef, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result>;
+  /** The model, loaded if need be: to look at, since it may go at any time. @throws as use */
   acquire(ref: ModelRef): Promise<LoadedModel>;
-  /** Does `work` with the model, which stays loaded as long as that takes. @throws as acquire, and what `work` throws */
-  use<Result>(ref: ModelRef, work: (model: LoadedModel) => Promise<Result>): Promise<Result>;
-  /** Manifest and all versions, without loading anything. @throws as acquire */
+  /** Undefined unless it is loaded. @throws model_not_found, alias_not_found */
+  loaded(ref: ModelRef): Promise<LoadedModel | undefined>;
+  allLoaded(): readonly LoadedModel[];
+  /** Manifest, and the versions that may be asked for, without loading anything. @throws as use */
   describe(ref: ModelRef): Promise<{ readonly manifest: Manifest; readonly versions: readonly number[] }>;
-  /** Whether the model answers at once; if not, this starts loading it. @throws model_not_found, alias_not_found */
+  /** Whether the model answers at once; if not, this starts loading it, unless it was evicted: a look must not push out what is used. @throws model_not_found, alias_not_found */
   isReady(ref: ModelRef): Promise<boolean>;
   /** Every version in the store, and whether it is loaded here. @throws model_store_unavailable */
   index(): Promise<readonly IndexEntry[]>;
-  /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as acquire */
+  /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as use */
   load(model: string): Promise<void>;
   /** All its versions; requests under way are answered. It is not loaded again before `load`. @throws model_not_found */
   unload(model: string): Promise<void>;
+  /** Loads these, and what the configuration says: for each model what its aliases and its version policy name. What fails is an event. */
+  preload(refs: readonly ModelRef[]): Promise<void>;
   dispose(): Promise<void>;
 }
 
@@ -39,167 +51,219 @@ export interface ModelRepository {
 export interface IndexEntry {
   readonly name: string;
   readonly version: string;
-  readonly state: "READY" | "UNAVAILABLE";
+  readonly state: "READY" | "LOADING" | "UNAVAILABLE";
   /** Why it is not ready, where there is more to say than that nobody has asked for it. */
   readonly reason: string;
 }
 
-export type RepositoryEvent =
-  | { readonly event: "model_loaded"; readonly model: string; readonly version: number; readonly durationMs: number }
-  | { readonly event: "model_unloaded"; readonly model: string; readonly version: number }
-  | { readonly event: "model_failed"; readonly model: string; readonly version: number; readonly error: unknown };
+export type { RepositoryEvent };
 
 export interface ModelRepositoryOptions {
   readonly store: ModelStore;
-  readonly runtime: Runtime;
+  readonly runtime: NativeRuntime;
+  readonly config?: ModelsConfig;
   readonly clock?: Clock;
+  /** For all that is loaded; 0: no limit. */
+  readonly budgetBytes?: number;
+  /** How long a load waits for room within the budget. */
+  readonly roomTimeoutMs?: number;
+  /** How long a version that nothing names any more must not have been asked for before it is unloaded. */
+  readonly leftoverIdleMs?: number;
   /** How long an alias is believed before the store is asked again. */
   readonly aliasTtlMs?: number;
-  /** How long a failed load is reported again before it is tried anew. */
+  /** How long a failed load is reported again before it is tried anew; longer where it fails again. */
   readonly retryAfterMs?: number;
-  readonly loadTimeoutMs?: number;
+  /** How long the store may take for one file. */
+  readonly storeTimeoutMs?: number;
   readonly onEvent?: (event: RepositoryEvent) => void;
 }
 
 export function createModelRepository(options: ModelRepositoryOptions): ModelRepository {
-  const { store, runtime, clock = systemClock, aliasTtlMs = 5_000, retryAfterMs = 1_000, loadTimeoutMs = 120_000, onEvent = () => {} } = options;
-  /** By "model@version". */
-  const loaded = new Map<string, LoadedModel>();
-  /** By "model@alias": what the alias was last answered with. */
-  const serving = new Map<string, LoadedModel>();
-  /** By model. */
-  const aliasesRead = new Map<string, { readonly aliases: Aliases; readonly atMs: number }>();
-  /** By "model@version": why it could not be loaded last. */
-  const failures = new Map<string, string>();
+  const { store, runtime, config = NO_MODELS_CONFIG, clock = systemClock, onEvent = () => {} } = options;
+  const { budgetBytes = 0, roomTimeoutMs = 10_000, leftoverIdleMs = 300_000, aliasTtlMs = 5_000, retryAfterMs = 1_000, storeTimeoutMs = 120_000 } = options;
+  /** By "model@alias": the version that it was last answered with. */
+  const serving = new Map<string, number>();
+  /** "model@version". */
+  const evicted = new Set<string>();
   const unloaded = new Set<string>();
-  const users = createUsers<LoadedModel>(async ({ tiers }) => void (await Promise.allSettled(tiers.map((tier) => tier.session.dispose()))));
-  const loadOnce = createOnce<LoadedModel>(clock, retryAfterMs);
-  const readOnce = createOnce<Aliases>(clock, retryAfterMs);
+  const loader = createLoader({ store, runtime, config, clock, retryAfterMs, storeTimeoutMs, onEvent });
+  const versions = createVersions({ store, config, clock, ttlMs: aliasTtlMs, retryAfterMs, timeoutMs: storeTimeoutMs, onOverruled: (alias) => onEvent({ event: "alias_overruled", ...alias }) });
 
-  function load(model: string, version: number): Promise<LoadedModel> {
-    const key = `${model}@${version}`;
-    const present = loaded.get(key);
-    if (present !== undefined) return Promise.resolve(present);
-    return loadOnce(key, async () => {
-      const startedMs = clock.now();
-      try {
-        const result = await loadModel(store, runtime, model, version, AbortSignal.timeout(loadTimeoutMs));
-        loaded.set(key, result);
-        failures.delete(key);
-        onEvent({ event: "model_loaded", model, version, durationMs: clock.now() - startedMs });
-        return result;
-      } catch (error) {
-        failures.set(key, reasonOf(error));
-        onEvent({ event: "model_failed", model, version, error });
-        throw error;
+  const residents = createResidents<LoadedModel>({
+    clock,
+    budgetBytes,
+    roomTimeoutMs,
+    async load(key, makeRoom) {
+      const loading = await loader.load(key, makeRoom);
+      evicted.delete(key);
+      leftovers.watch();
+      return loading;
+    },
+    unload: async ({ tiers }) => void (await Promise.allSettled(tiers.map((tier) => tier.session.dispose()))),
+    onEvicted(key, bytes) {
+      evicted.add(key);
+      onEvent({ event: "model_evicted", ...partsOf(key), bytes });
+    },
+  });
+  const leftovers = createLeftovers({
+    clock,
+    idleMs: leftoverIdleMs,
+    loaded: () => residents.all().map(({ key, users, lastUsedMs }) => ({ key, ...partsOf(key), isInUse: users > 0, lastUsedMs })), // what is being loaded has users
+    async namedOf(model) {
+      const named = await versions.named(model);
+      const targets = Object.keys(named.aliases).map((alias) => versions.targetOf({ model, target: { kind: "alias", alias } }));
+      const current = [...serving].filter(([key]) => isOf(model, key)).map(([, version]) => version); // until its alias has gone on
+      return new Set([...(await Promise.all(targets)), ...named.versions, ...current]);
+    },
+    unload: remove,
+  });
+
+  const isLoaded = (key: string) => residents.get(key)?.item !== undefined;
+
+  /** Starts a load that nobody waits for; `onEvent` reports how it ends. */
+  function loadAside(key: string): void {
+    residents.use(key, () => {}).catch(() => {});
+  }
+
+  async function remove(key: string): Promise<void> {
+    onEvent({ event: "model_unloaded", ...partsOf(key) });
+    await residents.remove(key);
+  }
+
+  /** @throws version_unavailable */
+  async function checkOffered(model: string, version: number): Promise<void> {
+    if (isLoaded(keyOf(model, version))) return; // offered for as long as it is there
+    const refusal = await versions.refusal(model, version);
+    if (refusal !== undefined) throw errors.versionUnavailable(model, version, refusal);
+  }
+
+  async function versionOf(ref: ModelRef): Promise<number> {
+    const version = await versions.targetOf(ref);
+    await checkOffered(ref.model, version);
+    return version;
+  }
+
+  async function use<Result>(ref: ModelRef, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result> {
+    checkNotUnloaded(ref.model);
+    const version = await versionOf(ref);
+    const key = keyOf(ref.model, version);
+    if (ref.target.kind === "version") return await useKey(key, work);
+
+    const alias = keyOf(ref.model, ref.target.alias);
+    const before = keyOf(ref.model, serving.get(alias) ?? version);
+    if (before !== key && !isLoaded(key)) {
+      if (isLoaded(before)) {
+        loadAside(key);
+        return await useKey(before, work);
       }
+      // The one before was evicted: it is loaded again only where the new one cannot be.
+      if (!(await succeeds(useKey(key, () => {})))) return await useKey(before, work);
+    }
+    return await useKey(key, (model) => {
+      serving.set(alias, version);
+      return work(model);
     });
   }
 
-  /** Starts a load that nobody waits for; `onEvent` reports how it ends. */
-  function loadAside(model: string, version: number): void {
-    load(model, version).catch(() => {});
+  async function useKey<Result>(key: string, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result> {
+    checkNotUnloaded(partsOf(key).model); // while the store was asked, perhaps
+    return await residents.use(key, work);
   }
 
-  async function aliasesOf(model: string): Promise<Aliases> {
-    const known = aliasesRead.get(model);
-    if (known !== undefined && clock.now() - known.atMs < aliasTtlMs) return known.aliases;
+  function checkNotUnloaded(model: string): void {
+    if (unloaded.has(model)) throw errors.modelUnloaded(model);
+  }
+
+  async function loaded({ model, target }: ModelRef): Promise<LoadedModel | undefined> {
+    const item = (version: number | undefined) => (version === undefined ? undefined : residents.get(keyOf(model, version))?.item);
+    return item(await versions.targetOf({ model, target })) ?? (target.kind === "alias" ? item(serving.get(keyOf(model, target.alias))) : undefined);
+  }
+
+  /** @param isConfigured by the model's name: one without a region tier is then none of this region's */
+  async function preloadOne(ref: ModelRef, isConfigured: boolean): Promise<void> {
     try {
-      return await readOnce(model, async () => {
-        const found = await store.readAliases(model, AbortSignal.timeout(loadTimeoutMs));
-        if (found === undefined && (await store.listVersions(model)).length === 0) throw errors.modelNotFound(model);
-        const aliases = found?.aliases ?? {};
-        aliasesRead.set(model, { aliases, atMs: clock.now() });
-        return aliases;
-      });
+      if (unloaded.has(ref.model) || evicted.has(keyOf(ref.model, await versions.targetOf(ref)))) return; // or it would push out what took its place
+      await use(ref, () => {});
     } catch (error) {
-      if (known !== undefined) return known.aliases; // the store is away: what was right a moment ago is the best there is
-      throw error;
+      if (!(isConfigured && hasCode(error, "no_region_tier"))) loader.report(ref.model, ref.target.kind === "version" ? ref.target.version : undefined, error);
     }
-  }
-
-  async function versionOf({ model, target }: ModelRef): Promise<number> {
-    if (target.kind === "version") return target.version;
-    const aliases = await aliasesOf(model);
-    const found = Object.hasOwn(aliases, target.alias) ? aliases[target.alias] : undefined;
-    if (found === undefined) throw errors.aliasNotFound(model, target.alias);
-    return aliasedVersion(found);
-  }
-
-  async function acquire(ref: ModelRef): Promise<LoadedModel> {
-    if (unloaded.has(ref.model)) throw errors.modelUnloaded(ref.model);
-    const version = await versionOf(ref);
-    if (ref.target.kind === "version") return await load(ref.model, version);
-
-    const alias = `${ref.model}@${ref.target.alias}`;
-    const current = serving.get(alias);
-    if (current !== undefined && !loaded.has(`${ref.model}@${version}`)) {
-      loadAside(ref.model, version);
-      return current;
-    }
-    const result = await load(ref.model, version);
-    serving.set(alias, result);
-    return result;
   }
 
   return {
-    acquire,
-    use: async (ref, work) => await users.during(await acquire(ref), work),
+    use,
+    loaded,
+    acquire: (ref) => use(ref, (model) => model),
+    allLoaded: () => residents.all().flatMap(({ item }) => item ?? []),
 
     async describe(ref) {
-      const version = await versionOf(ref);
-      const present = loaded.get(`${ref.model}@${version}`);
-      const manifest = present?.manifest ?? (await readKnownManifest(store, ref.model, version));
-      return { manifest, versions: await store.listVersions(ref.model) };
+      checkNotUnloaded(ref.model);
+      const present = await loaded(ref);
+      const manifest = present?.manifest ?? (await readKnownManifest(store, ref.model, await versionOf(ref)));
+      const offered = (await versions.list(ref.model)).filter(({ refusal }) => refusal === undefined);
+      return { manifest, versions: offered.map(({ version }) => version) };
     },
 
     async isReady(ref) {
-      const version = await versionOf(ref);
+      const version = await versions.targetOf(ref);
+      const key = keyOf(ref.model, version);
       if (unloaded.has(ref.model)) return false;
-      const ready = loaded.has(`${ref.model}@${version}`);
-      if (!ready) loadAside(ref.model, version);
-      return ready;
+      if (!isLoaded(key) && !evicted.has(key) && (await versions.refusal(ref.model, version)) === undefined) loadAside(key);
+      return (await loaded(ref)) !== undefined;
     },
 
     async index() {
-      const models = await store.listModels();
-      const entries = models.map(async (name) => {
-        const versions = await store.listVersions(name);
-        return versions.map((version): IndexEntry => {
-          const key = `${name}@${version}`;
-          const ready = loaded.has(key);
-          return { name, version: String(version), state: ready ? "READY" : "UNAVAILABLE", reason: ready ? "" : unloaded.has(name) ? "unloaded" : (failures.get(key) ?? "") };
-        });
-      });
-      return (await Promise.all(entries)).flat();
+      const models = (await store.listModels()).map(async (name) => (await versions.list(name)).map(({ version, refusal }) => indexEntry(name, version, refusal)));
+      return (await Promise.all(models)).flat();
     },
 
     async load(model) {
-      aliasesRead.delete(model); // someone has published, as likely as not
-      const ref: ModelRef = { model, target: { kind: "alias", alias: DEFAULT_ALIAS } };
-      const version = await versionOf(ref);
-      const result = await load(model, version);
-      unloaded.delete(model);
-      serving.set(`${model}@${DEFAULT_ALIAS}`, result);
+      // Someone has published, as likely as not.
+      const version = await versions.targetNow({ model, target: { kind: "alias", alias: DEFAULT_ALIAS } });
+      await checkOffered(model, version);
+      const key = keyOf(model, version);
+      loader.retry(key);
+      await residents.use(key, (item) => {
+        if (residents.get(key)?.item !== item) return; // unloaded meanwhile
+        unloaded.delete(model);
+        serving.set(keyOf(model, DEFAULT_ALIAS), version);
+      });
     },
 
     async unload(model) {
-      if (!unloaded.has(model) && (await store.listVersions(model)).length === 0) throw errors.modelNotFound(model);
+      const keys = residents.all().flatMap(({ key }) => (isOf(model, key) ? [key] : []));
+      if (!unloaded.has(model) && keys.length === 0 && (await store.listVersions(model)).length === 0) throw errors.modelNotFound(model);
       unloaded.add(model);
-      for (const key of serving.keys()) if (key.startsWith(`${model}@`)) serving.delete(key);
-      const gone = [...loaded].filter(([key]) => key.startsWith(`${model}@`));
-      for (const [key, { manifest }] of gone) {
-        loaded.delete(key);
-        onEvent({ event: "model_unloaded", model, version: manifest.version });
-      }
-      await Promise.all(gone.map(([, one]) => users.retire(one)));
+      for (const alias of serving.keys()) if (isOf(model, alias)) serving.delete(alias);
+      await Promise.all(keys.map(remove));
+    },
+
+    async preload(refs) {
+      const configured = await configuredRefs(config, store, versions).catch((error: unknown) => {
+        onEvent({ event: "store_unavailable", error });
+        return [];
+      });
+      await loadEach(refs, (ref) => preloadOne(ref, false));
+      await loadEach(configured, (ref) => preloadOne(ref, true));
     },
 
     async dispose() {
-      const tiers = [...loaded.values()].flatMap((model) => model.tiers);
-      loaded.clear();
+      leftovers.stop();
       serving.clear();
-      await Promise.allSettled(tiers.map((tier) => tier.session.dispose()));
+      await residents.dispose();
     },
   };
+
+  function indexEntry(name: string, version: number, refusal: string | undefined): IndexEntry {
+    const key = keyOf(name, version);
+    const resident = residents.get(key);
+    const entry = { name, version: String(version) };
+    if (resident !== undefined) return { ...entry, state: resident.item === undefined ? "LOADING" : "READY", reason: "" };
+    const evictedReason = evicted.has(key) ? "evicted to make room; the next request loads it" : undefined;
+    return { ...entry, state: "UNAVAILABLE", reason: (unloaded.has(name) ? "unloaded" : undefined) ?? refusal ?? evictedReason ?? loader.failureOf(key) ?? "" };
+  }
 }
+
+const succeeds = (work: Promise<unknown>) => work.then(
+  () => true,
+  () => false,
+);

@@ -1,5 +1,5 @@
-// Shares one piece of work among all who ask for it while it runs, and remembers a failure for a short while, so that
-// neither many callers nor a broken model can make a storm of requests to the model store.
+// Keeps many callers and a broken model from making a storm of requests to the model store: a failure is remembered for a
+// while, and one piece of work is shared among all who ask for it while it runs.
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
@@ -8,23 +8,57 @@ const MAX_REMEMBERED_FAILURES = 1_000;
 
 export type Once<Result> = (key: string, work: () => Promise<Result>) => Promise<Result>;
 
-/** @param retryAfterMs how long a failure is given again before the work is tried anew */
-export function createOnce<Result>(clock: Clock, retryAfterMs: number): Once<Result> {
-  const running = new Map<string, Promise<Result>>();
-  const failures = new LRUCache<string, { readonly error: unknown; readonly untilMs: number }>({ max: MAX_REMEMBERED_FAILURES });
+export interface FailureMemory<Result> {
+  run: Once<Result>;
+  /** The next run of it is tried, whatever became of the last. */
+  forget(key: string): void;
+}
 
+export interface FailureMemoryOptions {
+  readonly clock: Clock;
+  /** How long a failure is given again before the work is tried anew. */
+  readonly retryAfterMs: number;
+  /** Doubled with each failure in a row, up to this. */
+  readonly maxRetryAfterMs?: number;
+  /** A failure that says nothing of the next try: it doubles nothing. */
+  readonly isPassing?: (error: unknown) => boolean;
+}
+
+interface Failure {
+  readonly error: unknown;
+  readonly delayMs: number;
+  readonly untilMs: number;
+}
+
+export function createFailureMemory<Result>({ clock, retryAfterMs, maxRetryAfterMs = retryAfterMs, isPassing = () => false }: FailureMemoryOptions): FailureMemory<Result> {
+  const failures = new LRUCache<string, Failure>({ max: MAX_REMEMBERED_FAILURES });
+  return {
+    async run(key, work) {
+      const before = failures.get(key);
+      if (before !== undefined && clock.now() < before.untilMs) throw before.error;
+      try {
+        const result = await work();
+        failures.delete(key);
+        return result;
+      } catch (error) {
+        const delayMs = before === undefined || isPassing(error) ? retryAfterMs : Math.min(2 * before.delayMs, maxRetryAfterMs);
+        failures.set(key, { error, delayMs, untilMs: clock.now() + delayMs });
+        throw error;
+      }
+    },
+    forget: (key) => void failures.delete(key),
+  };
+}
+
+/** The same, and shared while it runs. */
+export function createOnce<Result>(options: FailureMemoryOptions): Once<Result> {
+  const running = new Map<string, Promise<Result>>();
+  const memory = createFailureMemory<Result>(options);
   return (key, work) => {
     const current = running.get(key);
     if (current !== undefined) return current;
-    const failure = failures.get(key);
-    if (failure !== undefined && clock.now() < failure.untilMs) return Promise.reject(failure.error);
-
-    const started = work();
+    const started = memory.run(key, work).finally(() => running.delete(key));
     running.set(key, started);
-    started.then(
-      () => failures.delete(key),
-      (error: unknown) => failures.set(key, { error, untilMs: clock.now() + retryAfterMs }),
-    ).finally(() => running.delete(key));
     return started;
   };
 }

@@ -1,15 +1,77 @@
 // Inputs for runs that nobody asked for: they allocate and plan before a client's run has to.
 
-import { elementCount, type NamedTensors, type Tensor, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import { createHash } from "node:crypto";
+import { type Datatype, elementCount, type NamedTensors, type NumericDatatype, type Tensor, type TensorOf, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import { decodeBinaryTensor } from "../../protocol/binary-tensors.ts";
+import type { WarmupSample } from "../../registry/serving-config.ts";
 
-/** Zeros and empty texts, with `rows` for the first dimension and 1 for every other that is variable. */
-export function zeroInputs(specs: readonly TensorSpec[], rows = 1): NamedTensors {
-  return Object.fromEntries(specs.map((spec) => [spec.name, zeros(spec, rows)]));
+type WarmupInput<File> = NonNullable<WarmupSample<File>["inputs"]>[string];
+
+/** Of what a graph declares alone: `rows` for the first dimension, and 1 for every other that is variable. */
+export function plainInputs(specs: readonly TensorSpec[], rows: number, values: "zero" | "random"): NamedTensors {
+  return Object.fromEntries(
+    specs.map(({ name, datatype, shape: declared }) => {
+      const shape = declared.map((dimension, axis) => (dimension !== -1 ? dimension : axis === 0 ? rows : 1));
+      const count = elementCount(name, shape);
+      return [name, values === "zero" ? zeros(datatype, shape, count) : random(name, datatype, shape, count)];
+    }),
+  );
 }
 
-function zeros({ name, datatype, shape: declared }: TensorSpec, rows: number): Tensor {
-  const shape = declared.map((dimension, axis) => (dimension !== -1 ? dimension : axis === 0 ? rows : 1));
+/**
+ * One input as a warm-up list describes it.
+ * @param spec of the graph; absent where the graph has no such input, which its run will say
+ * @param file the bytes of one row, where the input has a file
+ * @throws invalid_tensor for a shape that is too large, or a file that does not fill it
+ */
+export function warmupTensor<File>(name: string, input: WarmupInput<File>, spec: TensorSpec | undefined, rows: number, file?: Uint8Array): Tensor {
+  const { datatype, shape: row, data } = input;
+  // A graph without a batch dimension takes the shape as it is.
+  const shape = spec?.shape.length === row.length ? row : [rows, ...row];
   const count = elementCount(name, shape);
+  if (data === "zero") return zeros(datatype, shape, count);
+  if (data === "random") return random(name, datatype, shape, count);
+  return repeated(decodeBinaryTensor(name, datatype, row, file ?? new Uint8Array()), shape, count);
+}
+
+function zeros(datatype: Datatype, shape: readonly number[], count: number): Tensor {
   if (datatype === "BYTES") return { datatype, shape, data: Array.from({ length: count }, () => new Uint8Array()) };
-  return { datatype, shape, data: new typedArrays[datatype](count) } as Tensor;
+  return numeric(datatype, shape, new typedArrays[datatype](count).buffer);
+}
+
+/** The same numbers for the same name: floats in [0, 1), any byte, and for wider integers 0 or 1, which every vocabulary has. */
+function random(name: string, datatype: Datatype, shape: readonly number[], count: number): Tensor {
+  const drawn = createHash("shake256", { outputLength: Math.max(4, count * 4) }).update(name).digest();
+  const at = (index: number) => drawn.readUInt32LE(index * 4);
+  if (datatype === "BYTES") return { datatype, shape, data: Array.from({ length: count }, (_, index) => new TextEncoder().encode(at(index).toString(16))) };
+  const data = new typedArrays[datatype](count);
+  for (let index = 0; index < count; index++) {
+    const value = at(index);
+    if (data instanceof BigInt64Array || data instanceof BigUint64Array) data[index] = BigInt(value & 1);
+    else data[index] = NUMBERS[datatype]?.(value) ?? value & 1;
+  }
+  return numeric(datatype, shape, data.buffer);
+}
+
+/** From 32 random bits. The bit patterns of 16-bit floats below that of 1 are those of [0, 1). */
+const NUMBERS: { readonly [D in NumericDatatype]?: (bits: number) => number } = {
+  UINT8: (bits) => bits & 0xff,
+  INT8: (bits) => (bits & 0xff) - 128,
+  FP16: (bits) => bits % 0x3c00,
+  BF16: (bits) => bits % 0x3f80,
+  FP32: (bits) => bits / 2 ** 32,
+  FP64: (bits) => bits / 2 ** 32,
+};
+
+/** One row's elements, as often as they go into the batch. */
+function repeated(row: Tensor, shape: readonly number[], count: number): Tensor {
+  if (row.datatype === "BYTES") return { datatype: "BYTES", shape, data: Array.from({ length: count }, (_, index) => row.data[index % row.data.length] ?? new Uint8Array()) };
+  const bytes = new Uint8Array(count * row.data.BYTES_PER_ELEMENT);
+  const own = new Uint8Array(row.data.buffer, row.data.byteOffset, row.data.byteLength);
+  for (let offset = 0; offset < bytes.byteLength; offset += own.byteLength) bytes.set(own, offset);
+  return numeric(row.datatype, shape, bytes.buffer);
+}
+
+function numeric(datatype: NumericDatatype, shape: readonly number[], buffer: ArrayBuffer): TensorOf<NumericDatatype> {
+  return { datatype, shape, data: new typedArrays[datatype](buffer) } as TensorOf<NumericDatatype>;
 }

@@ -1,63 +1,65 @@
-// The Runtime over onnxruntime-node, for region servers. The CPU provider by default; others are named in the options.
+// The Runtime over onnxruntime-node, and its driver in the calling thread: for offline tools, and within a session's worker.
 
-import { InferenceSession } from "onnxruntime-node";
+import { env, InferenceSession } from "onnxruntime-node";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import { checkInputs } from "../check-inputs.ts";
 import { createInTurn } from "../in-turn.ts";
 import type { Runtime, Session } from "../runtime.ts";
+import type { NodeCounter, NodeCounts } from "./node-count.ts";
 import { fromOrt, toOrt, toSpec } from "./ort-tensors.ts";
+import { mergeOptions, toOrtOptions, type NativeSessionOptions } from "./session-options.ts";
 
-export interface NativeRuntimeOptions {
-  /** Threads that one operator may use; 0 leaves it to ONNX Runtime (one per physical core). */
-  readonly intraOpThreads?: number;
-  /** Tried in this order; operators that the first cannot run fall to the next, and to the CPU at the end. */
-  readonly executionProviders?: readonly InferenceSession.ExecutionProviderConfig[];
+// What fails before a session has options of its own is thrown as well: once is enough.
+env.logLevel = "fatal";
+
+export interface NativeSession extends Session {
+  /** After the first run of a session that counts its nodes, where they could be counted. */
+  readonly nodes: NodeCounts | undefined;
 }
 
-/** Only fatal messages: failures come as exceptions, and are logged once, by who handles them. */
-const LOG_FATAL = 4;
-/** A folder that is not there: a model may not read weights from files, which ONNX would let it name by path. */
-const NO_FOLDER = "/nonexistent/edgetier";
+export interface NativeRuntime extends Runtime {
+  /**
+   * @param options go before the runtime's own
+   * @param end ends the session at once when aborted, even while it opens or runs, if it has a worker; without one it waits
+   * @throws session_failed if the bytes are not a model, or the provider is not to be had
+   */
+  createSession(model: Uint8Array, options?: NativeSessionOptions, end?: AbortSignal): Promise<NativeSession>;
+}
 
-export function createNativeRuntime(options: NativeRuntimeOptions = {}): Runtime {
-  const { intraOpThreads = 0, executionProviders = ["cpu"] } = options;
-  const sessionOptions: InferenceSession.SessionOptions = {
-    executionProviders,
-    intraOpNumThreads: intraOpThreads,
-    logSeverityLevel: LOG_FATAL,
-    extra: {
-      session: {
-        model_external_initializers_file_folder_path: NO_FOLDER,
-        // ONNX Runtime's threads would wait for the next run by turning over, at the cost of every other thread: at 100
-        // requests a second on 2 cores, p99 was 11.5 ms with it and 6.6 ms without (measured).
-        intra_op: { allow_spinning: "0" },
-      },
-    },
-  };
-
+export function createNativeRuntime(defaults: NativeSessionOptions = {}): NativeRuntime {
   return {
     name: "onnxruntime-node",
-    async createSession(model) {
+    async createSession(model, options) {
+      const merged = mergeOptions(options, defaults);
+      const counter = merged.countNodes === true ? (await import("./node-count.ts")).createNodeCounter() : undefined; // seldom wanted
       try {
-        return nativeSession(await InferenceSession.create(model, sessionOptions));
+        const session = await InferenceSession.create(model, { ...toOrtOptions(merged), ...counter?.sessionOptions });
+        return nativeSession(session, model.byteLength, counter);
       } catch (error) {
+        counter?.abandon();
         throw failed(error);
       }
     },
   };
 }
 
-function nativeSession(session: InferenceSession): Session {
+/** @param memoryBytes at least what it holds: ONNX Runtime does not tell */
+function nativeSession(session: InferenceSession, memoryBytes: number, counter: NodeCounter | undefined): NativeSession {
   const inputs = session.inputMetadata.map(toSpec);
   const outputs = session.outputMetadata.map(toSpec);
   // ONNX Runtime allows no overlapping runs of one JavaScript session.
   const inTurn = createInTurn();
   let disposal: Promise<void> | undefined;
+  let uncounted = counter;
+  let nodes: NodeCounts | undefined;
 
   return {
     inputs,
     outputs,
-    memoryBytes: 0,
+    memoryBytes,
+    get nodes() {
+      return nodes;
+    },
 
     async run(tensors) {
       checkInputs(inputs, tensors);
@@ -66,6 +68,8 @@ function nativeSession(session: InferenceSession): Session {
       return await inTurn(async () => {
         try {
           const results = await session.run(feeds);
+          nodes ??= uncounted?.finish(session);
+          uncounted = undefined;
           // The binding hands out buffers of their own, so they need no further copy.
           return Object.fromEntries(Object.entries(results).map(([name, tensor]) => [name, fromOrt(name, tensor)]));
         } catch (error) {
@@ -75,7 +79,10 @@ function nativeSession(session: InferenceSession): Session {
     },
 
     async dispose() {
-      disposal ??= inTurn(() => session.release());
+      disposal ??= inTurn(async () => {
+        await session.release();
+        uncounted?.abandon();
+      });
       await disposal;
     },
   };

@@ -6,7 +6,7 @@
 // SHA-256, and the header names every chunk by its own: so a reader believes no byte that it has not compared, and needs
 // to hold no more than one chunk.
 
-import { z } from "zod";
+import * as z from "zod";
 import { concatBytes } from "../../core/bytes.ts";
 import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";

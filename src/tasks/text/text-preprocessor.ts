@@ -1,6 +1,6 @@
 // Preprocessors of text: from a batch of texts to the padded tensors of one graph.
 
-import { z } from "zod";
+import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";

@@ -1,7 +1,7 @@
 // Text to WordPiece ids, from a `tokenizer.json` of Hugging Face's tokenizers.
 
 import { Tokenizer } from "@huggingface/tokenizers";
-import { z } from "zod";
+import * as z from "zod";
 
 const component = z.looseObject({ type: z.string() }).nullable();
 

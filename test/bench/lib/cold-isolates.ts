@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { z } from "zod";
+import * as z from "zod";
 import type { ColdWorker } from "./cold-worker/bundle.ts";
 import { createSender } from "./load.ts";
 

@@ -1,5 +1,5 @@
 // Load on an HTTP address: open loop for latencies (MLPerf's server scenario), closed loop for throughput.
-import { Agent, request } from "node:http";
+import { Agent, type IncomingMessage, request } from "node:http";
 import { pace } from "./pacer.ts";
 import type { Random } from "./random.ts";
 
@@ -8,12 +8,16 @@ const START_AFTER_MS = 200;
 
 export interface Call {
   readonly path: string;
-  readonly body?: string;
+  /** JSON unless `headers` say otherwise. */
+  readonly body?: string | Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly bytes: Uint8Array;
+  /** `bytes` as a text. */
   readonly body: string;
 }
 
@@ -25,26 +29,56 @@ export interface Latencies {
   readonly maxMs: number;
 }
 
+/** What an open loop cost its client, and how far behind its schedule the client itself was: beyond that it measures itself. */
+export interface OpenLoopResult extends Latencies {
+  readonly latenciesMs: readonly number[];
+  readonly sentLateP99Ms: number;
+  readonly clientCpuMs: number;
+  readonly seconds: number;
+}
+
 export type Send = (call: Call) => Promise<Reply>;
+
+/** The server closed a connection that was kept open, just when it was used again. */
+class StaleConnectionError extends Error {}
 
 /** Keeps connections open; at most `sockets` at a time. */
 export function createSender(origin: string, sockets = 64): Send & { close(): void } {
   const agent = new Agent({ keepAlive: true, maxSockets: sockets });
   const { hostname, port } = new URL(origin);
-  const send = ({ path, body }: Call) =>
+  const send = async (call: Call): Promise<Reply> => {
+    try {
+      return await sendOnce(call);
+    } catch (error) {
+      if (error instanceof StaleConnectionError) return await sendOnce(call);
+      throw error;
+    }
+  };
+  const sendOnce = ({ path, body, headers: own }: Call) =>
     new Promise<Reply>((resolve, reject) => {
-      const headers = body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-      const call = request({ agent, hostname, port, path, method: body === undefined ? "GET" : "POST", headers }, (response) => {
-        let text = "";
-        response.setEncoding("utf8");
-        response.on("data", (chunk: string) => (text += chunk));
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }));
+      const headers = body === undefined ? own : { "content-type": "application/json", ...own, "content-length": Buffer.byteLength(body) };
+      const call = request({ agent, hostname, port, path, method: body === undefined ? "GET" : "POST", ...(headers && { headers }) }, (response) => {
+        const parts: Buffer[] = [];
+        response.on("data", (part: Buffer) => parts.push(part));
+        response.on("end", () => resolve(replyOf(response, parts)));
         response.on("error", reject);
       });
-      call.on("error", reject);
+      call.on("error", (error) => reject(call.reusedSocket && "code" in error && error.code === "ECONNRESET" ? new StaleConnectionError() : error));
       call.end(body);
     });
   return Object.assign(send, { close: () => agent.destroy() });
+}
+
+function replyOf({ statusCode = 0, headers }: IncomingMessage, parts: readonly Buffer[]): Reply {
+  const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
+  return {
+    status: statusCode,
+    headers,
+    bytes: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), // a Buffer's slice() would not copy
+    get body() {
+      return bytes.toString();
+    },
+  };
 }
 
 /**
@@ -53,12 +87,16 @@ export function createSender(origin: string, sockets = 64): Send & { close(): vo
  * @param ratePerSecond mean of the Poisson arrivals
  * @throws on a reply that `check` refuses
  */
-export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond: number, random: Random, check: (reply: Reply) => void): Promise<Latencies> {
+export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond: number, random: Random, check: (reply: Reply) => void): Promise<OpenLoopResult> {
   const latenciesMs: number[] = [];
-  let lastMs = performance.now() + START_AFTER_MS;
+  const sentLateMs: number[] = [];
+  const startedAtMs = performance.now() + START_AFTER_MS;
+  let lastMs = startedAtMs;
   const dueAtMs = calls.map(() => (lastMs += random.exponential(1000 / ratePerSecond)));
   const pending: Promise<void>[] = [];
+  const cpuBefore = process.cpuUsage();
   await pace(dueAtMs, (index) => {
+    sentLateMs.push(performance.now() - (dueAtMs[index] ?? Number.NaN));
     const answered = send(calls[index] as Call).then((reply) => {
       latenciesMs.push(performance.now() - (dueAtMs[index] ?? Number.NaN));
       check(reply);
@@ -67,7 +105,14 @@ export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond
     pending.push(answered);
   });
   await Promise.all(pending);
-  return summarise(latenciesMs);
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return {
+    ...summarise(latenciesMs),
+    latenciesMs,
+    sentLateP99Ms: summarise(sentLateMs).p99Ms,
+    clientCpuMs: (user + system) / 1000,
+    seconds: (performance.now() - startedAtMs) / 1000,
+  };
 }
 
 /** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls a second */

@@ -14,6 +14,12 @@ export interface BenchReport {
   readonly n: number;
   /** Packages whose versions belong to the result. */
   readonly packages: readonly string[];
+  /** Of what is no package, such as another server. */
+  readonly otherVersions?: Readonly<Record<string, string>>;
+  /** What a reader of the figures should know. */
+  readonly notes?: readonly string[];
+  /** False for a smoke run: nothing is written. */
+  readonly isKept?: boolean;
   /** One per case; figures carry their units in their names. */
   readonly rows: readonly ({ readonly case: string } & Readonly<Record<string, Figure>>)[];
   /** The headline numbers. */
@@ -22,12 +28,14 @@ export interface BenchReport {
 
 const require = createRequire(import.meta.url);
 
-/** Prints the rows and figures, and writes test/bench/results/<name>.json. */
-export async function report({ packages, ...result }: BenchReport): Promise<void> {
+/** Prints the rows, the figures and the notes, and writes test/bench/results/<name>.json. */
+export async function report({ packages, otherVersions = {}, isKept = true, ...result }: BenchReport): Promise<void> {
   const columns = [...new Set(result.rows.flatMap((row) => Object.keys(row)))];
   console.log(table([columns, ...result.rows.map((row) => columns.map((column) => shown(row[column])))]));
   console.log("");
   console.log(table(Object.entries(result.figures).map(([name, value]) => [name, shown(value)])));
+  for (const note of result.notes ?? []) console.log(`\n${note}`);
+  if (!isKept) return;
   const folder = join(import.meta.dirname, "../results");
   await mkdir(folder, { recursive: true });
   const { name, ...rest } = result;
@@ -35,7 +43,7 @@ export async function report({ packages, ...result }: BenchReport): Promise<void
     name,
     date: new Date().toISOString().slice(0, 10),
     machine: { cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, memoryGiB: Math.round(totalmem() / 2 ** 30) },
-    versions: { node: process.versions.node, ...Object.fromEntries(packages.map((name) => [name, versionOf(name)])) },
+    versions: { node: process.versions.node, ...Object.fromEntries(packages.map((name) => [name, versionOf(name)])), ...otherVersions },
     ...rest,
   };
   await writeFile(join(folder, `${name}.json`), `${JSON.stringify(file, undefined, 1)}\n`);

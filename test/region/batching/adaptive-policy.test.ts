@@ -3,18 +3,16 @@ import { describe, expect, it } from "vitest";
 import { createAdaptivePolicy } from "../../../src/region/server/batching/adaptive-policy.ts";
 import type { BatchView } from "../../../src/region/server/batching/delay-policy.ts";
 import { createExecutionTimes } from "../../../src/region/server/batching/execution-times.ts";
-import { createScene, settled } from "./held-session.ts";
 
 const upTo = (rows: number) => Array.from({ length: rows }, (_, index) => index + 1);
 
 /** A policy that knows `runMs` for the sizes, and has seen a row every `gapMs` for half a second. */
 function learned(runMs: (rows: number) => number, sizes: readonly number[], gapMs: number) {
   const policy = createAdaptivePolicy();
-  for (const rows of sizes) for (let run = 0; run < 30; run++) policy.ran?.(rows, runMs(rows));
+  for (const rows of sizes) for (let run = 0; run < 1_000; run++) policy.ran?.(rows, runMs(rows));
   for (let atMs = 0; atMs < 500; atMs += gapMs) policy.arrived?.(1, atMs);
-  const decide = (rows: number, view: Partial<BatchView> = {}) =>
-    policy.decide({ nowMs: 500, rowsOfFirst: upTo(rows), limit: undefined, oldestAtMs: 500, dueAtMs: Infinity, ...view });
-  return { policy, decide };
+  return (rows: number, view: Partial<BatchView> = {}) =>
+    policy.decide({ nowMs: 500, rowsOfFirst: upTo(rows), limit: undefined, oldestAtMs: 500, dueAtMs: Infinity, running: 0, instances: 1, ...view });
 }
 
 describe("execution times", () => {
@@ -26,9 +24,25 @@ describe("execution times", () => {
     times.learn(8, 14);
     expect([2, 6, 8, 16].map(times.estimate)).toEqual([5, 12, 14, 22]);
     times.learn(2, 8);
-    for (let run = 0; run < 100; run++) times.learn(8, 20);
+    for (let run = 0; run < 300; run++) times.learn(8, 20);
     expect(times.estimate(3)).toBe(9);
     expect(times.estimate(8)).toBeCloseTo(20);
+  });
+
+  it("runs of about the same size count as one size, at their average", () => {
+    const times = createExecutionTimes();
+    times.learn(1, 3);
+    for (const rows of [18, 20, 22]) times.learn(rows, 2 + rows);
+    expect(times.estimate(20)).toBeCloseTo(22);
+    expect(times.estimate(40)).toBeCloseTo(42);
+  });
+
+  it("the best that a size may be comes closer with every run", () => {
+    const times = createExecutionTimes();
+    times.learn(4, 10);
+    expect(times.atBest(4)).toBeCloseTo(7);
+    for (let run = 1; run < 100; run++) times.learn(4, 10);
+    expect(times.atBest(4)).toBeCloseTo(9.7);
   });
 
   it("larger sizes are never thought to be quicker", () => {
@@ -41,87 +55,67 @@ describe("execution times", () => {
 
 describe("how much runs", () => {
   it("everything while nothing is known", () => {
-    const policy = createAdaptivePolicy();
-    expect(policy.decide({ nowMs: 0, rowsOfFirst: upTo(5), limit: undefined, oldestAtMs: 0, dueAtMs: Infinity })).toEqual({ kind: "run", works: 5, reason: "idle" });
+    expect(learned(() => 0, [], 5)(5)).toEqual({ kind: "run", works: 5, reason: "idle" });
   });
 
   it("everything where a run costs much by itself", () => {
-    const { decide } = learned((rows) => 40 + rows, [1, 8, 16], 5);
+    const decide = learned((rows) => 40 + rows, [1, 8, 16], 5);
     expect(decide(16, { limit: "full" })).toEqual({ kind: "run", works: 16, reason: "full" });
   });
 
-  it("one by one where a batch takes as long as its rows, now and then everything to see whether that is still so", () => {
-    const { decide } = learned((rows) => 5 * rows, [1, 8, 16], 5);
+  it("one by one where a batch takes as long as its rows, now and then more to see whether that is still so", () => {
+    const decide = learned((rows) => 5 * rows, [1, 8, 16], 5);
     const reasons = Array.from({ length: 64 }, () => decide(16)).map((decision) => decision.kind === "run" && `${decision.reason} ${decision.works}`);
     expect(reasons.filter((one) => one === "throughput 1")).toHaveLength(63);
-    expect(reasons.filter((one) => one === "explore 16")).toHaveLength(1);
+    expect(reasons.filter((one) => one === "explore 2")).toHaveLength(1);
   });
 
   it("only as much as still runs well together", () => {
-    const { decide } = learned((rows) => (rows <= 8 ? 8 + rows : 4 * rows), [1, 4, 8, 16], 5);
+    const decide = learned((rows) => (rows <= 8 ? 8 + rows : 4 * rows), [1, 4, 8, 16], 5);
     expect(decide(16)).toEqual({ kind: "run", works: 8, reason: "throughput" });
+  });
+
+  it("everything where it is not known well enough to be worse", () => {
+    const policy = createAdaptivePolicy();
+    const decide = () => policy.decide({ nowMs: 0, rowsOfFirst: upTo(16), limit: "full", oldestAtMs: 0, dueAtMs: Infinity, running: 0, instances: 1 });
+    for (const rows of [1, 4]) for (let run = 0; run < 100; run++) policy.ran?.(rows, 4 + rows);
+    policy.ran?.(16, 40);
+    expect(decide()).toMatchObject({ works: 16 });
+    for (let run = 0; run < 20; run++) policy.ran?.(16, 40);
+    expect(decide()).toMatchObject({ works: 4 });
   });
 });
 
 describe("whether to wait", () => {
   const costly = (rows: number) => 20 + rows;
+  const busy = { running: 1, instances: 2 };
 
-  it("not while the session keeps up with what comes", () => {
-    expect(learned(costly, [1, 8], 25).decide(1)).toEqual({ kind: "run", works: 1, reason: "idle" });
+  it("not with a session that makes one run at a time", () => {
+    expect(learned(costly, [1, 8, 16], 2)(1)).toEqual({ kind: "run", works: 1, reason: "idle" });
   });
 
-  it("for the next row, where more come than one by one can be answered", () => {
-    const decision = learned(costly, [1, 8], 2).decide(1);
-    expect(decision).toEqual({ kind: "wait", untilMs: expect.closeTo(502, 0) });
+  it("not where all instances are free", () => {
+    expect(learned(costly, [1, 8, 16], 2)(1, { running: 0, instances: 2 })).toEqual({ kind: "run", works: 1, reason: "idle" });
   });
 
-  it("not where the next row would add little", () => {
-    expect(learned(costly, [1, 8], 2).decide(9)).toMatchObject({ kind: "run", works: 9, reason: "idle" });
+  it("not while runs of what is at hand keep up easily with what comes", () => {
+    expect(learned(costly, [1, 8, 16], 25)(1, busy)).toEqual({ kind: "run", works: 1, reason: "idle" });
+  });
+
+  it("while another instance runs, for a time that depends on what sharing a run saves", () => {
+    const decide = learned(costly, [1, 8, 16], 2);
+    expect(decide(2, busy)).toEqual({ kind: "wait", untilMs: 500 + (1.5 * 20) / 2 });
+    expect(decide(2, { ...busy, instances: 4 })).toEqual({ kind: "wait", untilMs: 500 + (1.5 * 20) / 4 });
+    expect(decide(2, { ...busy, nowMs: 515 })).toEqual({ kind: "run", works: 2, reason: "delay" });
+  });
+
+  it("not where sharing a run saves nothing", () => {
+    expect(learned((rows) => 5 * rows, [1, 2, 4], 2)(1, busy)).toMatchObject({ kind: "run", works: 1 });
   });
 
   it("not where somebody could come late by it", () => {
-    const { decide } = learned(costly, [1, 8], 2);
-    expect(decide(1, { dueAtMs: 530 })).toMatchObject({ kind: "run", reason: "deadline" });
-    expect(decide(1, { dueAtMs: 600 })).toMatchObject({ kind: "wait" });
-  });
-
-  it("no longer than the next row was expected to take", () => {
-    const { decide } = learned(costly, [1, 8], 2);
-    const wait = decide(1);
-    const untilMs = wait.kind === "wait" ? wait.untilMs : Number.NaN;
-    expect(decide(1, { nowMs: 501 })).toEqual({ kind: "wait", untilMs });
-    expect(decide(1, { nowMs: untilMs })).toEqual({ kind: "run", works: 1, reason: "delay" });
-  });
-});
-
-/** One row every `gapMs`, through an executor whose runs take 20 ms and one more for each row. */
-async function simulate(gapMs: number, arrivals: number) {
-  const { send, clock, runs, dispatches, answers } = createScene({ policy: createAdaptivePolicy, maxBatchRows: 64 });
-  let endsAtMs = Infinity;
-  for (let atMs = 0; Object.keys(answers).length < arrivals; atMs++, clock.advance(1)) {
-    const before = runs.length;
-    if (atMs >= endsAtMs) {
-      endsAtMs = Infinity;
-      runs.at(-1)?.end();
-    }
-    if (atMs % gapMs === 0 && atMs / gapMs < arrivals) send([atMs / gapMs + 1]);
-    await settled();
-    if (runs.length > before) endsAtMs = atMs + 20 + (runs.at(-1)?.rows.length ?? 0);
-  }
-  return { answers, dispatches };
-}
-
-describe("in an executor", () => {
-  it("under light load nobody waits", async () => {
-    const { dispatches } = await simulate(30, 50);
-    expect(new Set(dispatches.map(({ rows, waitedMs }) => `${rows} after ${waitedMs} ms`))).toEqual(new Set(["1 after 0 ms"]));
-  });
-
-  it("under more than single runs could answer, batches are as large as it takes", async () => {
-    const { answers, dispatches } = await simulate(7, 200);
-    expect(Object.values(answers).flat()).toEqual(upTo(200));
-    const late = dispatches.slice(-20, -2);
-    expect(late.every(({ rows }) => rows >= 3 && rows <= 4)).toBe(true);
-    expect(Math.max(...late.map(({ waitedMs }) => waitedMs))).toBeLessThanOrEqual(24);
+    const decide = learned(costly, [1, 8, 16], 2);
+    expect(decide(2, { ...busy, dueAtMs: 560 })).toMatchObject({ kind: "run", reason: "deadline" });
+    expect(decide(2, { ...busy, dueAtMs: 600 })).toMatchObject({ kind: "wait" });
   });
 });

@@ -2,11 +2,11 @@
 import { vi } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { EdgeTierError } from "../../../src/core/errors.ts";
-import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { type BatchingExecutorOptions, createBatchingExecutor } from "../../../src/region/server/batching/batching-executor.ts";
-import { createFixedPolicy, type FixedPolicyOptions } from "../../../src/region/server/batching/delay-policy.ts";
-import type { Dispatch } from "../../../src/region/server/batching/lane.ts";
-import type { Work } from "../../../src/region/server/executor.ts";
+import type { NamedTensors, TensorOf } from "../../../src/core/tensor.ts";
+import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
+import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
+import type { Unbatchable } from "../../../src/region/server/batching/run-batch.ts";
+import type { Run, Work } from "../../../src/region/server/executor.ts";
 import type { Session } from "../../../src/runtime/runtime.ts";
 
 export const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -20,18 +20,18 @@ export interface HeldRun {
 }
 
 /** Takes `x` FP32 [rows, columns], without 0s but for padding, and gives `sum` FP32 [rows, 1]. */
-export function createHeldSession() {
+export function createHeldSession(concurrency = 1) {
   const runs: HeldRun[] = [];
   const session: Session = {
     inputs: [{ name: "x", datatype: "FP32", shape: [-1, -1] }],
     outputs: [{ name: "sum", datatype: "FP32", shape: [-1, 1] }],
     memoryBytes: 0,
+    concurrency,
     run({ x }) {
       if (x?.datatype !== "FP32") throw new Error("no x");
-      const [count = 0, width = 0] = x.shape;
-      const rows = Array.from({ length: count }, (_, row) => [...x.data.subarray(row * width, (row + 1) * width)].filter((value) => value !== 0));
       const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
-      runs.push({ rows, shape: x.shape, fail: reject, end: (outputs = { sum: sumOf(rows) }) => resolve(outputs) });
+      // Read again at its end: nobody may have written to its buffer meanwhile.
+      runs.push({ rows: rowsOf(x), shape: x.shape, fail: reject, end: (outputs = { sum: sumOf(rowsOf(x)) }) => resolve(outputs) });
       return promise;
     },
     dispose: async () => {},
@@ -39,6 +39,10 @@ export function createHeldSession() {
   /** What is running now and later, by the first column of each row. */
   const firsts = () => runs.map((run) => run.rows.map((row) => row[0]));
   return { session, runs, firsts };
+}
+
+function rowsOf({ shape: [count = 0, width = 0], data }: TensorOf<"FP32">): number[][] {
+  return Array.from({ length: count }, (_, row) => [...data.subarray(row * width, (row + 1) * width)].filter((value) => value !== 0));
 }
 
 const sumOf = (rows: readonly (readonly number[])[]) =>
@@ -50,41 +54,39 @@ export function tensors(rows: readonly (number | readonly number[])[]): NamedTen
   return { x: { datatype: "FP32", shape: [all.length, all[0]?.length ?? 0], data: Float32Array.from(all.flat()) } };
 }
 
-export interface Scene extends Partial<Omit<BatchingExecutorOptions, "policy">>, FixedPolicyOptions {
-  readonly policy?: BatchingExecutorOptions["policy"];
+/** A model's batching configuration; without a mode, `fixed`. */
+export interface Scene extends BatchingConfig {
+  /** Runs that the session makes at the same time. */
+  readonly instances?: number;
 }
 
+export const TIER = { model: "sums", version: 1, tier: "heavy" };
+
 /** An executor over one held session. `answers` fills with each work's sums, or its error's code. */
-export function createScene({ preferredRows = [], maxQueueDelayMs = 0, ...options }: Scene = {}) {
+export function createScene({ instances = 1, ...batching }: Scene = {}) {
   const clock = new ManualClock();
-  const held = createHeldSession();
-  const dispatches: Dispatch[] = [];
-  const onUnbatchable = vi.fn<(event: { problem: string }) => void>();
-  const executor = createBatchingExecutor({
-    clock,
-    policy: () => createFixedPolicy({ preferredRows, maxQueueDelayMs }),
-    maxBatchRows: 8,
-    onDispatch: (dispatch) => dispatches.push(dispatch),
-    onUnbatchable,
-    ...options,
-  });
+  const held = createHeldSession(instances);
+  const reports: Run[] = [];
+  const onUnbatchable = vi.fn<(event: Unbatchable) => void>();
+  const executor = createExecutor({ clock, defaults: { maxBatchRows: 8 }, onRun: (run) => reports.push(run), onUnbatchable });
   const answers: Record<string, unknown> = {};
 
   /** @param rows of the work; it goes by the first number in them */
   function send(rows: readonly (number | readonly number[])[], work: Partial<Work> = {}): void {
     const name = String([rows[0]].flat()[0]);
-    executor.execute({ session: held.session, inputs: tensors(rows), ...work }).then(
+    executor.execute({ session: held.session, of: TIER, batching, inputs: tensors(rows), ...work }).then(
       ({ sum }) => (answers[name] = sum?.datatype === "FP32" ? [...sum.data] : sum),
       (error: unknown) => (answers[name] = error instanceof EdgeTierError ? error.code : String(error)),
     );
   }
 
-  /** Ends the run that is on. */
+  /** Ends the run that was started last. */
   async function endRun(): Promise<void> {
     held.runs.at(-1)?.end();
     await settled();
   }
 
-  const reasons = () => dispatches.map(({ reason, rows }) => `${reason} ${rows}`);
-  return { ...held, clock, executor, dispatches, reasons, onUnbatchable, answers, send, endRun };
+  /** Of the runs that are over. */
+  const reasons = () => reports.map(({ reason, rows }) => `${reason} ${rows}`);
+  return { ...held, clock, executor, reports, reasons, onUnbatchable, answers, send, endRun };
 }

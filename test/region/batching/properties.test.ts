@@ -2,9 +2,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { errors } from "../../../src/core/errors.ts";
-import { createAdaptivePolicy } from "../../../src/region/server/batching/adaptive-policy.ts";
-import { createFixedPolicy, type DelayPolicy } from "../../../src/region/server/batching/delay-policy.ts";
-import { createScene, settled, tensors } from "./held-session.ts";
+import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
+import { createScene, settled, tensors, TIER } from "./held-session.ts";
 
 type Step =
   | { readonly kind: "arrive"; readonly rows: number; readonly width: number; readonly priority: number; readonly inMs: number | undefined; readonly padded: boolean }
@@ -26,31 +25,28 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.record({ kind: fc.constantFrom("end" as const, "end" as const, "end" as const, "fail" as const, "break" as const) }), weight: 4 },
   { arbitrary: fc.record({ kind: fc.constant("pass" as const), ms: fc.integer({ min: 1, max: 20 }) }), weight: 3 },
 );
-const policies: Readonly<Record<string, () => DelayPolicy>> = {
-  free: () => createFixedPolicy(),
-  delaying: () => createFixedPolicy({ maxQueueDelayMs: 15 }),
-  preferring: () => createFixedPolicy({ preferredRows: [2, 4], maxQueueDelayMs: 15 }),
-  adaptive: createAdaptivePolicy,
+const modes: Readonly<Record<string, BatchingConfig>> = {
+  off: { mode: "off" },
+  free: {},
+  delaying: { maxQueueDelayUs: 15_000 },
+  preferring: { preferredBatchRows: [2, 4], maxQueueDelayUs: 15_000 },
+  adaptive: { mode: "adaptive" },
 };
 const scenario = fc.record({
   steps: fc.array(step, { maxLength: 60 }),
-  policy: fc.constantFrom(...Object.keys(policies)),
+  mode: fc.constantFrom(...Object.keys(modes)),
   timeoutAction: fc.constantFrom("reject" as const, "delay" as const),
   defaultTimeoutMs: fc.constantFrom(0, 0, 25),
-  instances: fc.integer({ min: 1, max: 2 }),
+  instances: fc.integer({ min: 1, max: 3 }),
 });
 const MAX_BATCH_ROWS = 4;
 const MAX_QUEUE_SIZE = 20;
 
 it("loses nothing, answers nothing twice, makes no batch too large, and keeps the order within a priority", async () => {
   await fc.assert(
-    fc.asyncProperty(scenario, async ({ steps, policy, timeoutAction, defaultTimeoutMs, instances }) => {
-      const { executor, session, clock, runs } = createScene({
-        policy: policies[policy] ?? createAdaptivePolicy,
-        maxBatchRows: MAX_BATCH_ROWS,
-        instances,
-        queue: { timeoutAction, defaultTimeoutMs, maxQueueSize: MAX_QUEUE_SIZE },
-      });
+    fc.asyncProperty(scenario, async ({ steps, mode, timeoutAction, defaultTimeoutMs, instances }) => {
+      const batching = { ...modes[mode], maxBatchRows: MAX_BATCH_ROWS, queue: { timeoutAction, defaultTimeoutUs: defaultTimeoutMs * 1_000, maxQueueSize: MAX_QUEUE_SIZE } };
+      const { executor, session, clock, runs, reports } = createScene({ instances });
       const sent: { readonly id: number; readonly rows: number; readonly width: number; readonly priority: number; readonly client: AbortController; readonly mayExpire: boolean; left: boolean; answers: unknown[] }[] = [];
       const open = new Set<number>();
       let failed = false;
@@ -73,7 +69,7 @@ it("loses nothing, answers nothing twice, makes no batch too large, and keeps th
             const inputs = tensors(Array.from({ length: one.rows }, () => Array.from({ length: one.width }, () => id)));
             const expiresAtMs = one.inMs === undefined ? undefined : clock.now() + one.inMs;
             const padding = one.padded ? { axis: 1, value: 0 } : undefined;
-            executor.execute({ session, inputs, priority: one.priority, expiresAtMs, padding, signal: client.signal }).then(
+            executor.execute({ session, of: TIER, batching, inputs, priority: one.priority, expiresAtMs, padding, signal: client.signal }).then(
               ({ sum }) => entry.answers.push([...(sum?.data ?? [])]),
               (error: unknown) => entry.answers.push((error as { code?: string }).code ?? "broken"),
             );
@@ -121,9 +117,12 @@ it("loses nothing, answers nothing twice, makes no batch too large, and keeps th
       }
       const started = runs.flatMap((run) => [...new Set(run.rows.map((row) => row[0] ?? 0))]);
       for (const run of runs) expect(run.rows.length <= MAX_BATCH_ROWS || new Set(run.rows.map((row) => row[0])).size === 1).toBe(true);
+      // Every run is told of, once.
+      expect(reports).toHaveLength(runs.length);
+      expect(executor.queues()).toEqual(sent.length === 0 ? [] : [{ of: TIER, works: 0, rows: 0, ageMs: 0, running: 0 }]);
       // No place is lost: as much as the queue may hold goes in.
       let refused = false;
-      executor.execute({ session, inputs: tensors(Array.from({ length: MAX_QUEUE_SIZE }, () => 1)) }).catch(() => (refused = true));
+      executor.execute({ session, of: TIER, batching, inputs: tensors(Array.from({ length: MAX_QUEUE_SIZE }, () => 1)) }).catch(() => (refused = true));
       await after();
       expect(refused).toBe(false);
       // Runs that are tried again, and delayed works, are out of order on purpose.

@@ -1,10 +1,10 @@
-// Triton's queue policy and dynamic batcher, case by case: what its own tests of them (qa/L0_batcher) hold it to.
+// The queue's policy and the rules of `fixed`, one by one. Triton's own tests of them: triton-queue.test.ts.
 import { describe, expect, it } from "vitest";
 import { createScene, settled } from "./held-session.ts";
 
 describe("timeouts", () => {
   it("reject: work that waited too long is refused at that moment, and gives its place free", async () => {
-    const { send, clock, answers, endRun, firsts } = createScene({ queue: { defaultTimeoutMs: 10, maxQueueSize: 1 } });
+    const { send, clock, answers, endRun, firsts } = createScene({ queue: { defaultTimeoutUs: 10_000, maxQueueSize: 1 } });
     send([1]);
     send([2]);
     await settled();
@@ -22,7 +22,7 @@ describe("timeouts", () => {
   });
 
   it("delay: it goes behind the others of its priority, before those of the next, and is answered", async () => {
-    const { send, clock, answers, endRun, firsts } = createScene({ maxBatchRows: 1, queue: { timeoutAction: "delay", defaultTimeoutMs: 10 } });
+    const { send, clock, answers, endRun, firsts } = createScene({ maxBatchRows: 1, queue: { timeoutAction: "delay", defaultTimeoutUs: 10_000 } });
     send([1]);
     send([2]);
     send([3]);
@@ -36,7 +36,7 @@ describe("timeouts", () => {
   });
 
   it("a work's own timeout shortens the default, and never lengthens it", async () => {
-    const { send, clock, answers } = createScene({ queue: { defaultTimeoutMs: 10 } });
+    const { send, clock, answers } = createScene({ queue: { defaultTimeoutUs: 10_000 } });
     send([1]);
     send([2], { expiresAtMs: 5 });
     send([3], { expiresAtMs: 50 });
@@ -51,7 +51,7 @@ describe("timeouts", () => {
 
   it("a work's own counts without a default, and not at all where it may not override", async () => {
     const free = createScene();
-    const bound = createScene({ queue: { defaultTimeoutMs: 10, allowTimeoutOverride: false } });
+    const bound = createScene({ queue: { defaultTimeoutUs: 10_000, allowTimeoutOverride: false } });
     for (const { send, clock } of [free, bound]) {
       send([1]);
       send([2], { expiresAtMs: 5 });
@@ -67,7 +67,7 @@ describe("timeouts", () => {
   });
 
   it("the default bounds the waiting alone; a work's own is also that of its answer", async () => {
-    const { send, clock, answers, endRun } = createScene({ queue: { defaultTimeoutMs: 10 } });
+    const { send, clock, answers, endRun } = createScene({ queue: { defaultTimeoutUs: 10_000 } });
     send([1]);
     send([2], { expiresAtMs: 8 });
     await settled();
@@ -142,6 +142,16 @@ describe("the size of the queue", () => {
     expect(answers).toEqual({ 1: [1], 2: [2, 2, 2], 3: "queue_full" });
   });
 
+  it("is that of each priority: low ones do not keep high ones out", async () => {
+    const { send, answers, endRun } = createScene({ queue: { maxQueueSize: 1 } });
+    send([1]);
+    send([2], { priority: 3 });
+    send([3], { priority: 3 });
+    send([4], { priority: 1 });
+    for (let run = 0; run < 3; run++) await endRun();
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: "queue_full", 4: [4] });
+  });
+
   it("a client that leaves gives its places free, and is never run", async () => {
     const { send, answers, endRun, firsts } = createScene({ queue: { maxQueueSize: 2 } });
     const client = new AbortController();
@@ -169,62 +179,65 @@ describe("batches", () => {
   });
 
   it("the largest preferred size that can be formed goes at once; what is left waits", async () => {
-    const { send, endRun, clock, reasons } = createScene({ preferredRows: [2, 4], maxQueueDelayMs: 100 });
+    const { send, endRun, clock, runs, reasons } = createScene({ preferredBatchRows: [2, 4], maxQueueDelayUs: 100_000 });
     send([1]);
     send([2]); // goes with the first: 2 is a size, too
     await settled();
     [3, 4, 5, 6, 7].forEach((id) => send([id]));
     await endRun();
-    expect(reasons()).toEqual(["preferred 2", "preferred 4"]);
     await endRun();
+    expect(reasons()).toEqual(["preferred 2", "preferred 4"]);
     clock.advance(99);
-    expect(reasons()).toHaveLength(2);
+    expect(runs).toHaveLength(2);
     clock.advance(1);
+    await endRun();
     expect(reasons().slice(2)).toEqual(["delay 1"]);
   });
 
   it("beyond every preferred size it goes at once, too", async () => {
-    const { send, reasons } = createScene({ preferredRows: [4], maxQueueDelayMs: 100 });
+    const { send, endRun, reasons } = createScene({ preferredBatchRows: [4], maxQueueDelayUs: 100_000 });
     send([1, 1, 1]);
     send([2, 2]);
-    await settled();
+    await endRun();
     expect(reasons()).toEqual(["full 5"]);
   });
 
   it("past the delay all go, a preferred size or not", async () => {
-    const { send, clock, endRun, reasons } = createScene({ preferredRows: [2], maxQueueDelayMs: 100 });
+    const { send, clock, endRun, reasons } = createScene({ preferredBatchRows: [2], maxQueueDelayUs: 100_000 });
     send([1, 1]);
     [2, 3, 4].forEach((id) => send([id]));
     await settled();
     clock.advance(100);
     await endRun();
+    await endRun();
     expect(reasons()).toEqual(["preferred 2", "delay 3"]);
   });
 
   it("the delay is that of the oldest", async () => {
-    const { send, clock, dispatches } = createScene({ maxQueueDelayMs: 100 });
+    const { send, clock, runs, endRun, reports } = createScene({ maxQueueDelayUs: 100_000 });
     send([1]);
     await settled();
     clock.advance(60);
     send([2]);
     await settled();
     clock.advance(39);
-    expect(dispatches).toEqual([]);
+    expect(runs).toEqual([]);
     clock.advance(1);
-    expect(dispatches).toMatchObject([{ reason: "delay", works: 2, waitedMs: 100 }]);
+    await endRun();
+    expect(reports).toMatchObject([{ reason: "delay", works: 2, waitedMs: [100, 40] }]);
   });
 
   it("one that cannot grow goes at once: full, or the next does not fit it", async () => {
-    const full = createScene({ maxQueueDelayMs: 100, maxBatchRows: 3 });
+    const full = createScene({ maxQueueDelayUs: 100_000, maxBatchRows: 3 });
     full.send([1, 1]);
     full.send([2]);
-    const tooLarge = createScene({ maxQueueDelayMs: 100, maxBatchRows: 3 });
+    const tooLarge = createScene({ maxQueueDelayUs: 100_000, maxBatchRows: 3 });
     tooLarge.send([1, 1]);
     tooLarge.send([2, 2]);
-    const other = createScene({ maxQueueDelayMs: 100 });
+    const other = createScene({ maxQueueDelayUs: 100_000 });
     other.send([1]);
     other.send([[2, 2]]);
-    await settled();
+    for (const { endRun } of [full, tooLarge, other]) await endRun();
     expect([full.reasons(), tooLarge.reasons(), other.reasons()]).toEqual([["full 3"], ["full 2"], ["shape 1"]]);
   });
 
@@ -244,13 +257,14 @@ describe("batches", () => {
   });
 
   it("what is left goes at once when it becomes a preferred size", async () => {
-    const { send, reasons } = createScene({ preferredRows: [2, 4], maxQueueDelayMs: 100 });
+    const { send, runs, endRun, reasons } = createScene({ preferredBatchRows: [2, 4], maxQueueDelayUs: 100_000 });
     const client = new AbortController();
     send([1], { signal: client.signal });
     send([2, 2]);
     await settled();
-    expect(reasons()).toEqual([]);
+    expect(runs).toEqual([]);
     client.abort();
+    await endRun();
     expect(reasons()).toEqual(["preferred 2"]);
   });
 

@@ -1,21 +1,26 @@
-// A delay policy without settings: it learns how long runs take by their size and how fast work comes, and lets a free
-// session wait only where that makes it answer more, and makes nobody late.
+// A delay policy without settings: it learns how long runs take by their size, and how fast work comes.
 //
-// With n rows at hand that run in T(n), and the next row expected in w, waiting for it pays if (n + 1) / (w + T(n + 1)) is
-// above n / T(n). Under light load it never is: then a request waits for nothing.
+// What waits for a free session goes at once, all of it: batches grow with the load by themselves, as they form while the
+// session is busy, and neither holding them back nor cutting them to be in time keeps more requests within a bound
+// (simulated: test/region/batching/simulation.ts). With two exceptions. Where more rows in one run answer no more a second,
+// fewer go, so that the first need not wait for the last. And where one of several instances is free while others run, it
+// waits a little, unless runs of what is at hand keep up easily with what comes: otherwise their runs end together, and the
+// first to be free takes all there is.
 
 import { createExecutionTimes } from "./execution-times.ts";
-import { type BatchView, type DelayPolicy, type DispatchReason, type Decision, run } from "./delay-policy.ts";
+import { type BatchView, type Decision, type DelayPolicy, type DispatchReason, run } from "./delay-policy.ts";
 
 /** Over which arrivals are averaged. */
 const RATE_WINDOW_MS = 100;
 /** A size is as good as the best when it answers this share of the rows a second; then the smaller one answers sooner. */
-const AS_GOOD = 0.95;
-/** What waiting must promise, against the error of the estimates. */
-const WORTH_WAITING = 1.1;
+const AS_GOOD = 0.98;
 /** A run may take this many times its average: some 99th percentile. */
 const SLOW_RUN = 2;
-/** Every so many runs of fewer rows than there are, all are run: what made large runs look bad may have passed. */
+/** With several instances: how much more than what comes they must be able to answer, that none waits for company. */
+const AMPLE = 2;
+/** And how long they wait, of what sharing a run would save and each instance's share of it. */
+const PATIENCE = 1.5;
+/** Every so many runs of fewer rows than there are, more are run: what made larger runs look bad may have passed. */
 const EXPLORE_EVERY = 64;
 
 export function createAdaptivePolicy(): DelayPolicy {
@@ -23,31 +28,29 @@ export function createAdaptivePolicy(): DelayPolicy {
   let rowsInWindow = 0; // decays exponentially
   let countedAtMs = -Infinity;
   let smallRuns = 0;
-  /** The wait that is on: for more than these rows, until then. */
-  let awaited = { rows: 0, untilMs: Infinity };
 
   const decayed = (nowMs: number) => rowsInWindow * Math.exp((countedAtMs - nowMs) / RATE_WINDOW_MS);
-  const rowsPerMs = (rows: number) => rows / Math.max(times.estimate(rows) ?? Infinity, Number.EPSILON);
+  const estimate = (rows: number) => times.estimate(rows) ?? Infinity;
 
   /** The fewest works that are as good as the best number of them; all that are as good, if it is more than half of those. */
   function bestOf(rowsOfFirst: readonly number[]): number {
-    const speeds = rowsOfFirst.map(rowsPerMs);
+    const last = rowsOfFirst.length - 1;
+    const msOf = (rows: number, index: number) => (index === last ? times.atBest(rows) : times.estimate(rows)) ?? Infinity;
+    const speeds = rowsOfFirst.map((rows, index) => rows / Math.max(msOf(rows, index), Number.EPSILON));
     const enough = AS_GOOD * Math.max(...speeds);
     const fewest = speeds.findIndex((speed) => speed >= enough);
     const most = speeds.findLastIndex((speed) => speed >= enough);
     return 1 + (2 * (rowsOfFirst[fewest] ?? 0) > (rowsOfFirst[most] ?? 0) ? most : fewest);
   }
 
-  function whetherToWait({ nowMs, oldestAtMs, dueAtMs }: BatchView, rows: number): DispatchReason | { readonly untilMs: number } {
+  /** For a time that grows with what as many more rows would save by sharing the run. */
+  function whetherToWait({ nowMs, oldestAtMs, dueAtMs, running, instances }: BatchView, rows: number): DispatchReason | { readonly untilMs: number } {
     const arrivalsPerMs = decayed(nowMs) / RATE_WINDOW_MS;
-    const grownMs = times.estimate(rows + 1);
-    if (grownMs === undefined || rowsPerMs(rows) >= arrivalsPerMs) return "idle"; // it keeps up as it is
-    const untilNextMs = 1 / arrivalsPerMs;
-    if ((rows + 1) / (untilNextMs + grownMs) < WORTH_WAITING * rowsPerMs(rows)) return "idle";
-    if (nowMs + untilNextMs + SLOW_RUN * grownMs > dueAtMs) return "deadline";
-    const waitsAlready = awaited.rows === rows && awaited.untilMs >= oldestAtMs;
-    if (waitsAlready && nowMs >= awaited.untilMs) return "delay"; // what was expected did not come
-    return { untilMs: waitsAlready ? awaited.untilMs : nowMs + untilNextMs };
+    if (running === 0 || (instances * rows) / estimate(rows) >= AMPLE * arrivalsPerMs) return "idle";
+    const savedMs = Math.max(0, 2 * estimate(rows) - estimate(2 * rows));
+    const untilMs = oldestAtMs + (PATIENCE * savedMs) / instances;
+    if (nowMs >= untilMs) return "delay";
+    return untilMs + SLOW_RUN * estimate(2 * rows) > dueAtMs ? "deadline" : { untilMs };
   }
 
   return {
@@ -64,17 +67,11 @@ export function createAdaptivePolicy(): DelayPolicy {
       const rows = rowsOfFirst.at(-1) ?? 0;
       if (times.estimate(rows) === undefined) return run(all, limit ?? "idle");
 
-      const works = bestOf(rowsOfFirst);
-      if (works < all) return ++smallRuns % EXPLORE_EVERY === 0 ? run(all, "explore") : run(works, "throughput");
+      const best = bestOf(rowsOfFirst);
+      if (best < all) return ++smallRuns % EXPLORE_EVERY === 0 ? run(Math.min(all, 2 * best), "explore") : run(best, "throughput");
       if (limit !== undefined) return run(all, limit);
-
       const answer = whetherToWait(batch, rows);
-      if (typeof answer === "string") {
-        awaited = { rows: 0, untilMs: Infinity };
-        return run(all, answer);
-      }
-      awaited = { rows, untilMs: answer.untilMs };
-      return { kind: "wait", untilMs: answer.untilMs };
+      return typeof answer === "string" ? run(all, answer) : { kind: "wait", untilMs: answer.untilMs };
     },
   };
 }

@@ -6,36 +6,40 @@ import { type EdgeTierError, errors } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Work } from "../executor.ts";
 
-/** As Triton's queue policy and priority levels (its model configuration: ModelQueuePolicy, ModelDynamicBatching). */
-export interface QueuePolicy {
+/** As Triton's ModelQueuePolicy. */
+export interface LevelPolicy {
   /** What becomes of work whose timeout passes while it waits: an error, or a place behind all others of its priority. */
   readonly timeoutAction: "reject" | "delay";
   /** How long work may wait; 0 for as long as it takes. */
   readonly defaultTimeoutMs: number;
-  /** Whether a work's own `expiresAtMs` counts; it can only shorten the default. */
+  /** Whether a work's own `expiresAtMs` counts; it can only shorten the default, and (not so in Triton) stands without one. */
   readonly allowTimeoutOverride: boolean;
-  /** Rows that may wait. One work of more rows than that is taken where nothing else waits. */
+  /** Rows that may wait on one level. One work of more rows than that is taken where nothing else waits. */
   readonly maxQueueSize: number;
+}
+
+/** Of all priority levels. */
+export interface QueuePolicy extends LevelPolicy {
   /** Levels from 1, the highest. */
   readonly priorityLevels: number;
   /** Of work that names no level, or none that there is. */
   readonly defaultPriority: number;
+  /** What is different on a level. */
+  readonly byPriority?: ReadonlyMap<number, Partial<LevelPolicy>>;
 }
 
-export const DEFAULT_QUEUE_POLICY: QueuePolicy = {
+export const DEFAULT_QUEUE_POLICY = {
   timeoutAction: "reject",
   defaultTimeoutMs: 0,
   allowTimeoutOverride: true,
   maxQueueSize: 256,
   priorityLevels: 3,
   defaultPriority: 2,
-};
+} as const satisfies QueuePolicy;
 
 export interface QueuedWork {
   readonly work: Work;
   readonly rows: number;
-  /** Works of the same key may share a run; undefined for one that runs by itself. */
-  readonly batchKey: string | undefined;
   readonly queuedAtMs: number;
   /** @throws request_expired, request_cancelled, also while it runs, and what it was failed with */
   readonly answer: Promise<NamedTensors>;
@@ -47,17 +51,26 @@ export interface QueuedWork {
 
 export interface BatchQueue {
   /** @throws queue_full; request_expired, request_cancelled for what comes too late already */
-  add(work: Work, rows: number, batchKey: string | undefined): QueuedWork;
+  add(work: Work, rows: number): QueuedWork;
   /** By priority, then arrival; what was delayed comes last in its priority. */
   inOrder(): Iterable<QueuedWork>;
   /** These leave the queue to be run. */
   take(works: readonly QueuedWork[]): void;
+  /** What waits. */
+  state(): { readonly works: number; readonly rows: number; readonly oldestAtMs: number | undefined };
+}
+
+interface Level {
+  readonly policy: LevelPolicy;
+  readonly ready: Set<Entry>;
+  readonly delayed: Set<Entry>;
+  rows: number;
 }
 
 interface Entry extends QueuedWork {
+  readonly level: Level;
   /** Where it waits; undefined when it has left the queue. */
   place: Set<Entry> | undefined;
-  readonly behind: Set<Entry>;
   timeoutAtMs: number;
   stopTimer: () => void;
   isAnswered: boolean;
@@ -65,16 +78,11 @@ interface Entry extends QueuedWork {
 
 /** @param onChange called when work left without being taken, or was delayed */
 export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: () => void): BatchQueue {
-  const { timeoutAction, defaultTimeoutMs, allowTimeoutOverride, maxQueueSize, priorityLevels, defaultPriority } = policy;
-  const levels = Array.from({ length: priorityLevels }, () => ({ ready: new Set<Entry>(), delayed: new Set<Entry>() }));
-  let waitingRows = 0;
+  const levels = Array.from({ length: policy.priorityLevels }, (_, index) => createLevel({ ...policy, ...policy.byPriority?.get(index + 1) }));
+  const defaultLevel = levels[policy.defaultPriority - 1] ?? createLevel(policy);
 
-  const levelOf = (priority: number | undefined) => levels[(priority ?? defaultPriority) - 1] ?? levels[defaultPriority - 1] ?? levels[0];
-  const ownTimeoutAtMs = (work: Work) => (allowTimeoutOverride ? (work.expiresAtMs ?? Infinity) : Infinity);
-
-  function createEntry(work: Work, rows: number, batchKey: string | undefined, timeoutAtMs: number): Entry {
+  function createEntry(level: Level, work: Work, rows: number, timeoutAtMs: number): Entry {
     const { promise: answer, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const level = levelOf(work.priority) ?? { ready: new Set(), delayed: new Set() };
     const leave = () => drop(entry, errors.requestCancelled());
     const finish = (settle: () => void) => {
       if (entry.isAnswered) return;
@@ -86,11 +94,10 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
     const entry: Entry = {
       work,
       rows,
-      batchKey,
       queuedAtMs: clock.now(),
       answer,
+      level,
       place: level.ready,
-      behind: level.delayed,
       timeoutAtMs,
       stopTimer: () => {},
       isAnswered: false,
@@ -108,12 +115,12 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
 
   function checkTimeout(entry: Entry): void {
     if (clock.now() < entry.timeoutAtMs) return watch(entry); // timers may be early
-    if (timeoutAction === "reject") return drop(entry, errors.requestExpired());
+    if (entry.level.policy.timeoutAction === "reject") return drop(entry, errors.requestExpired());
     entry.timeoutAtMs = Infinity;
     entry.stopTimer();
     entry.place?.delete(entry);
-    entry.place = entry.behind;
-    entry.behind.add(entry);
+    entry.place = entry.level.delayed;
+    entry.place.add(entry);
     onChange();
   }
 
@@ -121,7 +128,7 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
     if (entry.place === undefined) return false;
     entry.place.delete(entry);
     entry.place = undefined;
-    waitingRows -= entry.rows;
+    entry.level.rows -= entry.rows;
     return true;
   }
 
@@ -132,15 +139,17 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
   }
 
   return {
-    add(work, rows, batchKey) {
+    add(work, rows) {
       if (work.signal?.aborted === true) throw errors.requestCancelled();
       const nowMs = clock.now();
-      const timeoutAtMs = Math.min(ownTimeoutAtMs(work), defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity);
+      const level = levels[(work.priority ?? 0) - 1] ?? defaultLevel;
+      const { timeoutAction, defaultTimeoutMs, maxQueueSize } = level.policy;
+      const timeoutAtMs = Math.min(ownTimeoutAtMs(level, work), defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity);
       if (timeoutAction === "reject" && timeoutAtMs <= nowMs) throw errors.requestExpired();
-      if (waitingRows > 0 && waitingRows + rows > maxQueueSize) throw errors.queueFull(maxQueueSize);
-      const entry = createEntry(work, rows, batchKey, timeoutAtMs);
+      if (level.rows > 0 && level.rows + rows > maxQueueSize) throw errors.queueFull(maxQueueSize);
+      const entry = createEntry(level, work, rows, timeoutAtMs);
       entry.place?.add(entry);
-      waitingRows += rows;
+      level.rows += rows;
       watch(entry);
       return entry;
     },
@@ -161,11 +170,23 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
       for (const entry of works as readonly Entry[]) {
         remove(entry);
         // The default bounds the waiting only; from its own moment on nobody wants the answer, not even when it is being made.
-        const timeoutAtMs = timeoutAction === "reject" ? ownTimeoutAtMs(entry.work) : Infinity;
+        const timeoutAtMs = entry.level.policy.timeoutAction === "reject" ? ownTimeoutAtMs(entry.level, entry.work) : Infinity;
         if (timeoutAtMs === entry.timeoutAtMs) continue;
         entry.timeoutAtMs = timeoutAtMs;
         watch(entry);
       }
     },
+
+    state() {
+      const waiting = levels.flatMap(({ ready, delayed }) => [...ready, ...delayed]);
+      const oldestAtMs = waiting.reduce((oldest, { queuedAtMs }) => Math.min(oldest, queuedAtMs), Infinity);
+      return { works: waiting.length, rows: levels.reduce((sum, level) => sum + level.rows, 0), oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs };
+    },
   };
+}
+
+const createLevel = (policy: LevelPolicy): Level => ({ policy, ready: new Set(), delayed: new Set(), rows: 0 });
+
+function ownTimeoutAtMs({ policy }: Level, { expiresAtMs = Infinity }: Work): number {
+  return policy.allowTimeoutOverride ? expiresAtMs : Infinity;
 }

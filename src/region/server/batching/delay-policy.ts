@@ -2,14 +2,15 @@
 // The other policy learns: adaptive-policy.ts.
 
 /**
- * - `full`: no further row fits; `shape`: the next work cannot share this run.
+ * - `full`: no further row fits; `shape`: the next work cannot share this run; `single`: no work can.
  * - `preferred`: a preferred size; `delay`: the oldest has waited as long as it may.
  * - `idle`: the session is free, and waiting is not allowed or not worth it.
  * - `deadline`: waiting could make one of them late.
- * - `throughput`: fewer than there are, as more in one run would answer no more a second; `explore`: all of them, to see
- *   whether that is still so.
+ * - `throughput`: fewer than there are, as more in one run would answer no more a second; `explore`: more, to see whether
+ *   that is still so.
+ * - `retry`: by itself, since the batch it was in failed.
  */
-export type DispatchReason = "full" | "shape" | "preferred" | "delay" | "idle" | "deadline" | "throughput" | "explore";
+export type DispatchReason = "full" | "shape" | "single" | "preferred" | "delay" | "idle" | "deadline" | "throughput" | "explore" | "retry";
 
 /** The longest batch that could run now: the works in line from the first on. */
 export interface BatchView {
@@ -17,11 +18,14 @@ export interface BatchView {
   /** Rows of the first work, of the first two, and so on; at least one. */
   readonly rowsOfFirst: readonly number[];
   /** Why no work to come could join them; undefined if one could. */
-  readonly limit: "full" | "shape" | undefined;
+  readonly limit: "full" | "shape" | "single" | undefined;
   /** When the oldest of them came. */
   readonly oldestAtMs: number;
   /** When the most urgent of them must be answered; Infinity if none must. */
   readonly dueAtMs: number;
+  /** Runs under way, and as many as there can be. */
+  readonly running: number;
+  readonly instances: number;
 }
 
 export type Decision =
@@ -30,9 +34,9 @@ export type Decision =
   /** To ask again at `untilMs`, or as soon as something comes or goes. */
   | { readonly kind: "wait"; readonly untilMs: number };
 
-/** Decides for one session. */
+/** Decides for one session, whose instances are alike. */
 export interface DelayPolicy {
-  /** Called when the session is free and something waits. */
+  /** Called when an instance is free and something waits. */
   decide(batch: BatchView): Decision;
   /** Work came. */
   arrived?(rows: number, nowMs: number): void;
@@ -57,7 +61,7 @@ export function createFixedPolicy({ preferredRows = [], maxQueueDelayMs = 0 }: F
     decide({ nowMs, rowsOfFirst, limit, oldestAtMs }) {
       const all = rowsOfFirst.length;
       const rows = rowsOfFirst.at(-1) ?? 0;
-      const isLate = maxQueueDelayMs > 0 && nowMs - oldestAtMs >= maxQueueDelayMs;
+      const isLate = maxQueueDelayMs > 0 && nowMs >= oldestAtMs + maxQueueDelayMs; // the sum that it was told to wait until, as others are rounded differently
       const preferred = rowsOfFirst.findLastIndex((sum) => preferredRows.includes(sum)) + 1;
       if (preferred > 0 && !isLate) return run(preferred, "preferred");
       if (limit !== undefined) return run(all, limit);

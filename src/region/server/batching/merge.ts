@@ -1,11 +1,10 @@
-// Which works may share a run, and how: inputs one behind the other along their first dimension, outputs cut back into rows.
+// Which works may share a run, and how: inputs one behind the other along their first dimension, padded where they may be.
 
 import { bytesOf } from "../../../core/bytes.ts";
-import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tensor.ts";
-import type { Session } from "../../../runtime/runtime.ts";
-import type { Padding } from "../../../tasks/task.ts";
+import { type NamedTensors, type NumericDatatype, type Tensor, typedArrays } from "../../../core/tensor.ts";
 import type { Work } from "../executor.ts";
 import type { BufferPool } from "./buffer-pool.ts";
+import { bucketOf, isLong, type PaddingRule, type WorkPadding } from "./padding.ts";
 
 export interface Merged {
   readonly inputs: NamedTensors;
@@ -24,55 +23,51 @@ export function rowsOf({ inputs }: Work): number {
  * @param work whose inputs fit the session's (check-inputs.ts), so that names and datatypes agree
  * @returns undefined for work that can only run by itself
  */
-export function batchKeyOf({ session, inputs, padding }: Work): string | undefined {
+export function batchKeyOf({ session, inputs }: Work, padding: WorkPadding | undefined): string | undefined {
   // With a fixed or no first dimension there is no batch.
   if (session.inputs.length === 0 || session.inputs.some((spec) => spec.shape[0] !== -1)) return undefined;
   const rows = inputs[session.inputs[0]?.name ?? ""]?.shape[0];
   if (rows === 0) return undefined;
-  const dimensions = session.inputs.map(({ name }) => {
-    const tensor = inputs[name];
+  const padded = padding === undefined ? "" : `${padding.axis}:${padding.value}:${bucketOf(padding, padding.length) ?? (padding.buckets === undefined ? "" : padding.length)}`;
+  const dimensions = session.inputs.map((spec) => {
+    const tensor = inputs[spec.name];
     if (tensor === undefined || tensor.shape[0] !== rows) return undefined;
-    return tensor.shape.slice(1).map((dimension, index) => (isPadded(session, tensor, padding, index + 1) ? `<=${bucketOf(dimension, padding) ?? ""}` : dimension));
+    return tensor.shape.map((dimension, at) => (at === 0 || (at === padding?.axis && isLong(spec, at)) ? "" : dimension));
   });
-  return dimensions.includes(undefined) ? undefined : dimensions.join(";");
+  return dimensions.includes(undefined) ? undefined : [padded, ...dimensions].join(";");
 }
 
-/** Only where no output could come out wider for it: an answer must not show who shared the run. */
-function isPadded(session: Session, tensor: Tensor, padding: Padding | undefined, axis: number): padding is Padding {
-  return padding?.axis === axis && tensor.datatype !== "BYTES" && session.outputs.every((spec) => !spec.shape.includes(-1, 1));
-}
-
-/** The width that a batch of this one gets; undefined where there are no buckets: its widest member's. */
-function bucketOf(width: number, padding: Padding): number | undefined {
-  return padding.buckets === undefined ? undefined : (padding.buckets.find((bucket) => bucket >= width) ?? width);
+/** The length of a run of works that share a key. */
+export function runLengthOf(paddings: readonly WorkPadding[]): number | undefined {
+  const [first] = paddings;
+  if (first === undefined) return undefined;
+  const longest = Math.max(...paddings.map(({ length }) => length));
+  return bucketOf(first, longest) ?? longest;
 }
 
 /** @param works of one batch key, at least one */
-export function merge(works: readonly Work[], pool: BufferPool): Merged {
+export function merge(works: readonly Work[], padding: PaddingRule | undefined, runLength: number | undefined, pool: BufferPool): Merged {
   const buffers: ArrayBuffer[] = [];
   const allocate = (byteLength: number) => {
     const buffer = pool.take(byteLength);
     buffers.push(buffer);
     return buffer;
   };
-  const [first] = works;
-  const names = Object.keys(first?.inputs ?? {});
-  const merged = names.map((name) => {
-    const parts = works.flatMap((work) => work.inputs[name] ?? []);
-    const padding = first !== undefined && parts[0] !== undefined && isPadded(first.session, parts[0], first.padding, first.padding?.axis ?? 0) ? first.padding : undefined;
-    return [name, concatenate(parts, padding, allocate)] as const;
+  const merged = (works[0]?.session.inputs ?? []).map((spec) => {
+    const parts = works.flatMap((work) => work.inputs[spec.name] ?? []);
+    return [spec.name, concatenate(parts, padding !== undefined && isLong(spec, padding.axis) ? padding : undefined, runLength ?? 0, allocate)] as const;
   });
   return { inputs: Object.fromEntries(merged), release: () => buffers.splice(0).forEach((buffer) => pool.giveBack(buffer)) };
 }
 
-function concatenate(parts: readonly Tensor[], padding: Padding | undefined, allocate: (byteLength: number) => ArrayBuffer): Tensor {
+function concatenate(parts: readonly Tensor[], padding: PaddingRule | undefined, runLength: number, allocate: (byteLength: number) => ArrayBuffer): Tensor {
   const [first] = parts;
   if (first === undefined) throw new RangeError("nothing to merge");
   const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 0), 0);
   const shape = [rows, ...first.shape.slice(1)];
   if (first.datatype === "BYTES") return { datatype: "BYTES", shape, data: parts.flatMap((part) => (part.datatype === "BYTES" ? part.data : [])) };
 
-  if (padding !== undefined && padding.axis < shape.length) shape[padding.axis] = widthOf(parts, padding);
+  if (padding !== undefined) shape[padding.axis] = runLength;
   const ArrayType = typedArrays[first.datatype];
   const buffer = allocate(product(shape) * ArrayType.BYTES_PER_ELEMENT);
   const target = new Uint8Array(buffer);
@@ -80,59 +75,32 @@ function concatenate(parts: readonly Tensor[], padding: Padding | undefined, all
   for (const part of parts) {
     if (part.datatype === "BYTES") continue;
     const source = bytesOf(part.data);
-    if (padding === undefined || part.shape[padding.axis] === shape[padding.axis]) target.set(source, offset);
-    else copyPadded(source, part.shape, target.subarray(offset), shape, padding, ArrayType);
+    if (padding === undefined || part.shape[padding.axis] === runLength) target.set(source, offset);
+    else copyPadded(source, part, target.subarray(offset), shape, padding);
     offset += (part.shape[0] ?? 0) * product(shape.slice(1)) * ArrayType.BYTES_PER_ELEMENT;
   }
   return { datatype: first.datatype, shape, data: new ArrayType(buffer) } as Tensor;
 }
 
-function widthOf(parts: readonly Tensor[], padding: Padding): number {
-  const widest = Math.max(...parts.map((part) => part.shape[padding.axis] ?? 0));
-  return bucketOf(widest, padding) ?? widest;
-}
-
-type NumericArrayType = (typeof typedArrays)[keyof typeof typedArrays];
-
 /** Copies block by block of the padded dimension, each followed by its padding. */
-function copyPadded(source: Uint8Array, from: readonly number[], target: Uint8Array, to: readonly number[], { axis, value }: Padding, ArrayType: NumericArrayType): void {
-  const innerBytes = product(from.slice(axis + 1)) * ArrayType.BYTES_PER_ELEMENT;
-  const ownBytes = (from[axis] ?? 0) * innerBytes;
-  const fullBytes = (to[axis] ?? 0) * innerBytes;
-  const elements = new ArrayType((fullBytes - ownBytes) / ArrayType.BYTES_PER_ELEMENT);
-  if (elements instanceof BigInt64Array || elements instanceof BigUint64Array) elements.fill(BigInt(value));
-  else elements.fill(value);
-  const filling = new Uint8Array(elements.buffer);
-  const blocks = product(from.slice(0, axis));
+function copyPadded(source: Uint8Array, { shape, datatype }: Tensor & { readonly datatype: NumericDatatype }, target: Uint8Array, to: readonly number[], { axis, value }: PaddingRule): void {
+  const inner = product(shape.slice(axis + 1));
+  const ownBytes = (shape[axis] ?? 0) * inner * typedArrays[datatype].BYTES_PER_ELEMENT;
+  const filling = filled(datatype, ((to[axis] ?? 0) - (shape[axis] ?? 0)) * inner, value);
+  const fullBytes = ownBytes + filling.byteLength;
+  const blocks = product(shape.slice(0, axis));
   for (let block = 0; block < blocks; block++) {
     target.set(source.subarray(block * ownBytes, (block + 1) * ownBytes), block * fullBytes);
     target.set(filling, block * fullBytes + ownBytes);
   }
 }
 
-/** The name and shape of an output that does not have a row for each of the batch's; undefined if all do. */
-export function misfitOf(outputs: NamedTensors, rows: number): string | undefined {
-  const found = Object.entries(outputs).find(([, tensor]) => tensor.shape[0] !== rows);
-  return found === undefined ? undefined : `output ${found[0]} has shape [${found[1].shape.join(", ")}] for a batch of ${rows} rows`;
+/** @param value 0 for those that are bit patterns (padding.ts) */
+function filled(datatype: NumericDatatype, count: number, value: number): Uint8Array {
+  const elements = new typedArrays[datatype](count);
+  if (elements instanceof BigInt64Array || elements instanceof BigUint64Array) elements.fill(BigInt(Math.trunc(value)));
+  else elements.fill(value);
+  return bytesOf(elements);
 }
 
-/** Each work's own rows of the outputs, as views: they are the run's own. */
-export function split(outputs: NamedTensors, rowsOfEach: readonly number[]): NamedTensors[] {
-  const entries = Object.entries(outputs);
-  let start = 0;
-  return rowsOfEach.map((rows) => {
-    const end = start + rows;
-    const own = entries.map(([name, tensor]) => [name, rowsOfTensor(tensor, start, end)] as const);
-    start = end;
-    return Object.fromEntries(own);
-  });
-}
-
-function rowsOfTensor(tensor: Tensor, start: number, end: number): Tensor {
-  const perRow = product(tensor.shape.slice(1));
-  const shape = [end - start, ...tensor.shape.slice(1)];
-  const data = tensor.datatype === "BYTES" ? tensor.data.slice(start * perRow, end * perRow) : tensor.data.subarray(start * perRow, end * perRow);
-  return { datatype: tensor.datatype, shape, data } as Tensor;
-}
-
-const product = (dimensions: readonly number[]) => dimensions.reduce((result, dimension) => result * dimension, 1);
+export const product = (dimensions: readonly number[]) => dimensions.reduce((result, dimension) => result * dimension, 1);

@@ -1,0 +1,81 @@
+// The Worker on a deployment: builds the application from its bindings and hands requests to it.
+
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
+import { createApp } from "../../src/http/app.ts";
+import { parseEdgeConfig } from "../../src/http/config.ts";
+import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
+import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
+import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { s3OptionsOf } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
+import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
+import { createPredictor } from "../../src/serving/predictor.ts";
+import { createServedVersions } from "../../src/serving/served-version.ts";
+import { createTensorModels } from "../../src/serving/tensor-models.ts";
+import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+
+type App = ReturnType<typeof createApp>;
+type ExecutionContext = Parameters<App["fetch"]>[2];
+
+const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+
+/** @throws invalid_configuration */
+function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
+  const config = parseEdgeConfig(env);
+  const clock = systemClock;
+  const store = withBundledArtifacts(createModelStore(createS3FetchObjectStore(s3OptionsOf(config))), deployment.artifacts);
+  const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
+  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
+  const regionUrl = config.EDGETIER_REGION_URL;
+  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
+  const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
+  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics: createLoggedMetrics(log), log });
+  const tiers = { store, sessions, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
+  const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
+  const maxInputs = config.EDGETIER_MAX_INPUTS;
+  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
+  const predictor = createPredictor({
+    catalogue,
+    versions,
+    clock,
+    l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
+    l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
+    cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
+    maxInputs,
+  });
+  return createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+}
+
+/** The log names the variables; clients learn only that the operator has to act. */
+function unconfigured(thrown: unknown): Response {
+  const { code, status, detail } = asEdgeTierError(thrown);
+  log({ level: "error", event: "not_configured", code, detail });
+  const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
+  return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
+}
+
+export interface Worker {
+  fetch(request: Request, env: object, context: ExecutionContext): Response | Promise<Response>;
+}
+
+/** @param restored at module scope, where there is time for it */
+export function createWorker(deployment: Deployment, restored: RestoredAtStart): Worker {
+  let app: App | undefined;
+  return {
+    fetch(request, env, context) {
+      try {
+        app ??= createEdge(env, deployment, restored);
+      } catch (error) {
+        return unconfigured(error);
+      }
+      return app.fetch(request, env, context);
+    },
+  };
+}

@@ -1,0 +1,91 @@
+// The region's configuration of its models (EDGETIER_REGION_MODELS): a JSON file by the models' names, and "*" for all of
+// them. Its warm-up files lie in its own folder.
+
+import { readFile, realpath } from "node:fs/promises";
+import { dirname, resolve, sep } from "node:path";
+import * as z from "zod";
+import { problemsOf } from "../../src/core/config.ts";
+import { errors, reasonOf, shown } from "../../src/core/errors.ts";
+import { sha256Hex } from "../../src/core/hash.ts";
+import { type ArtifactRef, modelName, versionNumber } from "../../src/registry/manifest.ts";
+import { servingConfig, type ServingConfig, withFiles } from "../../src/registry/serving-config.ts";
+import type { ModelConfig, ModelsConfig } from "../../src/region/server/models-config.ts";
+
+const VARIABLE = "EDGETIER_REGION_MODELS";
+const ALL = "*";
+
+const policy = z.union([z.literal("all"), z.strictObject({ latest: z.int().min(1).max(1_000) }), z.strictObject({ specific: z.array(versionNumber).min(1).max(1_000) })], {
+  error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
+});
+const serving = servingConfig(z.string().min(1));
+const ofAll = serving.extend({ versions: policy.optional(), preload: z.boolean().optional() });
+const ofModel = ofAll.extend({ tiers: z.record(z.string(), serving).optional() });
+const schema = z.object({ [ALL]: ofAll.optional() }).catchall(ofModel);
+
+type FileConfig = z.output<typeof ofModel>;
+
+/** @param path of the file; undefined where there is none. @throws invalid_configuration with every problem */
+export async function readModelsFile(path: string | undefined): Promise<Pick<ModelsConfig, "all" | "models" | "files">> {
+  if (path === undefined) return { all: { serving: {} }, models: new Map(), files: new Map() };
+  const json = await readJson(path);
+  const parsed = schema.safeParse(json);
+  const misnamed = Object.keys(json instanceof Object ? json : {}).filter((name) => name !== ALL && !modelName.safeParse(name).success);
+  const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a model's name`);
+  if (!parsed.success || misnamed.length > 0) throw invalid(path, [...misnamedProblems, ...(parsed.success ? [] : problemsOf(parsed.error))]);
+  const { [ALL]: all = {}, ...models } = parsed.data;
+  const byName = new Map<string, FileConfig>(Object.entries(models).flatMap(([name, config]) => (config === undefined ? [] : [[name, config] as const])));
+
+  const { refs, files, problems } = await readFiles(path, [all, ...byName.values()].flatMap(warmupPaths));
+  if (problems.length > 0) throw invalid(path, problems);
+  const toConfig = (config: FileConfig) => withRefs(config, refs);
+  return { all: toConfig(all), models: new Map([...byName].map(([name, config]) => [name, toConfig(config)])), files };
+}
+
+async function readJson(path: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw invalid(path, [`cannot be read: ${reasonOf(error)}`]);
+  }
+}
+
+const invalid = (path: string, problems: readonly string[]) => errors.invalidConfiguration(problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`));
+
+function warmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
+  const samples = [own, ...Object.values(tiers)].flatMap(({ warmup = [] }) => warmup);
+  return samples.flatMap(({ inputs = {} }) => Object.values(inputs).flatMap(({ data }) => (typeof data === "object" ? [data.file] : [])));
+}
+
+/** All that can be read, and what is wrong with the others. */
+async function readFiles(path: string, names: readonly string[]) {
+  const folder = await realpath(dirname(path));
+  const refs = new Map<string, ArtifactRef>();
+  const files = new Map<string, Uint8Array>();
+  const problems: string[] = [];
+  for (const name of new Set(names)) {
+    try {
+      const real = await realpath(resolve(folder, name)); // where links lead
+      const bytes = real.startsWith(`${folder}${sep}`) ? new Uint8Array(await readFile(real)) : undefined;
+      if (bytes === undefined || bytes.byteLength === 0) {
+        problems.push(`the warm-up file ${shown(name)} ${bytes === undefined ? "lies outside the folder of this file" : "is empty"}`);
+        continue;
+      }
+      const ref = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
+      refs.set(name, ref);
+      files.set(ref.sha256, bytes);
+    } catch (error) {
+      problems.push(`the warm-up file ${shown(name)} cannot be read: ${reasonOf(error)}`);
+    }
+  }
+  return { refs, files, problems };
+}
+
+function withRefs({ versions, preload, tiers = {}, ...own }: FileConfig, refs: ReadonlyMap<string, ArtifactRef>): ModelConfig {
+  const named = (config: ServingConfig<string>) =>
+    withFiles(config, (file): ArtifactRef => {
+      const ref = refs.get(file);
+      if (ref === undefined) throw new RangeError(`the warm-up file ${file} was not read`);
+      return ref;
+    });
+  return { versions, preload, serving: named(own), tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, named(config)])) };
+}

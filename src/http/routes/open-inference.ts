@@ -1,0 +1,135 @@
+// The Open Inference Protocol v2 at the edge: metadata, readiness and infer, here or through to the region.
+
+import { type Context, Hono } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { errors } from "../../core/errors.ts";
+import { VERSION } from "../../core/version.ts";
+import { headersOf, jsonLengthOf } from "../../protocol/http.ts";
+import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, type InferRequest, JSON_LENGTH_HEADER, type ModelMetadata, type ServerMetadata, wantsBinary } from "../../protocol/open-inference.ts";
+import { readBody } from "../../protocol/read-body.ts";
+import { checkRequestInputs } from "../../protocol/request-inputs.ts";
+import { pickOutputs, readTimeoutMs, readWantedOutputs, refuseUnheededParameters } from "../../protocol/request-options.ts";
+import { type ModelRef, parseModelRef } from "../../registry/model-ref.ts";
+import type { Catalogue } from "../../serving/catalogue.ts";
+import type { EdgeRun } from "../../serving/edge-plan.ts";
+import type { TensorModel, TensorModels } from "../../serving/tensor-models.ts";
+import type { AppEnv } from "../app-env.ts";
+import { MAX_DEADLINE_MS, requestedDeadlineMs } from "../deadline-header.ts";
+
+export interface OpenInferenceDependencies {
+  readonly catalogue: Pick<Catalogue, "versions">;
+  readonly tensors: TensorModels;
+  /** Of a request body, decompressed. */
+  readonly maxBodyBytes: number;
+}
+
+const SERVER: ServerMetadata = { name: "edgetier", version: VERSION, extensions: ["binary_tensor_data", "classification", "parameters"] };
+
+/** Extensions that only a server with models of its own has. */
+const OF_THE_REGION = [
+  "/v2/repository/*",
+  "/v2/models/stats",
+  "/v2/models/:model/:action{stats|config|generate|generate_stream|trace/setting}",
+  "/v2/models/:model/versions/:version/:action{stats|config|generate|generate_stream}",
+  "/v2/trace/*",
+  "/v2/logging",
+  "/v2/systemsharedmemory/*",
+  "/v2/cudasharedmemory/*",
+];
+
+export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenInferenceDependencies): Hono<AppEnv> {
+  const routes = new Hono<AppEnv>();
+  const route = (method: "GET" | "POST", paths: readonly string[], handler: (c: Context<AppEnv>) => Response | Promise<Response>): void => {
+    routes.on(method, [...paths], handler);
+    routes.on("ALL", [...paths], (c) => {
+      c.header("allow", method);
+      throw errors.methodNotAllowed(c.req.method, [method]);
+    });
+  };
+
+  routes.on("ALL", OF_THE_REGION, (c) => {
+    throw errors.unsupported(`${c.req.path} at the edge`, "Ask the region server, or GET /v1/models for what is served here.");
+  });
+  route("GET", ["/v2", "/v2/"], (c) => c.json(SERVER));
+
+  route("GET", modelPaths("/ready"), async (c) => {
+    const ref = refOf(c);
+    const model = await tensors.find(ref, c.get("context"));
+    if (!(await model.isReady())) throw errors.modelNotReady(ref.model);
+    return c.body(null, 200);
+  });
+
+  route("GET", modelPaths(""), async (c) => {
+    const { manifest, inputs, outputs } = await tensors.find(refOf(c), c.get("context"));
+    const versions = await catalogue.versions(manifest.model);
+    return c.json({ name: manifest.model, versions: versions.map(String), platform: "onnxruntime_onnx", inputs, outputs } satisfies ModelMetadata);
+  });
+
+  route("POST", modelPaths("/infer"), async (c) => {
+    const context = c.get("context");
+    const model = await tensors.find(refOf(c), context);
+    const deadlineMs = requestedDeadlineMs(c.req);
+    const jsonBytes = jsonLengthOf(c.req.raw.headers);
+    const body = await readBody(c.req.raw, maxBodyBytes);
+    const name = model.manifest.model;
+    const request = jsonBytes === 0 ? decodeRawInferRequest(body, model.inputs, name) : decodeInferRequest(body, jsonBytes, name);
+    refuseUnheededParameters(request);
+    const deadline = model.startDeadline(soonest(deadlineMs, readTimeoutMs(request)), context);
+    try {
+      const run = planOf(model, request);
+      return (run && (await answerHere(c, model, request, run, deadline))) ?? (await answerFromRegion(c, model, body, deadline));
+    } finally {
+      deadline.end();
+    }
+  });
+
+  return routes;
+}
+
+type Deadline = ReturnType<TensorModel["startDeadline"]>;
+
+function planOf(model: TensorModel, { inputs, outputs, parameters }: InferRequest): EdgeRun | undefined {
+  const tier = parameters?.["tier"];
+  return model.plan({ inputs, tier: tier === undefined ? undefined : String(tier), outputs: outputs?.map(({ name }) => name) });
+}
+
+/** @returns undefined where this edge could not, and the region can */
+async function answerHere(c: Context<AppEnv>, model: TensorModel, request: InferRequest, run: EdgeRun, deadline: Deadline): Promise<Response | undefined> {
+  const context = c.get("context");
+  const { model: name, version } = model.manifest;
+  if (run.takes !== undefined) checkRequestInputs(name, run.takes, request.inputs);
+  const wanted = readWantedOutputs(request, run.outputs, name);
+  const answer = await run.run(context, deadline);
+  if (answer === undefined) return undefined;
+  const classifies = wanted?.some(({ classes }) => classes !== undefined) === true;
+  const outputs = pickOutputs(answer.outputs, wanted, classifies ? await model.labels(context, deadline) : undefined);
+  const tier = answer.tiers.join(", ");
+  const response = { model: name, version: String(version), id: request.id, parameters: { tier, ...(answer.degraded ? { degraded: true } : {}) }, outputs };
+  const message = encodeInferResponse(response, (output) => wantsBinary(request, output));
+  c.header("x-edgetier-tier", tier);
+  return c.body(message.body, 200, headersOf(message));
+}
+
+/** @param body decompressed, but else as it came */
+async function answerFromRegion(c: Context<AppEnv>, model: TensorModel, body: Uint8Array<ArrayBuffer>, deadline: Deadline): Promise<Response> {
+  const headers = ["content-type", JSON_LENGTH_HEADER].flatMap((name): [string, string][] => {
+    const value = c.req.header(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  const answer = await model.forward({ body, headers: Object.fromEntries(headers) }, c.get("context"), deadline);
+  return c.newResponse(answer.body, answer.status as ContentfulStatusCode, Object.fromEntries(answer.headers));
+}
+
+const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
+
+/** The alias `stable` where the path names no version. @throws invalid_model_name */
+function refOf(c: Context): ModelRef {
+  const model = c.req.param("model") ?? "";
+  const version = c.req.param("version");
+  return parseModelRef(version === undefined ? model : `${model}@${version}`);
+}
+
+function soonest(...deadlinesMs: readonly (number | undefined)[]): number | undefined {
+  const named = deadlinesMs.filter((one) => one !== undefined);
+  return named.length === 0 ? undefined : Math.min(...named, MAX_DEADLINE_MS);
+}

@@ -1,0 +1,27 @@
+// How many requests may be under way at once, over all models: a permit is taken before a request is read, so that neither
+// bodies nor queues grow without bound. A model's own queue has its own bound, in rows (batch-queue.ts).
+//
+// Refusals are 503 with retry-after and Triton's text, as a full queue's are. 429 would say that this client sends too much;
+// here it is all of them together, and another region may well answer.
+
+import { errors } from "../../../core/errors.ts";
+
+export interface Permits {
+  /** @returns gives it back @throws queue_full */
+  take(): () => void;
+}
+
+export function createPermits(maxPending: number): Permits {
+  let taken = 0;
+  return {
+    take() {
+      if (taken >= maxPending) throw errors.queueFull(maxPending);
+      taken++;
+      let isHeld = true;
+      return () => {
+        if (isHeld) taken--;
+        isHeld = false;
+      };
+    },
+  };
+}

@@ -1,0 +1,54 @@
+// Versions that stay behind: loaded once, and superseded since. They go when nobody has asked for them for a while, and not
+// at once, since an edge goes on asking for the version that it knows by number.
+
+import type { Clock } from "../../core/clock.ts";
+
+export interface LoadedVersion {
+  readonly key: string;
+  readonly model: string;
+  readonly version: number;
+  readonly isInUse: boolean;
+  readonly lastUsedMs: number;
+}
+
+export interface LeftoversOptions {
+  readonly clock: Clock;
+  readonly idleMs: number;
+  readonly loaded: () => readonly LoadedVersion[];
+  /** Versions of a model that an alias or the version policy names. */
+  readonly namedOf: (model: string) => Promise<ReadonlySet<number>>;
+  readonly unload: (key: string) => Promise<void>;
+}
+
+export interface Leftovers {
+  /** To be called when something was loaded. */
+  watch(): void;
+  stop(): void;
+}
+
+export function createLeftovers({ clock, idleMs, loaded, namedOf, unload }: LeftoversOptions): Leftovers {
+  let stop: (() => void) | undefined;
+
+  /** Of models with several: the only one of its model is no leftover, whatever its number. */
+  const modelsWithSeveral = () => [...Map.groupBy(loaded(), ({ model }) => model)].filter(([, versions]) => versions.length > 1).map(([model]) => model);
+
+  async function look(): Promise<void> {
+    for (const model of modelsWithSeveral()) {
+      const named = await namedOf(model).catch(() => undefined);
+      if (named === undefined) continue; // nobody can tell: next time, perhaps
+      const idle = loaded().filter((one) => one.model === model && !named.has(one.version) && !one.isInUse && clock.now() - one.lastUsedMs >= idleMs);
+      await Promise.all(idle.map(({ key }) => unload(key)));
+    }
+  }
+
+  function watch(): void {
+    if (stop !== undefined || modelsWithSeveral().length === 0) return;
+    stop = clock.setTimer(async () => {
+      await look();
+      stop = undefined;
+      watch();
+    }, idleMs);
+  }
+
+  return { watch, stop: () => stop?.() };
+}

@@ -1,0 +1,124 @@
+// A loaded version in the terms of Triton's model configuration: of the tier that answers by default. What Triton has no
+// word for stands under `edgetier`, of every tier: which execution provider runs it, and why others do not.
+
+import type { ExecutionProvider } from "../../core/execution-provider.ts";
+import type { TensorSpec } from "../../core/tensor.ts";
+import { type Accelerator, type ConfiguredBatching, type ConfiguredQueuePolicy, type ConfiguredTensor, type ConfiguredWarmup, type ModelConfiguration, tritonDatatype } from "../../protocol/model-configuration.ts";
+import type { ArtifactRef } from "../../registry/manifest.ts";
+import type { BatchingConfig, ServingConfig, WarmupSample } from "../../registry/serving-config.ts";
+import type { LevelPolicy } from "./batching/batch-queue.ts";
+import { laneConfigOf, type LaneConfig } from "./batching/lane-config.ts";
+import type { LoadedModel, LoadedTier } from "./load-model.ts";
+import { defaultTierOf, inputsOf } from "./model-inputs.ts";
+import type { ProviderReport } from "./providers.ts";
+import type { VersionPolicy } from "./version-policy.ts";
+
+export interface RegionModelConfiguration extends ModelConfiguration {
+  readonly edgetier: {
+    readonly version: number;
+    readonly task: string;
+    readonly deadlineMs: number;
+    /** What eviction counts. */
+    readonly bytes: number;
+    /** In the cascade's order; requests choose by the parameter `tier`. */
+    readonly tiers: readonly ConfiguredTier[];
+  };
+}
+
+export interface ConfiguredTier {
+  readonly id: string;
+  /** Of the published graph; a provider may run the FP16 one. */
+  readonly precision: string;
+  readonly graphBytes: number;
+  readonly instances: number;
+  readonly batching: string;
+  /** In the order in which they are tried. */
+  readonly providers: readonly ProviderReport[];
+}
+
+/** The levels of Triton's ONNX Runtime backend; 0: none is asked for, and all are made. */
+const OPTIMIZATION_LEVELS = { disabled: 2, basic: -1, extended: 1, all: 0 } as const;
+
+export function configurationOf(model: LoadedModel, versions: VersionPolicy): RegionModelConfiguration {
+  const { manifest, tiers } = model;
+  const tier = defaultTierOf(model);
+  const { serving } = tier;
+  const inputs = inputsOf(manifest, tier.manifest);
+  const { outputs } = tier.manifest;
+  const lane = laneConfigOf(serving.batching);
+  const isBatched = [...tier.manifest.inputs, ...outputs].every(({ shape }) => shape[0] === -1);
+  return {
+    name: manifest.model,
+    platform: "onnxruntime_onnx",
+    backend: "onnxruntime",
+    version_policy: versions === "all" ? { all: {} } : "latest" in versions ? { latest: { num_versions: versions.latest } } : { specific: { versions: versions.specific } },
+    max_batch_size: isBatched ? lane.maxBatchRows : 0,
+    input: inputs.map((spec) => tensorOf(spec, isBatched)),
+    output: outputs.map((spec) => ({ ...tensorOf(spec, isBatched), label_filename: "" })),
+    optimization: {
+      graph: { level: OPTIMIZATION_LEVELS[serving.graphOptimization ?? "all"] },
+      execution_accelerators: { gpu_execution_accelerator: (serving.executionProviders ?? []).flatMap(acceleratorOf), cpu_execution_accelerator: [] },
+    },
+    instance_group: [{ name: `${manifest.model}_${tier.manifest.id}`, count: instancesOf(tier), ...placeOf(tier) }],
+    ...(isBatched && lane.merges ? { dynamic_batching: batchingOf(lane, serving.batching) } : {}),
+    model_warmup: (serving.warmup ?? []).flatMap(warmupOf),
+    parameters: serving.intraOpThreads === undefined ? {} : { intra_op_thread_count: { string_value: String(serving.intraOpThreads) } },
+    edgetier: { version: manifest.version, task: manifest.task, deadlineMs: manifest.deadlineMs, bytes: model.bytes, tiers: tiers.map(tierOf) },
+  };
+}
+
+function tensorOf({ name, datatype, shape }: TensorSpec, isBatched: boolean): ConfiguredTensor {
+  return { name, data_type: tritonDatatype(datatype), dims: isBatched ? shape.slice(1) : shape };
+}
+
+/** Triton has no name for `webgpu`; the CPU is none. */
+function acceleratorOf({ name, ...options }: ExecutionProvider): Accelerator[] {
+  if (name === "cpu") return [];
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return [{ name, parameters: Object.fromEntries(given.map(([key, value]) => [key, String(value)])) }];
+}
+
+function placeOf({ providers, serving }: LoadedTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
+  const used = providers.find(({ state }) => state === "used")?.name ?? "cpu";
+  if (used === "cpu") return { kind: "KIND_CPU", gpus: [] };
+  const provider = serving.executionProviders?.find(({ name }) => name === used);
+  return { kind: "KIND_GPU", gpus: [provider !== undefined && "deviceId" in provider ? (provider.deviceId ?? 0) : 0] };
+}
+
+/** `adaptive` has neither sizes nor a delay of its own. */
+function batchingOf({ queue }: LaneConfig, { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {}): ConfiguredBatching {
+  const isFixed = mode !== "adaptive";
+  return {
+    preferred_batch_size: isFixed ? preferredBatchRows : [],
+    max_queue_delay_microseconds: isFixed ? maxQueueDelayUs : 0,
+    preserve_ordering: false,
+    priority_levels: queue.priorityLevels,
+    default_priority_level: queue.defaultPriority,
+    default_queue_policy: queuePolicyOf(queue),
+    priority_queue_policy: Object.fromEntries([...(queue.byPriority ?? [])].map(([level, differing]) => [level, queuePolicyOf({ ...queue, ...differing })])),
+  };
+}
+
+function queuePolicyOf({ timeoutAction, defaultTimeoutMs, allowTimeoutOverride, maxQueueSize }: LevelPolicy): ConfiguredQueuePolicy {
+  return {
+    timeout_action: timeoutAction === "reject" ? "REJECT" : "DELAY",
+    default_timeout_microseconds: Math.round(defaultTimeoutMs * 1_000),
+    allow_timeout_override: allowTimeoutOverride,
+    max_queue_size: maxQueueSize,
+  };
+}
+
+function warmupOf({ name, batchRows, count, inputs = {} }: WarmupSample<ArtifactRef>): ConfiguredWarmup[] {
+  const described = Object.entries(inputs).map(([input, { datatype, shape, data }]) => {
+    const kind = data === "zero" ? { zero_data: true as const } : data === "random" ? { random_data: true as const } : { input_data_file: data.file.sha256 };
+    return [input, { data_type: tritonDatatype(datatype), dims: shape, ...kind }] as const;
+  });
+  return [batchRows].flat().map((rows) => ({ name, batch_size: rows, count, inputs: Object.fromEntries(described) }));
+}
+
+function tierOf(tier: LoadedTier): ConfiguredTier {
+  const { manifest, serving, providers } = tier;
+  return { id: manifest.id, precision: manifest.precision, graphBytes: manifest.graph.size, instances: instancesOf(tier), batching: serving.batching?.mode ?? "fixed", providers };
+}
+
+const instancesOf = ({ session, serving }: { readonly session: LoadedTier["session"]; readonly serving: ServingConfig<ArtifactRef> }) => session.concurrency ?? serving.instances ?? 1;

@@ -1,0 +1,29 @@
+// What happens to a region's models, for logs and metrics; and what a version is called there and in the repository's maps.
+
+import type { ProviderEvent } from "./providers.ts";
+import type { AliasOverruled } from "./versions.ts";
+
+export interface Versioned {
+  readonly model: string;
+  readonly version: number;
+}
+
+export type RepositoryEvent =
+  | ({ readonly event: "model_loaded"; readonly durationMs: number; readonly bytes: number } & Versioned)
+  | ({ readonly event: "model_unloaded" } & Versioned)
+  | ({ readonly event: "model_evicted"; readonly bytes: number } & Versioned)
+  | { readonly event: "model_failed"; readonly model: string; readonly version: number | undefined; readonly error: unknown }
+  /** Nobody knows then whether there is such a model: its name is whatever was asked for. */
+  | { readonly event: "store_unavailable"; readonly model?: string; readonly version?: number | undefined; readonly error: unknown }
+  | (ProviderEvent & Versioned & { readonly tier: string })
+  | ({ readonly event: "alias_overruled" } & AliasOverruled);
+
+/** "model@version", or "model@alias". */
+export const keyOf = (model: string, versionOrAlias: number | string) => `${model}@${versionOrAlias}`;
+export const isOf = (model: string, key: string) => key.startsWith(`${model}@`);
+
+/** @param key of a version */
+export function partsOf(key: string): Versioned {
+  const at = key.lastIndexOf("@");
+  return { model: key.slice(0, at), version: Number(key.slice(at + 1)) };
+}

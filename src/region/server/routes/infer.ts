@@ -1,0 +1,57 @@
+// The infer route: a permit before any work, the body, the answer.
+
+import type { Hono } from "hono";
+import type { Clock } from "../../../core/clock.ts";
+import { errors } from "../../../core/errors.ts";
+import { headersOf, jsonLengthOf, readDeadlineMs } from "../../../protocol/http.ts";
+import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, wantsBinary } from "../../../protocol/open-inference.ts";
+import { readBody } from "../../../protocol/read-body.ts";
+import type { Permits } from "../batching/permits.ts";
+import type { Executor } from "../executor.ts";
+import { infer, type InferOutcome } from "../infer.ts";
+import type { Lifecycle } from "../lifecycle.ts";
+import { defaultTierOf, inputsOf } from "../model-inputs.ts";
+import type { ModelRepository } from "../model-repository.ts";
+import { addRoute, modelPaths, refOf, send, type Env } from "./route.ts";
+
+export interface InferRoute {
+  readonly repository: ModelRepository;
+  readonly executor: Executor;
+  readonly lifecycle: Lifecycle;
+  readonly permits: Permits;
+  readonly clock: Clock;
+  readonly maxBodyBytes: number;
+  readonly maxRows: number;
+  readonly onOutcome: (outcome: InferOutcome) => void;
+}
+
+export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
+  const { repository, executor, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome } = route;
+
+  addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
+    lifecycle.track(async () => {
+      const receivedAtMs = clock.now();
+      const giveBack = permits.take();
+      try {
+        const ref = refOf(c);
+        const { headers, signal } = c.req.raw;
+        const jsonBytes = jsonLengthOf(headers);
+        const deadlineMs = readDeadlineMs(headers);
+        const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
+        const body = await readBody(c.req.raw, maxBodyBytes);
+        if (signal.aborted) throw errors.requestCancelled();
+        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
+
+        const message = await repository.use(ref, async (model) => {
+          const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
+          const request = jsonBytes === 0 ? decodeRawInferRequest(body, rawInputs(), ref.model) : decodeInferRequest(body, jsonBytes, ref.model);
+          const response = await infer(model, request, { executor, clock, maxRows, receivedAtMs, expiresAtMs, signal, onOutcome });
+          return encodeInferResponse(response, (output) => wantsBinary(request, output));
+        });
+        return await send(c, message.body, headersOf(message));
+      } finally {
+        giveBack();
+      }
+    }),
+  );
+}

@@ -1,0 +1,70 @@
+// What the routes of the region share: how one is added, what its path names, and how an answer is sent.
+
+import type { Context, Hono } from "hono";
+import type { RequestIdVariables } from "hono/request-id";
+import { errors } from "../../../core/errors.ts";
+import { modelName } from "../../../registry/manifest.ts";
+import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
+import { chooseEncoding, compress } from "../compress.ts";
+
+/** What a request is for: a label of metrics, so that paths that clients invent are none. */
+export type Action =
+  | "config"
+  | "index"
+  | "infer"
+  | "live"
+  | "load"
+  | "metadata"
+  | "metrics"
+  | "model_metadata"
+  | "model_ready"
+  | "other"
+  | "ready"
+  | "stats"
+  | "unload"
+  | "unsupported";
+
+export type Env = { Variables: RequestIdVariables & { action: Action } };
+export type RegionContext = Context<Env>;
+type Method = "GET" | "POST";
+
+/** Any other verb is answered with 405. */
+export function addRoute(app: Hono<Env>, action: Action, methods: readonly Method[], paths: readonly string[], handler: (c: RegionContext) => Promise<Response>): void {
+  const named = (c: RegionContext) => {
+    c.set("action", action);
+    return handler(c);
+  };
+  for (const method of methods) app.on(method, [...paths], named);
+  app.on("ALL", [...paths], (c) => {
+    c.set("action", action);
+    c.header("allow", methods.join(", "));
+    throw errors.methodNotAllowed(c.req.method, methods);
+  });
+}
+
+export const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
+
+/** @throws model_not_found, also for what can be no model's name */
+export function nameOf(c: RegionContext): string {
+  const name = c.req.param("model") ?? "";
+  if (!modelName.safeParse(name).success) throw errors.modelNotFound(name);
+  return name;
+}
+
+/** The alias `stable` where the path names no version. @throws model_not_found, invalid_model_name */
+export function refOf(c: RegionContext): ModelRef {
+  const model = nameOf(c);
+  const version = c.req.param("version");
+  return parseModelRef(version === undefined ? model : `${model}@${version}`);
+}
+
+/** Compressed where the client likes that better. */
+export async function send(c: RegionContext, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>): Promise<Response> {
+  const encoding = chooseEncoding(c, body.byteLength);
+  if (encoding === "identity") return c.body(body, 200, { ...headers, vary: "accept-encoding" });
+  return c.body(await compress(encoding, body), 200, { ...headers, vary: "accept-encoding", "content-encoding": encoding });
+}
+
+export async function sendJson(c: RegionContext, value: object): Promise<Response> {
+  return await send(c, new TextEncoder().encode(JSON.stringify(value)), { "content-type": "application/json" });
+}

@@ -1,0 +1,127 @@
+// Which version of a model a reference names here, and whether it may be loaded: the store's aliases and version numbers,
+// believed for a while, under the operator's version policy.
+
+import type { Clock } from "../../core/clock.ts";
+import { errors } from "../../core/errors.ts";
+import { aliasedVersion, type Aliases } from "../../registry/manifest.ts";
+import type { ModelRef } from "../../registry/model-ref.ts";
+import type { ModelStore } from "../../registry/model-store.ts";
+import { type ModelsConfig, versionPolicyOf } from "./models-config.ts";
+import { createOnce } from "./once.ts";
+import { namedVersions, refusalOf, servedFor, type VersionsInStore } from "./version-policy.ts";
+
+export interface Versions {
+  /** The version that it is answered with. @throws model_not_found, alias_not_found; model_store_unavailable, aliases_invalid where nothing was read before */
+  targetOf(ref: ModelRef): Promise<number>;
+  /** The same, and the store is asked now. @throws as targetOf, and where the store is away */
+  targetNow(ref: ModelRef): Promise<number>;
+  /** Why it may not be loaded; undefined where it may. @throws as targetOf */
+  refusal(model: string, version: number): Promise<string | undefined>;
+  /** In the store, ascending, each with why it may not be loaded. @throws model_store_unavailable */
+  list(model: string): Promise<readonly { readonly version: number; readonly refusal: string | undefined }[]>;
+  /** The aliases, and the versions that the policy names one by one. @throws as targetOf */
+  named(model: string): Promise<{ readonly aliases: Aliases; readonly versions: readonly number[] }>;
+}
+
+export interface VersionsOptions {
+  readonly store: ModelStore;
+  readonly config: ModelsConfig;
+  readonly clock: Clock;
+  /** How long what the store said is believed. */
+  readonly ttlMs: number;
+  /** How long a failure to read it is given again. */
+  readonly retryAfterMs: number;
+  readonly timeoutMs: number;
+  /** Once for each: the policy answers an alias with another version than it names. */
+  readonly onOverruled: (alias: AliasOverruled) => void;
+}
+
+export interface AliasOverruled {
+  readonly model: string;
+  readonly alias: string;
+  /** That it names. */
+  readonly version: number;
+  readonly servedVersion: number;
+}
+
+interface InStore extends VersionsInStore {
+  readonly aliases: Aliases;
+}
+
+/** A version that is refused may have been published since the store was asked; but it is not asked in every request. */
+const REFUSAL_TTL_MS = 1_000;
+
+export function createVersions({ store, config, clock, ttlMs, retryAfterMs, timeoutMs, onOverruled }: VersionsOptions): Versions {
+  const known = new Map<string, { readonly inStore: InStore; readonly atMs: number }>();
+  const once = createOnce<InStore>({ clock, retryAfterMs });
+  /** By "model@alias". */
+  const overruled = new Map<string, number>();
+  const policyOf = (model: string) => versionPolicyOf(config, model);
+
+  async function ask(model: string): Promise<InStore> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const needsVersions = policyOf(model) !== "all"; // listing them costs a request of its own
+    const [found, listed] = await Promise.all([store.readAliases(model, signal), needsVersions ? store.listVersions(model, signal) : undefined]);
+    if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0) throw errors.modelNotFound(model);
+    const aliases = found?.aliases ?? {};
+    return { aliases, aliased: Object.values(aliases).map(aliasedVersion), versions: listed ?? [] };
+  }
+
+  async function readNow(model: string): Promise<InStore> {
+    return await once(model, async () => {
+      const inStore = await ask(model);
+      known.set(model, { inStore, atMs: clock.now() });
+      return inStore;
+    });
+  }
+
+  async function read(model: string, maxAgeMs = ttlMs): Promise<InStore> {
+    const before = known.get(model);
+    if (before !== undefined && clock.now() - before.atMs < maxAgeMs) return before.inStore;
+    try {
+      return await readNow(model);
+    } catch (error) {
+      if (before !== undefined) return before.inStore; // the store is away: what was right a moment ago is the best there is
+      throw error;
+    }
+  }
+
+  async function target({ model, target: named }: ModelRef, readIt: (model: string) => Promise<InStore>): Promise<number> {
+    if (named.kind === "version") return named.version;
+    const { alias } = named;
+    const { aliases, versions } = await readIt(model);
+    const found = Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
+    if (found === undefined) throw errors.aliasNotFound(model, alias);
+    const version = aliasedVersion(found);
+    const servedVersion = servedFor(policyOf(model), version, { versions });
+    const key = `${model}@${alias}`;
+    if (servedVersion !== version && overruled.get(key) !== version) {
+      overruled.set(key, version);
+      onOverruled({ model, alias, version, servedVersion });
+    }
+    return servedVersion;
+  }
+
+  return {
+    targetOf: (ref) => target(ref, read),
+    targetNow: (ref) => target(ref, readNow),
+
+    async refusal(model, version) {
+      const policy = policyOf(model);
+      if (policy === "all" || refusalOf(policy, version, await read(model)) === undefined) return undefined;
+      return refusalOf(policy, version, await read(model, Math.min(ttlMs, REFUSAL_TTL_MS)));
+    },
+
+    async list(model) {
+      const versions = await store.listVersions(model);
+      const policy = policyOf(model);
+      const { aliased } = policy === "all" ? { aliased: [] } : await read(model).catch(() => ({ aliased: [] }));
+      return versions.map((version) => ({ version, refusal: refusalOf(policy, version, { versions, aliased }) }));
+    },
+
+    async named(model) {
+      const inStore = await read(model);
+      return { aliases: inStore.aliases, versions: namedVersions(policyOf(model), inStore) };
+    },
+  };
+}

@@ -1,0 +1,79 @@
+// A tier's warm-up: what its configuration lists, or one run of its task's example, before its model is ready.
+
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
+import type { ArtifactRef } from "../../registry/manifest.ts";
+import type { WarmupSample } from "../../registry/serving-config.ts";
+import type { Session } from "../../runtime/runtime.ts";
+import { plainInputs, warmupTensor } from "./warmup-inputs.ts";
+
+export interface WarmupRun {
+  /** In the tier's list, with its rows. */
+  readonly name: string;
+  readonly inputs: NamedTensors;
+  readonly count: number;
+}
+
+export interface WarmupOptions {
+  /** Its id, for messages. */
+  readonly tier: string;
+  /** Of the graph's inputs. */
+  readonly specs: readonly TensorSpec[];
+  /** What is run where the list does not say it. */
+  readonly example: (rows: number) => NamedTensors;
+  readonly readFile: (file: ArtifactRef) => Promise<Uint8Array>;
+}
+
+const DEFAULT_LIST = [{ name: "default", batchRows: 1, count: 1 }] as const;
+
+/** At least one. @throws what `readFile` throws; warmup_failed where an input cannot be made */
+export async function warmupRunsOf(list: readonly WarmupSample<ArtifactRef>[] | undefined, options: WarmupOptions): Promise<readonly [WarmupRun, ...WarmupRun[]]> {
+  const samples: readonly WarmupSample<ArtifactRef>[] = list === undefined || list.length === 0 ? DEFAULT_LIST : list;
+  const runs: WarmupRun[] = [];
+  for (const sample of samples) {
+    const files = await filesOf(sample, options.readFile);
+    for (const rows of [sample.batchRows].flat()) {
+      const name = `${sample.name}, ${rows} row${rows === 1 ? "" : "s"}`;
+      runs.push({ name, inputs: named(name, options.tier, () => inputsOf(sample, rows, files, options)), count: sample.count });
+    }
+  }
+  const [first, ...others] = runs;
+  if (first === undefined) throw new RangeError("a warm-up sample without batch sizes");
+  return [first, ...others];
+}
+
+/** By the names of the inputs. */
+async function filesOf({ inputs = {} }: WarmupSample<ArtifactRef>, readFile: WarmupOptions["readFile"]): Promise<ReadonlyMap<string, Uint8Array>> {
+  const files = new Map<string, Uint8Array>();
+  for (const [name, { data }] of Object.entries(inputs)) {
+    if (typeof data === "object") files.set(name, await readFile(data.file));
+  }
+  return files;
+}
+
+function inputsOf({ inputs }: WarmupSample<ArtifactRef>, rows: number, files: ReadonlyMap<string, Uint8Array>, { specs, example }: WarmupOptions): NamedTensors {
+  if (inputs === undefined) return example(rows);
+  const given = Object.entries(inputs).map(([name, input]) => [name, warmupTensor(name, input, specs.find((spec) => spec.name === name), rows, files.get(name))] as const);
+  return { ...plainInputs(specs.filter(({ name }) => !Object.hasOwn(inputs, name)), rows, "zero"), ...Object.fromEntries(given) };
+}
+
+/** @throws warmup_failed with the run's name */
+export async function warmUp(session: Session, tier: string, runs: readonly WarmupRun[]): Promise<void> {
+  for (const { name, inputs, count } of runs) {
+    try {
+      for (let run = 0; run < count; run++) await session.run(inputs);
+    } catch (error) {
+      throw failed(name, tier, error);
+    }
+  }
+}
+
+function named<Result>(name: string, tier: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    throw failed(name, tier, error);
+  }
+}
+
+const failed = (name: string, tier: string, error: unknown) => errors.warmupFailed(name, tier, error instanceof EdgeTierError ? error.detail : reasonOf(error), error);

@@ -1,0 +1,149 @@
+// What of an infer request this edge answers itself.
+//
+// A task's own inputs go through the cascade, as a prediction does; tensors of a graph go to an edge tier that they fit. What
+// is meant for a region tier, or what this edge cannot run, is the region's to answer.
+
+import { runCascade } from "../cascade/cascade.ts";
+import type { Deadline } from "../cascade/deadline.ts";
+import { asEdgeTierError, errors } from "../core/errors.ts";
+import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
+import type { Manifest, TierManifest } from "../registry/manifest.ts";
+import type { TaskInput } from "../tasks/task.ts";
+import { taskRowsOf } from "../tasks/task-rows.ts";
+import type { EdgeSessions } from "./edge-sessions.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { ServedCascade } from "./served-version.ts";
+import { gatherRows, type OutputRow, sharedOutputs } from "./shared-outputs.ts";
+
+export interface TensorRequest {
+  readonly inputs: NamedTensors;
+  /** Id of the one tier to ask. */
+  readonly tier: string | undefined;
+  /** Names of the outputs asked for; all where undefined. */
+  readonly outputs: readonly string[] | undefined;
+}
+
+/** What this edge can do for a request. */
+export interface EdgeRun {
+  /** What its inputs have to be; undefined where a task has read them already. */
+  readonly takes: readonly TensorSpec[] | undefined;
+  /** That it can be asked for. */
+  readonly outputs: readonly TensorSpec[];
+  /** @returns undefined where it could not, and the region can @throws what the tiers throw */
+  run(context: RequestContext, deadline: Deadline): Promise<TensorAnswer | undefined>;
+}
+
+export interface TensorAnswer {
+  readonly outputs: NamedTensors;
+  /** Ids of the tiers whose rows they are. */
+  readonly tiers: readonly string[];
+  /** As of a prediction: a fault or the deadline kept a better tier from being asked about some of the rows. */
+  readonly degraded: boolean;
+}
+
+/** A version's tiers as they concern this edge. */
+export interface TierChoice {
+  readonly edge: readonly TierManifest[];
+  /** Those of them that it can run. */
+  readonly runnable: readonly TierManifest[];
+  /** The one that a region answers with. */
+  readonly region: TierManifest | undefined;
+  /** The one whose tensors clients are told of. */
+  readonly face: TierManifest;
+}
+
+export interface EdgePlannerOptions {
+  readonly manifest: Manifest;
+  readonly cascade: ServedCascade | undefined;
+  readonly choice: TierChoice;
+  readonly sessions: Pick<EdgeSessions, "run">;
+  readonly hasRegion: boolean;
+  /** Of a task's own inputs in one request. */
+  readonly maxInputs: number;
+}
+
+export interface EdgePlanner {
+  /** What a client gets that asks for no tier. */
+  readonly outputs: readonly TensorSpec[];
+  /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
+  plan(request: TensorRequest): EdgeRun | undefined;
+}
+
+export function createEdgePlanner({ manifest, cascade, choice, sessions, hasRegion, maxInputs }: EdgePlannerOptions): EdgePlanner {
+  const { edge, runnable, region, face } = choice;
+  const outputs = cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
+
+  const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgeRun => ({
+    takes: tier.inputs,
+    outputs: tier.outputs,
+    run: answerOf(tier, (context, deadline) => sessions.run(tier, inputs, context, deadline), regionCan),
+  });
+
+  function planForOne(tier: TierManifest, inputs: NamedTensors, rows: readonly TaskInput[] | undefined): EdgeRun | undefined {
+    if (tier.place === "region") return undefined;
+    if (cascade === undefined || rows === undefined) return runGraph(tier, inputs, false);
+    const run = answerOf(tier, (context, deadline) => cascade.run(tier.id, rows, context, deadline), false);
+    return { takes: undefined, outputs: tier.outputs, run };
+  }
+
+  /** Tensors that fit no tier are for the one whose tensors clients are told of: it says what is wrong with them. */
+  function planForAny({ inputs, outputs: wanted }: TensorRequest): EdgeRun | undefined {
+    const fits = (tier: TierManifest | undefined): tier is TierManifest => tier !== undefined && fitsByName(tier, inputs, wanted);
+    const regionFits = fits(region);
+    const tier = runnable.find(fits) ?? (regionFits ? region : (edge.find(fits) ?? face));
+    return tier.place === "region" ? undefined : runGraph(tier, inputs, regionFits && hasRegion);
+  }
+
+  return {
+    outputs,
+    plan(request) {
+      const tier = request.tier === undefined ? undefined : tierNamed(manifest, request.tier);
+      if (edge.length === 0) return undefined;
+      const rows = cascade && taskRowsOf(request.inputs, cascade.parseRow, maxInputs);
+      if (tier !== undefined) return planForOne(tier, request.inputs, rows);
+      return cascade === undefined || rows === undefined ? planForAny(request) : runWhole(cascade, rows, outputs);
+    },
+  };
+}
+
+/** @throws no_such_tier */
+function tierNamed({ model, tiers }: Manifest, id: string): TierManifest {
+  const tier = tiers.find((one) => one.id === id);
+  if (tier === undefined) throw errors.noSuchTier(model, id, tiers.map((one) => one.id));
+  return tier;
+}
+
+/** Whether a graph has just these inputs and, among others, these outputs; shapes are for the session to check. */
+function fitsByName(tier: TierManifest, inputs: NamedTensors, outputs: readonly string[] = []): boolean {
+  const names = Object.keys(inputs);
+  const takesAll = names.length === tier.inputs.length && tier.inputs.every(({ name, datatype }) => names.includes(name) && inputs[name]?.datatype === datatype);
+  return takesAll && outputs.every((output) => tier.outputs.some(({ name }) => name === output));
+}
+
+/** @param regionCan answer, where this edge fails */
+function answerOf({ id }: TierManifest, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean): EdgeRun["run"] {
+  return async (context, deadline) => {
+    try {
+      return { outputs: await run(context, deadline), tiers: [id], degraded: false };
+    } catch (error) {
+      if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
+      return undefined;
+    }
+  };
+}
+
+/** The cascade; each row of the answer is of the tier whose answer was taken. */
+function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: readonly TensorSpec[]): EdgeRun {
+  return {
+    takes: undefined,
+    outputs: specs,
+    async run(context, deadline) {
+      /** What each tier that was asked gave for an input. */
+      const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
+      const tiers = cascade.tiers(context, 1, (tier, asked, outputs) => asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })));
+      const { outcomes } = await runCascade(tiers, inputs, deadline);
+      const rows = outcomes.map(({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow);
+      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded: outcomes.some(({ degraded }) => degraded) };
+    },
+  };
+}

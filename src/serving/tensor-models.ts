@@ -1,0 +1,91 @@
+// Models as their tensors: what of an infer request this edge answers itself, and what goes through to the region.
+//
+// A task's own inputs go through the cascade, as a prediction does; tensors of a graph go to the edge tier that they fit.
+// What is meant for a region tier, or what this edge cannot run, is the region's to answer.
+
+import { type Deadline, startDeadline } from "../cascade/deadline.ts";
+import type { Clock } from "../core/clock.ts";
+import { errors } from "../core/errors.ts";
+import type { TensorSpec } from "../core/tensor.ts";
+import type { ForwardedRequest } from "../region/region-client.ts";
+import type { Manifest, TierManifest } from "../registry/manifest.ts";
+import type { ModelRef } from "../registry/model-ref.ts";
+import { TASK_INPUTS } from "../tasks/task-rows.ts";
+import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import { createEdgePlanner, type EdgeRun, type TensorRequest, type TierChoice } from "./edge-plan.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { ServedVersion, TierDependencies } from "./served-version.ts";
+
+export interface TensorModelsOptions {
+  readonly catalogue: Catalogue;
+  readonly versions: (known: KnownVersion) => ServedVersion;
+  readonly tiers: Pick<TierDependencies, "sessions" | "region">;
+  readonly clock: Clock;
+  /** Of a task's own inputs in one request. */
+  readonly maxInputs: number;
+}
+
+export interface TensorModels {
+  /** @throws as Catalogue.resolve */
+  find(ref: ModelRef, context: RequestContext): Promise<TensorModel>;
+}
+
+export interface TensorModel {
+  readonly manifest: Manifest;
+  /** As a client sees the model. */
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  /** Whether this edge, or else the region, answers at once. */
+  isReady(): Promise<boolean>;
+  /** By index, for classification. @throws as ServedVersion.labels */
+  labels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
+  /** @param deadlineMs as the client named it, which is then strict; the manifest's otherwise */
+  startDeadline(deadlineMs: number | undefined, context: RequestContext): Deadline;
+  /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
+  plan(request: TensorRequest): EdgeRun | undefined;
+  /** The region's answer to the request as it came. @throws region_unavailable, region_refused, deadline_exceeded */
+  forward(message: Pick<ForwardedRequest, "body" | "headers">, context: RequestContext, deadline: Deadline): Promise<Response>;
+}
+
+export function createTensorModels(options: TensorModelsOptions): TensorModels {
+  return {
+    async find(ref, context) {
+      const known = await context.phases.measure("manifest", () => options.catalogue.resolve(ref, context));
+      return createTensorModel(known.manifest, options.versions(known), options);
+    },
+  };
+}
+
+function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, clock, maxInputs }: TensorModelsOptions): TensorModel {
+  const { model, version } = manifest;
+  const { sessions, region } = tiers;
+  const choice = chooseTiers(manifest, (tier) => sessions.servingOf(tier).how !== "not");
+  const { outputs, plan } = createEdgePlanner({ manifest, cascade: served.cascade, choice, sessions, hasRegion: region !== undefined, maxInputs });
+
+  return {
+    manifest,
+    inputs: served.cascade === undefined ? choice.face.inputs : TASK_INPUTS,
+    outputs,
+    plan,
+    labels: served.labels,
+    isReady: async () => choice.runnable.length > 0 || (choice.region !== undefined && (await region?.modelReady(model, version)) === true),
+    startDeadline: (deadlineMs, { arrivedAtMs }) => startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs }),
+
+    async forward(message, { requestId, traceparent, phases }, deadline) {
+      if (region === undefined) throw errors.regionUnavailable("no region is configured");
+      const call = { ...message, model, version, requestId, timeoutMs: deadline.remainingMs(), ...(traceparent === undefined ? {} : { traceparent }) };
+      try {
+        return await phases.measure("region", () => region.forward(call, deadline.signal));
+      } catch (error) {
+        throw deadline.remainingMs() === 0 ? errors.deadlineExceeded(deadline.budgetMs) : error;
+      }
+    },
+  };
+}
+
+function chooseTiers(manifest: Manifest, isRunnable: (tier: TierManifest) => boolean): TierChoice {
+  const edge = manifest.tiers.filter(({ place }) => place === "edge");
+  const runnable = edge.filter(isRunnable);
+  const region = manifest.tiers.findLast(({ place }) => place === "region");
+  return { edge, runnable, region, face: runnable[0] ?? region ?? (edge[0] as TierManifest) }; // a manifest has one tier at least
+}

@@ -1,0 +1,34 @@
+// CPU time of a process and all below it, from Linux's /proc (proc(5): stat).
+import { readdir, readFile } from "node:fs/promises";
+
+/** USER_HZ, which is 100 on every Linux that Node runs on. */
+const MS_PER_TICK = 10;
+
+interface ProcessTime {
+  readonly parent: number;
+  readonly cpuMs: number;
+}
+
+/** @returns undefined where there is no /proc */
+export async function cpuMsOf(pid: number): Promise<number | undefined> {
+  const names = await readdir("/proc").catch(() => []);
+  const processes = new Map<number, ProcessTime>();
+  await Promise.all(
+    names.filter((name) => /^\d+$/.test(name)).map(async (name) => {
+      const time = await timeOf(name);
+      if (time !== undefined) processes.set(Number(name), time);
+    }),
+  );
+  if (!processes.has(pid)) return undefined;
+  const isBelow = (one: number): boolean => one === pid || (one > 1 && isBelow(processes.get(one)?.parent ?? 0));
+  return [...processes].reduce((sum, [one, { cpuMs }]) => (isBelow(one) ? sum + cpuMs : sum), 0);
+}
+
+async function timeOf(pid: string): Promise<ProcessTime | undefined> {
+  // The command's name, in parentheses, may hold anything.
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [parent, userTicks, systemTicks] = [fields[1], fields[11], fields[12]];
+  if (parent === undefined) return undefined; // it has ended
+  return { parent: Number(parent), cpuMs: (Number(userTicks) + Number(systemTicks)) * MS_PER_TICK };
+}

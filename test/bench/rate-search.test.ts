@@ -1,0 +1,54 @@
+// The search for the highest rate, against servers that are known to hold one.
+import { describe, expect, it } from "vitest";
+import { createRateSearch, holdsP99, MIN_SAMPLES, type RateSearch } from "./lib/rate-search.ts";
+
+/** Asks until the search is done. @returns the rates that were tried */
+function run(search: RateSearch, holds: (rate: number, trial: number) => boolean): number[] {
+  const tried: number[] = [];
+  while (search.next !== undefined && tried.length < 100) {
+    tried.push(search.next);
+    search.tell(holds(search.next, tried.length));
+  }
+  return tried;
+}
+
+describe("holdsP99", () => {
+  it.each([
+    [458, 0, false],
+    [459, 0, true],
+    [661, 1, false],
+    [MIN_SAMPLES, 1, true],
+    [MIN_SAMPLES, 2, false],
+    [1_000_000, 9_700, true],
+    [1_000_000, 9_900, false],
+  ])("of %i samples with %i over the bound: %s", (n, over, expected) => expect(holdsP99(n, over)).toBe(expected));
+});
+
+describe("createRateSearch", () => {
+  it.each([
+    ["within where it began", 1_000],
+    ["far above", 3_000],
+    ["far below", 150],
+  ])("finds a rate %s to its resolution", (_where, limit) => {
+    const search = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
+    run(search, (rate) => rate <= limit);
+    expect(search.highest).toBeGreaterThan(limit / 1.04);
+    expect(search.highest).toBeLessThanOrEqual(limit);
+  });
+
+  it("takes one failure for chance, two for the limit", () => {
+    const search = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
+    const tried = run(search, (rate, trial) => trial !== 1 && rate <= 1_000);
+    expect(tried.slice(0, 4)).toEqual([600, 600, 1_200, 1_200]);
+    expect(search.highest).toBeGreaterThan(1_000 / 1.04);
+  });
+
+  it("gives up where nothing holds, and where everything does", () => {
+    const none = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
+    expect(run(none, () => false).at(-1)).toBeGreaterThan(100);
+    expect(none.highest).toBeUndefined();
+    const all = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
+    expect(run(all, () => true).at(-1)).toBe(all.highest);
+    expect(all.highest).toBeLessThan(10_000);
+  });
+});

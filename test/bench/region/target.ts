@@ -1,0 +1,78 @@
+// What the benchmark of the region sends load to: a region, or a peer, as a process of its own.
+import { setTimeout as sleep } from "node:timers/promises";
+import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
+import { startListeningChild } from "../../../src/cli/local/listening.ts";
+import { reasonOf } from "../../../src/core/errors.ts";
+import { type S3Options, s3VariablesOf } from "../../../src/registry/s3-config.ts";
+import { createSender, type Send } from "../lib/load.ts";
+
+const READY_WITHIN_MS = 120_000;
+/** More than that wait at the client for one that is free. */
+const CONNECTIONS = 256;
+
+/** Of what a region prints, for when it does not come up. */
+const KEPT_LINES = 20;
+
+export interface Target {
+  /** Of the process; its children's CPU time counts as its own. */
+  readonly pid: number;
+  readonly send: Send;
+  stop(): Promise<void>;
+}
+
+/** A process that will serve the Open Inference Protocol at `url`. */
+export interface ServerProcess {
+  readonly url: string;
+  readonly pid: number;
+  readonly died: Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Waits until it and its model are ready. @throws if it dies, or takes too long */
+export async function targetOf(name: string, model: string, server: ServerProcess): Promise<Target> {
+  const paths = ["/v2/health/ready", `/v2/models/${model}/ready`];
+  const giveUpAtMs = performance.now() + READY_WITHIN_MS;
+  while (!(await answersAll(server.url, paths))) {
+    const died = await Promise.race([server.died, sleep(100)]);
+    if (died === undefined && performance.now() < giveUpAtMs) continue;
+    await server.stop();
+    throw new Error(`${name} did not become ready: ${died ?? `not within ${READY_WITHIN_MS / 1000} s`}`);
+  }
+  const send = createSender(server.url, CONNECTIONS);
+  return {
+    pid: server.pid,
+    send,
+    async stop() {
+      send.close();
+      await server.stop();
+    },
+  };
+}
+
+async function answersAll(url: string, paths: readonly string[]): Promise<boolean> {
+  try {
+    const answers = await Promise.all(paths.map((path) => fetch(`${url}${path}`, { signal: AbortSignal.timeout(5_000) })));
+    await Promise.all(answers.map((answer) => answer.body?.cancel()));
+    return answers.every((answer) => answer.ok);
+  } catch {
+    return false;
+  }
+}
+
+/** Queues are long here: what is too late should be measured, not refused. */
+const VARIABLES = { EDGETIER_REGION_PORT: "0", EDGETIER_REGION_HOST: "127.0.0.1", EDGETIER_REGION_THREADS: "1", EDGETIER_REGION_MAX_QUEUED: "100000", EDGETIER_REGION_MAX_QUEUE_SIZE: "100000" };
+
+/** A region with one model, and one thread an operator. */
+export async function startRegion(store: S3Options, model: string, variables: Readonly<Record<string, string>>): Promise<Target> {
+  const environment = { ...s3VariablesOf(store), ...VARIABLES, EDGETIER_REGION_PRELOAD: model, ...variables };
+  const lines: string[] = [];
+  const onLine = (line: string) => {
+    if (line.includes("request_failed")) console.error(line);
+    if (lines.push(line) > KEPT_LINES) lines.shift();
+  };
+  try {
+    return await targetOf("region", model, await startListeningChild({ name: "region", file: REGION_ENTRY, environment, onLine }));
+  } catch (error) {
+    throw new Error(`${reasonOf(error)}\n${lines.join("\n")}`, { cause: error });
+  }
+}

@@ -1,0 +1,86 @@
+// Bodies made to exhaust memory, stack or patience: each is refused at once, and the next request is answered right.
+import { gzipSync } from "node:zlib";
+import { beforeAll, describe, expect, it } from "vitest";
+import { createRegion, post, publish, textBody, type Region } from "./world.ts";
+
+const infer = "/v2/models/mood/infer";
+const MIB = 1_048_576;
+
+let region: Region;
+beforeAll(async () => {
+  region = createRegion({ maxBodyBytes: 65_536 });
+  await publish(region.store);
+  await region.store.writeAliases("mood", { stable: 1 }, undefined);
+});
+
+/** A body that comes in pieces, and how many of them were asked for. */
+function inChunks(chunk: Uint8Array, count: number) {
+  let sent = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (sent === count) return controller.close();
+      sent++;
+      controller.enqueue(chunk);
+    },
+  });
+  const init: RequestInit & { duplex: "half" } = { method: "POST", body, duplex: "half" };
+  return { init, sent: () => sent };
+}
+
+async function expectRightAnswer(): Promise<void> {
+  const response = await region.app.request(infer, post(textBody(["good"])));
+  expect(await response.json()).toMatchObject({ outputs: [{ data: [1, 0] }] });
+}
+
+describe("a region refuses", () => {
+  it("100 kB of gzip that are 100 MB, without making them", async () => {
+    const bomb = gzipSync(Buffer.alloc(100 * MIB));
+    expect(bomb.byteLength).toBeLessThan(110_000);
+    const headers = { "content-encoding": "gzip" };
+    await region.app.request(infer, post(bomb, headers)); // what it takes once
+    const before = process.memoryUsage().rss;
+    let peak = before;
+    for (let times = 0; times < 5; times++) {
+      const response = await region.app.request(infer, post(bomb, headers));
+      expect(response.status).toBe(413);
+      peak = Math.max(peak, process.memoryUsage().rss);
+    }
+    expect(peak - before).toBeLessThan(32 * MIB);
+    await expectRightAnswer();
+  });
+
+  it("65,537 chunks of a byte, and a body without an end, as soon as they are too many", async () => {
+    for (const [bytes, count] of [[1, 65_537], [1_024, Infinity]] as const) {
+      const { init, sent } = inChunks(new Uint8Array(bytes).fill(0x20), count);
+      const response = await region.app.request(infer, init);
+      expect(response.status).toBe(413);
+      expect(sent() * bytes).toBeLessThan(65_536 + 4 * 1_024);
+    }
+    await expectRightAnswer();
+  });
+
+  it("takes as many chunks as the limit has bytes", async () => {
+    const text = textBody(["good"]);
+    const body = new TextEncoder().encode(text.padEnd(65_536));
+    let at = 0;
+    const stream = new ReadableStream<Uint8Array>({ pull: (controller) => (at === body.byteLength ? controller.close() : controller.enqueue(body.subarray(at, ++at))) });
+    const init: RequestInit & { duplex: "half" } = { method: "POST", body: stream, duplex: "half" };
+    expect((await region.app.request(infer, init)).status).toBe(200);
+  });
+
+  it.each([
+    ["arrays in arrays", "[".repeat(30_000)],
+    ["objects in objects", '{"a":'.repeat(12_000)],
+    ["arrays as data", `{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":${"[".repeat(30_000)}${"]".repeat(30_000)}}]}`],
+    ["a hundred thousand problems", `{"inputs":[${Array.from({ length: 15_000 }, () => "{}").join(",")}]}`],
+    ["a thousand parameters", textBody(["good"], { parameters: Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`p${index}`, index])) })],
+    ["a rank of ten thousand", `{"inputs":[{"name":"input","shape":[${"1,".repeat(10_000)}1],"datatype":"BYTES","data":["good"]}]}`],
+    ["a shape of more elements than there are", `{"inputs":[{"name":"input","shape":[2147483647],"datatype":"BYTES","data":["good"]}]}`],
+    ["one of 2^60 elements by 16", `{"inputs":[{"name":"input","shape":[16,9007199254740991],"datatype":"BYTES","data":["good"]}]}`],
+  ])("%s, with a short reason", { timeout: 5_000 }, async (_what, body) => {
+    const response = await region.app.request(infer, post(body));
+    const text = await response.text();
+    expect([response.status, text.length < 1_000]).toEqual([400, true]);
+    await expectRightAnswer();
+  });
+});

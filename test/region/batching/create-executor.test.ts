@@ -1,0 +1,194 @@
+// The executor: what shares a run, whose answer is whose, what a failing run does to its works, and what is told of runs.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../../src/core/clock.ts";
+import { errors } from "../../../src/core/errors.ts";
+import type { NamedTensors, Tensor } from "../../../src/core/tensor.ts";
+import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { fixture } from "../world.ts";
+import { createHeldSession, createScene, settled, tensors, TIER } from "./held-session.ts";
+
+describe("what shares a run", () => {
+  it("a single work of more rows than a batch runs by itself", async () => {
+    const { send, endRun, reasons } = createScene({ maxBatchRows: 2 });
+    send([1]);
+    send([2, 2, 2]);
+    send([3]);
+    for (let run = 0; run < 3; run++) await endRun();
+    expect(reasons()).toEqual(["idle 1", "full 3", "idle 1"]);
+  });
+
+  it("nothing, where the model's first dimension is fixed", async () => {
+    const { send, endRun, runs, session, onUnbatchable } = createScene();
+    Object.assign(session, { inputs: [{ name: "x", datatype: "FP32", shape: [1, -1] }] });
+    [1, 2, 3].forEach((id) => send([id]));
+    for (let run = 0; run < 3; run++) await endRun();
+    expect(runs).toHaveLength(3);
+    expect(onUnbatchable).not.toHaveBeenCalled();
+  });
+});
+
+describe("who is refused", () => {
+  it("work whose tensors do not fit the model, at once and alone", async () => {
+    const { send, executor, session, endRun, answers } = createScene();
+    send([1]);
+    send([2]);
+    const short: Tensor = { datatype: "FP32", shape: [2, 1], data: Float32Array.of(1) };
+    await expect(executor.execute({ session, of: TIER, inputs: { x: short } })).rejects.toMatchObject({ code: "invalid_tensor" });
+    await endRun();
+    await endRun();
+    expect(answers).toEqual({ 1: [1], 2: [2] });
+  });
+
+  it.each([errors.sessionFailed("out of range"), errors.invalidTensor("x", "out of range")])("a work that fails its batch with $code fails alone", async (error) => {
+    const { send, runs, endRun, answers } = createScene();
+    [1, 2, 3, 4].forEach((id) => send([id]));
+    await endRun();
+    runs.at(-1)?.fail(error); // of 2, 3 and 4
+    await settled();
+    await endRun(); // 2
+    runs.at(-1)?.fail(error); // 3
+    await settled();
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
+    await endRun();
+    expect(answers).toMatchObject({ 4: [4] });
+  });
+
+  it("a failure that is no work's fault is that of them all, without another run", async () => {
+    const { send, runs, endRun, answers } = createScene();
+    [1, 2, 3].forEach((id) => send([id]));
+    await endRun();
+    runs.at(-1)?.fail(new Error("broken"));
+    await settled();
+    expect(answers).toEqual({ 1: [1], 2: "Error: broken", 3: "Error: broken" });
+    expect(runs).toHaveLength(2);
+    send([4]);
+    await endRun();
+    expect(answers).toMatchObject({ 4: [4] });
+  });
+
+  it("who leaves while the batch is tried again is left out", async () => {
+    const { send, runs, endRun, firsts } = createScene();
+    const client = new AbortController();
+    send([1]);
+    send([2]);
+    send([3], { signal: client.signal });
+    await endRun();
+    runs.at(-1)?.fail(errors.sessionFailed("out of range"));
+    await settled();
+    client.abort();
+    await endRun();
+    expect(firsts()).toEqual([[1], [2, 3], [2]]);
+  });
+});
+
+describe("a model whose outputs have no row for each of a batch", () => {
+  it("runs its works one by one from then on, and is reported once", async () => {
+    const { send, runs, endRun, answers, onUnbatchable } = createScene();
+    const pooled: NamedTensors = { sum: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(9) } };
+    [1, 2, 3].forEach((id) => send([id]));
+    await endRun();
+    runs.at(-1)?.end(pooled);
+    await settled();
+    [4, 5].forEach((id) => send([id]));
+    for (let run = 0; run < 4; run++) await endRun();
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: [3], 4: [4], 5: [5] });
+    expect(runs.map((run) => run.rows.length)).toEqual([1, 2, 1, 1, 1, 1]);
+    expect(onUnbatchable.mock.calls).toEqual([[{ of: TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }]]);
+  });
+});
+
+describe("sessions", () => {
+  it("with two instances have two runs at a time", async () => {
+    const { send, runs, firsts } = createScene({ instances: 2 });
+    [1, 2, 3, 4].forEach((id) => send([id]));
+    await settled();
+    expect(firsts()).toEqual([[1], [2]]);
+    runs[0]?.end();
+    await settled();
+    expect(firsts()).toEqual([[1], [2], [3, 4]]);
+  });
+});
+
+describe("what is told of runs", () => {
+  it("who shared it, why it went then, and what each waited", async () => {
+    const { send, endRun, clock, reports } = createScene();
+    send([1]);
+    send([2]);
+    clock.advance(3);
+    send([3, 3]);
+    clock.advance(2);
+    await endRun();
+    clock.advance(7);
+    await endRun();
+    const times = { inputMs: 0, outputMs: 0, failed: false };
+    expect(reports).toEqual([
+      { of: TIER, works: 1, rows: 1, reason: "idle", waitedMs: [0], inferMs: 5, ...times },
+      { of: TIER, works: 2, rows: 3, reason: "idle", waitedMs: [5, 2], inferMs: 7, ...times },
+    ]);
+  });
+
+  it("that a shared one failed, and then of each by itself", async () => {
+    const { send, endRun, runs, clock, reports } = createScene();
+    [1, 2, 3].forEach((id) => send([id]));
+    await endRun();
+    clock.advance(4);
+    runs.at(-1)?.fail(errors.sessionFailed("out of range"));
+    await settled();
+    clock.advance(6);
+    await endRun();
+    await endRun();
+    expect(reports.slice(1)).toMatchObject([
+      { works: 2, rows: 2, reason: "idle", waitedMs: [0, 0], inferMs: 4, failed: true },
+      { works: 1, rows: 1, reason: "retry", waitedMs: [4], inferMs: 6, failed: false },
+      { works: 1, rows: 1, reason: "retry", waitedMs: [10], inferMs: 0, failed: false },
+    ]);
+  });
+
+  it("with mode off, each has its own", async () => {
+    const { send, endRun, reasons } = createScene({ mode: "off", preferredBatchRows: [2], maxQueueDelayUs: 1_000 });
+    [1, 2, 3].forEach((id) => send([id]));
+    for (let run = 0; run < 3; run++) await endRun();
+    expect(reasons()).toEqual(["single 1", "single 1", "single 1"]);
+  });
+});
+
+describe("a session that is let go", () => {
+  it("leaves nothing behind", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect: () => void = runInNewContext("gc");
+    const executor = createExecutor();
+    async function serve(): Promise<WeakRef<object>> {
+      const { session, runs } = createHeldSession();
+      const done = executor.execute({ session, of: TIER, inputs: tensors([1]) });
+      await settled();
+      runs[0]?.end();
+      await done;
+      return new WeakRef(session);
+    }
+    const session = await serve();
+    expect(executor.queues()).toHaveLength(1);
+    await settled();
+    collect();
+    await settled();
+    collect();
+    expect(session.deref()).toBeUndefined();
+    expect(executor.queues()).toEqual([]);
+  });
+});
+
+describe("on the native runtime", () => {
+  it("one work that the model cannot take does not fail its neighbours", async () => {
+    const session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture("bag-of-tokens.onnx"));
+    const executor = createExecutor();
+    const tokens = (id: bigint): NamedTensors => ({
+      input_ids: { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(id) },
+      attention_mask: { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(1n) },
+    });
+    const outcomes = await Promise.allSettled([4n, 5n, 99n, 6n].map((id) => executor.execute({ session, of: TIER, inputs: tokens(id) })));
+    await session.dispose();
+    expect(outcomes.map((one) => (one.status === "fulfilled" ? [...(one.value["logits"]?.data ?? [])] : one.reason.code))).toEqual([[1, 0], [0, 1], "session_failed", [2, -1]]);
+  });
+});

@@ -1,0 +1,139 @@
+// Triton's seven cases of queue policies (qa/L0_model_queue/model_queue_test.py, with the configurations of its test.sh), by
+// its names and times. There clients measure how long an answer takes; here a clock is moved, and runs are looked at.
+import { describe, expect, it } from "vitest";
+import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
+import { createScene, settled, type Scene } from "./held-session.ts";
+
+/** Ten seconds, in which nothing is ever decided by it but where a case waits for them. */
+const DELAY_MS = 10_000;
+const base: Scene = { maxBatchRows: 32, preferredBatchRows: [4, 8], maxQueueDelayUs: DELAY_MS * 1_000 };
+
+/** A work of so many rows, all of them its number. */
+const rows = (count: number, id: number) => Array.from({ length: count }, () => id);
+
+describe("Triton's queue policies", () => {
+  it("test_max_queue_size: 10 requests behind a running batch, 8 may wait", async () => {
+    const { send, endRun, answers, reasons } = createScene({ maxBatchRows: 32, preferredBatchRows: [4, 8], queue: { maxQueueSize: 8 } });
+    send(rows(8, 100));
+    await settled();
+    for (let id = 1; id <= 10; id++) send([id]);
+    await settled();
+    expect(answers).toEqual({ 9: "queue_full", 10: "queue_full" });
+    await endRun();
+    await endRun();
+    expect(reasons()).toEqual(["preferred 8", "preferred 8"]);
+    expect(answers[8]).toEqual([8]);
+  });
+
+  it("test_policy_delay: what has timed out goes behind later ones, which form a batch without it", async () => {
+    const { send, clock, firsts, runs, endRun, reports } = createScene({ ...base, queue: { timeoutAction: "delay", defaultTimeoutUs: 100_000 } });
+    send([1]);
+    await settled();
+    clock.advance(200);
+    send([2, 2]);
+    send([3, 3]);
+    await settled();
+    expect(firsts()).toEqual([[2, 2, 3, 3]]); // at once
+    await endRun();
+    clock.advance(DELAY_MS - 201);
+    expect(runs).toHaveLength(1);
+    clock.advance(1);
+    await endRun();
+    expect(reports).toMatchObject([{ reason: "preferred" }, { reason: "delay", rows: 1, waitedMs: [DELAY_MS] }]);
+  });
+
+  it("test_policy_reject: what has timed out is refused, and later ones form a batch", async () => {
+    const { send, clock, firsts, answers } = createScene({ ...base, queue: { defaultTimeoutUs: 100_000 } });
+    send([1]);
+    await settled();
+    clock.advance(200);
+    send([2, 2]);
+    send([3, 3]);
+    await settled();
+    expect(answers).toEqual({ 1: "request_expired" });
+    expect(firsts()).toEqual([[2, 2, 3, 3]]);
+  });
+
+  describe("test_timeout_override: a request's own timeout may only be shorter than the default", () => {
+    it.each([
+      ["shorter", 100, 100],
+      ["longer", 10_000, 1_000],
+      ["none", undefined, 1_000],
+    ])("%s", async (_what, timeoutMs, expectedMs) => {
+      const { send, clock, firsts, runs, answers } = createScene({ ...base, queue: { allowTimeoutOverride: true, defaultTimeoutUs: 1_000_000 } });
+      send([1], { expiresAtMs: timeoutMs });
+      await settled();
+      clock.advance(50);
+      send([2, 2]);
+      send([3, 3]); // not a batch of 4 while the first is in line before them
+      await settled();
+      clock.advance(expectedMs - 51);
+      await settled();
+      expect([answers, runs]).toEqual([{}, []]);
+      clock.advance(1);
+      await settled();
+      expect(answers).toEqual({ 1: "request_expired" });
+      expect(firsts()).toEqual([[2, 2, 3, 3]]);
+    });
+  });
+
+  it.each([
+    ["test_priority_levels", 2],
+    ["test_max_priority_levels, which here are 64", 64],
+  ])("%s: a higher one goes before those that wait, and forms a batch with the first of them", async (_name, priorityLevels) => {
+    const { send, clock, firsts, runs, endRun, reports } = createScene({ ...base, queue: { priorityLevels, defaultPriorityLevel: priorityLevels } });
+    send([1, 1]);
+    await settled();
+    clock.advance(100);
+    send([2], { priority: priorityLevels });
+    await settled();
+    clock.advance(200);
+    send([3, 3], { priority: 1 });
+    await settled();
+    expect(firsts()).toEqual([[3, 3, 1, 1]]);
+    await endRun();
+    clock.advance(DELAY_MS - 201);
+    expect(runs).toHaveLength(1);
+    clock.advance(1);
+    await endRun();
+    expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, waitedMs: [DELAY_MS] });
+  });
+
+  it("test_priority_with_policy: each priority has its own policy, here delay and reject", async () => {
+    const queue = { priorityLevels: 2, defaultPriorityLevel: 2, timeoutAction: "delay" as const, defaultTimeoutUs: 11_000_000, byPriority: { 2: { timeoutAction: "reject" as const } } };
+    const batching: BatchingConfig = { ...base, preferredBatchRows: [4, 8, 32], queue };
+    const { send, clock, firsts, runs, answers, endRun, reports } = createScene(batching);
+    const requests = [
+      { count: 2, priority: 1 },
+      { count: 1, priority: 1, timeoutMs: 1_000 },
+      { count: 2, priority: 1 },
+      { count: 2, priority: 2, timeoutMs: 2_000 },
+      { count: 3, priority: 2 },
+      { count: 6, priority: 2 },
+    ];
+    for (const [index, { count, priority, timeoutMs }] of requests.entries()) {
+      send(rows(count, index + 1), { priority, expiresAtMs: timeoutMs === undefined ? undefined : clock.now() + timeoutMs });
+      await settled();
+      clock.advance(200);
+    }
+    await settled();
+    // At 1,200 ms: the second has timed out and is delayed, so that the first and the third are a batch.
+    expect(firsts()).toEqual([[1, 1, 3, 3]]);
+    await endRun();
+    clock.advance(2_599 - 1_200);
+    await settled();
+    expect([answers[4], runs.length]).toEqual([undefined, 1]);
+    // At 2,600 ms: the fourth has timed out and is refused, so that the second and the fifth are one.
+    clock.advance(1);
+    await settled();
+    expect(answers[4]).toBe("request_expired");
+    expect(firsts()[1]).toEqual([2, 5, 5, 5]);
+    await endRun();
+    // The sixth came at 1,000 ms.
+    clock.advance(DELAY_MS + 1_000 - 2_601);
+    expect(runs).toHaveLength(2);
+    clock.advance(1);
+    await endRun();
+    expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 6, waitedMs: [DELAY_MS] });
+  });
+});

@@ -1,0 +1,168 @@
+// The infer route: room before work, work that nobody wants any more, and who is told how it ended.
+import { beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { errors } from "../../src/core/errors.ts";
+import type { RegionAnswer } from "../../src/region/server/app.ts";
+import type { Executor, Work } from "../../src/region/server/executor.ts";
+import type { InferOutcome } from "../../src/region/server/infer.ts";
+import { int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
+import { createRegion, fixture, post, publish, textBody, type Region, type RegionOptions } from "./world.ts";
+
+const infer = "/v2/models/mood/infer";
+const clock = new ManualClock(1_000);
+let outcomes: InferOutcome[];
+let answers: RegionAnswer[];
+
+async function start(options: RegionOptions = {}): Promise<Region> {
+  const region = createRegion({ clock, onOutcome: (outcome) => outcomes.push(outcome), onAnswer: (answer) => answers.push(answer), ...options });
+  await publish(region.store);
+  await region.store.writeAliases("mood", { stable: 1 }, undefined);
+  await region.repository.load("mood");
+  return region;
+}
+
+beforeEach(() => {
+  outcomes = [];
+  answers = [];
+});
+
+/** A body whose end comes when the test says so. */
+function heldBody(text: string) {
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  let isAsked = false;
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      isAsked = true;
+      await end;
+      controller.enqueue(new TextEncoder().encode(text));
+      controller.close();
+    },
+  }, { highWaterMark: 0 });
+  const init: RequestInit & { duplex: "half" } = { method: "POST", body, duplex: "half" };
+  return { init, end: resolve, isAsked: () => isAsked };
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+const executorOf = (execute: Executor["execute"]): Executor => ({ queues: () => [], execute });
+
+describe("a request", () => {
+  it("takes a permit before its body is read, and gives it back however it ends", async () => {
+    let taken = 0;
+    const permits = {
+      take() {
+        if (taken === 2) throw errors.queueFull(2);
+        taken++;
+        return () => void taken--;
+      },
+    };
+    const { app, lifecycle } = await start({ permits });
+    const held = [heldBody(textBody(["good"])), heldBody("{")];
+    const first = held.map(({ init }) => app.request(infer, init));
+    await settled();
+    const refused = heldBody(textBody(["bad"]));
+    const response = await app.request(infer, refused.init);
+    expect([response.status, response.headers.get("retry-after"), await response.json()]).toEqual([503, "1", { error: expect.stringMatching(/^Exceeds maximum queue size/) }]);
+    expect([refused.isAsked(), lifecycle.inFlight]).toEqual([false, 2]);
+    for (const { end } of held) end();
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 400]);
+    expect((await app.request("/v2/models/other/infer", post("{}"))).status).toBe(400);
+    expect([taken, lifecycle.inFlight]).toEqual([0, 0]);
+  });
+
+  it("whose deadline passes while it is read never reaches the model", async () => {
+    const { app } = await start();
+    const body = heldBody(textBody(["good"]));
+    const pending = app.request(infer, { ...body.init, headers: { "x-deadline-ms": "50" } });
+    await settled();
+    clock.advance(50);
+    body.end();
+    const response = await pending;
+    expect([response.status, await response.json()]).toEqual([503, { error: expect.stringMatching(/^Request timeout expired/) }]);
+    expect(outcomes).toEqual([]);
+  });
+
+  it("whose client leaves while it is read never reaches the model", async () => {
+    const { app } = await start();
+    const client = new AbortController();
+    const body = heldBody(textBody(["good"]));
+    const pending = app.request(new Request(`http://region${infer}`, { ...body.init, signal: client.signal }));
+    await settled();
+    client.abort();
+    body.end();
+    expect((await pending).status).toBeGreaterThanOrEqual(400);
+    expect(outcomes).toEqual([]);
+  });
+
+  it.each(["0", "-5", "soon", "600001", "1.5"])("is refused with a deadline of %s", async (deadline) => {
+    const { app } = await start();
+    const response = await app.request(infer, post(textBody(["good"]), { "x-deadline-ms": deadline }));
+    expect([response.status, await response.json()]).toEqual([400, { error: expect.stringContaining("deadline") }]);
+  });
+
+  it("goes to the executor with what is known of it: whose it is, priority, the sooner of its limits, the model's batching", async () => {
+    const works: Work[] = [];
+    const executor = executorOf((work) => (works.push(work), work.session.run(work.inputs)));
+    const region = createRegion({ clock, executor });
+    const serving = { batching: { mode: "fixed", maxBatchRows: 4 } } as const;
+    await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), { places: ["region"], edit: (tier) => ({ ...tier, serving }) });
+    const body = (timeout: number) => JSON.stringify({ parameters: { priority: 2, timeout }, inputs: [{ name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] }] });
+    const ask = (timeout: number) => region.app.request("/v2/models/matmul/infer", post(body(timeout), { "x-deadline-ms": "70" }));
+    expect([(await ask(40_000)).status, (await ask(90_000)).status]).toEqual([200, 200]);
+    const common = { of: { model: "matmul", version: 1, tier: "region" }, priority: 2, latencyBoundMs: 1_000, batching: expect.objectContaining(serving.batching) };
+    expect(works).toEqual([40, 70].map((ms) => expect.objectContaining({ ...common, expiresAtMs: clock.now() + ms })));
+  });
+
+  it.each([
+    ["is answered", undefined, undefined],
+    ["finds the queue full", errors.queueFull(1), "REJECTED"],
+    ["waited too long", errors.requestExpired(), "REJECTED"],
+    ["has lost its client", errors.requestCancelled(), "CANCELED"],
+    ["breaks the runtime", errors.sessionFailed("broken"), "BACKEND"],
+    ["loses its worker", errors.sessionLost("by SIGKILL"), "BACKEND"],
+    ["meets a worker that is being replaced", errors.sessionBeingReplaced(), "BACKEND"],
+    ["meets a mistake of ours", new TypeError("broken"), "OTHER"],
+  ])("that %s is told of once, with how it ended", async (_what, error, failure) => {
+    const executor = executorOf(async (work) => {
+      clock.advance(7);
+      if (error !== undefined) throw error;
+      return await work.session.run(work.inputs);
+    });
+    const { app } = await start({ executor });
+    const response = await app.request(infer, post(textBody(["good"])));
+    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, failure }]);
+    expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7 }]);
+  });
+
+  it("that is wrong is no failure of the model's", async () => {
+    const { app } = await start();
+    for (const body of [textBody([" "]), textBody(["good"], { outputs: [{ name: "z" }] }), "{"]) await app.request(infer, post(body));
+    expect(outcomes).toEqual([]);
+    expect(answers.map(({ action, status }) => [action, status])).toEqual(Array.from({ length: 3 }, () => ["infer", 400]));
+  });
+
+  it("is told of by what it is for, never by its path", async () => {
+    const { app } = await start();
+    for (const path of ["/v2", "/v2/models/mood", "/v2/models/mood/config", "/v2/models/stats", "/v2/nothing", "/anything/else"]) await app.request(path);
+    await app.request("/v2/health/live", { method: "DELETE" });
+    expect(answers.map(({ action, status }) => [action, status])).toEqual([["metadata", 200], ["model_metadata", 200], ["config", 200], ["stats", 200], ["other", 404], ["other", 404], ["live", 405]]);
+  });
+});
+
+describe("a raw binary request", () => {
+  it("is read as the model's one input, or as the task's", async () => {
+    const region = await start();
+    await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), { places: ["region"] });
+    const raw = { "inference-header-content-length": "0" };
+    const answers = await Promise.all([
+      region.app.request("/v2/models/matmul/infer", post(Uint8Array.of(1, 2, 3), raw)),
+      region.app.request(infer, post("good", raw)),
+    ]);
+    const shapes = answers.map(async (response) => {
+      const length = Number(response.headers.get("inference-header-content-length"));
+      const bytes = new Uint8Array(await response.arrayBuffer());
+      const [output] = JSON.parse(new TextDecoder().decode(bytes.subarray(0, length))).outputs;
+      return [output.name, output.datatype, output.shape, bytes.byteLength - length];
+    });
+    expect(await Promise.all(shapes)).toEqual([["y", "INT32", [1, 2], 8], ["logits", "FP32", [1, 2], 8]]);
+  });
+});

@@ -1,0 +1,94 @@
+// The region's own configuration of its models: read whole, with every problem, and merged with what the models say.
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readModelsFile } from "../../functions/region/models-file.ts";
+import { EdgeTierError } from "../../src/core/errors.ts";
+import { sha256Hex } from "../../src/core/hash.ts";
+import { isPreloaded, servingOf, versionPolicyOf } from "../../src/region/server/models-config.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), "edgetier-models-")));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function read(content: unknown) {
+  const path = join(folder, "models.json");
+  await writeFile(path, typeof content === "string" ? content : JSON.stringify(content));
+  return { ...(await readModelsFile(path)), defaults: { instances: 1, intraOpThreads: 2 } };
+}
+
+async function problemsOf(content: unknown): Promise<string> {
+  const error = await read(content).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(EdgeTierError);
+  expect(error).toMatchObject({ code: "invalid_configuration" });
+  return (error as EdgeTierError).detail;
+}
+
+const warmup = (file: string) => [{ name: "w", inputs: { x: { datatype: "UINT8", shape: [3], data: { file } } } }];
+
+describe("the configuration of models", () => {
+  it("is none by default", async () => {
+    const config = { ...(await readModelsFile(undefined)), defaults: {} };
+    expect([versionPolicyOf(config, "mood"), isPreloaded(config, "mood")]).toEqual(["all", false]);
+    expect(servingOf(config, "mood", { id: "heavy" })).toEqual({ batching: { queue: {} } });
+  });
+
+  it("says of a model what it does not say of all", async () => {
+    const config = await read({ "*": { versions: { latest: 1 }, preload: true }, mood: { versions: { specific: [3] } }, lazy: { preload: false, versions: "all" } });
+    expect(["mood", "lazy", "other"].map((model) => [versionPolicyOf(config, model), isPreloaded(config, model)])).toEqual([
+      [{ specific: [3] }, true],
+      ["all", false],
+      [{ latest: 1 }, true],
+    ]);
+  });
+
+  it("goes before the manifest, which goes before the settings: tier, model, all models", async () => {
+    const config = await read({
+      "*": { intraOpThreads: 10, graphOptimization: "basic", batching: { mode: "fixed", queue: { maxQueueSize: 7 } } },
+      mood: { intraOpThreads: 20, instances: 2, tiers: { heavy: { intraOpThreads: 30, batching: { maxBatchRows: 4 } } } },
+    });
+    const manifest = { instances: 5, graphOptimization: "all" as const, batching: { mode: "off" as const, preferredBatchRows: [8] } };
+    expect(servingOf(config, "mood", { id: "heavy", serving: manifest })).toEqual({
+      intraOpThreads: 30,
+      instances: 2,
+      graphOptimization: "basic",
+      batching: { mode: "fixed", preferredBatchRows: [8], maxBatchRows: 4, queue: { maxQueueSize: 7 } },
+    });
+    expect(servingOf(config, "mood", { id: "light" })).toMatchObject({ intraOpThreads: 20, instances: 2 });
+    expect(servingOf(config, "other", { id: "heavy", serving: manifest })).toMatchObject({ intraOpThreads: 10, instances: 5 });
+    expect(servingOf({ ...config, all: { serving: {} } }, "other", { id: "heavy" })).toMatchObject({ intraOpThreads: 2, instances: 1 });
+  });
+
+  it("has its own warm-up files", async () => {
+    await mkdir(join(folder, "samples"), { recursive: true });
+    await writeFile(join(folder, "samples/row.bin"), "abc");
+    const config = await read({ mood: { warmup: warmup("samples/row.bin"), tiers: { heavy: { warmup: warmup("./samples/../samples/row.bin") } } } });
+    const ref = { sha256: await sha256Hex(new TextEncoder().encode("abc")), size: 3 };
+    expect(servingOf(config, "mood", { id: "heavy" }).warmup?.[0]).toMatchObject({ batchRows: 1, count: 1, inputs: { x: { data: { file: ref } } } });
+    expect([...config.files]).toEqual([[ref.sha256, new TextEncoder().encode("abc")]]);
+  });
+
+  it("is refused with every problem that it has", async () => {
+    const problems = await problemsOf({
+      "../x": {},
+      "*": { tiers: {} },
+      mood: { instances: 0, versions: { newest: 1 }, preload: "yes", threads: 1, tiers: { heavy: { executionProviders: [{ name: "rocm" }] } } },
+    });
+    for (const part of ["EDGETIER_REGION_MODELS", join(folder, "models.json"), '"../x" is not a model\'s name', "mood.instances", 'mood.versions: must be "all", {"latest"', "mood.preload", "threads", "mood.tiers.heavy.executionProviders", "tiers"]) {
+      expect(problems).toContain(part);
+    }
+    expect(problems.split("\n").filter((line) => line.includes("EDGETIER_REGION_MODELS"))).toHaveLength(7);
+  });
+
+  it("is refused where it, or a warm-up file, cannot be read", async () => {
+    await writeFile(join(folder, "empty.bin"), "");
+    await symlink("/etc/hostname", join(folder, "link.bin")).catch(() => {});
+    expect(await problemsOf("{")).toContain("cannot be read");
+    await expect(readModelsFile(join(folder, "none.json"))).rejects.toThrow("cannot be read");
+    const problems = await problemsOf({ "*": { warmup: warmup("none.bin") }, a: { warmup: warmup("empty.bin") }, b: { warmup: warmup("../x.bin") }, c: { tiers: { t: { warmup: warmup("link.bin") } } }, d: { warmup: warmup("/etc/hostname") } });
+    for (const part of ['"none.bin" cannot be read', '"empty.bin" is empty', '"../x.bin" cannot be read', '"link.bin" lies outside', '"/etc/hostname" lies outside']) expect(problems).toContain(part);
+  });
+});

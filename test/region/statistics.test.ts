@@ -1,0 +1,93 @@
+// Triton's statistics: what counts, by request and by run, and when it is forgotten.
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import type { Run } from "../../src/region/server/executor.ts";
+import type { InferOutcome } from "../../src/region/server/infer.ts";
+import { createStatistics } from "../../src/region/server/statistics.ts";
+
+const of = { model: "mood", version: 1, tier: "heavy" };
+const run = (fields: Partial<Run> = {}): Run => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
+const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({ of, durationMs: 20, preprocessMs: 0, failure: undefined, ...fields });
+const ms = (count: number, each: number) => ({ count, ns: each * 1e6 });
+const none = { count: 0, ns: 0 };
+
+describe("statistics", () => {
+  it("are zero for a version that nobody has asked", () => {
+    expect(createStatistics(new ManualClock(5)).of("mood", 3)).toEqual({
+      name: "mood",
+      version: "3",
+      last_inference: 0,
+      inference_count: 0,
+      execution_count: 0,
+      inference_stats: { success: none, fail: none, queue: none, compute_input: none, compute_infer: none, compute_output: none, cache_hit: none, cache_miss: none },
+      batch_stats: [],
+      memory_usage: [],
+    });
+  });
+
+  it("count rows and runs; a request of a shared run has all of its compute time, a batch size has it once", () => {
+    const clock = new ManualClock(1_000.75);
+    const statistics = createStatistics(clock);
+    statistics.ran(run({ works: 3, rows: 4, waitedMs: [9, 5, 1] }));
+    for (const durationMs of [22, 18, 14]) statistics.finished(outcome({ durationMs }));
+    clock.advance(500);
+    statistics.ran(run({ inferMs: 6.5 }));
+    statistics.ran(run({ inferMs: 7.5 }));
+    expect(statistics.of("mood", 1)).toMatchObject({
+      last_inference: 1_500,
+      inference_count: 6,
+      execution_count: 3,
+      inference_stats: {
+        success: ms(3, 54),
+        queue: ms(5, 15),
+        compute_input: ms(5, 5),
+        compute_infer: ms(5, 3 * 10 + 6.5 + 7.5),
+        compute_output: ms(5, 10),
+      },
+      batch_stats: [
+        { batch_size: 1, compute_input: ms(2, 2), compute_infer: ms(2, 14), compute_output: ms(2, 4) },
+        { batch_size: 4, compute_input: ms(1, 1), compute_infer: ms(1, 10), compute_output: ms(1, 2) },
+      ],
+    });
+  });
+
+  it("count preprocessing as input, of the requests that were answered", () => {
+    const statistics = createStatistics(new ManualClock());
+    statistics.ran(run());
+    statistics.finished(outcome({ preprocessMs: 3 }));
+    statistics.finished(outcome({ preprocessMs: 3, failure: "REJECTED" }));
+    expect(statistics.of("mood", 1).inference_stats.compute_input).toEqual(ms(1, 4));
+  });
+
+  it("keep failures apart, and leave out runs that failed", () => {
+    const statistics = createStatistics(new ManualClock());
+    statistics.ran(run({ failed: true }));
+    statistics.finished(outcome({ failure: "BACKEND", durationMs: 5 }));
+    statistics.finished(outcome({ failure: "CANCELED", durationMs: 6 }));
+    expect(statistics.of("mood", 1)).toMatchObject({ last_inference: 0, inference_count: 0, execution_count: 0, inference_stats: { success: none, fail: ms(2, 11), queue: none }, batch_stats: [] });
+  });
+
+  it("keep versions apart; tiers of one are one", () => {
+    const statistics = createStatistics(new ManualClock());
+    statistics.ran(run());
+    statistics.ran(run({ of: { ...of, tier: "light" } }));
+    statistics.ran(run({ of: { ...of, version: 2 } }));
+    expect([1, 2].map((version) => statistics.of("mood", version).execution_count)).toEqual([2, 1]);
+  });
+
+  it("are forgotten when their version is unloaded by name, and kept when it is evicted or loaded again", () => {
+    const statistics = createStatistics(new ManualClock());
+    const count = () => statistics.of("mood", 1).execution_count;
+    statistics.ran(run());
+    statistics.observe({ event: "model_evicted", model: "mood", version: 1, bytes: 1 });
+    statistics.observe({ event: "model_loaded", model: "mood", version: 1, durationMs: 1, bytes: 1 });
+    statistics.observe({ event: "model_unloaded", model: "mood", version: 2 });
+    expect(count()).toBe(1);
+    statistics.observe({ event: "model_unloaded", model: "mood", version: 1 });
+    statistics.ran(run()); // was under way
+    expect(count()).toBe(0);
+    statistics.observe({ event: "model_loaded", model: "mood", version: 1, durationMs: 1, bytes: 1 });
+    statistics.ran(run());
+    expect(count()).toBe(1);
+  });
+});

@@ -1,0 +1,177 @@
+// Sessions in processes and threads of their own: what a worker's end means to its session, its server and its memory.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { afterEach, describe, expect, it } from "vitest";
+import type { NamedTensors } from "../../src/core/tensor.ts";
+import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
+import type { NativeSession } from "../../src/runtime/native/native-runtime.ts";
+import type { WorkerEvent } from "../../src/runtime/native/replaced-session.ts";
+import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
+import { makeMobileNet } from "../bench/lib/mobilenet.ts";
+
+const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+const ids = (...values: bigint[]): NamedTensors => ({ x: { datatype: "INT64", shape: [values.length], data: BigInt64Array.from(values) } });
+const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
+const slow: NamedTensors = { input_ids: token, attention_mask: token };
+
+const sessions: NativeSession[] = [];
+afterEach(async () => {
+  await Promise.all(sessions.splice(0).map((session) => session.dispose()));
+});
+
+async function openProcess(model: string, options?: NativeSessionOptions) {
+  const events: WorkerEvent[] = [];
+  const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 }, replacement: { firstDelayMs: 1, maxWaitMs: 15_000 }, onEvent: (event) => events.push(event) });
+  const session = await runtime.createSession(await fixture(model), options);
+  sessions.push(session);
+  const pids = () => events.flatMap((event) => (event.event === "session_worker_started" && event.pid !== undefined ? [event.pid] : []));
+  return { session, events, pids };
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+describe("a session in a process", () => {
+  it.each(["SIGSEGV", "SIGABRT", "SIGKILL"] as const)("that ends by %s fails its runs retryably, and answers again by itself", async (signal) => {
+    const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx", { label: "slow@1" });
+    const runs = [session.run(slow), session.run(slow)];
+    const outcomes = Promise.allSettled(runs);
+    process.kill(pids()[0] ?? 0, signal);
+    for (const outcome of await outcomes) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "session_lost", status: 503, retryable: true, detail: expect.stringContaining(`by ${signal}`) } });
+    }
+    expect(Object.keys(await session.run(slow))).toEqual(["logits"]);
+    expect(events).toMatchObject([
+      { event: "session_worker_started", label: "slow@1" },
+      { event: "session_worker_ended", label: "slow@1", pid: pids()[0], how: `by ${signal}` },
+      { event: "session_worker_started", label: "slow@1", pid: pids()[1] },
+    ]);
+  });
+
+  it("answers on when it is sent what a terminal or a service manager sends to all processes of a server", async () => {
+    const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx");
+    const run = session.run(slow);
+    process.kill(pids()[0] ?? 0, "SIGTERM");
+    process.kill(pids()[0] ?? 0, "SIGINT");
+    await run;
+    await session.run(slow);
+    expect(events).toHaveLength(1);
+  });
+
+  it("is gone when it has been disposed of", async () => {
+    const { session, pids } = await openProcess("int64-identity.onnx");
+    await session.dispose();
+    expect(isAlive(pids()[0] ?? 0)).toBe(false);
+  });
+
+  it("counts its own memory, and the model that is kept for its replacement", async () => {
+    const { session } = await openProcess("int64-identity.onnx");
+    const model = await fixture("int64-identity.onnx");
+    expect(session.memoryBytes).toBeGreaterThan(model.byteLength + 10 * 2 ** 20);
+    expect(session.memoryBytes).toBeLessThan(200 * 2 ** 20);
+  });
+
+  it("is broken off by its signal while it runs, and not replaced", async () => {
+    const controller = new AbortController();
+    const events: WorkerEvent[] = [];
+    const runtime = createRuntimeWith("process", { onEvent: (event) => events.push(event) });
+    const session = await runtime.createSession(await fixture("slow-bag-of-tokens.onnx"), {}, controller.signal);
+    const run = session.run(slow);
+    controller.abort();
+    await expect(run).rejects.toMatchObject({ code: "session_lost" });
+    await expect(session.run(slow)).rejects.toMatchObject({ code: "session_failed" });
+    await session.dispose();
+    expect(events).toHaveLength(1);
+  });
+});
+
+it("memory stays flat over reloads, in the server and from process to process", { timeout: 60_000 }, async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage: () => void = runInNewContext("gc");
+  const model = makeMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
+  const pixels = { datatype: "FP32", shape: [1, 3, 32, 32], data: new Float32Array(3 * 32 * 32) } as const;
+  const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 } });
+  const serverBytes: number[] = [];
+  const sessionBytes: number[] = [];
+  for (let reload = 0; reload < 40; reload++) {
+    const session = await runtime.createSession(model);
+    await session.run({ pixels });
+    sessionBytes.push(session.memoryBytes);
+    await session.dispose();
+    collectGarbage();
+    serverBytes.push(process.memoryUsage.rss());
+  }
+  // A server that kept a part of each model of 4 MB would grow by 80 MB in the second half.
+  const half = (bytes: number[], from: number) => bytes.slice(from, from + 20);
+  expect(Math.max(...half(serverBytes, 20)) - Math.max(...half(serverBytes, 0))).toBeLessThan(model.byteLength * 5);
+  expect(Math.max(...sessionBytes) / Math.min(...sessionBytes)).toBeLessThan(1.25);
+});
+
+describe("a server", () => {
+  const OPEN = `
+    import { readFileSync } from "node:fs";
+    import { createRuntimeWith } from ${JSON.stringify(new URL("../../src/runtime/native/isolated-runtime.ts", import.meta.url).href)};
+    const model = new Uint8Array(readFileSync(${JSON.stringify(new URL("../fixtures/slow-bag-of-tokens.onnx", import.meta.url).pathname)}));
+    const runtime = createRuntimeWith("process", { onEvent: (event) => console.log(event.pid) });
+    const session = await runtime.createSession(model);
+    const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) };
+  `;
+  const start = (script: string) => spawn(process.execPath, ["--input-type=module", "--eval", OPEN + script], { stdio: ["ignore", "pipe", "inherit"] });
+
+  it("that is killed leaves no worker behind, even in the middle of a run", async () => {
+    const server = start("session.run({ input_ids: token, attention_mask: token });");
+    const [pid] = await once(createInterface(server.stdout), "line");
+    const exited = once(server, "exit");
+    server.kill("SIGKILL");
+    await exited;
+    await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
+  });
+
+  it("is not kept running by a session, but by a run", async () => {
+    const server = start("session.run({ input_ids: token, attention_mask: token }).then((outputs) => console.log(Object.keys(outputs)[0]));");
+    const lines: string[] = [];
+    createInterface(server.stdout).on("line", (line) => lines.push(line));
+    expect(await once(server, "exit")).toEqual([0, null]);
+    expect(lines[1]).toBe("logits");
+  });
+});
+
+describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation) => {
+  it("takes a view of a larger buffer as what it shows", async () => {
+    const session = await createRuntimeWith(isolation).createSession(await fixture("int64-identity.onnx"));
+    sessions.push(session);
+    const all = BigInt64Array.of(1n, 2n, 3n, 4n);
+    expect(await session.run({ x: { datatype: "INT64", shape: [2], data: all.subarray(1, 3) } })).toEqual({ y: ids(2n, 3n)["x"] });
+  });
+
+  it("counts the nodes of the first run where asked to", async () => {
+    const session = await createRuntimeWith(isolation, { session: { countNodes: true } }).createSession(await fixture("bag-of-tokens.onnx"));
+    sessions.push(session);
+    expect(session.nodes).toBeUndefined();
+    await session.run(slow);
+    expect(session.nodes).toEqual({ cpu: expect.any(Number) });
+    expect(session.nodes?.cpu).toBeGreaterThan(2);
+  });
+});
+
+it("optimises a graph as far as it is told to, on a CPU with and without an arena", async () => {
+  const nodes: number[] = [];
+  for (const [graphOptimization, arena] of [["disabled", true], ["basic", false], ["all", false]] as const) {
+    const session = await createRuntimeWith("none").createSession(await fixture("../../models/intent/artifacts/region.onnx"), { graphOptimization, countNodes: true, provider: { name: "cpu", arena } });
+    sessions.push(session);
+    await session.run(slow);
+    nodes.push(session.nodes?.cpu ?? 0);
+  }
+  expect(new Set(nodes).size).toBe(3); // "basic" may also add nodes, where it takes others apart
+  expect(nodes[2]).toBeGreaterThan(0);
+  expect(nodes[2]).toBeLessThan(nodes[0] ?? 0);
+});

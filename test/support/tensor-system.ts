@@ -1,0 +1,59 @@
+// Tensor models and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { PROJECT_ROOT, REGION_ENTRY } from "../../src/cli/local/paths.ts";
+import { startLocalRegion } from "../../src/cli/local/region.ts";
+import { startLocalS3 } from "../../src/cli/local/s3.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { buildTensorDeployment } from "./tensor-deployment.ts";
+import { identityAll, int8MatMul, publishTensorModel, stringIdentity } from "./tensor-model.ts";
+import { publishToy } from "./toy-model.ts";
+
+export interface TensorSystem {
+  readonly urls: { readonly edge: string; readonly region: string };
+  stop(): Promise<void>;
+}
+
+export async function startTensorSystem(): Promise<TensorSystem> {
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-tensors-"));
+  const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
+  const stop = async () => {
+    for (const one of stops.toReversed()) await one();
+  };
+  try {
+    const s3 = await startLocalS3({ port: 0 });
+    stops.push(s3.stop);
+    const models = await publishModels(createModelStore(createS3ObjectStore(s3.options)));
+    const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: {}, onLine: () => {} });
+    stops.push(region.stop);
+    await buildTensorDeployment("tensor-worker");
+    const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
+    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: region.url });
+    stops.push(edge.stop);
+    return { urls: { edge: edge.url, region: region.url }, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** @returns their names */
+async function publishModels(store: ModelStore): Promise<string[]> {
+  const fixture = async (name: string) => new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));
+  const matmul = int8MatMul(await fixture("int8-matmul"));
+  await publishToy(store, await fixture("toy"), { deadlineMs: 10_000 });
+  const deadlines = { deadlineMs: 10_000 };
+  const manifests = [
+    await publishTensorModel(store, "identity", identityAll(await fixture("identity-all")), deadlines),
+    await publishTensorModel(store, "matmul", matmul, { ...deadlines, labels: ["left", "right"] }),
+    await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), deadlines),
+    await publishTensorModel(store, "far", matmul, { ...deadlines, places: ["region"] }),
+  ];
+  return ["toy", ...manifests.map(({ model }) => model)];
+}
