@@ -9,12 +9,12 @@ import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
+import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { createPermits } from "../../src/region/server/batching/permits.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
-import { chooseExecutor } from "./choose-executor.ts";
 import { readModelsFile } from "./models-file.ts";
 import { createObservers } from "./observers.ts";
 import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
@@ -39,7 +39,11 @@ async function main(): Promise<void> {
     leftoverIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
     onEvent: observers.onRepositoryEvent,
   });
-  const executor = chooseExecutor(settings, log, observers.onRun);
+  const executor = createExecutor({
+    defaults: batchingOf(settings),
+    onRun: observers.onRun,
+    onUnbatchable: ({ of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
+  });
   const lifecycle = createLifecycle();
   observers.watch({ executor, repository, lifecycle });
   const app = createRegionApp({

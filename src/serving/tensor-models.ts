@@ -1,7 +1,5 @@
-// Models as their tensors: what of an infer request this edge answers itself, and what goes through to the region.
-//
-// A task's own inputs go through the cascade, as a prediction does; tensors of a graph go to the edge tier that they fit.
-// What is meant for a region tier, or what this edge cannot run, is the region's to answer.
+// Models as clients of the Open Inference Protocol meet them: their tensors, what this edge answers (edge-plan.ts), and the
+// region for the rest.
 
 import { type Deadline, startDeadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";

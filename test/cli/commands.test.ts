@@ -1,10 +1,11 @@
 // The command line as its users meet it: a child process, its exit code, stdout and stderr.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sampleProject } from "../support/sample-model.ts";
 import { writeSampleProject } from "../support/sample-folder.ts";
+import { int8MatMul, tensorProject } from "../support/tensor-model.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { refusingUrl, startTinyServer } from "../support/tiny-server.ts";
@@ -73,6 +74,13 @@ describe("models", () => {
     const inspected = await edgetier(["model", "inspect", "sample@canary", "--json"], onStore());
     expect(JSON.parse(inspected.stdout)).toMatchObject({ manifest: { model: "sample", version: 1, deadlineMs: sampleProject.deadlineMs }, artifacts: [{ problem: null }, { problem: null }, { problem: null }] });
     expect((await edgetier(["model", "inspect", "sample"], onStore())).stdout).toMatch(/student +edge +int8.*verified/s);
+  });
+
+  it("publishes and inspects a plain graph", async () => {
+    const { project, files } = tensorProject("plain", int8MatMul(await readFile(new URL("../fixtures/int8-matmul.onnx", import.meta.url))), ["left", "right"]);
+    await writeSampleProject(join(folder, "plain"), project, new Map(files));
+    expect(await edgetier(["model", "publish", join(folder, "plain"), "--no-snapshots"], onStore())).toMatchObject({ code: 0, stdout: expect.stringContaining("published plain@1") });
+    expect((await edgetier(["model", "inspect", "plain"], onStore())).stdout).toMatch(/plain@1 +tensor.*edge +edge +fp32.*none +always.*region +region.*verified/s);
   });
 
   it.each([

@@ -8,8 +8,8 @@ import { measureUpload } from "../../src/cli/doctor/measure-upload.ts";
 import { bundleWorker, type Upload } from "../../src/cli/local/upload.ts";
 
 /** Ceilings. Raise one only with a reason: cold starts pay for every byte. */
-const MAX_SCRIPT_BYTES = 820_000;
-const MAX_SCRIPT_GZIP_BYTES = 205_000;
+const MAX_SCRIPT_BYTES = 460_000; // `import { z } from "zod"`, and not `import * as z`, would bring 270,000 of messages in all languages
+const MAX_SCRIPT_GZIP_BYTES = 145_000;
 const MAX_ENGINE_GZIP_BYTES = 150_000;
 const MAX_UPLOAD_BYTES = 12 * 1024 * 1024; // the platform's limit is 64 MiB
 const MAX_STARTUP_CPU_MS = 400; // the platform's limit is 1,000

@@ -70,6 +70,16 @@ describe("what goes through to the region", () => {
     expect(await (await get("/v2/models/matmul")).json()).toMatchObject({ inputs: graphs.matmul.inputs });
   });
 
+  it("is a text, too, that this edge cannot answer; and 503 where the region cannot either", async () => {
+    await start({ ...reference, bundled: [] });
+    const ask = () => send("/v2/models/toy/infer", { inputs: [texts("yes")] });
+    expect((await answerOf(await ask())).parameters).toEqual({ tier: "region" });
+    edge.region = "is down";
+    const response = await ask();
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await refusalOf(response)).toEqual([503, expect.stringContaining("region")]);
+  });
+
   it("is what fails here: memory that the budget does not allow", async () => {
     await start({ ...fullDeployment, sessionBudgetBytes: 32 * 1024 * 1024 });
     await publishTensorModel(edge.store, "zeros", graphs.zeros);

@@ -32,7 +32,7 @@ describe("numbers that JSON has no form for", () => {
   it("take no longer for being many, nor in a text that never ends", () => {
     const startedAtMs = performance.now();
     expect(parse(`[${"NaN,".repeat(500_000)}1]`)).toHaveLength(500_001);
-    expect(() => parse(`[NaN,"${'\\"'.repeat(1_000_000)}`)).toThrow();
+    expect(() => parse(`[NaN,"${'\\"'.repeat(1_000_000)}`)).toThrow("JSON");
     expect(performance.now() - startedAtMs).toBeLessThan(5_000);
   });
 });

@@ -152,6 +152,14 @@ describe("a tier's serving configuration", () => {
     expect(tier.providers).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
   });
 
+  it("for a tier that there is not is reported", async () => {
+    const tiers = new Map(["heavy", "heavvy"].map((tier) => [tier, { instances: 1 }]));
+    const region = createRegion({ config: { models: new Map([["mood", { serving: {}, tiers }]]) } });
+    await publish(region.store);
+    await acquire(region, "mood@1");
+    expect(region.events.slice(1)).toEqual([{ event: "tier_unknown", model: "mood", version: 1, tier: "heavvy" }]);
+  });
+
   it("names execution providers: those that cannot be had are reported, and the CPU serves", async () => {
     const region = createRegion();
     await publish(region.store, { edit: (tier) => void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }) });

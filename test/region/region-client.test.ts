@@ -97,6 +97,14 @@ describe("over HTTP", () => {
     await expect(infer(await serve((_, response) => void response.writeHead(200).write("{")), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable" });
   });
 
+  it("limits a forwarded answer to its end, and tells what is none of the protocol's", async () => {
+    const forward = (baseUrl: string) => createOipHttpRegionClient({ baseUrl }).forward({ model: "mood", version: 1, body: new Uint8Array(), headers: {}, requestId: "r-1", timeoutMs: 100 });
+    const endless = await forward(await serve((_, response) => void response.writeHead(200, { "content-type": "application/json" }).write("{")));
+    await expect(endless.text()).rejects.toThrow(/time/i);
+    await expect(forward(await serve((_, response) => response.writeHead(502).end("<html>")))).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringMatching(/502.*<html>/) });
+    await expect(forward(await serve((_, response) => void response.writeHead(413).write("too lar")))).rejects.toMatchObject({ code: "region_refused" });
+  });
+
   it("reports a port where nothing listens, and is not ready", async () => {
     const baseUrl = await serve(() => {});
     await new Promise((resolve) => server?.close(resolve));

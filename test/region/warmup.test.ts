@@ -1,6 +1,7 @@
 // Warm-up: what every session instance runs before its model is ready.
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
+import { errors } from "../../src/core/errors.ts";
 import type { Datatype, NamedTensors } from "../../src/core/tensor.ts";
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { artifactRef, type ArtifactRef } from "../../src/registry/manifest.ts";
@@ -94,7 +95,27 @@ describe("warm-up", () => {
     expect(run?.["x"]?.shape).toEqual([3]);
   });
 
-  it.todo("is run by every instance");
+  it("is run by every instance, before the first of them serves", async () => {
+    const { counts, runtime } = countingRuntime();
+    const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
+    await publishPlain(region, await matMul(), [{ name: "both", batchRows: [1, 8], count: 2 }]);
+    const model = await acquire(region, "plain");
+    expect(counts).toEqual({ sessions: 3, runs: 12, disposed: 0 });
+    expect(model.tiers[0].session.concurrency).toBe(3);
+    expect(model.bytes).toBe(3 * model.tiers[0].manifest.graph.size);
+    await region.repository.dispose();
+    expect(counts.disposed).toBe(3);
+  });
+
+  it("that fails leaves none of the instances", async () => {
+    const { counts, runtime } = countingRuntime(() => {
+      if (counts.runs === 2) throw errors.sessionFailed("no memory");
+    });
+    const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
+    await publishPlain(region, await matMul(), undefined);
+    await expect(acquire(region, "plain")).rejects.toMatchObject({ code: "warmup_failed", detail: expect.stringContaining("no memory") });
+    expect(counts).toEqual({ sessions: 3, runs: 2, disposed: 3 });
+  });
 });
 
 const TWO_BYTES: ArtifactRef = { sha256: "2".repeat(64), size: 2 };

@@ -77,7 +77,8 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
     const deadline = model.startDeadline(soonest(deadlineMs, readTimeoutMs(request)), context);
     try {
       const run = planOf(model, request);
-      return (run && (await answerHere(c, model, request, run, deadline))) ?? (await answerFromRegion(c, model, body, deadline));
+      const response = run === undefined ? undefined : await answerHere(c, model, request, run, deadline);
+      return response ?? (await answerFromRegion(c, model, body, deadline));
     } finally {
       deadline.end();
     }

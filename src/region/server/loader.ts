@@ -45,6 +45,8 @@ export function createLoader({ clock, retryAfterMs, onEvent, ...options }: Loade
       const item = await loadModel({ ...options, makeRoom, onProviderEvent: (event, tier) => onEvent({ ...event, model, version, tier }) }, model, version);
       failures.delete(key);
       onEvent({ event: "model_loaded", model, version, durationMs: clock.now() - startedMs, bytes: item.bytes });
+      const configured = options.config.models.get(model)?.tiers?.keys() ?? [];
+      for (const tier of configured) if (!item.tiers.some(({ manifest }) => manifest.id === tier)) onEvent({ event: "tier_unknown", model, version, tier });
       return { item, bytes: item.bytes };
     } catch (error) {
       if (!hasCode(error, ...ABSENT)) {

@@ -7,6 +7,7 @@ import type { ArtifactRef, Manifest, TierManifest } from "../../registry/manifes
 import type { ServingConfig } from "../../registry/serving-config.ts";
 import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Session } from "../../runtime/runtime.ts";
+import { createSessionGroup } from "../../runtime/session-group.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { openOnProvider, type ProviderEvent, type ProviderReport } from "./providers.ts";
@@ -28,10 +29,6 @@ export interface OpenedTier {
   /** What became of the execution providers that were to be tried. */
   readonly providers: readonly ProviderReport[];
 }
-
-const createSessionGroup = (_sessions: readonly Session[]): Session => {
-  throw errors.unsupported("More than one instance", "x");
-};
 
 /** @throws manifest_invalid, preprocessor_invalid, session_failed, warmup_failed, and what `readFile` throws */
 export async function openTier(manifest: Manifest, tier: TierManifest, serving: ServingConfig<ArtifactRef>, opener: TierOpener): Promise<OpenedTier> {

@@ -16,6 +16,8 @@ export type RepositoryEvent =
   /** Nobody knows then whether there is such a model: its name is whatever was asked for. */
   | { readonly event: "store_unavailable"; readonly model?: string; readonly version?: number | undefined; readonly error: unknown }
   | (ProviderEvent & Versioned & { readonly tier: string })
+  /** The operator has configured a tier that this version does not have. */
+  | ({ readonly event: "tier_unknown"; readonly tier: string } & Versioned)
   | ({ readonly event: "alias_overruled" } & AliasOverruled);
 
 /** "model@version", or "model@alias". */

@@ -2,7 +2,6 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { ManualClock } from "../../../src/core/clock.ts";
 import { errors } from "../../../src/core/errors.ts";
 import type { NamedTensors, Tensor } from "../../../src/core/tensor.ts";
 import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
@@ -100,8 +99,8 @@ describe("a model whose outputs have no row for each of a batch", () => {
   });
 });
 
-describe("sessions", () => {
-  it("with two instances have two runs at a time", async () => {
+describe("instances", () => {
+  it("make two runs at a time, where there are two", async () => {
     const { send, runs, firsts } = createScene({ instances: 2 });
     [1, 2, 3, 4].forEach((id) => send([id]));
     await settled();
@@ -109,6 +108,18 @@ describe("sessions", () => {
     runs[0]?.end();
     await settled();
     expect(firsts()).toEqual([[1], [2], [3, 4]]);
+  });
+
+  it("a run's buffers are its own until it is over", async () => {
+    const { send, runs, answers } = createScene({ instances: 2, maxBatchRows: 2 });
+    [1, 2, 3, 4, 5, 6].forEach((id) => send([id]));
+    await settled();
+    for (const run of [0, 1, 3, 2]) {
+      runs[run]?.end();
+      await settled();
+    }
+    expect(runs.map((run) => run.rows.length)).toEqual([1, 1, 2, 2]);
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: [3], 4: [4], 5: [5], 6: [6] });
   });
 });
 
