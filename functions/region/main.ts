@@ -40,7 +40,6 @@ async function main(): Promise<void> {
     onEvent: observers.onRepositoryEvent,
   });
   const executor = createExecutor({
-    defaults: batchingOf(settings),
     onRun: observers.onRun,
     onUnbatchable: ({ of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
   });
