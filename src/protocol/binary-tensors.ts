@@ -18,7 +18,7 @@ export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
 }
 
 /**
- * @param bytes all of the tensor's; copied, so that the result holds on to nothing larger
+ * @param bytes all of the tensor's. The result is a view of them where they are aligned; a BYTES tensor's elements are copies.
  * @param model its name, for the errors
  * @throws invalid_tensor for bytes that do not fit datatype and shape
  */
@@ -28,7 +28,8 @@ export function decodeBinaryTensor(name: string, datatype: Datatype, shape: read
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
   if (bytes.byteLength !== expected) throw errors.wrongByteSize(name, expected, bytes.byteLength, model);
-  return { datatype, shape, data: new ArrayType(new Uint8Array(bytes).buffer) } as Tensor;
+  const { buffer, byteOffset } = bytes.byteOffset % ArrayType.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
+  return { datatype, shape, data: new ArrayType(buffer as ArrayBuffer, byteOffset, count) } as Tensor;
 }
 
 function readElements(name: string, count: number, bytes: Uint8Array, model: string | undefined): Uint8Array[] {

@@ -3,8 +3,9 @@
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import type { FromWorker, ToWorker } from "./messages.ts";
-import { MODEL_FD, type ProcessStart } from "./process-worker.ts";
+import { MODEL_FD, SHARED_FD, type FromProcess, type ProcessRun, type ProcessStart, type ToProcess } from "./process-worker.ts";
 import { serveSession } from "./session-worker.ts";
+import { placeTensors, takeTensors } from "./shared-file.ts";
 
 // The channel closes when the server ends, even by SIGKILL; a run that has begun is done first.
 process.once("disconnect", () => process.exit());
@@ -14,6 +15,9 @@ process.on("SIGINT", () => {}).on("SIGTERM", () => {});
 const { modelBytes, options } = await new Promise<ProcessStart>((resolve) => process.once("message", resolve));
 let unsent = 0;
 let closing = false;
+/** The run that has the shared file, and the buffer that its inputs are read into: there is one such run at a time. */
+let fileRun: number | undefined;
+let inputBuffer = new ArrayBuffer();
 
 await serveSession({
   options,
@@ -24,17 +28,31 @@ await serveSession({
   },
   send(message: FromWorker) {
     unsent++;
-    process.send?.(message, undefined, {}, () => {
+    process.send?.(placed(message), undefined, {}, () => {
       unsent--;
       closeIfDone();
     });
   },
-  listen: (listener) => void process.on("message", (message: ToWorker) => listener(message)),
+  listen: (listener) => void process.on("message", (message: ToProcess) => listener(message.kind === "run" ? taken(message) : message)),
   close() {
     closing = true;
     closeIfDone();
   },
 });
+
+function taken({ kind, id, inputs, hasFile }: ProcessRun): ToWorker {
+  if (hasFile) fileRun = id;
+  return { kind, id, inputs: takeTensors(SHARED_FD, inputs, atLeast) };
+}
+
+function placed(message: FromWorker): FromProcess {
+  return message.kind === "done" && message.id === fileRun ? { ...message, outputs: placeTensors(SHARED_FD, message.outputs) } : message;
+}
+
+function atLeast(byteLength: number): ArrayBuffer {
+  if (inputBuffer.byteLength < byteLength) inputBuffer = new ArrayBuffer(byteLength);
+  return inputBuffer;
+}
 
 function closeIfDone(): void {
   if (closing && unsent === 0) process.disconnect();

@@ -1,6 +1,7 @@
 // A session's worker that is a process: a crash in it ends one session, and its memory goes with it.
 //
-// The model comes through a pipe of its own: as a message it would be held twice on both sides.
+// The model comes through a pipe of its own: as a message it would be held twice on both sides. Large tensors come and go
+// in a file in memory, which one run has at a time; others have theirs in their messages.
 
 import { fork, type ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
@@ -8,40 +9,65 @@ import { fileURLToPath } from "node:url";
 import { reasonOf } from "../../core/errors.ts";
 import type { FromWorker, StartWorker, ToWorker } from "./messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
+import { closeSharedFile, createSharedFile, placeTensors, takeTensors, type PlacedTensors } from "./shared-file.ts";
 
 /** The file descriptor by which the worker reads its model. */
 export const MODEL_FD = 4;
+/** That of the shared file, where there is one. */
+export const SHARED_FD = 5;
 /** The first message, before any other. */
 export interface ProcessStart {
   readonly modelBytes: number;
   readonly options: NativeSessionOptions;
 }
 
+type Run = Extract<ToWorker, { kind: "run" }>;
+type Done = Extract<FromWorker, { kind: "done" }>;
+/** `hasFile`: its outputs may lie there too. */
+export type ProcessRun = Omit<Run, "inputs"> & { readonly inputs: PlacedTensors; readonly hasFile: boolean };
+export type ToProcess = Exclude<ToWorker, Run> | ProcessRun;
+export type FromProcess = Exclude<FromWorker, Done> | (Omit<Done, "outputs"> & { readonly outputs: PlacedTensors });
+
 const ENTRY = fileURLToPath(new URL("./process-entry.ts", import.meta.url));
 const STDERR = 2;
 
 export const startProcessWorker: StartWorker = (model, options, events) => {
+  const file = createSharedFile();
+  let fileRun: number | undefined;
   const child = fork(ENTRY, [], {
     serialization: "advanced",
     execArgv: ["--expose-gc"],
     // A driver may print; the server's standard output is its log.
-    stdio: ["ignore", STDERR, STDERR, "ipc", "pipe"],
+    stdio: ["ignore", STDERR, STDERR, "ipc", "pipe", file ?? "ignore"],
   });
-  child.on("message", (message: FromWorker) => events.message(message));
+  child.on("message", (message: FromProcess) => events.message(received(message)));
   child.on("error", (error) => {
     if (child.pid === undefined) events.ended(`before it began: ${reasonOf(error)}`); // nothing else will come of it
   });
   // Not "exit", before which its last messages need not have come.
-  child.once("close", (code, signal) => events.ended(signal === null ? `with exit code ${code}` : `by ${signal}`));
+  child.once("close", (code, signal) => {
+    if (file !== undefined) closeSharedFile(file);
+    events.ended(signal === null ? `with exit code ${code}` : `by ${signal}`);
+  });
 
-  const send = (message: ProcessStart | ToWorker) => {
+  const send = (message: ProcessStart | ToProcess) => {
     if (child.connected) child.send(message, () => {}); // one that has gone is told of by its exit
   };
+  function sendRun(run: Run): void {
+    const hasFile = file !== undefined && fileRun === undefined && child.connected;
+    if (hasFile) fileRun = run.id;
+    send({ ...run, inputs: hasFile ? placeTensors(file, run.inputs) : run.inputs, hasFile });
+  }
+  function received(message: FromProcess): FromWorker {
+    if (!("id" in message) || file === undefined || message.id !== fileRun) return message as FromWorker;
+    fileRun = undefined;
+    return message.kind === "done" ? { ...message, outputs: takeTensors(file, message.outputs) } : message;
+  }
   send({ modelBytes: model.byteLength, options });
   writeModel(child, model);
   return {
     pid: child.pid,
-    send,
+    send: (message) => (message.kind === "run" ? sendRun(message) : send(message)),
     hold(held) {
       for (const handle of [child, child.channel]) {
         if (held) handle?.ref();

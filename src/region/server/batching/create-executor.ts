@@ -11,7 +11,7 @@ import type { BatchingConfig } from "../../../registry/serving-config.ts";
 import { checkInputs } from "../../../runtime/check-inputs.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { Executor, QueueState, Run, Work } from "../executor.ts";
-import { createBufferPool } from "./buffer-pool.ts";
+import { createBufferPool } from "../buffer-pool.ts";
 import { laneConfigOf } from "./lane-config.ts";
 import { createLane, type Lane } from "./lane.ts";
 import { createPreciseClock } from "./precise-clock.ts";

@@ -6,7 +6,7 @@ import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { QueueState, Run, TierName, Work } from "../executor.ts";
 import { createBatchQueue, type QueuedWork } from "./batch-queue.ts";
-import type { BufferPool } from "./buffer-pool.ts";
+import type { BufferPool } from "../buffer-pool.ts";
 import type { BatchView } from "./delay-policy.ts";
 import type { LaneConfig } from "./lane-config.ts";
 import { rowsOf } from "./merge.ts";

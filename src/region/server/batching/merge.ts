@@ -3,7 +3,7 @@
 import { bytesOf } from "../../../core/bytes.ts";
 import { type NamedTensors, type NumericDatatype, type Tensor, typedArrays } from "../../../core/tensor.ts";
 import type { Work } from "../executor.ts";
-import type { BufferPool } from "./buffer-pool.ts";
+import type { BufferPool } from "../buffer-pool.ts";
 import { bucketOf, isLong, type PaddingRule, type WorkPadding } from "./padding.ts";
 
 export interface Merged {

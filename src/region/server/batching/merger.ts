@@ -3,7 +3,7 @@
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { Work } from "../executor.ts";
-import type { BufferPool } from "./buffer-pool.ts";
+import type { BufferPool } from "../buffer-pool.ts";
 import { batchKeyOf, merge, rowsOf, runLengthOf, type Merged } from "./merge.ts";
 import { isLong, paddingOf, type PaddingRule, type WorkPadding } from "./padding.ts";
 import { misfitOf, split, type Misfit, type SplitPlan } from "./split.ts";

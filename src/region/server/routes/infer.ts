@@ -5,9 +5,10 @@ import type { Clock } from "../../../core/clock.ts";
 import { errors } from "../../../core/errors.ts";
 import { headersOf, jsonLengthOf, readDeadlineMs } from "../../../protocol/http.ts";
 import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, wantsBinary } from "../../../protocol/open-inference.ts";
-import { readBody } from "../../../protocol/read-body.ts";
 import type { Permits } from "../batching/permits.ts";
+import { createBufferPool } from "../buffer-pool.ts";
 import type { Executor } from "../executor.ts";
+import { readIncomingBody } from "../incoming-body.ts";
 import { infer, type InferOutcome } from "../infer.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 import { defaultTierOf, inputsOf } from "../model-inputs.ts";
@@ -27,6 +28,7 @@ export interface InferRoute {
 
 export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
   const { repository, executor, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome } = route;
+  const pool = createBufferPool();
 
   addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
     lifecycle.track(async () => {
@@ -38,16 +40,17 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
         const jsonBytes = jsonLengthOf(headers);
         const deadlineMs = readDeadlineMs(headers);
         const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
-        const body = await readBody(c.req.raw, maxBodyBytes);
+        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool });
         if (signal.aborted) throw errors.requestCancelled();
         if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
 
         const message = await repository.use(ref, async (model) => {
           const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
-          const request = jsonBytes === 0 ? decodeRawInferRequest(body, rawInputs(), ref.model) : decodeInferRequest(body, jsonBytes, ref.model);
+          const request = jsonBytes === 0 ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model) : decodeInferRequest(body.bytes, jsonBytes, ref.model);
           const response = await infer(model, request, { executor, clock, maxRows, receivedAtMs, expiresAtMs, signal, onOutcome });
           return encodeInferResponse(response, (output) => wantsBinary(request, output));
         });
+        body.release(); // the answer is a copy; where there is none, its run may still be reading
         return await send(c, message.body, headersOf(message));
       } finally {
         giveBack();

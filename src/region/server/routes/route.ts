@@ -1,5 +1,6 @@
 // What the routes of the region share: how one is added, what its path names, and how an answer is sent.
 
+import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
 import { errors } from "../../../core/errors.ts";
@@ -24,7 +25,8 @@ export type Action =
   | "unload"
   | "unsupported";
 
-export type Env = { Variables: RequestIdVariables & { action: Action } };
+/** Bindings are there on a Node server only. */
+export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action } };
 export type RegionContext = Context<Env>;
 type Method = "GET" | "POST";
 
