@@ -48,7 +48,7 @@ export async function readIncomingBody(request: Request, bindings: Partial<HttpB
 async function fill(bytes: Uint8Array, incoming: IncomingMessage): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let filled = 0;
-  const breakOff = (reason: unknown) => reject(errors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
+  const breakOff = (reason: unknown = "the client closed the connection") => reject(errors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
   incoming
     .on("data", (chunk: Uint8Array) => {
       bytes.set(chunk, filled); // no more than its content-length: Node's parser sees to it
@@ -56,7 +56,7 @@ async function fill(bytes: Uint8Array, incoming: IncomingMessage): Promise<void>
     })
     .once("end", resolve)
     .once("error", breakOff)
-    .once("close", () => breakOff("the client closed the connection"));
-  if (incoming.destroyed && !incoming.readableEnded) breakOff(incoming.errored ?? "the client closed the connection");
+    .once("close", () => incoming.readableEnded || breakOff());
+  if (incoming.destroyed && !incoming.readableEnded) breakOff(incoming.errored ?? undefined);
   await promise;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createBufferPool } from "../../../src/region/server/buffer-pool.ts";
+import { createBufferPool } from "../../src/region/server/buffer-pool.ts";
 
 it("gives a buffer again only for its size, and only when it was given back", () => {
   const pool = createBufferPool();
