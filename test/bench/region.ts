@@ -121,7 +121,7 @@ async function tell(results: readonly PartResult[]): Promise<void> {
     figures: { ...headlines, ...figures },
     notes: [
       `Client and server share ${availableParallelism()} cores: clientCores and serverCores say who takes how much of them. Where they come near that sum, the machine is the limit, and sentLateP99Ms, how late the client itself sends, is part of every latency.`,
-      `A highest rate is one at which ${BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator.`,
+      `A highest rate is one at which ${BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator. A second of load that is not counted comes before each trial.`,
       ...new Set(results.flatMap(({ notes = [] }) => notes)),
     ],
     otherVersions: Object.assign({}, ...results.map(({ otherVersions = {} }) => otherVersions)),

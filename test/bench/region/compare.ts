@@ -36,6 +36,8 @@ const CAPACITY_CALLERS = 64;
 const CAPACITY_SECONDS = 1.5;
 /** Where a search begins: shares of what the case answers to callers that wait, then of what was found before. */
 const [FIRST_LOW, FIRST_HIGH, LATER_LOW, LATER_HIGH] = [0.6, 1.05, 0.9, 1.1];
+/** Before each trial, not counted: what was idle while others were measured has been paged out, and answers slowly at first. */
+const [WARM_UP_CALLERS, WARM_UP_SECONDS] = [16, 1];
 /** A client that is so far behind its schedule measures itself. */
 const CLIENT_LATE_MS = 5;
 
@@ -78,6 +80,8 @@ export interface LoadResult extends OpenLoopResult {
 export async function loadAt({ target, workload }: Case, ratePerSecond: number, { secondsPerTrial, samplesPerTrial, random }: Measuring): Promise<LoadResult> {
   const n = Math.max(samplesPerTrial, Math.round(ratePerSecond * secondsPerTrial));
   const calls = Array.from({ length: n }, () => random.pick(workload.calls));
+  await closedLoop(target.send, () => random.pick(workload.calls), WARM_UP_CALLERS, WARM_UP_SECONDS, check);
+  globalThis.gc?.(); // the client's own collections of all its memory would be in everybody's p99
   const before = await cpuMsOf(target.pid);
   const result = await openLoop(target.send, calls, ratePerSecond, random, check);
   const after = await cpuMsOf(target.pid);
