@@ -21,7 +21,7 @@ export function createMlServer(environment: PythonEnvironment): Peer {
       const folder = await mkdtemp(join(tmpdir(), "edgetier-mlserver-"));
       const [http_port, grpc_port, metrics_port] = [await freePort(), await freePort(), await freePort()];
       // Without workers the model runs in the server's own process.
-      const server = { host: "127.0.0.1", http_port, grpc_port, metrics_port, debug: false, parallel_workers: instances > 1 ? instances : 0 };
+      const server = { host: "127.0.0.1", http_port, grpc_port, metrics_port, debug: false, parallel_workers: instances > 1 ? instances : 0, metrics_dir: folder };
       const model = {
         name,
         implementation: "mlserver_model.OnnxModel",
