@@ -42,7 +42,7 @@ const { values } = parseArgs({
 });
 if (values.help) {
   console.log(
-    `npm run bench:region -- [--only ${PARTS.join(",")}] [--seconds of a trial] [--rounds] [--seed number]\n  [--peer-python of the peers, or EDGETIER_BENCH_PYTHON; node test/bench/peers/install.ts makes one]\n  [--quick: a smoke run, whose figures mean nothing]\nOnly a full run is kept.`,
+    `npm run bench:region -- [--only ${PARTS.join(",")}] [--seconds of a trial] [--rounds] [--seed number]\n  [--peer-python of the peers, or EDGETIER_BENCH_PYTHON; node test/bench/peers/install.ts makes one]\n  [--quick: a smoke run, whose figures mean nothing]\nKept is a run of all parts but the last, and one of the last.`,
   );
   process.exit(0);
 }
@@ -69,15 +69,17 @@ try {
 async function run(bench: Bench, intent: PublishSource, convolutional: readonly GraphModel[]): Promise<void> {
   const texts = makeQueries(DISTINCT_TEXTS, seed);
   const results: PartResult[] = [];
+  const besidePeers: PartResult[] = [];
   /** What fails costs its own rows only. */
   const measure = async (part: Part, title: string, measured: () => Promise<PartResult>) => {
     if (!asked.includes(part)) return;
     console.error(`\n${title}`);
+    const own = part === "peer" ? besidePeers : results;
     await measured().then(
-      (result) => results.push(result),
+      (result) => own.push(result),
       (error: unknown) => {
         console.error(error);
-        results.push({ rows: [], figures: {}, notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`] });
+        own.push({ rows: [], figures: {}, notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`] });
         process.exitCode = 1;
       },
     );
@@ -97,10 +99,11 @@ async function run(bench: Bench, intent: PublishSource, convolutional: readonly 
     const workloadIn = (encoding: Encoding) => (encoding === "binary" ? noise(model.name, pixelsOf(model), random, encoding) : undefined);
     await measure("peer", `${model.name} beside its peers`, () => comparePeers(bench, peers, model, workloadIn));
   }
-  await tell(results);
+  if (results.length > 0) await tell("region", results, PARTS.every((part) => part === "peer" || asked.includes(part)));
+  if (besidePeers.length > 0) await tell("region-peers", besidePeers, true);
 }
 
-async function tell(results: readonly PartResult[]): Promise<void> {
+async function tell(name: string, results: readonly PartResult[], isWhole: boolean): Promise<void> {
   const all: Record<string, number> = Object.assign({}, ...results.map((result) => result.figures));
   const figures = Object.fromEntries(Object.entries(all).filter(([, value]) => Number.isFinite(value))); // no figure of what never held
   const startingWith = (prefix: string) => Object.entries(figures).flatMap(([name, value]) => (name.startsWith(prefix) ? [value] : []));
@@ -112,8 +115,8 @@ async function tell(results: readonly PartResult[]): Promise<void> {
     ...(versusPeers.length > 0 && { vsPeerRatio: Math.min(...versusPeers) }),
   };
   await report({
-    name: "region",
-    isKept: !values.quick && PARTS.every((part) => asked.includes(part)),
+    name,
+    isKept: !values.quick && isWhole,
     seed,
     n: measuring.samplesPerTrial,
     packages: ["onnxruntime-node", "hono"],

@@ -40,18 +40,21 @@ export interface OpenLoopResult extends Latencies {
 export type Send = (call: Call) => Promise<Reply>;
 
 /** The server closed a connection that was kept open, just when it was used again. */
-class StaleConnectionError extends Error {}
+class StaleConnectionError extends Error {
+  override readonly message = "the server closes connections that are in use";
+}
 
 /** Keeps connections open; at most `sockets` at a time. */
 export function createSender(origin: string, sockets = 64): Send & { close(): void } {
   const agent = new Agent({ keepAlive: true, maxSockets: sockets });
   const { hostname, port } = new URL(origin);
   const send = async (call: Call): Promise<Reply> => {
-    try {
-      return await sendOnce(call);
-    } catch (error) {
-      if (error instanceof StaleConnectionError) return await sendOnce(call);
-      throw error;
+    for (let left = sockets; ; left--) {
+      try {
+        return await sendOnce(call);
+      } catch (error) {
+        if (!(error instanceof StaleConnectionError) || left === 0) throw error; // others that are kept open may be as stale
+      }
     }
   };
   const sendOnce = ({ path, body, headers: own }: Call) =>
