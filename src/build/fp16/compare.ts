@@ -60,7 +60,7 @@ async function compareSessions(original: Session, converted: Session): Promise<O
 }
 
 /** Other numbers of the same shapes and kinds. */
-function refilled(tensors: NamedTensors, seed: number): NamedTensors {
+export function refilled(tensors: NamedTensors, seed: number): NamedTensors {
   const next = seededRandom(seed);
   return Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]): [string, Tensor] => {

@@ -18,6 +18,10 @@ export function constantTensorOf(value: Value | undefined): TensorProto | undefi
       return makeTensor("", "float", [], Float32Array.of(attribute.f));
     case "value_floats":
       return makeTensor("", "float", [BigInt(attribute.floats.length)], Float32Array.from(attribute.floats));
+    case "value_int":
+      return makeTensor("", "int64", [], BigInt64Array.of(attribute.i));
+    case "value_ints":
+      return makeTensor("", "int64", [BigInt(attribute.ints.length)], BigInt64Array.from(attribute.ints));
     default:
       return undefined;
   }

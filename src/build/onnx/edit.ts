@@ -36,6 +36,12 @@ export function redirect(use: Use, name: string): void {
   if (output !== undefined) output.name = name;
 }
 
+/** Lets a node read something at a position, also at one behind those that it has. */
+export function setInput(node: NodeProto, position: number, name: string): void {
+  while (node.input.length < position) node.input.push("");
+  node.input[position] = name;
+}
+
 /** Gives a value another name where it is made; `redirect` does it where it is read. Its value info is left to who keeps the old name. */
 export function renameAtOrigin(value: Value, name: string): void {
   const { origin } = value;

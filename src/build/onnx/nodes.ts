@@ -18,6 +18,7 @@ export function makeNode({ name, op, domain, inputs, outputs, attributes = [] }:
 }
 
 export const intAttribute = (name: string, value: number): AttributeProto => create(AttributeProtoSchema, { name, type: AttributeType.INT, i: BigInt(value) });
+export const intsAttribute = (name: string, values: readonly number[]): AttributeProto => create(AttributeProtoSchema, { name, type: AttributeType.INTS, ints: values.map(BigInt) });
 export const tensorAttribute = (name: string, value: TensorProto): AttributeProto => create(AttributeProtoSchema, { name, type: AttributeType.TENSOR, t: value });
 
 export const attributeOf = ({ attribute }: NodeProto, name: string): AttributeProto | undefined => attribute.find((one) => one.name === name);

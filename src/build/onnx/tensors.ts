@@ -28,16 +28,20 @@ const BITS: ReadonlyMap<number, number> = new Map([
 /** How many elements the shape has. A scalar has one. */
 const elementsOf = ({ dims }: TensorProto): bigint => dims.reduce((product, size) => product * size, 1n);
 
+/** Undefined for strings, and for types that later versions of ONNX have. */
+export function byteSizeOf(tensor: TensorProto): bigint | undefined {
+  const bits = BITS.get(tensor.dataType);
+  return bits === undefined ? undefined : (elementsOf(tensor) * BigInt(bits) + 7n) / 8n;
+}
+
 /** What is wrong with a tensor's data, for a sentence that begins with the tensor's name. */
 export function problemWithData(tensor: TensorProto): string | undefined {
   const { dims, dataType, rawData, floatData, int32Data, int64Data, doubleData, uint64Data } = tensor;
   if (dims.some((size) => size < 0n)) return `has a negative dimension: [${dims.join(", ")}]`;
-  const bits = BITS.get(dataType);
-  if (bits === undefined) return undefined; // strings, and what later versions of ONNX have
-  const elements = elementsOf(tensor);
+  const bytes = byteSizeOf(tensor);
+  if (bytes === undefined) return undefined;
   const listed = [floatData, int32Data, int64Data, doubleData, uint64Data].reduce((total, list) => total + list.length, 0);
-  if (rawData.length === 0 && listed > 0) return dataType === DataType.FLOAT && BigInt(floatData.length) !== elements ? mismatch(tensor, `${floatData.length} numbers`) : undefined;
-  const bytes = (elements * BigInt(bits) + 7n) / 8n;
+  if (rawData.length === 0 && listed > 0) return dataType === DataType.FLOAT && BigInt(floatData.length) !== elementsOf(tensor) ? mismatch(tensor, `${floatData.length} numbers`) : undefined;
   return BigInt(rawData.length) === bytes ? undefined : mismatch(tensor, `${rawData.length} bytes`);
 }
 
@@ -66,6 +70,12 @@ export function integersOf({ dataType, rawData, int32Data }: TensorProto): Float
 /** @param data its bytes become the tensor's, not a copy of them */
 export function makeTensor(name: string, type: ElementType, dims: readonly bigint[], data: ArrayBufferView): TensorProto {
   return create(TensorProtoSchema, { name, dataType: codeOf(type), dims: [...dims], rawData: bytesOf(data) });
+}
+
+/** The same data under another name. */
+export function renamedTensor({ dims, dataType, rawData, floatData, int32Data, int64Data, doubleData, uint64Data, stringData }: TensorProto, name: string): TensorProto {
+  const data = rawData.length > 0 ? { rawData } : { floatData, int32Data, int64Data, doubleData, uint64Data, stringData };
+  return create(TensorProtoSchema, { name, dims, dataType, ...data });
 }
 
 /** Puts other elements of another type in the place of a tensor's. Name and shape stay. */
