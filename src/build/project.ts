@@ -19,17 +19,29 @@ export const PROJECT_FILE = "model.json";
  */
 export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
+  const { files, problems } = await readFiles(folder, projectFiles(project));
+  if (project.task !== "tensor") problems.push(...labelProblems(project, files));
+  if (problems.length > 0) throw errors.invalidProject(folder, problems);
+  return { project, files };
+}
+
+/** Further files of a project's folder. @throws invalid_project naming every problem */
+export async function readProjectFiles(folder: string, paths: readonly string[]): Promise<Map<string, Uint8Array>> {
+  const { files, problems } = await readFiles(folder, paths);
+  if (problems.length > 0) throw errors.invalidProject(folder, problems);
+  return files;
+}
+
+async function readFiles(folder: string, paths: readonly string[]): Promise<{ readonly files: Map<string, Uint8Array>; readonly problems: string[] }> {
   const root = await realpath(folder);
   const files = new Map<string, Uint8Array>();
   const problems: string[] = [];
-  for (const path of projectFiles(project)) {
+  for (const path of paths) {
     const read = await readInside(root, path);
     if (typeof read === "string") problems.push(`${shown(path)} ${read}`);
     else files.set(path, read);
   }
-  if (project.task === "text-classification") problems.push(...labelProblems(project, files));
-  if (problems.length > 0) throw errors.invalidProject(folder, problems);
-  return { project, files };
+  return { files, problems };
 }
 
 /** Every project under a folder, in the order of their names. @throws invalid_project */

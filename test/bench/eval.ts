@@ -1,30 +1,16 @@
-// `npm run eval -- intent`: accuracy, out-of-scope recall, calibration and shares by tier, and of the cascade, on
-// labelled samples. Every tier answers every sample, one at a time, in the runtime that serves it.
-import { readFile } from "node:fs/promises";
+// `npm run eval -- intent`: accuracy, out-of-scope recall, calibration, shares and latency by tier, and of the cascade, on
+// labelled samples. As `edgetier model eval`, on the validation part by default, with the result kept.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { prepareEngine } from "../../src/build/engine/prepare.ts";
-import { cascadeFigures, type TierAnswers } from "../../src/build/evaluate.ts";
+import { evaluateProject } from "../../src/build/judge/evaluate-project.ts";
+import { classificationOf } from "../../src/build/judge/project-tier.ts";
+import { readSamples } from "../../src/build/judge/samples.ts";
 import { readProject } from "../../src/build/project.ts";
-import { type Answer, readAnswers } from "../../src/cascade/calibration.ts";
-import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import type { ClassificationProject } from "../../src/registry/manifest.ts";
-import type { Runtime } from "../../src/runtime/runtime.ts";
-import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
 import { report } from "./lib/report.ts";
-
-/** Under the data folder; one {"text", "label"} a line. */
-const VALIDATION_PARTS: Readonly<Record<string, string>> = { intent: "clinc150/val.jsonl" };
-const WARM_UP_RUNS = 50;
-
-interface Sample {
-  readonly text: string;
-  readonly label: string;
-}
-
-type TierProject = ClassificationProject["tiers"][number];
+import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -32,23 +18,23 @@ const { positionals, values } = parseArgs({
 });
 const [model = "intent"] = positionals;
 if (values.help === true) {
-  console.log(`npm run eval -- <model> [--data samples.jsonl]
+  console.log(`npm run eval -- <model> [--data samples]
 
-samples.jsonl holds one {"text": "…", "label": "…"} a line; without it, the model's validation part is read from the
-folder EDGETIER_DATA_DIR (../shared/data).`);
+samples: a file with one {"text", "label"} or {"file", "label"} a line, or a folder <label>/<file>. Without it, the model's
+validation part is read from the folder EDGETIER_DATA_DIR (../shared/data).`);
   process.exit(0);
 }
 
-const dataFile = values.data ?? join(process.env["EDGETIER_DATA_DIR"] ?? "../shared/data", VALIDATION_PARTS[model] ?? "");
-const samples = await readSamples(dataFile);
-const { project, files } = await readProject(join(MODELS_FOLDER, model));
-if (project.task !== "text-classification") throw new Error(`${model} has the task ${project.task}: it gives tensors, and no label to be right or wrong`);
-const labels: string[] = JSON.parse(new TextDecoder().decode(fileOf(project.labels)));
-const oosLabel = project.tiers.flatMap((tier) => tier.calibration.outOfScope?.label ?? [])[0] ?? "";
-
-const tiers: TierAnswers[] = [];
-for (const tier of project.tiers) tiers.push(await answersOf(tier));
-const { cascade, tiers: byTier } = cascadeFigures(tiers, samples.map((sample) => sample.label), oosLabel);
+const source = await readProject(join(MODELS_FOLDER, model));
+const project = classificationOf(source.project);
+const path = values.data ?? (await SAMPLE_PARTS[model]?.validation());
+if (path === undefined) throw new Error(`${model} has no validation part that is known here: name samples with --data`);
+const samples = await readSamples(path, { task: taskByName(project.task), limits: project.input });
+const progress = createProgressLine();
+const { tiers, cascade, latency, cascadeLatency } = await withRunners(({ edge, region }) =>
+  evaluateProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }),
+);
+progress.clear();
 
 await report({
   name: `eval-${model}`,
@@ -56,55 +42,16 @@ await report({
   n: samples.length,
   packages: ["onnxruntime-web", "onnxruntime-node"],
   rows: [
-    ...byTier.map(({ id, ...figures }) => ({ case: id, ...figures })),
-    { case: "cascade", ...pick(cascade), share: 1, inScopeShare: 1 },
+    ...tiers.map(({ id, msPerInput: _mean, ...figures }) => ({ case: id, ...figures, ...timesOf(latency[id]) })),
+    { case: "cascade", ...pick(cascade), share: 1, inScopeShare: 1, ...timesOf(cascadeLatency) },
   ],
   figures: { ...cascade },
 });
 
-function pick({ inScopeAccuracy, oosRecall, oosPrecision, accuracy, expectedCalibrationError }: typeof cascade) {
-  return { inScopeAccuracy, oosRecall, oosPrecision, accuracy, expectedCalibrationError };
+function pick({ edgeShare: _edge, inScopeEdgeShare: _inScope, lossPoints: _loss, costRatio: _cost, ...figures }: typeof cascade) {
+  return figures;
 }
 
-async function answersOf(tier: TierProject): Promise<TierAnswers> {
-  const runtime = tier.place === "edge" ? await wasmRuntime() : createNativeRuntime({ intraOpThreads: 1 });
-  const session = await runtime.createSession(fileOf(tier.graph));
-  const preprocessor = taskByName(project.task).createPreprocessor({ ...tier.preprocessor, artifact: fileOf(tier.preprocessor.artifact) });
-  const answer = async (text: string): Promise<Answer> => {
-    const outputs = await session.run(preprocessor.encode([{ kind: "text", text }]));
-    return readAnswers(outputs, 1, labels, tier.calibration, 1)[0] as Answer;
-  };
-
-  for (const { text } of samples.slice(0, WARM_UP_RUNS)) await answer(text);
-  const answers: Answer[] = [];
-  const startedAtMs = performance.now();
-  for (const { text } of samples) {
-    answers.push(await answer(text));
-    if (process.stderr.isTTY && answers.length % 100 === 0) process.stderr.write(`\r${tier.id}: ${answers.length} of ${samples.length} `);
-  }
-  const msPerInput = (performance.now() - startedAtMs) / samples.length;
-  if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");
-  await session.dispose();
-  return { id: tier.id, place: tier.place, exit: tier.exit, answers, msPerInput };
-}
-
-/** The Worker's own engine, in Node's V8. */
-async function wasmRuntime(): Promise<Runtime> {
-  const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
-  const { default: glue } = await import("../../dist/engine/glue.mjs");
-  return createWasmRuntime({ kind: "full", source: sha256, glue, wasm: await WebAssembly.compile(await readFile(join(ENGINE_FOLDER, "engine.wasm"))) });
-}
-
-function fileOf(path: string): Uint8Array {
-  const bytes = files.get(path);
-  if (bytes === undefined) throw new Error(`${path} is not a file of the project`);
-  return bytes;
-}
-
-async function readSamples(file: string): Promise<Sample[]> {
-  const text = await readFile(file, "utf8").catch(() => {
-    console.error(`${file} cannot be read. Name a file of labelled samples with --data, or the data folder with EDGETIER_DATA_DIR.`);
-    process.exit(1);
-  });
-  return text.split("\n").filter((line) => line !== "").map((line): Sample => JSON.parse(line));
+function timesOf(times: typeof cascadeLatency | undefined) {
+  return times === undefined ? {} : { p50Ms: times.p50Ms, p95Ms: times.p95Ms, p99Ms: times.p99Ms };
 }

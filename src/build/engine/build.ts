@@ -2,6 +2,7 @@
 // are restored at module scope. The full engine takes the cut one's place until that has passed its tests.
 
 import { gzipSync } from "node:zlib";
+import { readImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
 import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
@@ -31,6 +32,8 @@ export interface BuildOptions {
   readonly config: DeploymentConfig;
   /** Small files that the graphs' models need at the edge, by SHA-256. */
   readonly artifacts?: ReadonlyMap<string, Uint8Array>;
+  /** Whether the graphs' models take images, so that the Worker has to decode them. */
+  readonly images?: boolean;
   /** More functions to keep, as an isolate's log named them. */
   readonly trapped?: readonly CutFunction[];
   /** Of the full engine. */
@@ -78,6 +81,7 @@ export async function buildDeployment(options: BuildOptions): Promise<BuiltDeplo
     cutWasm: outcome.kind === "cut" ? outcome.engine.wasm : undefined,
     bundled: bundled.map(({ graph, snapshot }) => ({ graph: graph.sha256, snapshot: snapshot.plain })),
     artifacts: chooseArtifacts(options),
+    images: options.images === true ? { codecs: await readImageCodecs(), maxMemoryBytes: config.imageMemoryBytes } : undefined,
     warmUpRuns: config.warmUpRuns,
     sessionBudgetBytes: config.sessionBudgetBytes,
     engineFolder,
@@ -113,8 +117,8 @@ function reportGraph({ model, tier, sha256 }: DeployedGraph, snapshot: GraphSnap
   return { ...base, snapshot: { bytes: plain.bytes.byteLength, gzipBytes: gzipSync(plain.bytes).byteLength, memoryBytes: pageCount * PAGE_BYTES, functionsEntered: profile.entered.length } };
 }
 
-function inputsDigest({ graphs, config, artifacts = new Map(), trapped = [] }: BuildOptions, engine: string): string {
+function inputsDigest({ graphs, config, artifacts = new Map(), images = false, trapped = [] }: BuildOptions, engine: string): string {
   const { limits: _limits, ...choices } = config;
-  const facts = [RECIPE, SNAPSHOT_FORMAT, engine, choices, trapped, [...artifacts.keys()], graphs.map(({ bytes: _bytes, ...graph }) => graph)];
+  const facts = [RECIPE, SNAPSHOT_FORMAT, engine, choices, trapped, [...artifacts.keys()], images, graphs.map(({ bytes: _bytes, ...graph }) => graph)];
   return digestOf(JSON.stringify(facts));
 }

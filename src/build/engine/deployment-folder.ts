@@ -2,6 +2,7 @@
 
 import { access, cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { ImageCodecFiles } from "../../runtime/native/image-codecs.ts";
 import type { EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
 import { digestOf } from "../digest.ts";
 import { type EngineReport, engineReportSchema } from "./report.ts";
@@ -14,6 +15,8 @@ export interface DeploymentFiles {
   readonly bundled: readonly { readonly graph: string; readonly snapshot: EncodedSnapshot }[];
   /** By SHA-256. */
   readonly artifacts: ReadonlyMap<string, Uint8Array>;
+  /** Undefined where no edge tier takes images. */
+  readonly images: { readonly codecs: ImageCodecFiles; readonly maxMemoryBytes: number } | undefined;
   readonly warmUpRuns: number;
   readonly sessionBudgetBytes: number;
   /** Of the full engine. */
@@ -40,7 +43,7 @@ export async function isWhole(folder: string, { engine }: EngineReport): Promise
 
 /** Writes a folder beside it first: a build that is broken off leaves the old deployment whole. */
 export async function writeDeployment(folder: string, files: DeploymentFiles): Promise<void> {
-  const { report, cutWasm, bundled, artifacts, engineFolder } = files;
+  const { report, cutWasm, bundled, artifacts, images, engineFolder } = files;
   const next = `${folder}.${process.pid}`;
   await rm(next, { recursive: true, force: true });
   await mkdir(next, { recursive: true });
@@ -51,6 +54,7 @@ export async function writeDeployment(folder: string, files: DeploymentFiles): P
   if (report.fallback) await cp(full, join(next, "full.wasm"));
   for (const { graph, snapshot } of bundled) await writeFile(join(next, snapshotName(graph)), snapshot.bytes);
   for (const [sha256, bytes] of artifacts) await writeFile(join(next, artifactName(sha256)), bytes);
+  for (const [name, wasm] of Object.entries(images?.codecs ?? {})) await writeFile(join(next, codecName(name)), wasm);
   await writeFile(join(next, "deployment.mjs"), moduleText(files));
   await writeFile(join(next, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   await rm(folder, { recursive: true, force: true });
@@ -61,8 +65,12 @@ const snapshotName = (graph: string) => `snapshot-${graph.slice(0, 12)}.bin`;
 
 const artifactName = (sha256: string) => `artifact-${sha256.slice(0, 12)}.bin`;
 
+/** Of an image format. */
+const codecName = (format: string) => `image-${format}.wasm`;
+
 /** Exports a `Deployment` (runtime/wasm/deployment.ts). */
-function moduleText({ report: { engine, fallback }, bundled, artifacts, warmUpRuns, sessionBudgetBytes }: DeploymentFiles): string {
+function moduleText({ report: { engine, fallback }, bundled, artifacts, images, warmUpRuns, sessionBudgetBytes }: DeploymentFiles): string {
+  const formats = Object.keys(images?.codecs ?? {});
   const text = (value: unknown) => JSON.stringify(value);
   return `// Made by \`edgetier engine build\`: what the Worker bundles.
 ${[
@@ -70,6 +78,7 @@ ${[
   'import wasm from "./engine.wasm";',
   ...(fallback ? ['import fullWasm from "./full.wasm";'] : []),
   ...bundled.map(({ graph }, index) => `import snapshot${index} from ${text(`./${snapshotName(graph)}`)};`),
+  ...formats.map((format) => `import ${format} from ${text(`./${codecName(format)}`)};`),
   ...[...artifacts.keys()].map((sha256, index) => `import artifact${index} from ${text(`./${artifactName(sha256)}`)};`),
 ].join("\n")}
 
@@ -79,6 +88,7 @@ export default {
   bundled: [${bundled.map(({ graph, snapshot }, index) => `\n    { graph: ${text(graph)}, head: ${text(snapshot.head)}, bytes: snapshot${index} },`).join("")}
   ],
   artifacts: new Map([${[...artifacts.keys()].map((sha256, index) => `[${text(sha256)}, artifact${index}]`).join(", ")}]),
+  images: ${images === undefined ? "undefined" : `{ modules: { ${formats.join(", ")} }, maxMemoryBytes: ${images.maxMemoryBytes} }`},
   warmUpRuns: ${warmUpRuns},
   sessionBudgetBytes: ${sessionBudgetBytes},
 };

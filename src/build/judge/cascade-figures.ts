@@ -1,7 +1,7 @@
 // Figures of a cascade on labelled samples, from the answers that each tier gives to all of them.
 
-import type { Answer } from "../cascade/calibration.ts";
-import { type ExitRule, exits } from "../cascade/exit.ts";
+import type { Answer } from "../../cascade/calibration.ts";
+import { type ExitRule, exits } from "../../cascade/exit.ts";
 
 export interface TierAnswers {
   readonly id: string;
@@ -16,10 +16,10 @@ export interface TierAnswers {
 export interface AnswerFigures {
   /** Share of the in-scope samples whose label is right; an out-of-scope verdict is wrong. */
   readonly inScopeAccuracy: number;
-  /** Share of the out-of-scope samples that are recognised. */
-  readonly oosRecall: number;
-  /** Share of the out-of-scope verdicts that are right. */
-  readonly oosPrecision: number;
+  /** Share of the out-of-scope samples that are recognised; absent where there is none. */
+  readonly oosRecall?: number;
+  /** Share of the out-of-scope verdicts that are right; absent where there is none. */
+  readonly oosPrecision?: number;
   /** Share of all samples whose label is right. */
   readonly accuracy: number;
   readonly expectedCalibrationError: number;
@@ -51,9 +51,9 @@ export interface CascadeFigures {
 /**
  * @param tiers in the cascade's order
  * @param truth the right label of each sample
- * @param oosLabel the label that marks a sample as out of scope
+ * @param oosLabel the label that marks a sample as out of scope; undefined where nothing is
  */
-export function cascadeFigures(tiers: readonly TierAnswers[], truth: readonly string[], oosLabel: string): CascadeFigures {
+export function cascadeFigures(tiers: readonly TierAnswers[], truth: readonly string[], oosLabel: string | undefined): CascadeFigures {
   const last = tiers.at(-1);
   if (last === undefined || truth.length === 0) throw new RangeError("a cascade needs a tier and a sample");
   const answeredBy = truth.map((_, sample) => tiers.findIndex((tier) => exits(answerAt(tier, sample), tier.exit)));
@@ -93,18 +93,20 @@ function answerAt(tier: TierAnswers, sample: number): Answer {
   return answer;
 }
 
-export function answerFigures(answers: readonly Answer[], truth: readonly string[], oosLabel: string): AnswerFigures {
+export function answerFigures(answers: readonly Answer[], truth: readonly string[], oosLabel: string | undefined): AnswerFigures {
   const right = answers.map((answer, sample) => answer.label === truth[sample]);
-  const shareRight = (keep: (sample: number) => boolean) => {
+  const shareRight = (keep: (sample: number) => boolean): number | undefined => {
     const kept = right.filter((_, sample) => keep(sample));
-    return kept.length === 0 ? 0 : kept.filter(Boolean).length / kept.length;
+    return kept.length === 0 ? undefined : kept.filter(Boolean).length / kept.length;
   };
   const inScope = (sample: number) => truth[sample] !== oosLabel;
+  const oosRecall = shareRight((sample) => !inScope(sample));
+  const oosPrecision = oosLabel === undefined ? undefined : shareRight((sample) => answers[sample]?.label === oosLabel);
   return {
-    inScopeAccuracy: shareRight(inScope),
-    oosRecall: shareRight((sample) => !inScope(sample)),
-    oosPrecision: shareRight((sample) => answers[sample]?.label === oosLabel),
-    accuracy: shareRight(() => true),
+    inScopeAccuracy: shareRight(inScope) ?? 0,
+    ...(oosRecall === undefined ? {} : { oosRecall }),
+    ...(oosPrecision === undefined ? {} : { oosPrecision }),
+    accuracy: shareRight(() => true) ?? 0,
     expectedCalibrationError: expectedCalibrationError(
       answers.map((answer) => answer.confidence).filter((_, sample) => inScope(sample)),
       right.filter((_, sample) => inScope(sample)),

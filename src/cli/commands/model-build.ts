@@ -1,7 +1,93 @@
-// `edgetier model build <folder>`: checks a project and makes everything that it is published with. So far that is the
-// snapshots of its edge tiers.
+// `edgetier model build <folder>`: makes what a project is published with. With a build.json, that is the tiers' graphs, of
+// many candidates those that are worth it; and always the snapshots of its edge tiers.
 
+import { join } from "node:path";
 import { defineCommand } from "citty";
-import { command as snapshot } from "./model-snapshot.ts";
+import { classificationOf } from "../../build/judge/project-tier.ts";
+import { readSamples } from "../../build/judge/samples.ts";
+import { readProject } from "../../build/project.ts";
+import { readBuildPlan } from "../../build/techniques/build-plan.ts";
+import { buildProject, type BuiltProject } from "../../build/techniques/build-project.ts";
+import { projectWithSources, writeBuilt } from "../../build/techniques/project-files.ts";
+import { errors } from "../../core/errors.ts";
+import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+import { makeProjectSnapshots } from "../deployment.ts";
+import { createProgressLine, withRunners } from "../judging.ts";
+import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
+import { techniquesTable } from "../techniques-table.ts";
+import { readCount, samplesArgs } from "./samples-args.ts";
 
-export const command = defineCommand({ ...snapshot, meta: { name: "build", description: "Check a project and make what it is published with: the snapshots of its edge tiers" } });
+const NAME = "edgetier model build";
+const DEFAULT_CALIBRATION_SAMPLES = 256;
+
+export const command = defineCommand({
+  meta: { name: "build", description: "Make what a project is published with: the graphs that its build.json plans, judged, and the snapshots of its edge tiers" },
+  args: {
+    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    samples: { ...samplesArgs.samples, required: false, description: `${samplesArgs.samples.description}. What candidates are judged on; needed where there is a build.json` },
+    calibration: { type: "string", valueHint: "path", description: "Samples that ranges are found on, none of them among --samples; needed where there is a build.json" },
+    limit: samplesArgs.limit,
+    rounds: { type: "string", valueHint: "n", description: "Of the latency's measurement" },
+    "dry-run": { type: "boolean", description: "Show the table, and write nothing" },
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const log = args.json ? () => {} : printLine;
+    const built = await buildTiers(args);
+    if (built !== undefined) {
+      log(techniquesTable(built.tiers));
+      if (args["dry-run"] !== true) await writeBuilt(args.folder, built);
+    }
+    if (args["dry-run"] === true) {
+      if (args.json) printJson({ tiers: built?.tiers.map(resultOf) ?? [] });
+      return;
+    }
+    const { source, without } = await makeProjectSnapshots(await readProject(args.folder), log);
+    const snapshots = [...(source.snapshots ?? [])].map(([tier, { bytes, memoryBytes }]) => ({ tier, bytes: bytes.byteLength, memoryBytes }));
+    if (args.json) return printJson({ model: source.project.model, tiers: built?.tiers.map(resultOf) ?? [], snapshots, without });
+    for (const { tier, bytes, memoryBytes } of snapshots) printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
+    for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
+    printLine(`Next: npm run edgetier -- model publish ${args.folder}`);
+  },
+});
+
+interface BuildArgs {
+  readonly folder: string;
+  readonly samples?: string | undefined;
+  readonly calibration?: string | undefined;
+  readonly limit?: string | undefined;
+  readonly rounds?: string | undefined;
+}
+
+async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<BuiltProject | undefined> {
+  const plan = await readBuildPlan(folder);
+  if (plan === undefined) return undefined;
+  if (samples === undefined || calibration === undefined) throw errors.usage(`${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`, NAME);
+  const source = await projectWithSources(folder, plan);
+  const project = classificationOf(source.project);
+  const [most, roundCount] = [readCount("--limit", limit, NAME), readCount("--rounds", rounds, NAME)];
+  const options = { task: taskByName(project.task), limits: project.input };
+  const [questions, ranges] = [
+    await readSamples(samples, { ...options, ...(most === undefined ? {} : { limit: most }) }),
+    await readSamples(calibration, { ...options, limit: DEFAULT_CALIBRATION_SAMPLES }),
+  ];
+  const progress = createProgressLine();
+  const built = await withRunners(({ edge, region }) =>
+    buildProject(source, project, plan, {
+      runners: { edge, region },
+      runtime: createNativeRuntime(),
+      samples: questions,
+      calibration: ranges,
+      ...(roundCount === undefined ? {} : { rounds: roundCount }),
+      onProgress: (tier, event) => {
+        const what = event.step === "make" ? `${event.candidate}: ${event.what}` : event.step === "accuracy" ? `${event.candidate}: accuracy` : `latency in ${event.runtime}`;
+        progress.show(`${tier}, ${what}`, event.done, event.of);
+      },
+    }),
+  );
+  progress.clear();
+  return built;
+}
+
+const resultOf = ({ tier, judgements, chosen }: BuiltProject["tiers"][number]) => ({ tier, candidates: judgements, chosen: chosen.name });

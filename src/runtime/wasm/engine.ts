@@ -41,6 +41,8 @@ export interface EngineOptions {
   /** False leaves ONNX Runtime itself unstarted, for a memory in which it runs already. */
   readonly startRuntime?: boolean;
   readonly now?: () => number;
+  /** Gets what ONNX Runtime writes to its standard output: its profile, where one was asked for. */
+  readonly print?: (line: string) => void;
 }
 
 /**
@@ -48,7 +50,7 @@ export interface EngineOptions {
  * @throws session_too_large, session_failed, engine_trap, function_cut
  */
 export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
-  const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now } = options;
+  const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now, print = () => {} } = options;
   const memory = makeMemory(initialPages, maximumPages);
   let readCutFunction: ReadCutFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
@@ -60,7 +62,7 @@ export async function startEngine(module: EngineModule, options: EngineOptions =
         onInstance({ exports: watched.exports });
       }, reject);
     };
-    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, now, print: () => {}, printErr: (line) => console.error(line) }).then(resolve, reject);
+    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, now, print, printErr: (line) => console.error(line) }).then(resolve, reject);
   }).catch((error: unknown) => {
     throw errors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
   });

@@ -28,6 +28,8 @@ export interface OrtGlue {
   _OrtReleaseSessionOptions(options: number): number;
   _OrtCreateSession(model: number, modelBytes: number, options: number): number;
   _OrtReleaseSession(session: number): number;
+  /** Writes the profile to standard output. @returns a name that is to be freed, of a file that is not there */
+  _OrtEndProfiling(session: number): number;
   _OrtGetInputOutputCount(session: number, inputCountPointer: number, outputCountPointer: number): number;
   _OrtGetInputOutputMetadata(session: number, index: number, namePointer: number, typePointer: number): number;
   _OrtFree(pointer: number): number;

@@ -26,14 +26,14 @@ export interface OpenSession {
   readonly outputs: readonly Port[];
 }
 
-/** @throws session_failed */
-export function openSession(engine: Engine, model: Uint8Array): OpenSession {
+/** @param options.profile lets ONNX Runtime note what each node takes @throws session_failed */
+export function openSession(engine: Engine, model: Uint8Array, { profile = false }: { readonly profile?: boolean } = {}): OpenSession {
   const { ort } = engine;
   const modelPointer = ort._malloc(model.byteLength);
   if (modelPointer === 0) throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
   ort.HEAPU8.set(model, modelPointer);
   const options = engine.handle(
-    ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, false, 0, 0, LOG_ERRORS_ONLY, 0, 0),
+    ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, profile, 0, 0, LOG_ERRORS_ONLY, 0, 0),
     "session options",
   );
   const handle = guarded(engine, "creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));

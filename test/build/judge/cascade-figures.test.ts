@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cascadeFigures, expectedCalibrationError, type TierAnswers } from "../../src/build/evaluate.ts";
+import { cascadeFigures, expectedCalibrationError, type TierAnswers } from "../../../src/build/judge/cascade-figures.ts";
 
 const answer = (label: string, confidence: number) => ({ label, confidence, outOfScope: label === "oos", ranking: [] });
 const truth = ["a", "b", "a", "b", "oos"];
@@ -31,6 +31,14 @@ describe("cascadeFigures", () => {
     expect(cascade).toMatchObject({ inScopeAccuracy: 0.5, oosRecall: 1, accuracy: 0.6, edgeShare: 0.4, inScopeEdgeShare: 0.5 });
     expect(cascade.lossPoints).toBeCloseTo(25);
     expect(cascade.costRatio).toBeCloseTo(10 / (1 + 0.6 * 10));
+  });
+
+  it("has no figures of what is out of scope where nothing is", () => {
+    const all = ["a", "b", "a", "b", "b"];
+    const { cascade: without } = cascadeFigures([edge, region], all, undefined);
+    expect(without).toMatchObject({ accuracy: 0.4, inScopeAccuracy: 0.4 });
+    expect(without).not.toHaveProperty("oosRecall");
+    expect(without).not.toHaveProperty("oosPrecision");
   });
 
   it("refuses tiers that did not answer every sample", () => {

@@ -1,0 +1,70 @@
+// `edgetier model compare <A> <B> --samples <path>`: two projects on the same samples, one after the other.
+
+import { defineCommand } from "citty";
+import { compareEvaluations, type ProjectComparison } from "../../build/judge/compare-projects.ts";
+import { type Evaluation, evaluateProject } from "../../build/judge/evaluate-project.ts";
+import { classificationOf } from "../../build/judge/project-tier.ts";
+import { readSamples } from "../../build/judge/samples.ts";
+import { readProject } from "../../build/project.ts";
+import { errors } from "../../core/errors.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+import { createProgressLine, withRunners } from "../judging.ts";
+import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { readCount, samplesArgs } from "./samples-args.ts";
+
+const NAME = "edgetier model compare";
+
+export const command = defineCommand({
+  meta: { name: "compare", description: "Compare two projects on the same labelled samples: accuracy, latency, bytes, and whether the difference is more than chance" },
+  args: {
+    first: { type: "positional", description: "Folder of the one that is there", required: true },
+    second: { type: "positional", description: "Folder of the one that would take its place", required: true },
+    ...samplesArgs,
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const sources = [await readProject(args.first), await readProject(args.second)] as const;
+    const [first, second] = sources.map(({ project }) => classificationOf(project));
+    if (first === undefined || second === undefined || first.task !== second.task) throw errors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
+    const limit = readCount("--limit", args.limit, NAME);
+    const samples = await readSamples(args.samples, { task: taskByName(first.task), limits: first.input, ...(limit === undefined ? {} : { limit }) });
+    const progress = createProgressLine();
+    const [one, other] = await withRunners(async ({ edge, region }) => {
+      const evaluate = (source: PublishSource, name: string) =>
+        evaluateProject(source, classificationOf(source.project), samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(`${name}, ${tier}`, done, of) });
+      return [await evaluate(sources[0], args.first), await evaluate(sources[1], args.second)] as const;
+    });
+    progress.clear();
+    const comparison = compareEvaluations(one, other, samples.map(({ label }) => label));
+    const bytes = sources.map(bytesOf);
+    if (args.json) return printJson({ first: figuresOf(one, bytes[0]), second: figuresOf(other, bytes[1]), comparison });
+    printLine(summary([[args.first, one, bytes[0] ?? 0], [args.second, other, bytes[1] ?? 0]], comparison));
+  },
+});
+
+const bytesOf = ({ files }: PublishSource): number => [...files.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+
+function figuresOf({ answers: _answers, confusion: _confusion, ...figures }: Evaluation, bytes: number | undefined) {
+  return { ...figures, bytes };
+}
+
+function summary(projects: readonly (readonly [name: string, evaluation: Evaluation, bytes: number])[], { samples, gainPoints, won, lost, pValue, agreement, p50Ratio, p99Ratio }: ProjectComparison): string {
+  const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
+  return [
+    table([
+      ["PROJECT", "ACCURACY", "EDGE ANSWERS", "ECE", "P50 MS", "P99 MS", "BYTES"],
+      ...projects.map(([name, { cascade, cascadeLatency }, bytes]) => [
+        name,
+        percent(cascade.accuracy),
+        percent(cascade.edgeShare),
+        cascade.expectedCalibrationError.toFixed(4),
+        cascadeLatency.p50Ms.toFixed(2),
+        cascadeLatency.p99Ms.toFixed(2),
+        inKiB(bytes),
+      ]),
+    ]),
+    `The second is ${Math.abs(gainPoints).toFixed(2)} points ${gainPoints < 0 ? "worse" : "better"} on ${samples} samples: it wins ${won} and loses ${lost} (p = ${pValue.toPrecision(2)}, McNemar); the answers agree on ${percent(agreement)}.`,
+    `It takes ${p50Ratio.toFixed(2)} times as long at p50, ${p99Ratio.toFixed(2)} times at p99.`,
+  ].join("\n\n");
+}

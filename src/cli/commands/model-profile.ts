@@ -1,0 +1,86 @@
+// `edgetier model profile <folder> --samples <path>`: where the time and the memory of a project's tiers go.
+
+import { defineCommand } from "citty";
+import { type OperatorTime, profileInNativeEngine, profileInWasmEngine } from "../../build/judge/profile/operators.ts";
+import { PHASES, profileInNode, profileInWorkerd, type RuntimeProfile } from "../../build/judge/profile/phases.ts";
+import { classificationOf, fileOf, preprocessorOf } from "../../build/judge/project-tier.ts";
+import { readSamples } from "../../build/judge/samples.ts";
+import { readProject } from "../../build/project.ts";
+import { reasonOf } from "../../core/errors.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+import { createProgressLine, withRunners } from "../judging.ts";
+import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { readCount, samplesArgs } from "./samples-args.ts";
+
+const DEFAULT_SAMPLES = 200;
+const OPERATOR_RUNS = 200;
+const SHOWN_OPERATORS = 12;
+
+interface TierProfile {
+  readonly tier: string;
+  readonly place: string;
+  readonly runtimes: readonly RuntimeProfile[];
+  /** Why a runtime is not among them. */
+  readonly without: readonly { readonly runtime: string; readonly reason: string }[];
+  /** In onnxruntime-node, and of an edge tier in the Worker's engine as well. */
+  readonly operators: Readonly<Record<string, readonly OperatorTime[]>>;
+}
+
+export const command = defineCommand({
+  meta: { name: "profile", description: "Show where the time and the memory of a project's tiers go: phases in workerd and in Node, and operators" },
+  args: {
+    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    ...samplesArgs,
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const source = await readProject(args.folder);
+    const project = classificationOf(source.project);
+    const limit = readCount("--limit", args.limit, "edgetier model profile") ?? DEFAULT_SAMPLES;
+    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
+    const progress = createProgressLine();
+    const tiers: TierProfile[] = [];
+    await withRunners(async ({ edge, region, engine }) => {
+      for (const [position, tier] of project.tiers.entries()) {
+        progress.show("tiers", position, project.tiers.length);
+        const runtimes: RuntimeProfile[] = [];
+        const without: { runtime: string; reason: string }[] = [];
+        const attempts = [() => profileInWorkerd(source, project, tier, samples, edge), () => profileInNode(source, project, tier, samples, region)];
+        for (const [index, attempt] of attempts.entries()) {
+          // A region's tier may be more than workerd holds.
+          await attempt().then((profile) => runtimes.push(profile), (error: unknown) => without.push({ runtime: index === 0 ? "workerd" : "node", reason: reasonOf(error) }));
+        }
+        const inputs = samples.map(({ input }) => preprocessorOf(source, project, tier).encode([input]));
+        const graph = fileOf(source, tier.graph);
+        const operators = {
+          ...(tier.place === "edge" ? { "onnxruntime-web": await profileInWasmEngine(await engine(), graph, inputs, OPERATOR_RUNS) } : {}),
+          "onnxruntime-node": await profileInNativeEngine(graph, inputs, OPERATOR_RUNS),
+        };
+        tiers.push({ tier: tier.id, place: tier.place, runtimes, without, operators });
+      }
+    });
+    progress.clear();
+    if (args.json) return printJson({ model: project.model, samples: samples.length, tiers });
+    printLine(tiers.map(summary).join("\n\n"));
+  },
+});
+
+function summary({ tier, place, runtimes, without, operators }: TierProfile): string {
+  const rows = runtimes.flatMap(({ runtime, phases, memoryBytes }) =>
+    PHASES.map((phase, index) => {
+      const { p50Ms, p95Ms, p99Ms } = phases[phase];
+      return [runtime, phase, p50Ms.toFixed(3), p95Ms.toFixed(3), p99Ms.toFixed(3), index === 0 && memoryBytes !== undefined ? inKiB(memoryBytes) : ""];
+    }),
+  );
+  return [
+    `${tier} (${place})`,
+    table([["RUNTIME", "PHASE", "P50 MS", "P95 MS", "P99 MS", "MEMORY"], ...rows]),
+    ...without.map(({ runtime, reason }) => `not in ${runtime}: ${reason}`),
+    table([
+      ["ENGINE", "OPERATOR", "NODES", "MS A RUN", "SHARE"],
+      ...Object.entries(operators).flatMap(([engine, times]) =>
+        times.slice(0, SHOWN_OPERATORS).map(({ operator, nodes, msPerRun, share }) => [engine, operator, nodes, msPerRun.toFixed(4), `${(100 * share).toFixed(1)} %`]),
+      ),
+    ]),
+  ].join("\n");
+}

@@ -1,0 +1,16 @@
+// The options of commands that read samples, and numbers as options give them.
+
+import { errors } from "../../core/errors.ts";
+
+export const samplesArgs = {
+  samples: { type: "string", valueHint: "path", description: 'Labelled samples: a file with one {"text", "label"} or {"file", "label"} a line, or a folder <label>/<file>', required: true },
+  limit: { type: "string", valueHint: "n", description: "At most so many samples, chosen with a fixed seed" },
+} as const;
+
+/** @throws usage unless it is a whole number from 1 on */
+export function readCount(option: string, value: string | undefined, command: string): number | undefined {
+  if (value === undefined) return undefined;
+  const count = Number(value);
+  if (!Number.isSafeInteger(count) || count < 1) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be a whole number from 1 on`, command);
+  return count;
+}

@@ -1,0 +1,81 @@
+// `npm run bench:techniques`: every technique of the reference models' build plans, judged: accuracy, bytes, and latency in
+// workerd and in Node, against FP32. As `edgetier model build --dry-run`, with the result kept.
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { classificationOf } from "../../src/build/judge/project-tier.ts";
+import { readSamples } from "../../src/build/judge/samples.ts";
+import { readBuildPlan } from "../../src/build/techniques/build-plan.ts";
+import { buildProject } from "../../src/build/techniques/build-project.ts";
+import { projectWithSources } from "../../src/build/techniques/project-files.ts";
+import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { taskByName } from "../../src/tasks/tasks.ts";
+import { report } from "./lib/report.ts";
+import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+
+const CALIBRATION_SAMPLES = 256;
+
+const { values } = parseArgs({
+  options: {
+    model: { type: "string", multiple: true, default: Object.keys(SAMPLE_PARTS) },
+    limit: { type: "string", default: "1000000" },
+    rounds: { type: "string", default: "40" },
+    quick: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  console.log(`npm run bench:techniques -- [--model ${Object.keys(SAMPLE_PARTS).join(" | ")}] [--limit samples] [--rounds of latency] [--quick: few of both, nothing kept]
+
+Samples are read from the folder EDGETIER_DATA_DIR (../shared/data). Only a run of all models and samples is kept.`);
+  process.exit(0);
+}
+const [limit, rounds] = values.quick ? [50, 2] : [Number(values.limit), Number(values.rounds)];
+
+type Row = { readonly case: string } & Record<string, number | string>;
+const rows: Row[] = [];
+const figures: Record<string, number> = {};
+let sampleCount = 0;
+for (const model of values.model) {
+  const parts = SAMPLE_PARTS[model];
+  const folder = join(MODELS_FOLDER, model);
+  const plan = await readBuildPlan(folder);
+  if (parts === undefined || plan === undefined) throw new Error(`${model} has no samples that are known here, or no build.json`);
+  const source = await projectWithSources(folder, plan);
+  const project = classificationOf(source.project);
+  const options = { task: taskByName(project.task), limits: project.input };
+  const samples = await readSamples(await parts.validation(), { ...options, limit });
+  const calibration = await readSamples(await parts.calibration(), { ...options, limit: CALIBRATION_SAMPLES });
+  sampleCount += samples.length;
+  const progress = createProgressLine();
+  const { tiers } = await withRunners(({ edge, region }) =>
+    buildProject(source, project, plan, {
+      runners: { edge, region },
+      runtime: createNativeRuntime(),
+      samples,
+      calibration,
+      rounds,
+      onProgress: (tier, event) => progress.show(`${model} ${tier}, ${event.step}`, event.done, event.of),
+    }),
+  );
+  progress.clear();
+  for (const { tier, judgements, chosen } of tiers) {
+    for (const { name, bytes, gzipBytes, refused, measured } of judgements) {
+      const times = Object.entries(measured?.latency ?? {}).flatMap(([runtime, { p50Ms, ratio }]) => [[`${runtime}P50Ms`, p50Ms], [`${runtime}Ratio`, ratio]] as const);
+      rows.push({
+        case: `${model} ${tier}, ${name}`,
+        ...(measured === undefined ? {} : { accuracy: measured.accuracy, lossPoints: measured.lossPoints, agreement: measured.agreement }),
+        bytes,
+        gzipBytes,
+        ...Object.fromEntries(times),
+        verdict: refused.length > 0 ? `refused: ${refused.join("; ")}` : name === chosen.name ? "taken" : "",
+      });
+    }
+    const taken = judgements.find(({ name }) => name === chosen.name);
+    figures[`lossPoints.${model}.${tier}`] = taken?.measured?.lossPoints ?? Number.NaN;
+    figures[`bytesRatio.${model}.${tier}`] = (taken?.bytes ?? Number.NaN) / (judgements[0]?.bytes ?? Number.NaN);
+  }
+}
+const isWhole = !values.quick && Object.keys(SAMPLE_PARTS).every((model) => values.model.includes(model)) && Number(values.limit) >= 1_000_000;
+await report({ name: "techniques", seed: 1, n: sampleCount, packages: ["onnxruntime-node", "onnxruntime-web"], isKept: isWhole, rows, figures });
