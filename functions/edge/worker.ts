@@ -14,11 +14,12 @@ import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
-import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
+import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 
 type App = ReturnType<typeof createApp>;
@@ -30,14 +31,17 @@ const log = (record: Readonly<Record<string, unknown>>): void => console[record[
 function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
   const config = parseEdgeConfig(env);
   const clock = systemClock;
-  const store = withBundledArtifacts(createModelStore(createS3FetchObjectStore(s3OptionsOf(config))), deployment.artifacts);
+  const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), { trustedKeys: config.EDGETIER_TRUSTED_KEYS });
+  const store = withBundledArtifacts(published, deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
-  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs });
+  const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
+  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
   const regionUrl = config.EDGETIER_REGION_URL;
   const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
   const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics: createLoggedMetrics(log), log });
-  const tiers = { store, sessions, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
+  const images = deployment.images && createImageDecoder(deployment.images);
+  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
@@ -50,7 +54,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
     cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
     maxInputs,
   });
-  return createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

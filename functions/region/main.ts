@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   const config = await readModelsConfig(settings);
   const observers = createObservers({ clock: systemClock, log });
   const repository = createModelRepository({
-    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings))),
+    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), { trustedKeys: settings.EDGETIER_TRUSTED_KEYS }),
     runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
     config,
     budgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,

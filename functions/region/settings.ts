@@ -5,6 +5,7 @@ import { parseConfig, wholeNumber } from "../../src/core/config.ts";
 import { s3Variables } from "../../src/registry/s3-config.ts";
 import type { BatchingConfig } from "../../src/registry/serving-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
+import { trustVariables } from "../../src/registry/signing-keys.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 
@@ -35,6 +36,7 @@ const schema = z
     EDGETIER_REGION_HOST: z.string().default("127.0.0.1"),
     EDGETIER_REGION_PORT: wholeNumber(8788, 0, 65_535),
     ...s3Variables,
+    ...trustVariables,
     /** Models that are loaded before the server says that it is ready, such as "intent,fraud@3"; "*" for all. */
     EDGETIER_REGION_PRELOAD: preload.default({ all: false, refs: [] }),
     /** A JSON file with the configuration of single models (models-file.ts). */

@@ -33,6 +33,8 @@ const schema = z.strictObject({
   bundledArtifactBytes: bytes(MiB),
   /** WebAssembly memory of all sessions of an isolate together; it has 128 MiB for everything. */
   sessionBudgetBytes: bytes(80 * MiB),
+  /** Memory that decoding one image may take at the edge, beside the sessions; larger ones are the region's. A photo of 12 megapixels takes 40 MB. */
+  imageMemoryBytes: bytes(44 * MiB),
   warmUpRuns: z.int().min(0).max(100).default(2),
   /** Numbers, in the full engine, of functions to keep in any case; `edgetier engine build --traps` adds what a log tells. */
   keepFunctions: z.array(z.int().min(0)).default([]),

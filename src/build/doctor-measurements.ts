@@ -11,6 +11,8 @@ export interface UploadSizes {
   readonly engine: Size;
   /** The full engine beside a cut one. */
   readonly fallback: Size | undefined;
+  /** Absent where no edge tier takes images. */
+  readonly imageDecoders?: Size | undefined;
   /** Snapshots, labels and preprocessors' files. */
   readonly data: Size;
   readonly totalBytes: number;

@@ -8,11 +8,16 @@ import type { DeployedGraph } from "./engine/build.ts";
 /** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
 export function edgeArtifacts({ project, files }: PublishSource): [sha256: string, bytes: Uint8Array][] {
   if (project.tiers.every(({ place }) => place !== "edge")) return [];
-  const preprocessors = project.task === "tensor" ? [] : project.tiers.flatMap((tier) => (tier.place === "edge" ? [tier.preprocessor.artifact] : []));
+  const preprocessors = project.task === "tensor" ? [] : project.tiers.flatMap((tier) => (tier.place === "edge" && "artifact" in tier.preprocessor ? [tier.preprocessor.artifact] : []));
   return [project.labels, ...preprocessors].flatMap((path) => {
     const bytes = path === undefined ? undefined : files.get(path);
     return bytes === undefined ? [] : [[digestOf(bytes), bytes]];
   });
+}
+
+/** Whether an edge tier takes images, so that the Worker has to bring their decoders along. */
+export function takesImages({ project }: PublishSource): boolean {
+  return project.task === "image-classification" && project.tiers.some(({ place }) => place === "edge");
 }
 
 /** @throws invalid_project if the project names a graph that `source.files` does not have */

@@ -35,10 +35,13 @@ export interface CascadeResult {
   readonly uses: readonly TierUse[];
 }
 
+/** What no other tier could answer either: an input that turns out broken only when it is read in full. */
+const FAULTS_OF_INPUTS = new Set(["invalid_image"]);
+
 /**
  * @param tiers in order; the last one's answer is always taken
  * @param maxTier id of the last tier that may be asked; its answer then counts as final, not as degraded
- * @throws no_such_tier; the last tier's error where no tier gave any answer
+ * @throws no_such_tier; invalid_image; the last tier's error where no tier gave any answer
  */
 export async function runCascade(
   tiers: readonly Tier[],
@@ -69,6 +72,7 @@ export async function runCascade(
       failure = undefined;
     } catch (error) {
       failure = asEdgeTierError(error);
+      if (FAULTS_OF_INPUTS.has(failure.code)) throw failure;
       uses.push({ tier: tier.id, inputs: open.length, error: failure.code });
     }
   }

@@ -2,7 +2,7 @@
 // under dist. The toolchain (binaryen, esbuild, Miniflare) is loaded only where it is used.
 
 import { readDeploymentConfig } from "../build/deployment-config.ts";
-import { edgeArtifacts, edgeGraphs } from "../build/edge-graphs.ts";
+import { edgeArtifacts, edgeGraphs, takesImages } from "../build/edge-graphs.ts";
 import type { BuiltDeployment } from "../build/engine/build.ts";
 import type { ProjectSnapshots } from "../build/engine/tier-snapshots.ts";
 import type { DeployedEngine } from "../registry/deployed-engine.ts";
@@ -25,6 +25,7 @@ export async function buildProjectDeployment(sources: readonly PublishSource[], 
   return await buildDeployment({
     graphs: sources.flatMap(edgeGraphs),
     artifacts: new Map(sources.flatMap(edgeArtifacts)),
+    images: sources.some(takesImages),
     config: await readDeploymentConfig(configFolder),
     engineFolder: ENGINE_FOLDER,
     snapshotsFolder: SNAPSHOTS_FOLDER,

@@ -2,8 +2,12 @@
 
 import * as z from "zod";
 import { errors, reasonOf } from "../core/errors.ts";
+import { imageFormatOf } from "../tasks/image/image-header.ts";
 
 const TIMEOUT_MS = 60_000;
+
+/** The input itself, or a file that is one. */
+export type PredictionInput = { readonly text: string } | { readonly file: Uint8Array<ArrayBuffer> };
 
 const responseSchema = z.object({
   model: z.string(),
@@ -30,9 +34,9 @@ export interface ShownPrediction {
  * @param model a reference such as `intent` or `intent@3`
  * @throws edge_unreachable, or the error that the edge answers with
  */
-export async function requestPrediction(url: string, model: string, text: string, signal?: AbortSignal): Promise<ShownPrediction> {
+export async function requestPrediction(url: string, model: string, input: PredictionInput, signal?: AbortSignal): Promise<ShownPrediction> {
   const startedAtMs = performance.now();
-  const { response, body } = await send(url, model, text, signal);
+  const { response, body } = await send(url, model, input, signal);
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
   if (!response.ok) {
     const problem = problemSchema.safeParse(body);
@@ -46,12 +50,13 @@ export async function requestPrediction(url: string, model: string, text: string
   return { model: name, version, ...output, latencyMs, cache: response.headers.get("x-edgetier-cache") ?? "miss" };
 }
 
-async function send(url: string, model: string, text: string, signal: AbortSignal = AbortSignal.timeout(TIMEOUT_MS)) {
+async function send(url: string, model: string, input: PredictionInput, signal: AbortSignal = AbortSignal.timeout(TIMEOUT_MS)) {
+  const [mediaType, content] = "text" in input ? ["application/json", JSON.stringify({ inputs: input.text })] : [mediaTypeOf(input.file), input.file];
   try {
     const response = await fetch(`${url}/v1/models/${encodeURIComponent(model)}/predict`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ inputs: text }),
+      headers: { "content-type": mediaType },
+      body: content,
       signal,
     });
     const body = await response.text();
@@ -59,6 +64,12 @@ async function send(url: string, model: string, text: string, signal: AbortSigna
   } catch (error) {
     throw errors.edgeUnreachable(url, error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
   }
+}
+
+/** What is no JPEG or PNG is sent as text: the edge says what is wrong with it. */
+function mediaTypeOf(file: Uint8Array): string {
+  const format = imageFormatOf(file);
+  return format === undefined ? "text/plain" : `image/${format}`;
 }
 
 function parseJson(text: string): unknown {

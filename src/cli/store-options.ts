@@ -2,9 +2,12 @@
 
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../core/config.ts";
+import { errors } from "../core/errors.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";
+import type { ObjectStore } from "../registry/object-store.ts";
 import { s3OptionsOf } from "../registry/s3-config.ts";
+import { type PublicKey, type SigningKey, trustVariables } from "../registry/signing-keys.ts";
 import { createModelStore } from "../registry/store.ts";
 import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
 
@@ -21,6 +24,7 @@ const schema = z.object({
   EDGETIER_S3_REGION: z.string().default(LOCAL_S3.region),
   EDGETIER_S3_ACCESS_KEY_ID: z.string().default(LOCAL_S3.accessKeyId),
   EDGETIER_S3_SECRET_ACCESS_KEY: z.string().default(LOCAL_S3.secretAccessKey),
+  ...trustVariables,
 });
 
 export interface StoreArgs {
@@ -29,11 +33,38 @@ export interface StoreArgs {
   readonly "s3-region"?: string | undefined;
 }
 
+interface Opened {
+  readonly objects: ObjectStore;
+  /** Of EDGETIER_TRUSTED_KEYS. */
+  readonly trustedKeys: readonly PublicKey[] | undefined;
+}
+
 /** @throws invalid_configuration */
-export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ModelStore {
+function open(args: StoreArgs, environment: NodeJS.ProcessEnv): Opened {
   const given = { EDGETIER_S3_ENDPOINT: args["s3-endpoint"], EDGETIER_S3_BUCKET: args["s3-bucket"], EDGETIER_S3_REGION: args["s3-region"] };
   const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const config = parseConfig(schema, { ...environment, ...present });
   const endpoint = config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT);
-  return createModelStore(createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })));
+  return { objects: createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })), trustedKeys: config.EDGETIER_TRUSTED_KEYS };
+}
+
+/** @throws invalid_configuration */
+export const openObjects = (args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ObjectStore => open(args, environment).objects;
+
+/** Trusts the keys of EDGETIER_TRUSTED_KEYS. @throws invalid_configuration */
+export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ModelStore {
+  const { objects, trustedKeys } = open(args, environment);
+  return createModelStore(objects, { trustedKeys });
+}
+
+/**
+ * To sign with these keys; what they have not signed is as if it were not there.
+ * @throws invalid_configuration; would_not_be_trusted where those who read it trust none of the keys
+ */
+export function openStoreToPublish(args: StoreArgs, signingKeys: readonly SigningKey[], environment: NodeJS.ProcessEnv = process.env): ModelStore {
+  const { objects, trustedKeys } = open(args, environment);
+  const own = signingKeys.map(({ publicKey }) => publicKey);
+  const believed = trustedKeys === undefined ? own : own.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
+  if (trustedKeys !== undefined && believed.length === 0) throw errors.wouldNotBeTrusted(own.length === 0 ? "it is not signed" : "EDGETIER_TRUSTED_KEYS has none of the keys that sign it");
+  return createModelStore(objects, { trustedKeys: believed.length === 0 ? undefined : believed, signingKeys });
 }

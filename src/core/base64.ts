@@ -8,9 +8,14 @@ export function toBase64(bytes: Uint8Array): string {
 
 /** @returns undefined if the text is not base64. */
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  let binary: string;
   try {
-    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    binary = atob(text);
   } catch {
     return undefined;
   }
+  // Uint8Array.from would take a hundred times as long: it goes by characters.
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
+  return bytes;
 }

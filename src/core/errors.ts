@@ -80,6 +80,14 @@ export const errors = {
     make("missing_input", 400, "The query has no 'input' parameter.", "Add ?input=some+text, or POST a JSON body."),
   emptyText: (index: number) =>
     make("empty_text", 400, `Input ${index} is empty or only white space.`, "Send at least one visible character."),
+  invalidImage: (index: number, reason: string, cause?: unknown) =>
+    make("invalid_image", 400, `Input ${index} cannot be read as an image: ${reason}.`, "Send a whole JPEG or PNG file.", { cause }),
+  unsupportedImage: (index: number, what: string) =>
+    make("unsupported_image", 415, `Input ${index} is ${what}, which is not taken.`, "Convert it to a JPEG in RGB or grey, or to a PNG."),
+  imageTooLarge: (index: number, width: number, height: number, maxPixels: number) =>
+    make("image_too_large", 413, `Input ${index} is ${width} x ${height}; this model takes at most ${maxPixels} pixels.`, "Make the image smaller."),
+  imageTooLargeHere: (index: number, bytes: number, maxBytes: number) =>
+    make("image_too_large_here", 413, `Decoding input ${index} takes ${bytes} bytes of memory, and may take ${maxBytes} here.`, "Make the image smaller; the operator can raise edgetier.imageMemoryBytes in package.json, or add a region tier, which has more."),
   inputTooLarge: (index: number, bytes: number, maxBytes: number) =>
     make("input_too_large", 413, `Input ${index} has ${bytes} bytes; this model takes at most ${maxBytes}.`, "Shorten the input."),
   tooManyInputs: (count: number, maxInputs: number) =>
@@ -177,6 +185,8 @@ export const errors = {
     make("artifact_corrupt", 503, `Artifact ${digest.slice(0, 12)}… was refused: ${reason}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
   manifestInvalid: (model: string, version: number, problems: readonly string[]) =>
     make("manifest_invalid", 503, `The manifest of ${model}@${version} is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
+  manifestUntrusted: (model: string, version: number, reason: string) =>
+    make("manifest_untrusted", 503, `The manifest of ${model}@${version} is not trusted: ${reason}.`, "The operator should publish the model again, signed with a key of EDGETIER_TRUSTED_KEYS.", { retryable: true, retryAfterSeconds: 10 }),
   aliasesInvalid: (model: string, problems: readonly string[]) =>
     make("aliases_invalid", 503, `The aliases of ${model} are not valid: ${problems.join("; ")}.`, `The operator should correct or delete models/${model}/aliases.json in the store.`, { retryable: true, retryAfterSeconds: 10 }),
   preprocessorInvalid: (kind: string, problems: readonly string[]) =>
@@ -231,6 +241,8 @@ export const errors = {
     make("not_deterministic", 400, "The model answers the same input in two ways.", "A snapshot would freeze its random numbers: serve it from the region, or with the full engine."),
   tierNotServable: (tier: string, reason: string) =>
     make("tier_not_servable", 503, `Tier ${tier} cannot run at this edge: ${reason}.`, "The region answers instead; the operator should run `edgetier engine build` and deploy again."),
+  noImageDecoder: () =>
+    make("no_image_decoder", 503, "This Worker was deployed without image decoders.", "The region answers instead; the operator should run `edgetier engine build` with the model's project and deploy again."),
   sessionTooLarge: (bytes: number, budgetBytes: number) =>
     make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise edgetier.sessionBudgetBytes in package.json, or serve the model from the region."),
   internal: (cause: unknown) =>
@@ -260,17 +272,56 @@ export const errors = {
     make("invalid_model_file", 400, `This is not a valid ONNX model: ${reason.replace(/\.$/, "")}.`, "Check that the file arrived whole, and with `onnx.checker` in Python."),
   externalData: (tensor: string, location: string) =>
     make("external_data", 400, `Tensor ${shown(tensor)} has its data in another file, ${shown(location)}.`, "Save the model with all data in one file: in Python, onnx.save(onnx.load(path), path)."),
+  externalDataRefused: (tensor: string, location: string, reason: string) =>
+    make("external_data", 400, `Tensor ${shown(tensor)} has its data in ${shown(location)}, which ${reason}.`, "Put the file whole into the model's folder and name it by a relative path; or save the model with all data in one file: in Python, onnx.save(onnx.load(path), path)."),
+  notCuttable: (value: string, reason: string) =>
+    make("not_cuttable", 400, `The graph cannot be cut at ${shown(value)}: ${reason}.`, "Cut at values that nodes make, by the graph's names; onnx.shape_inference.infer_shapes in Python stores their types."),
+  unknownPass: (name: string, known: readonly string[]) =>
+    make("unknown_pass", 400, `There is no pass ${shown(name)}.`, `There are: ${known.join(", ")}.`),
+  outputsChanged: (problems: readonly string[]) =>
+    make("outputs_changed", 400, `The graph does not answer as before: ${problems.join("; ")}.`, "Leave a pass out to find which one changes it, or allow more with --tolerance if that much is nothing to the model."),
+  modelFileUnreadable: (path: string, reason: string) => make("model_file_unreadable", 400, `${path} cannot be read: ${reason}.`, "Name an ONNX file that is there."),
+  modelFileTooLarge: (file: string, bytes: number, maxBytes: number) =>
+    make("model_file_too_large", 413, `${file} has ${bytes} bytes with its data; a model may have ${maxBytes}.`, "Make it smaller first: quantise it, or export it in FP16."),
+  invalidTensorSamples: (path: string, reason: string) =>
+    make("invalid_tensor_samples", 400, `${path} has no samples that this model takes: ${reason}.`, 'Give a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb, input_1.pb and so on in it.'),
+  projectExists: (folder: string) => make("project_exists", 409, `There is a model project in ${folder}.`, "Name another folder with --out, or overwrite it with --replace."),
+  projectNotWritten: (folder: string, reason: string, cause?: unknown) => make("project_not_written", 400, `${folder} cannot be written: ${reason}.`, "Name another folder with --out.", { cause }),
+  notImportable: (file: string, problems: readonly string[], remedies: readonly string[]) =>
+    make("not_importable", 400, `${file} cannot be imported: ${problems.join("; ")}.`, remedies.join(" ")),
   notConvertible: (reason: string, remedy: string) =>
     make("not_convertible", 400, `This graph cannot be made FP16: ${reason}.`, remedy),
   notComparable: (reason: string, cause?: unknown) =>
     make("not_comparable", 400, `The graph does not run on made-up inputs: ${reason.replace(/\.$/, "")}.`, "Compare the two graphs on inputs of your own.", { cause }),
+  notQuantisable: (reason: string, remedy: string) =>
+    make("not_quantisable", 400, `This graph cannot be quantised: ${reason.replace(/\.$/, "")}.`, remedy),
+  agreementMissed: (agreement: number, bound: number, kept: number) =>
+    make("agreement_missed", 400, `Only ${(100 * agreement).toFixed(1)} % of the samples have the same argmax, with ${kept} layers in FP32; ${(100 * bound).toFixed(1)} % are wanted.`, "Calibrate otherwise (--calibration, --correct-biases, --equalise), give more samples, or lower --min-agreement."),
   fp16Overflow: (lost: readonly string[]) =>
     make("fp16_overflow", 400, `In FP16, numbers are not finite that are in FP32: ${lost.join(", ")}.`, "Keep what makes them in FP32, with --keep and its operator or name."),
+  invalidSamples: (path: string, problems: readonly string[]) =>
+    make("invalid_samples", 400, `${path} has no samples to judge a model on: ${problems.join("; ").replace(/\.$/, "")}.`, 'Give a file with one {"text", "label"} or {"file", "label"} a line, or a folder with the files of each label in a folder of its name.'),
+  notJudgeable: (model: string, task: string) =>
+    make("not_judgeable", 400, `${model} has the task ${task}: it gives tensors, and no label to be right or wrong.`, "Judge it by a client of its own, or give it a classification task."),
+  sloMissed: (model: string, classMs: number, p99Ms: number) =>
+    make("slo_missed", 400, `${model} promises a p99 of ${classMs} ms, and has one of ${p99Ms.toFixed(2)} ms here.`, "Raise sloMs in its model.json, or make its tiers faster: `edgetier model profile` shows where the time goes."),
+  invalidPruning: (problem: string) =>
+    make("invalid_pruning", 400, `${problem}.`, "A ratio is the share to prune, such as 0.3; `edgetier model prune --ratio 0 --json` lists the layers and groups."),
+  nothingToPrune: (reasons: readonly string[]) =>
+    make("nothing_to_prune", 400, `Nothing in this graph can be pruned: ${reasons.slice(0, 8).join("; ") || "it has no convolution or matrix product with constant weights in FP32"}.`, "Prune an FP32 graph, before it is quantised, with its constants folded."),
+  pruningBudget: (budget: number, least: number) =>
+    make("pruning_budget", 400, `A budget of ${Math.round(budget)} cannot be kept: pruned as far as was measured, the graph still costs ${Math.round(least)}.`, "Raise the budget, or measure larger ratios.", { facts: { budget, least } }),
   unsafePath: (path: string) =>
     make("unsafe_path", 400, `The path ${shown(path)} leaves the model's folder.`, "Keep artifacts inside the model project."),
   versionExists: (model: string, version: number) =>
     make("version_exists", 409, `Version ${version} of ${model} exists with other content.`, "Versions never change: publish again to make a new one.", { retryable: true }),
   aliasConflict: (model: string) =>
     make("alias_conflict", 409, `The aliases of ${model} were changed by someone else meanwhile.`, "Look at them and try again.", { retryable: true }),
+  wouldNotBeTrusted: (reason: string) =>
+    make("would_not_be_trusted", 400, `The manifest would be refused by those who read it: ${reason}.`, "Sign it with a key of EDGETIER_TRUSTED_KEYS: --sign-key <file>, or EDGETIER_SIGNING_KEYS."),
+  invalidSigningKey: (where: string) =>
+    make("invalid_signing_key", 400, `${where} has no Ed25519 private key in PKCS #8.`, "`edgetier model keys generate` makes one; `openssl genpkey -algorithm ed25519` does as well."),
+  nothingBefore: (model: string, alias: string) =>
+    make("nothing_before", 409, `It is not known what the alias ${shown(alias)} of ${model} named before.`, "`edgetier model promote` moves it to any version; `edgetier model list` shows them."),
   unsupported: (what: string, remedy: string) => make("unsupported", 501, `${what} is not supported.`, remedy),
 } as const;

@@ -1,6 +1,6 @@
 // The edge's HTTP application. Everything it needs is injected, so that it runs in workerd, in Node and in tests alike.
 
-import { Hono } from "hono";
+import { Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
@@ -12,6 +12,7 @@ import type { TensorModels } from "../serving/tensor-models.ts";
 import type { AppEnv } from "./app-env.ts";
 import { context } from "./middleware/context.ts";
 import { problems } from "./middleware/problems.ts";
+import { mediaTypeOf } from "./request-body.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { modelRoutes } from "./routes/models.ts";
@@ -26,12 +27,14 @@ export interface AppDependencies {
   readonly clock: Clock;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
   readonly maxBodyBytes: number;
+  /** Of a request whose body is an image. */
+  readonly maxImageBodyBytes: number;
   /** Of a request under /v2, which brings tensors. */
   readonly maxTensorBodyBytes: number;
 }
 
 export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
-  const { catalogue, tensors, clock, log, maxBodyBytes, maxTensorBodyBytes } = dependencies;
+  const { catalogue, tensors, clock, log, maxTensorBodyBytes } = dependencies;
   const app = new Hono<AppEnv>();
   app.onError(problems(log));
   app.notFound((c) => {
@@ -40,19 +43,20 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(context(clock));
-  app.use(
-    "/v1/*",
-    bodyLimit({
-      maxSize: maxBodyBytes,
-      onError: () => {
-        throw errors.bodyTooLarge(maxBodyBytes);
-      },
-    }),
-  );
+  const forImages = limitBody(dependencies.maxImageBodyBytes);
+  const forOthers = limitBody(dependencies.maxBodyBytes);
+  app.use("/v1/*", (c, next) => (mediaTypeOf(c.req).startsWith("image/") ? forImages : forOthers)(c, next));
   app.route("/", predictRoutes(dependencies.predictor));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
   app.route("/", docsRoutes());
   return app;
+}
+
+function limitBody(maxSize: number): MiddlewareHandler {
+  const onError = () => {
+    throw errors.bodyTooLarge(maxSize);
+  };
+  return bodyLimit({ maxSize, onError });
 }

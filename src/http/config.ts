@@ -3,11 +3,13 @@
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { s3Variables } from "../registry/s3-config.ts";
+import { trustVariables } from "../registry/signing-keys.ts";
 
 const schema = z
   .object({
     // The model store
     ...s3Variables,
+    ...trustVariables,
     /** For one read of the store. */
     EDGETIER_S3_TIMEOUT_MS: wholeNumber(10_000, 1, 60_000),
     /** How old an alias may be before it is read again. */
@@ -22,6 +24,8 @@ const schema = z
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
     // Limits
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
+    /** Of a request that is an image; one in JSON is within the limit above. */
+    EDGETIER_MAX_IMAGE_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),
     /** Of a request under /v2, which brings tensors; it is held in memory. */
     EDGETIER_MAX_TENSOR_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),
     EDGETIER_MAX_INPUTS: wholeNumber(64, 1, 1_024),

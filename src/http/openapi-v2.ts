@@ -14,7 +14,7 @@ export function openInferencePaths(): Paths {
     .object({
       id: z.string().optional(),
       parameters: options.meta({ description: "`tier`: the one tier to ask; `timeout` in microseconds; `binary_data_output`." }),
-      inputs: z.array(tensor).meta({ description: "One BYTES tensor `input`, an element for each text; or a graph's own tensors." }),
+      inputs: z.array(tensor).meta({ description: "One BYTES tensor `input`, an element for each text or image file; or a graph's own tensors." }),
       outputs: z.array(z.object({ name: z.string(), parameters: options })).optional(),
     })
     .meta({ id: "InferRequest" });

@@ -3,7 +3,7 @@
 
 import * as z from "zod";
 import { modelDetail, modelList } from "../protocol/models.ts";
-import { predictBody, predictQuery, predictResponse } from "../protocol/predict.ts";
+import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
 import { body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
@@ -34,19 +34,20 @@ const predictAnswers = {
   200: content("The answers, in the order of the inputs.", predictResponse),
   ...badRequests,
   413: problem("The body, an input, or the number of inputs is over its limit."),
-  415: problem("The media type is not taken."),
+  415: problem("The model does not take the media type, or not this kind of image."),
   ...unavailable,
   504: problem("No tier could answer within the deadline."),
 };
 
+const imageFile = z.string().meta({ format: "binary" });
 const predictionPaths: Paths = {
   "/v1/models/{model}/predict": {
     post: {
       operationId: "predict",
       summary: "Predict",
-      description: "The method QUERY takes the same JSON body, and is safe to repeat and to cache.",
-      parameters: [...modelPath, ...predictHeaders],
-      requestBody: body({ "application/json": predictBody, "text/plain": z.string() }),
+      description: "A body in its own media type is one input; its parameters are the query's. The method QUERY takes the same bodies, and is safe to repeat and to cache.",
+      parameters: [...modelPath, ...predictHeaders, ...parameters("query", predictBodyQuery)],
+      requestBody: body({ "application/json": predictBody, "text/plain": z.string(), "image/jpeg": imageFile, "image/png": imageFile }),
       responses: predictAnswers,
     },
     get: {

@@ -6,6 +6,10 @@ export const modelSummary = z
   .object({
     model: z.string(),
     aliases: z.record(z.string(), z.int()).meta({ description: "Version by alias.", examples: [{ stable: 2 }] }),
+    weights: z
+      .record(z.string(), z.number())
+      .optional()
+      .meta({ description: "Aliases that answer for `stable`, with their shares of its requests; equal `x-request-id`s get the same version.", examples: [{ canary: 0.05 }] }),
   })
   .meta({ id: "ModelSummary" });
 

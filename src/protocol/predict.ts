@@ -2,7 +2,9 @@
 
 import * as z from "zod";
 
-const input = z.string().meta({ description: "One text.", examples: ["how do i freeze my account"] });
+const text = z.string().meta({ description: "One text.", examples: ["how do i freeze my account"] });
+const image = z.strictObject({ b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }) });
+const input = z.union([text, image], "expected a text, or an image as {\"b64\": \"<base64>\"}");
 
 const topK = z.int().min(1).max(1000);
 
@@ -21,13 +23,13 @@ export const predictBody = z
   })
   .meta({ id: "PredictRequest" });
 
-/** Parameters as a query string gives them. */
-export const predictQuery = z.strictObject({
-  input: z.string().meta({ description: "One text." }),
+/** Parameters as a query string gives them: of a body that is the input itself, and has no place for them. */
+export const predictBodyQuery = z.strictObject({
   topK: z.coerce.number<string>().pipe(topK).optional(),
   maxTier: predictParameters.shape.maxTier,
   cache: predictParameters.shape.cache.optional(),
 });
+export const predictQuery = predictBodyQuery.extend({ input: z.string().meta({ description: "One text." }) });
 
 export type PredictParameters = z.output<typeof predictParameters>;
 

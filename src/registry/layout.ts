@@ -4,6 +4,7 @@ import { modelName, versionNumber } from "./manifest.ts";
 
 export const layout = {
   models: "models/",
+  artifacts: "blobs/sha256/",
   artifact: (sha256: string) => `blobs/sha256/${sha256}`,
   versions: (model: string) => `models/${model}/versions/`,
   manifest: (model: string, version: number) => `models/${model}/versions/${version}.json`,
@@ -11,6 +12,9 @@ export const layout = {
   deployedEngine: "engines/edge.json",
   aliases: (model: string) => `models/${model}/aliases.json`,
 } as const;
+
+/** The digest that an artifact's key names; undefined for any other key. */
+export const parseArtifactKey = (key: string): string | undefined => /^blobs\/sha256\/([0-9a-f]{64})$/.exec(key)?.[1];
 
 /** The model and version that a manifest's key names; undefined for any other key. */
 export function parseManifestKey(key: string): { model: string; version: number } | undefined {

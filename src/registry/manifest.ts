@@ -42,11 +42,31 @@ export const calibration = z.strictObject({
 });
 export type Calibration = z.output<typeof calibration>;
 
-const preprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const textPreprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.discriminatedUnion("kind", [
     z.strictObject({ kind: z.literal("hashed-ngrams"), artifact }),
     z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) }),
   ]);
+
+const side = z.int().min(1).max(1_024);
+const ofChannels = <Value extends z.ZodType>(value: Value) => z.tuple([value, value, value]);
+
+/** Decoded to 8 bits a channel and turned as EXIF says; what is transparent becomes white. Colour profiles are not heeded. */
+const imagePreprocessor = z.strictObject({
+  kind: z.literal("image"),
+  width: side,
+  height: side,
+  /** Of the graph's FP32 input `pixels`. */
+  layout: z.literal("NCHW"),
+  channels: z.literal("RGB"),
+  /** A triangle filter that widens where the image shrinks, rounded to 8 bits: Pillow's Image.BILINEAR. */
+  resize: z.literal("bilinear"),
+  /** `stretch` takes the whole image; `cover` the largest part around its centre that has the ratio of width to height. */
+  fit: z.enum(["stretch", "cover"]),
+  /** Of each channel: (value / 255 - mean) / std. */
+  mean: ofChannels(z.number()),
+  std: ofChannels(z.number().positive()),
+});
 
 const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/),
@@ -64,10 +84,10 @@ const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   figures: z.record(z.string(), z.number()).default({}),
 });
 
-const classificationTier = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.ZodType>(artifact: Artifact, preprocessor: Preprocessor) =>
   z.strictObject({
     ...tierFields(artifact),
-    preprocessor: preprocessor(artifact),
+    preprocessor,
     /** Of the FP32 [batch, labels] output that is named `logits`. */
     calibration,
     /** The answer is accepted from this confidence on; null for the last tier, whose answer is always taken. */
@@ -87,6 +107,8 @@ export const snapshotRef = z.strictObject({
 });
 export type SnapshotRef = z.output<typeof snapshotRef>;
 
+export const SLO_CLASSES_MS = [10, 50, 100, 200, 500] as const;
+
 /** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
 const modelFields = {
   schemaVersion: z.literal(1),
@@ -94,16 +116,25 @@ const modelFields = {
   description: z.string().default(""),
   /** The deadline of a request that names none. */
   deadlineMs: z.int().min(1).max(600_000),
+  /** The latency class: the p99 of an answer's computing, over all tiers that it asks. `model eval` checks it. */
+  sloMs: z.literal(SLO_CLASSES_MS).optional(),
   figures: z.record(z.string(), z.number()).default({}),
   provenance: z.record(z.string(), z.json()).default({}),
 };
 
-const classificationFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
   task: z.literal("text-classification"),
   /** A JSON array of the labels, in the order of the logits. */
   labels: artifact,
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
+});
+
+const imageFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  ...textFields(artifact),
+  task: z.literal("image-classification"),
+  /** Of a JPEG or PNG file, and of its pixels as stored. */
+  input: z.strictObject({ maxBytes: z.int().min(1).max(33_554_432), maxPixels: z.int().min(1).max(16_777_216) }),
 });
 
 /** A plain graph: its tensors in, its tensors out, over the Open Inference Protocol. */
@@ -116,6 +147,7 @@ const tensorFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
 
 const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) => z.array(oneTier).min(1).max(8).superRefine(checkOrder);
 const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkExits);
+const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & TakesPixels>>(oneTier: Tier) => cascadeOf(oneTier).superRefine(checkPixels);
 
 interface TierOrder {
   readonly id: string;
@@ -124,6 +156,12 @@ interface TierOrder {
 
 interface ExitOrder {
   readonly exit: object | null;
+}
+
+interface TakesPixels {
+  readonly id: string;
+  readonly inputs: readonly z.output<typeof tensorSpec>[];
+  readonly preprocessor: { readonly width: number; readonly height: number };
 }
 
 /** Edge tiers first, ids unique. */
@@ -143,17 +181,32 @@ function checkExits(tiers: readonly (TierOrder & ExitOrder)[], context: z.Refine
   });
 }
 
+/** What the preprocessor makes has to be what the graph takes. */
+function checkPixels(tiers: readonly TakesPixels[], context: z.RefinementCtx): void {
+  for (const { id, inputs, preprocessor } of tiers) {
+    const made = [-1, 3, preprocessor.height, preprocessor.width];
+    const [pixels, ...others] = inputs;
+    const fits = pixels?.name === "pixels" && pixels.datatype === "FP32" && pixels.shape.length === made.length && pixels.shape.every((size, axis) => size === -1 || size === made[axis]);
+    if (!fits || others.length > 0) context.addIssue({ code: "custom", message: `tier ${id}: its one input must be pixels, FP32 [${made.join(", ")}]` });
+  }
+}
+
 const published = { version: versionNumber };
 const withSnapshot = { snapshot: snapshotRef.optional() };
 
-const classificationManifest = z.strictObject({ ...classificationFields(artifactRef), ...published, tiers: cascadeOf(classificationTier(artifactRef).extend(withSnapshot)) });
+const textManifest = z.strictObject({ ...textFields(artifactRef), ...published, tiers: cascadeOf(classificationTier(artifactRef, textPreprocessor(artifactRef)).extend(withSnapshot)) });
+const imageManifest = z.strictObject({ ...imageFields(artifactRef), ...published, tiers: imageCascadeOf(classificationTier(artifactRef, imagePreprocessor).extend(withSnapshot)) });
 const tensorManifest = z.strictObject({ ...tensorFields(artifactRef), ...published, tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })) });
 
-export const manifestSchema = z.discriminatedUnion("task", [classificationManifest, tensorManifest]);
+export const manifestSchema = z.discriminatedUnion("task", [textManifest, imageManifest, tensorManifest]);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
-export type ClassificationManifest = z.output<typeof classificationManifest>;
-export type ClassificationTier = ClassificationManifest["tiers"][number];
+export type TextClassificationManifest = z.output<typeof textManifest>;
+export type ImageClassificationManifest = z.output<typeof imageManifest>;
+export type ClassificationManifest = TextClassificationManifest | ImageClassificationManifest;
+export type TextClassificationTier = TextClassificationManifest["tiers"][number];
+export type ImageClassificationTier = ImageClassificationManifest["tiers"][number];
+export type ClassificationTier = TextClassificationTier | ImageClassificationTier;
 export type TensorManifest = z.output<typeof tensorManifest>;
 export type PreprocessorSpec = ClassificationTier["preprocessor"];
 
@@ -161,11 +214,14 @@ const path = z.string().min(1);
 
 /** `model.json` of a model project: artifacts are paths relative to the file. */
 export const modelProjectSchema = z.discriminatedUnion("task", [
-  z.strictObject({ ...classificationFields(path), tiers: cascadeOf(classificationTier(path)) }),
+  z.strictObject({ ...textFields(path), tiers: cascadeOf(classificationTier(path, textPreprocessor(path))) }),
+  z.strictObject({ ...imageFields(path), tiers: imageCascadeOf(classificationTier(path, imagePreprocessor)) }),
   z.strictObject({ ...tensorFields(path), tiers: tiersOf(z.strictObject(tierFields(path))) }),
 ]);
 export type ModelProject = z.output<typeof modelProjectSchema>;
-export type ClassificationProject = Extract<ModelProject, { readonly task: "text-classification" }>;
+export type TextClassificationProject = Extract<ModelProject, { readonly task: "text-classification" }>;
+export type ImageClassificationProject = Extract<ModelProject, { readonly task: "image-classification" }>;
+export type ClassificationProject = TextClassificationProject | ImageClassificationProject;
 
 /** Every artifact that a manifest needs, without repeats. */
 export function artifactsOf(manifest: Manifest): ArtifactRef[] {
@@ -178,7 +234,7 @@ interface NamesFiles<File> {
   readonly tiers: readonly {
     readonly graph: File;
     readonly fp16Graph?: File | undefined;
-    readonly preprocessor?: { readonly artifact: File };
+    readonly preprocessor?: { readonly kind: string; readonly artifact?: File };
     readonly serving?: ServingConfig<File> | undefined;
   }[];
 }
@@ -194,13 +250,23 @@ function warmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {
   return inputs.flatMap(({ data }) => (typeof data === "object" ? [data.file] : []));
 }
 
-/** `{"stable": 2, "canary": {"version": 3, "weight": 0.05}}`. */
+/** `{"stable": {"version": 2, "previous": [1]}, "canary": {"version": 3, "weight": 0.05}}`; a number is a version and no more. */
 export const aliasesSchema = z.record(
   aliasName,
-  z.union([versionNumber, z.strictObject({ version: versionNumber, weight: z.number().min(0).max(1) })]),
+  z.union([
+    versionNumber,
+    z.strictObject({
+      version: versionNumber,
+      /** The share of the requests to the default alias that it takes. */
+      weight: z.number().min(0).max(1).optional(),
+      /** What it named before, the last one first. */
+      previous: z.array(versionNumber).max(100).optional(),
+    }),
+  ]),
 );
 export type Aliases = z.output<typeof aliasesSchema>;
+export type AliasTarget = Aliases[string];
 
-export function aliasedVersion(target: Aliases[string]): number {
+export function aliasedVersion(target: AliasTarget): number {
   return typeof target === "number" ? target : target.version;
 }

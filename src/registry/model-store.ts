@@ -9,6 +9,14 @@ export interface AliasesRead {
   readonly etag: string;
 }
 
+export interface ManifestRead {
+  readonly manifest: Manifest;
+  /** Ids of the keys that it says it was signed with. */
+  readonly signedBy: readonly string[];
+  /** Whether one of them is trusted, and its signature right; false where the store was given no keys to trust. */
+  readonly isVerified: boolean;
+}
+
 /**
  * Every method throws model_store_unavailable when the store cannot be reached or answers with an error of its own.
  * `signal` cancels the request.
@@ -28,16 +36,19 @@ export interface ModelStore {
    */
   writeAliases(model: string, aliases: Aliases, expectedEtag: string | undefined): Promise<AliasesRead>;
 
-  /** @returns undefined for an unknown version. @throws manifest_invalid */
+  /** @returns undefined for an unknown version. @throws manifest_untrusted before anything of it is parsed; manifest_invalid */
   readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
-  /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists */
+  /** The same, and who signed it. */
+  readSignedManifest(model: string, version: number, signal?: AbortSignal): Promise<ManifestRead | undefined>;
+  /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists, would_not_be_trusted */
   writeManifest(manifest: Manifest): Promise<{ readonly created: boolean }>;
 
   /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
   readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** The artifact's bytes as they arrive, not verified: the caller does that. @throws artifact_corrupt if it is missing, or its size differs */
   openArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
-  /** Stores the bytes unless they are there; damaged ones in their place are replaced. */
+  hasArtifact(ref: ArtifactRef): Promise<boolean>;
+  /** Stores the bytes unless they are there; damaged ones in their place are replaced, and old ones written again: garbage is told by its age. */
   writeArtifact(bytes: Uint8Array): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
 
   /** @returns undefined where none was noted, or one in a form that this version does not know. */

@@ -5,6 +5,15 @@ export interface StoredObject {
   /** Bytes, where the store told; the body may still end early or run over. */
   readonly size: number | undefined;
   readonly etag: string;
+  /** When it was written, as the store has it: often in whole seconds. Undefined where it did not tell. */
+  readonly modifiedAtMs: number | undefined;
+}
+
+export interface ListedObject {
+  readonly key: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly modifiedAtMs: number;
 }
 
 export type PutCondition = { readonly kind: "any" } | { readonly kind: "absent" } | { readonly kind: "etag"; readonly etag: string };
@@ -16,6 +25,10 @@ export interface ObjectStore {
   get(key: string, signal?: AbortSignal): Promise<StoredObject | undefined>;
   exists(key: string, signal?: AbortSignal): Promise<boolean>;
   put(key: string, bytes: Uint8Array, condition: PutCondition, contentType: string): Promise<PutResult>;
-  /** All keys that begin with `prefix`, sorted. */
-  list(prefix: string, signal?: AbortSignal): Promise<string[]>;
+  /** Also where there is no such object. */
+  delete(key: string): Promise<void>;
+  /** All whose keys begin with `prefix`, sorted by key. */
+  list(prefix: string, signal?: AbortSignal): Promise<ListedObject[]>;
 }
+
+export const byKey = (a: ListedObject, b: ListedObject): number => (a.key < b.key ? -1 : 1);

@@ -1,14 +1,18 @@
-// Publishes a model: artifacts first, the manifest last, then the alias. Safe to repeat, and safe beside other publishers.
+// Publishes a model: artifacts first, the manifest last, then the alias. Safe to repeat, and safe beside other publishers and
+// the collection of garbage.
 
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
-import { aliasedVersion, filesOf, manifestSchema, type Aliases, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
+import { movedTo } from "./aliases.ts";
+import { aliasedVersion, filesOf, manifestSchema, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 import { withFiles } from "./serving-config.ts";
 
 /** Fresh attempts after losing against another publisher. */
 const MAX_ATTEMPTS = 8;
+/** Where a manifest's provenance tells how it was published. */
+const PUBLISHING = "publishing";
 
 /** A model project and the bytes of every file it names, by the path that names it. */
 export interface PublishSource {
@@ -21,6 +25,16 @@ export interface PublishSource {
 /** A snapshot before it is in the store. */
 export interface TierSnapshot extends Omit<SnapshotRef, "artifact"> {
   readonly bytes: Uint8Array;
+}
+
+/** No path and no host: a manifest is read by anyone who has the model. */
+export interface PublishingFacts {
+  readonly command: string;
+  /** Of the project's folder. */
+  readonly source: { readonly sha256: string; readonly files: number };
+  /** Of the packages that had a part in it, by their names. */
+  readonly versions: Readonly<Record<string, string>>;
+  readonly git?: { readonly commit: string; readonly isModified: boolean };
 }
 
 export type PublishProgress =
@@ -51,12 +65,13 @@ export interface PublishResult {
 export async function publishModel(
   store: ModelStore,
   source: PublishSource,
-  options: { readonly alias?: string; readonly onProgress?: (event: PublishProgress) => void } = {},
+  options: { readonly alias?: string; readonly publishing?: PublishingFacts; readonly onProgress?: (event: PublishProgress) => void } = {},
 ): Promise<PublishResult> {
-  const { alias = DEFAULT_ALIAS, onProgress = () => {} } = options;
+  const { alias = DEFAULT_ALIAS, publishing, onProgress = () => {} } = options;
   const { model } = source.project;
-  const { refs, uploadedBytes } = await writeArtifacts(store, source, onProgress);
-  const manifestOf = (version: number): Manifest => toManifest(source, refs, version);
+  const files = filesToWrite(source);
+  const { refs, uploadedBytes } = await writeArtifacts(store, files, onProgress);
+  const manifestOf = (version: number): Manifest => toManifest(source, refs, version, publishing);
 
   const { version, created } = await retried("version_exists", async () => {
     const existing = await sameContent(store, manifestOf(1), alias);
@@ -65,6 +80,7 @@ export async function publishModel(
     return { version: next, ...(await store.writeManifest(manifestOf(next))) };
   });
   onProgress({ step: "manifest", version, created });
+  await writeMissing(store, files, refs);
 
   const moved = await retried("alias_conflict", () => moveAlias(store, model, alias, version));
   if (moved.aliasMoved) onProgress({ step: "alias", alias, version });
@@ -76,13 +92,22 @@ export function projectFiles(project: ModelProject): string[] {
   return [...new Set(filesOf<string>(project))];
 }
 
-async function writeArtifacts(store: ModelStore, { project, files, snapshots = new Map() }: PublishSource, onProgress: (event: PublishProgress) => void) {
+/** By the path that names it. @throws invalid_project if one is missing */
+function filesToWrite({ project, files, snapshots = new Map() }: PublishSource): Map<string, Uint8Array> {
+  const all = new Map<string, Uint8Array>();
+  for (const path of projectFiles(project)) {
+    const bytes = files.get(path);
+    if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+    all.set(path, bytes);
+  }
+  for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);
+  return all;
+}
+
+async function writeArtifacts(store: ModelStore, files: ReadonlyMap<string, Uint8Array>, onProgress: (event: PublishProgress) => void) {
   const refs = new Map<string, ArtifactRef>();
   let uploadedBytes = 0;
-  const all = new Map<string, Uint8Array | undefined>(projectFiles(project).map((path) => [path, files.get(path)]));
-  for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);
-  for (const [path, bytes] of all) {
-    if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+  for (const [path, bytes] of files) {
     const { ref, created } = await store.writeArtifact(bytes);
     refs.set(path, ref);
     if (created) uploadedBytes += ref.size;
@@ -91,10 +116,18 @@ async function writeArtifacts(store: ModelStore, { project, files, snapshots = n
   return { refs, uploadedBytes };
 }
 
+/** Artifacts that were there already may have been taken for garbage before the manifest named them. */
+async function writeMissing(store: ModelStore, files: ReadonlyMap<string, Uint8Array>, refs: ReadonlyMap<string, ArtifactRef>): Promise<void> {
+  for (const [path, ref] of refs) {
+    const bytes = files.get(path);
+    if (bytes !== undefined && !(await store.hasArtifact(ref))) await store.writeArtifact(bytes);
+  }
+}
+
 /** As progress shows it; no path has blanks like these. */
 const snapshotPath = (tier: string) => `(snapshot of ${tier})`;
 
-function toManifest({ project, snapshots = new Map() }: PublishSource, refs: ReadonlyMap<string, ArtifactRef>, version: number): Manifest {
+function toManifest({ project, snapshots = new Map() }: PublishSource, refs: ReadonlyMap<string, ArtifactRef>, version: number, publishing: PublishingFacts | undefined): Manifest {
   const snapshotOf = (tier: string) => {
     const snapshot = snapshots.get(tier);
     if (snapshot === undefined) return {};
@@ -106,32 +139,38 @@ function toManifest({ project, snapshots = new Map() }: PublishSource, refs: Rea
     ...tier,
     graph: ref(tier.graph),
     ...(tier.fp16Graph === undefined ? {} : { fp16Graph: ref(tier.fp16Graph) }),
-    ...("preprocessor" in tier ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } } : {}),
+    ...("preprocessor" in tier && "artifact" in tier.preprocessor ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } } : {}),
     ...(tier.serving === undefined ? {} : { serving: withFiles(tier.serving, ref) }),
     ...snapshotOf(tier.id),
   }));
-  return manifestSchema.parse({ ...project, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), tiers, version });
+  const provenance = { ...(publishing === undefined ? {} : { [PUBLISHING]: publishing }), ...project.provenance }; // what the project says goes first
+  return manifestSchema.parse({ ...project, provenance, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), tiers, version });
 }
 
-/** The aliased or the newest version, whichever has this content first; the number itself does not count. */
+/** The aliased or the newest version, whichever has this content first. */
 async function sameContent(store: ModelStore, manifest: Manifest, alias: string): Promise<number | undefined> {
   const { model } = manifest;
   const target = (await store.readAliases(model))?.aliases[alias];
   const newest = (await store.listVersions(model)).at(-1);
-  const wanted = canonicalJson({ ...manifest, version: 0 });
+  const wanted = contentOf(manifest);
   for (const version of new Set([target === undefined ? undefined : aliasedVersion(target), newest])) {
     const existing = version === undefined ? undefined : await readManifestIfValid(store, model, version);
-    if (existing !== undefined && canonicalJson({ ...existing, version: 0 }) === wanted) return version;
+    if (existing !== undefined && contentOf(existing) === wanted) return version;
   }
   return undefined;
 }
 
-/** A damaged manifest must not keep anyone from publishing the next version. */
+/** Neither the number nor how it was published counts. */
+function contentOf({ provenance: { [PUBLISHING]: _publishing, ...provenance }, ...manifest }: Manifest): string {
+  return canonicalJson({ ...manifest, provenance, version: 0 });
+}
+
+/** A manifest that is damaged, or signed by others, must not keep anyone from publishing the next version. */
 async function readManifestIfValid(store: ModelStore, model: string, version: number): Promise<Manifest | undefined> {
   try {
     return await store.readManifest(model, version);
   } catch (error) {
-    if (error instanceof EdgeTierError && error.code === "manifest_invalid") return undefined;
+    if (error instanceof EdgeTierError && ["manifest_invalid", "manifest_untrusted"].includes(error.code)) return undefined;
     throw error;
   }
 }
@@ -142,9 +181,7 @@ async function moveAlias(store: ModelStore, model: string, alias: string, versio
   const current = read?.aliases[alias];
   const aliasVersion = current === undefined ? 0 : aliasedVersion(current);
   if (aliasVersion >= version) return { aliasVersion, aliasMoved: false };
-  // A weight belongs to the alias, not to the version.
-  const target: Aliases[string] = typeof current === "object" ? { ...current, version } : version;
-  await store.writeAliases(model, { ...read?.aliases, [alias]: target }, read?.etag);
+  await store.writeAliases(model, { ...read?.aliases, [alias]: movedTo(version, current) }, read?.etag);
   return { aliasVersion: version, aliasMoved: true };
 }
 

@@ -1,28 +1,68 @@
 // The ModelStore over any ObjectStore: layout, verification, and the order of writes that keeps half a version invisible.
 
+import { systemClock, type Clock } from "../core/clock.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { deployedEngineSchema } from "./deployed-engine.ts";
 import { layout, parseManifestKey } from "./layout.ts";
-import { aliasesSchema, manifestSchema, type ArtifactRef } from "./manifest.ts";
-import type { AliasesRead, ModelStore } from "./model-store.ts";
+import { aliasesSchema, manifestSchema, type ArtifactRef, type Manifest } from "./manifest.ts";
+import type { AliasesRead, ManifestRead, ModelStore } from "./model-store.ts";
 import type { ObjectStore, PutCondition, StoredObject } from "./object-store.ts";
 import { readBody, readExactly } from "./read-body.ts";
+import type { PublicKey, SigningKey } from "./signing-keys.ts";
+import { openManifest, signManifest } from "./signing.ts";
 
 /** Manifests and aliases are small; anything larger is not ours. */
 const MAX_JSON_BYTES = 1_048_576;
+const TOO_LARGE = `it has more than ${MAX_JSON_BYTES} bytes`;
 
-export function createModelStore(objects: ObjectStore): ModelStore {
+/** An artifact that was written longer ago is written again by whoever publishes it; gc.ts tells why. */
+export const ARTIFACT_FRESH_MS = 3_600_000;
+
+export interface ModelStoreOptions {
+  /** Manifests must be signed with one of them; undefined believes any. */
+  readonly trustedKeys?: readonly PublicKey[] | undefined;
+  /** Manifests that are written are signed with each of them. */
+  readonly signingKeys?: readonly SigningKey[];
+  readonly clock?: Clock;
+}
+
+export function createModelStore(objects: ObjectStore, { trustedKeys, signingKeys = [], clock = systemClock }: ModelStoreOptions = {}): ModelStore {
+  async function readSignedManifest(model: string, version: number, signal?: AbortSignal): Promise<ManifestRead | undefined> {
+    const found = await objects.get(layout.manifest(model, version), signal);
+    if (found === undefined) return undefined;
+    const file = await readBody(found.body, MAX_JSON_BYTES);
+    if (file === undefined) throw errors.manifestInvalid(model, version, [TOO_LARGE]);
+    const opened = await openManifest(file, trustedKeys);
+    if ("problem" in opened) throw errors.manifestUntrusted(model, version, opened.problem);
+    const json = parseJson(opened.manifest);
+    if (!json.ok) throw errors.manifestInvalid(model, version, [json.reason]);
+    const parsed = manifestSchema.safeParse(json.value);
+    if (!parsed.success) throw errors.manifestInvalid(model, version, problemsOf(parsed.error));
+    if (parsed.data.model !== model || parsed.data.version !== version) {
+      throw errors.manifestInvalid(model, version, [`it names ${parsed.data.model}@${parsed.data.version}`]);
+    }
+    return { manifest: parsed.data, signedBy: opened.signedBy, isVerified: trustedKeys !== undefined };
+  }
+
+  /** Whether the file holds this content, and would be believed. */
+  async function holds(found: StoredObject | undefined, manifest: Manifest): Promise<boolean> {
+    const file = found === undefined ? undefined : await readBody(found.body, MAX_JSON_BYTES);
+    const opened = file === undefined ? undefined : await openManifest(file, trustedKeys);
+    const json = opened === undefined || "problem" in opened ? undefined : parseJson(opened.manifest);
+    return json?.ok === true && canonicalJson(json.value) === canonicalJson(manifest);
+  }
+
   return {
     async listModels(signal) {
-      const manifests = (await objects.list(layout.models, signal)).map(parseManifestKey);
+      const manifests = (await objects.list(layout.models, signal)).map(({ key }) => parseManifestKey(key));
       return [...new Set(manifests.flatMap((one) => (one === undefined ? [] : [one.model])))].sort();
     },
 
     async listVersions(model, signal) {
-      const manifests = (await objects.list(layout.versions(model), signal)).map(parseManifestKey);
+      const manifests = (await objects.list(layout.versions(model), signal)).map(({ key }) => parseManifestKey(key));
       return manifests.flatMap((one) => (one === undefined ? [] : [one.version])).sort((a, b) => a - b);
     },
 
@@ -43,28 +83,19 @@ export function createModelStore(objects: ObjectStore): ModelStore {
       return { aliases, etag: result.etag };
     },
 
-    async readManifest(model, version, signal) {
-      const found = await objects.get(layout.manifest(model, version), signal);
-      if (found === undefined) return undefined;
-      const json = await readJson(found);
-      if (!json.ok) throw errors.manifestInvalid(model, version, [json.reason]);
-      const parsed = manifestSchema.safeParse(json.value);
-      if (!parsed.success) throw errors.manifestInvalid(model, version, problemsOf(parsed.error));
-      if (parsed.data.model !== model || parsed.data.version !== version) {
-        throw errors.manifestInvalid(model, version, [`it names ${parsed.data.model}@${parsed.data.version}`]);
-      }
-      return parsed.data;
-    },
+    readSignedManifest,
+    readManifest: async (model, version, signal) => (await readSignedManifest(model, version, signal))?.manifest,
 
     async writeManifest(manifest) {
       const key = layout.manifest(manifest.model, manifest.version);
-      const result = await objects.put(key, jsonBytes(manifest), { kind: "absent" }, "application/json");
+      const plain = jsonBytes(manifest);
+      const file = signingKeys.length === 0 ? plain : await signManifest(plain, signingKeys);
+      const opened = await openManifest(file, trustedKeys);
+      if ("problem" in opened) throw errors.wouldNotBeTrusted(opened.problem);
+      const result = await objects.put(key, file, { kind: "absent" }, "application/json");
       if (result.kind === "written") return { created: true };
-      const existing = await objects.get(key);
-      const json = existing === undefined ? undefined : await readJson(existing);
-      const same = json?.ok === true && canonicalJson(json.value) === canonicalJson(manifest);
-      if (!same) throw errors.versionExists(manifest.model, manifest.version);
-      return { created: false };
+      if (await holds(await objects.get(key), manifest)) return { created: false };
+      throw errors.versionExists(manifest.model, manifest.version);
     },
 
     async readArtifact(ref, signal) {
@@ -81,13 +112,17 @@ export function createModelStore(objects: ObjectStore): ModelStore {
       throw errors.artifactCorrupt(ref.sha256, `it has ${found.size} bytes, the manifest says ${ref.size}`);
     },
 
+    hasArtifact: ({ sha256 }) => objects.exists(layout.artifact(sha256)),
+
     async writeArtifact(bytes) {
       const ref: ArtifactRef = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
       const key = layout.artifact(ref.sha256);
-      const condition = await conditionToWrite(ref, await objects.get(key));
-      if (condition === undefined) return { ref, created: false };
+      const found = await objects.get(key);
+      const isRight = found !== undefined && (await verify(ref, found)).bytes !== undefined;
+      if (isRight && clock.now() - (found.modifiedAtMs ?? 0) < ARTIFACT_FRESH_MS) return { ref, created: false };
+      const condition: PutCondition = found === undefined ? { kind: "absent" } : { kind: "etag", etag: found.etag };
       const result = await objects.put(key, bytes, condition, "application/octet-stream");
-      return { ref, created: result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
+      return { ref, created: !isRight && result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
     },
 
     async readDeployedEngine(signal) {
@@ -100,12 +135,6 @@ export function createModelStore(objects: ObjectStore): ModelStore {
       await objects.put(layout.deployedEngine, jsonBytes(engine), { kind: "any" }, "application/json");
     },
   };
-}
-
-/** Undefined where the store already holds the right bytes; wrong ones are replaced, so that publishing again repairs. */
-async function conditionToWrite(ref: ArtifactRef, found: StoredObject | undefined): Promise<PutCondition | undefined> {
-  if (found === undefined) return { kind: "absent" };
-  return (await verify(ref, found)).bytes === undefined ? { kind: "etag", etag: found.etag } : undefined;
 }
 
 /** Reads a body into memory and compares size and SHA-256 before anyone may look at a byte of it. */
@@ -134,7 +163,10 @@ type Json = { ok: true; value: unknown } | { ok: false; reason: string };
 
 async function readJson(found: StoredObject): Promise<Json> {
   const bytes = await readBody(found.body, MAX_JSON_BYTES);
-  if (bytes === undefined) return { ok: false, reason: `it has more than ${MAX_JSON_BYTES} bytes` };
+  return bytes === undefined ? { ok: false, reason: TOO_LARGE } : parseJson(bytes);
+}
+
+function parseJson(bytes: Uint8Array): Json {
   try {
     return { ok: true, value: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
   } catch (error) {
@@ -142,4 +174,4 @@ async function readJson(found: StoredObject): Promise<Json> {
   }
 }
 
-const jsonBytes = (value: unknown): Uint8Array => new TextEncoder().encode(`${JSON.stringify(value, undefined, 1)}\n`);
+const jsonBytes = (value: unknown): Uint8Array<ArrayBuffer> => new TextEncoder().encode(`${JSON.stringify(value, undefined, 1)}\n`);

@@ -1,11 +1,15 @@
 // Which versions there are, as one isolate knows them: aliases revalidated after a while, manifests kept for ever.
+//
+// An alias whose version cannot be read, or is not trusted, stays with the version that it named before.
 
 import type { Clock } from "../core/clock.ts";
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
-import { aliasedVersion, type Aliases, type Manifest } from "../registry/manifest.ts";
-import type { ModelRef } from "../registry/model-ref.ts";
+import { previousOf } from "../registry/aliases.ts";
+import { aliasedVersion, type Aliases, type AliasTarget, type Manifest } from "../registry/manifest.ts";
+import { DEFAULT_ALIAS, type ModelRef } from "../registry/model-ref.ts";
 import type { ModelStore } from "../registry/model-store.ts";
+import { chooseCanary } from "./canary.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface CatalogueOptions {
@@ -15,6 +19,16 @@ export interface CatalogueOptions {
   readonly aliasTtlMs: number;
   /** For one read of the store. */
   readonly storeTimeoutMs: number;
+  /** Once for each version that an alias names and that another one answers for. */
+  readonly onRefused?: (refused: RefusedVersion) => void;
+}
+
+export interface RefusedVersion {
+  readonly model: string;
+  readonly alias: string;
+  readonly version: number;
+  readonly servedVersion: number;
+  readonly error: unknown;
 }
 
 export interface KnownVersion {
@@ -24,8 +38,10 @@ export interface KnownVersion {
 }
 
 export interface Catalogue {
-  /** @throws model_not_found, version_not_found, alias_not_found, manifest_invalid, model_store_unavailable */
+  /** What a reference names. @throws model_not_found, version_not_found, alias_not_found, manifest_untrusted, manifest_invalid, model_store_unavailable */
   resolve(ref: ModelRef, context: RequestContext): Promise<KnownVersion>;
+  /** What answers this request: for the default alias that may be a canary, by the request's id. @throws as resolve */
+  choose(ref: ModelRef, context: RequestContext): Promise<KnownVersion>;
   /** @throws model_not_found, model_store_unavailable */
   aliases(model: string, context: RequestContext): Promise<Aliases>;
   models(): Promise<string[]>;
@@ -37,9 +53,15 @@ interface KnownAliases {
   readonly readAtMs: number;
 }
 
-export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs }: CatalogueOptions): Catalogue {
+export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRefused = () => {} }: CatalogueOptions): Catalogue {
   const knownAliases = new Map<string, KnownAliases>();
   const knownVersions = new Map<string, KnownVersion>();
+  /** By "model@version": why it could not be read. */
+  const unread = new Map<string, { readonly error: unknown; readonly atMs: number }>();
+  /** By "model@alias": the version that it was answered with last. */
+  const served = new Map<string, number>();
+  /** By "model@alias": the version that was told to be refused last. */
+  const told = new Map<string, number>();
   const timeout = () => AbortSignal.timeout(storeTimeoutMs);
 
   async function readAliases(model: string): Promise<Aliases> {
@@ -78,27 +100,88 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs }: Ca
     }
   }
 
-  async function version(model: string, number: number): Promise<KnownVersion> {
+  /** @param hasOther that can answer in its place: the store is then not asked again in every request, whatever it said */
+  async function version(model: string, number: number, hasOther = false): Promise<KnownVersion> {
     const key = `${model}@${number}`;
     const known = knownVersions.get(key);
     if (known !== undefined) return known;
+    const before = unread.get(key);
+    const isRecent = before !== undefined && clock.now() - before.atMs < aliasTtlMs;
+    if (isRecent && (hasOther || isUnusable(before.error))) throw before.error;
+    try {
+      const loaded = await readVersion(model, number);
+      knownVersions.set(key, loaded);
+      unread.delete(key);
+      return loaded;
+    } catch (error) {
+      if (hasOther || isUnusable(error)) unread.set(key, { error, atMs: clock.now() }); // of what else is not there, anyone may ask for anything
+      throw error;
+    }
+  }
+
+  async function readVersion(model: string, number: number): Promise<KnownVersion> {
     const manifest = await store.readManifest(model, number, timeout());
     if (manifest === undefined) throw errors.versionNotFound(model, number);
-    const loaded = { manifest, digest: await sha256Hex(new TextEncoder().encode(JSON.stringify(manifest))) };
-    knownVersions.set(key, loaded);
-    return loaded;
+    return { manifest, digest: await sha256Hex(new TextEncoder().encode(JSON.stringify(manifest))) };
+  }
+
+  function tell(refusal: RefusedVersion): void {
+    const key = `${refusal.model}@${refusal.alias}`;
+    if (told.get(key) === refusal.version) return;
+    told.set(key, refusal.version);
+    onRefused(refusal);
+  }
+
+  async function aliased(model: string, alias: string, target: AliasTarget): Promise<KnownVersion> {
+    const key = `${model}@${alias}`;
+    const wanted = aliasedVersion(target);
+    const last = served.get(key);
+    try {
+      const known = await version(model, wanted, last !== undefined && last !== wanted);
+      served.set(key, wanted);
+      return known;
+    } catch (error) {
+      const before = hasCode(error, "model_store_unavailable") ? [] : previousOf(target); // the store could not give them either
+      for (const other of new Set([last, ...before])) {
+        const known = other === undefined || other === wanted ? undefined : await version(model, other).catch(() => undefined);
+        if (known === undefined) continue;
+        tell({ model, alias, version: wanted, servedVersion: known.manifest.version, error });
+        served.set(key, known.manifest.version);
+        return known;
+      }
+      throw error;
+    }
+  }
+
+  async function resolve({ model, target }: ModelRef, context: RequestContext): Promise<KnownVersion> {
+    const byAlias = await aliases(model, context);
+    if (target.kind === "version") return await version(model, target.version);
+    const named = Object.hasOwn(byAlias, target.alias) ? byAlias[target.alias] : undefined;
+    if (named === undefined) throw errors.aliasNotFound(model, target.alias);
+    return await aliased(model, target.alias, named);
   }
 
   return {
     aliases,
-    async resolve({ model, target }, context) {
-      const byAlias = await aliases(model, context);
-      if (target.kind === "version") return await version(model, target.version);
-      const aliased = Object.hasOwn(byAlias, target.alias) ? byAlias[target.alias] : undefined;
-      if (aliased === undefined) throw errors.aliasNotFound(model, target.alias);
-      return await version(model, aliasedVersion(aliased));
+    resolve,
+    async choose(ref, context) {
+      const { model, target } = ref;
+      const isDefault = target.kind === "alias" && target.alias === DEFAULT_ALIAS;
+      const canary = isDefault ? await chooseCanary(await aliases(model, context), `${model} ${context.requestId}`) : undefined;
+      if (canary === undefined) return await resolve(ref, context);
+      try {
+        return await version(model, canary.version, true);
+      } catch (error) {
+        const known = await resolve(ref, context);
+        tell({ model, alias: canary.alias, version: canary.version, servedVersion: known.manifest.version, error });
+        return known;
+      }
     },
     models: () => store.listModels(timeout()),
     versions: (model) => store.listVersions(model, timeout()),
   };
 }
+
+const isUnusable = (error: unknown): boolean => hasCode(error, "manifest_untrusted", "manifest_invalid");
+
+const hasCode = (error: unknown, ...codes: readonly string[]): boolean => error instanceof EdgeTierError && codes.includes(error.code);

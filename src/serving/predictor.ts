@@ -9,14 +9,21 @@ import { startDeadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
+import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import type { ServedVersion } from "./served-version.ts";
 import type { RequestContext } from "./request-context.ts";
 
+/** A body that is one input, in the form that its media type says. */
+export interface RawInput {
+  readonly mediaType: string;
+  readonly bytes: Uint8Array;
+}
+
 export interface PredictRequest {
   readonly ref: ModelRef;
   /** Not yet parsed by the task. */
-  readonly inputs: readonly unknown[];
+  readonly inputs: readonly unknown[] | RawInput;
   readonly topK: number;
   readonly maxTier: string | undefined;
   readonly cache: CacheMode;
@@ -67,17 +74,17 @@ export function createPredictor(options: PredictorOptions): Predictor {
 
   return {
     async predict(request, context) {
-      if (request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
-      const known = await context.phases.measure("manifest", () => catalogue.resolve(request.ref, context));
+      if ("length" in request.inputs && request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
+      const known = await context.phases.measure("manifest", () => catalogue.choose(request.ref, context));
       const { cascade: served } = versions(known);
       if (served === undefined) throw errors.takesTensors(known.manifest.model);
       const { manifest, task, tiers } = served;
-      const inputs = request.inputs.map((raw, index) => task.parseInput(raw, index, manifest.input));
+      const inputs = parseInputs(request.inputs, task, manifest.input);
       const cascade = tiers(context, request.topK);
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
       const identity = { model: manifest.model, version: manifest.version, manifestDigest: known.digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
-      const keys = inputs.map((input) => cacheKey({ ...identity, input: task.identityOf(input) }));
+      const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
       const cached = await context.phases.measure("cache", () => cache.read(keys, request.cache));
       const base = { model: manifest.model, version: manifest.version, keys, cacheLayer: cached.layer };
       const missing = keys.flatMap((_, index) => (cached.values[index] === undefined ? [index] : []));
@@ -99,4 +106,12 @@ export function createPredictor(options: PredictorOptions): Predictor {
       }
     },
   };
+}
+
+/** @throws unsupported_media_type, and as Task.parseInput and Task.fromBytes */
+function parseInputs(inputs: PredictRequest["inputs"], task: Task, limits: InputLimits): TaskInput[] {
+  if (!("mediaType" in inputs)) return inputs.map((raw, index) => task.parseInput(raw, index, limits));
+  const { mediaType, bytes } = inputs;
+  if (!task.mediaTypes.includes(mediaType)) throw errors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
+  return [task.fromBytes(bytes, 0, limits)];
 }

@@ -10,6 +10,7 @@ import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, ClassificationManifest, ClassificationTier, Manifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { labelsOf } from "../tasks/labels.ts";
+import type { ImageDecoder } from "../tasks/image/image.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import { taskByName } from "../tasks/tasks.ts";
 import type { KnownVersion } from "./catalogue.ts";
@@ -22,6 +23,8 @@ export interface TierDependencies {
   readonly sessions: EdgeSessions;
   /** Absent where no region is configured: region tiers then fail with region_unavailable. */
   readonly region: RegionClient | undefined;
+  /** Absent where this deployment's edge tiers take none. */
+  readonly images?: ImageDecoder | undefined;
   /** For loading one artifact. */
   readonly storeTimeoutMs: number;
 }
@@ -74,12 +77,15 @@ type ReadArtifact = (ref: ArtifactRef) => Promise<Uint8Array>;
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
 type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
 
-function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region }: TierDependencies): ServedCascade {
+function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region, images }: TierDependencies): ServedCascade {
   const task = taskByName(manifest.task);
   const graphs = new Map(manifest.tiers.map((tier) => [tier.id, tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)]));
 
   function edgeGraph(tier: ClassificationTier): RunGraph {
-    const preprocessor = createLazy<Preprocessor>(async () => task.createPreprocessor({ ...tier.preprocessor, artifact: await readArtifact(tier.preprocessor.artifact) }));
+    const preprocessor = createLazy<Preprocessor>(async () => {
+      const spec = tier.preprocessor;
+      return task.createPreprocessor("artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec, { images });
+    });
     return async (inputs, context, deadline) => {
       const { encode } = await preprocessor.get(context, deadline);
       return await sessions.run(tier, encode(inputs), context, deadline);

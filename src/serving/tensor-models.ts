@@ -24,8 +24,10 @@ export interface TensorModelsOptions {
 }
 
 export interface TensorModels {
-  /** @throws as Catalogue.resolve */
+  /** What the reference names. @throws as Catalogue.resolve */
   find(ref: ModelRef, context: RequestContext): Promise<TensorModel>;
+  /** What answers this request. @throws as Catalogue.choose */
+  choose(ref: ModelRef, context: RequestContext): Promise<TensorModel>;
 }
 
 export interface TensorModel {
@@ -46,11 +48,14 @@ export interface TensorModel {
 }
 
 export function createTensorModels(options: TensorModelsOptions): TensorModels {
+  const { catalogue, versions } = options;
+  const model = async (context: RequestContext, known: () => Promise<KnownVersion>) => {
+    const version = await context.phases.measure("manifest", known);
+    return createTensorModel(version.manifest, versions(version), options);
+  };
   return {
-    async find(ref, context) {
-      const known = await context.phases.measure("manifest", () => options.catalogue.resolve(ref, context));
-      return createTensorModel(known.manifest, options.versions(known), options);
-    },
+    find: (ref, context) => model(context, () => catalogue.resolve(ref, context)),
+    choose: (ref, context) => model(context, () => catalogue.choose(ref, context)),
   };
 }
 

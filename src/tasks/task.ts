@@ -2,9 +2,12 @@
 // edge and in the region.
 
 import type { NamedTensors } from "../core/tensor.ts";
+import type { ImageDecoder, ImageInput, ImagePreprocessing } from "./image/image.ts";
 
 /** One input of a prediction, parsed and within its limits. */
-export interface TaskInput {
+export type TaskInput = TextInput | ImageInput;
+
+export interface TextInput {
   readonly kind: "text";
   readonly text: string;
 }
@@ -22,36 +25,48 @@ export interface Padding {
 export interface Preprocessor {
   /** Of the tensors that `encode` makes; absent where rows of different calls cannot be made equal. */
   readonly padding?: Padding;
+  /** @throws invalid_image, image_too_large_here */
   encode(inputs: readonly TaskInput[]): NamedTensors;
 }
 
 /** How one tier's graph wants its input; `artifact` is the preprocessor's own file, verified. */
-export type PreprocessorConfig =
+export type TextPreprocessorConfig =
   | { readonly kind: "hashed-ngrams"; readonly artifact: Uint8Array }
   | { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number };
+export type PreprocessorConfig = TextPreprocessorConfig | ImagePreprocessing;
+
+/** What preprocessors need of the platform that they run on. */
+export interface PreprocessorTools {
+  /** Absent where this deployment has none: an image's preprocessor is then refused. */
+  readonly images?: ImageDecoder | undefined;
+}
 
 export interface InputLimits {
   readonly maxBytes: number;
+  /** Of an image, as stored. */
+  readonly maxPixels?: number;
 }
 
 export interface Task {
   readonly name: string;
   /** A small valid input, for warm-up runs. */
   readonly example: TaskInput;
+  /** Of a body that is one input as `fromBytes` reads it. */
+  readonly mediaTypes: readonly string[];
   /**
    * Parses one element of `inputs` of a predict request.
    * @param index of the element, for messages
-   * @throws invalid_request, empty_text, input_too_large
+   * @throws invalid_request, input_too_large; empty_text; invalid_image, unsupported_image, image_too_large
    */
   parseInput(raw: unknown, index: number, limits: InputLimits): TaskInput;
   /** A text that two inputs share only if they are the same: for cache keys. */
-  identityOf(input: TaskInput): string;
+  identityOf(input: TaskInput): string | Promise<string>;
   /** The input as bytes: what crosses to a region, as a BYTES element. */
   toBytes(input: TaskInput): Uint8Array;
   /** The reverse of `toBytes`. @throws as parseInput, and invalid_utf8 */
   fromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;
-  /** @throws preprocessor_invalid if the artifact is not what `kind` needs. */
-  createPreprocessor(config: PreprocessorConfig): Preprocessor;
+  /** @throws preprocessor_invalid if the configuration or its artifact is not what the task needs, no_image_decoder */
+  createPreprocessor(config: PreprocessorConfig, tools?: PreprocessorTools): Preprocessor;
 }
 
 /** Name of the BYTES input in which a region takes a task's own inputs, one element each. */

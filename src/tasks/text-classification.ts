@@ -1,8 +1,9 @@
 // The task "text-classification": one text in, one label out.
 
 import { errors } from "../core/errors.ts";
+import { foundInstead } from "./found-instead.ts";
 import type { InputLimits, Task, TaskInput } from "./task.ts";
-import { createTextPreprocessor } from "./text/text-preprocessor.ts";
+import { createTextPreprocessor, textOf } from "./text/text-preprocessor.ts";
 
 const encoder = new TextEncoder();
 // A byte order mark is text like any other here: dropping it would make two inputs one.
@@ -14,9 +15,10 @@ const BLANK = /^[\s\p{Cc}\p{Cf}]*$/u;
 export const textClassification: Task = {
   name: "text-classification",
   example: { kind: "text", text: "a" },
+  mediaTypes: ["text/plain"],
 
   parseInput(raw, index, limits) {
-    if (typeof raw !== "string") throw errors.invalidRequest([`inputs.${index}: expected a text, found ${kindOf(raw)}`]);
+    if (typeof raw !== "string") throw errors.invalidRequest([`inputs.${index}: expected a text, found ${foundInstead(raw)}`]);
     // A lone surrogate has no UTF-8: it could neither be hashed for a cache nor sent to a region without changing it.
     if (!raw.isWellFormed()) throw errors.invalidUtf8(`Input ${index}`);
     // A UTF-16 unit becomes three bytes of UTF-8 at most, so most inputs need not be encoded to know that they fit.
@@ -24,8 +26,8 @@ export const textClassification: Task = {
     return checked(raw, bytes, index, limits);
   },
 
-  identityOf: (input) => input.text,
-  toBytes: (input) => encoder.encode(input.text),
+  identityOf: textOf,
+  toBytes: (input) => encoder.encode(textOf(input)),
 
   fromBytes(bytes, index, limits) {
     return checked(decode(bytes, index), bytes.byteLength, index, limits);
@@ -47,5 +49,3 @@ function decode(bytes: Uint8Array, index: number): string {
     throw errors.invalidUtf8(`Input ${index}`);
   }
 }
-
-const kindOf = (raw: unknown) => (raw === null ? "null" : Array.isArray(raw) ? "an array" : typeof raw);

@@ -13,6 +13,7 @@ const config: DeploymentConfig = {
   bundledMemoryBytes: 4000,
   bundledArtifactBytes: 100,
   sessionBudgetBytes: 4500,
+  imageMemoryBytes: 700,
   warmUpRuns: 2,
   keepFunctions: [],
   limits,

@@ -8,6 +8,7 @@ import { errors } from "../../src/core/errors.ts";
 import type { TaskInput } from "../../src/tasks/task.ts";
 
 const texts = (...all: string[]): TaskInput[] => all.map((text) => ({ kind: "text", text }));
+const textOf = (input: TaskInput) => (input.kind === "text" ? input.text : "");
 const deadline = (strict = false): Deadline => startDeadline(new ManualClock(), { budgetMs: 100, strict });
 
 /** A tier that is as sure of an input as the number in its text says, times `skill`. */
@@ -18,8 +19,8 @@ function tier(id: string, exitAt: number | null, skill = 1): Tier & { asked: str
     asked,
     exit: exitAt === null ? null : { confidence: exitAt },
     async run(inputs) {
-      asked.push(...inputs.map((input) => input.text));
-      return inputs.map(({ text }): Answer => {
+      asked.push(...inputs.map(textOf));
+      return inputs.map(textOf).map((text): Answer => {
         const confidence = Math.min(1, Number.parseFloat(text) * skill);
         return { label: `${id}:${text}`, confidence, outOfScope: text.endsWith("oos"), ranking: [] };
       });
@@ -53,6 +54,13 @@ describe("runCascade", () => {
   it("goes on to the next tier when the first fails, and the answer is then a full one", async () => {
     const { outcomes } = await runCascade([failing("edge"), tier("region", null)], texts("0.2"), deadline());
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
+  it("ends with an input that no tier could answer", async () => {
+    const broken: Tier = { ...failing("edge"), run: async () => Promise.reject(errors.invalidImage(0, "its data is damaged")) };
+    const second = tier("region", null);
+    await expect(runCascade([broken, second], texts("1"), deadline())).rejects.toMatchObject({ code: "invalid_image" });
+    expect(second.asked).toEqual([]);
   });
 
   it("throws when no tier gives any answer", async () => {

@@ -40,6 +40,9 @@ describe("usage", () => {
     [["model", "publish", "x", "--alias"], "--alias"],
     [["model", "publish", "x", "--alias", "NO!"], "--alias NO!"],
     [["predict", "hello"], "--model"],
+    [["predict", "--model", "m"], "Give a text, or a file"],
+    [["predict", "hello", "--model", "m", "--file", "photo.jpg"], "Give a text, or a file"],
+    [["predict", "--model", "m", "--file", "no such photo.jpg"], "ENOENT"],
   ])("answers %j with exit code 2 and what was wrong", async (args, problem) => {
     const { code, stdout, stderr } = await edgetier(args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });

@@ -9,7 +9,7 @@ import { ENGINE_FOLDER } from "../../src/cli/local/paths.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import type { ClassificationProject } from "../../src/registry/manifest.ts";
+import type { TextClassificationProject } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
@@ -41,8 +41,8 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-const [student] = sampleProject.tiers as [ClassificationProject["tiers"][number]];
-const project: ClassificationProject = {
+const [student] = sampleProject.tiers as [TextClassificationProject["tiers"][number]];
+const project: TextClassificationProject = {
   ...sampleProject,
   tiers: [
     { ...student, id: "toy", graph: "artifacts/toy.onnx", inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }], exit: { confidence: 0.9 } },

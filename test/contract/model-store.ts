@@ -1,11 +1,14 @@
 // What every ModelStore must do, over whichever ObjectStore driver. No imports from Node: it runs in workerd as well.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
+import { ManualClock } from "../../src/core/clock.ts";
 import { layout } from "../../src/registry/layout.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore, StoredObject } from "../../src/registry/object-store.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import type { PublicKey, SigningKey } from "../../src/registry/signing-keys.ts";
+import { ARTIFACT_FRESH_MS, createModelStore } from "../../src/registry/store.ts";
 import { sampleManifest } from "../support/sample-model.ts";
+import { newKey } from "../support/signing-key.ts";
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const ANY = { kind: "any" } as const;
@@ -22,13 +25,15 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
     });
     const put = (key: string, text: string) => objects.put(key, bytesOf(text), ANY, "text/plain");
 
-    describe("objects", () => {
-      const text = async (found: StoredObject | undefined) => (found === undefined ? undefined : await new Response(found.body).text());
+    const text = async (found: StoredObject | undefined): Promise<string> => (found === undefined ? "(nothing)" : await new Response(found.body).text());
 
-      it("gives back what was put, its size and its etag", async () => {
+    describe("objects", () => {
+      it("gives back what was put, its size, its etag and its time", async () => {
+        const beforeMs = Date.now();
         const written = await objects.put("a/b.txt", bytesOf("hello"), ANY, "text/plain");
         const found = await objects.get("a/b.txt");
         expect(found).toMatchObject({ size: 5, etag: written.kind === "written" ? written.etag : "-" });
+        expect(Math.abs((found?.modifiedAtMs ?? 0) - beforeMs)).toBeLessThan(5_000); // stores tell whole seconds
         expect(await text(found)).toBe("hello");
         expect(await objects.exists("a/b.txt")).toBe(true);
       });
@@ -64,7 +69,18 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
 
       it("lists by prefix, sorted", async () => {
         for (const key of ["p/b", "p/a/x", "pq", "o/z", "p/c"]) await put(key, "x");
-        expect(await objects.list("p/")).toEqual(["p/a/x", "p/b", "p/c"]);
+        const listed = await objects.list("p/");
+        expect(listed.map(({ key, size }) => [key, size])).toEqual([["p/a/x", 1], ["p/b", 1], ["p/c", 1]]);
+        expect(listed.every(({ modifiedAtMs }) => Math.abs(modifiedAtMs - Date.now()) < 60_000)).toBe(true);
+      });
+
+      it("deletes one object, and nothing where there is none", async () => {
+        for (const key of ["d/a", "d/ab"]) await put(key, "x");
+        await objects.delete("d/a");
+        await objects.delete("d/a");
+        await objects.delete("d/never");
+        expect((await objects.list("d/")).map(({ key }) => key)).toEqual(["d/ab"]);
+        expect((await objects.put("d/a", bytesOf("y"), ABSENT, "text/plain")).kind).toBe("written");
       });
 
       it("gives up when aborted", async () => {
@@ -104,6 +120,24 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         await expect(createModelStore(withoutSizes(objects)).readArtifact(ref)).rejects.toMatchObject({ code: "artifact_corrupt" });
         expect((await store.writeArtifact(bytesOf("weights"))).created).toBe(true);
         expect(await store.readArtifact(ref)).toEqual(bytesOf("weights"));
+      });
+
+      it("writes an old one again, so that it is not taken for garbage, and says that it was there", async () => {
+        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        const later = new ManualClock(Date.now() + ARTIFACT_FRESH_MS + 60_000);
+        const puts: string[] = [];
+        const recording: ObjectStore = { ...objects, put: (key, ...rest) => (puts.push(key), objects.put(key, ...rest)) };
+        await createModelStore(recording).writeArtifact(bytesOf("weights"));
+        expect(puts).toEqual([]);
+        expect(await createModelStore(recording, { clock: later }).writeArtifact(bytesOf("weights"))).toEqual({ ref, created: false });
+        expect(puts).toEqual([layout.artifact(ref.sha256)]);
+        expect(await store.readArtifact(ref)).toEqual(bytesOf("weights"));
+      });
+
+      it("knows which are there", async () => {
+        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        expect(await store.hasArtifact(ref)).toBe(true);
+        expect(await store.hasArtifact({ sha256: "0".repeat(64), size: 3 })).toBe(false);
       });
 
       it("refuses a missing one", async () => {
@@ -220,14 +254,83 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       });
     });
 
+    describe("signed manifests", () => {
+      let [own, other]: SigningKey[] = [];
+      beforeEach(async () => {
+        [own, other] = await Promise.all([newKey(), newKey()]);
+      });
+      const keysOf = (...keys: (SigningKey | undefined)[]) => keys.filter((key) => key !== undefined);
+      const publicKeysOf = (...keys: (SigningKey | undefined)[]): PublicKey[] => keysOf(...keys).map(({ publicKey }) => publicKey);
+      const signing = (...keys: (SigningKey | undefined)[]) => createModelStore(objects, { signingKeys: keysOf(...keys) });
+      const trusting = (...keys: (SigningKey | undefined)[]) => createModelStore(objects, { trustedKeys: publicKeysOf(...keys) });
+
+      it("are read where one of their keys is trusted, and say who signed them", async () => {
+        await signing(own, other).writeManifest(sampleManifest(1));
+        for (const trusted of [trusting(own), trusting(other), trusting(own, other)]) {
+          expect(await trusted.readSignedManifest("sample", 1)).toEqual({ manifest: sampleManifest(1), signedBy: [own?.id, other?.id], isVerified: true });
+        }
+        expect(await trusting(await newKey(), other).readManifest("sample", 1)).toEqual(sampleManifest(1));
+      });
+
+      it("are read, too, where no keys are configured", async () => {
+        await signing(own).writeManifest(sampleManifest(1));
+        expect(await store.readManifest("sample", 1)).toEqual(sampleManifest(1));
+        expect(await store.readSignedManifest("sample", 1)).toMatchObject({ signedBy: [own?.id], isVerified: false });
+      });
+
+      it("are refused by name: unsigned, by another key, or by nobody who is trusted", async () => {
+        await store.writeManifest(sampleManifest(1));
+        await signing(other).writeManifest(sampleManifest(2));
+        const refusal = (reason: string) => ({ code: "manifest_untrusted", status: 503, detail: expect.stringContaining(reason) });
+        await expect(trusting(own).readManifest("sample", 1)).rejects.toMatchObject(refusal("sample@1 is not trusted: it is not signed"));
+        await expect(trusting(own).readManifest("sample", 2)).rejects.toMatchObject(refusal(`signed by ${other?.id}; trusted are ${own?.id}`));
+        await expect(trusting().readManifest("sample", 2)).rejects.toMatchObject(refusal(`signed by ${other?.id}`));
+      });
+
+      it("are refused under another number or name than the one that was signed", async () => {
+        await signing(own).writeManifest(sampleManifest(1));
+        const file = await text(await objects.get(layout.manifest("sample", 1)));
+        await put(layout.manifest("sample", 2), file);
+        await put(layout.manifest("other", 1), file);
+        await expect(trusting(own).readManifest("sample", 2)).rejects.toMatchObject({ code: "manifest_invalid" });
+        await expect(trusting(own).readManifest("other", 1)).rejects.toMatchObject({ code: "manifest_invalid" });
+      });
+
+      it("are refused with another's signature under a trusted id, or a wrong one beside a right one", async () => {
+        await signing(own, other).writeManifest(sampleManifest(1));
+        await signing(own, other).writeManifest({ ...sampleManifest(2), description: "changed" });
+        const [one, two] = await Promise.all([1, 2].map(async (version) => JSON.parse(await text(await objects.get(layout.manifest("sample", version))))));
+        const mixed = { ...one, signatures: [one.signatures[0], two.signatures[1]] };
+        await put(layout.manifest("sample", 1), `${JSON.stringify(mixed)}\n`);
+        expect(await trusting(own).readManifest("sample", 1)).toEqual(sampleManifest(1));
+        await expect(trusting(own, other).readManifest("sample", 1)).rejects.toMatchObject({ code: "manifest_untrusted", detail: expect.stringContaining(`${other?.id} is of something else`) });
+      });
+
+      it("never change either: signing the same content again is a no-op, other content is refused", async () => {
+        const publisher = createModelStore(objects, { signingKeys: keysOf(own), trustedKeys: publicKeysOf(own) });
+        expect(await publisher.writeManifest(sampleManifest(1))).toEqual({ created: true });
+        expect(await publisher.writeManifest(sampleManifest(1))).toEqual({ created: false });
+        await expect(publisher.writeManifest({ ...sampleManifest(1), description: "changed" })).rejects.toMatchObject({ code: "version_exists" });
+        const successor = createModelStore(objects, { signingKeys: keysOf(other), trustedKeys: publicKeysOf(other) });
+        await expect(successor.writeManifest(sampleManifest(1))).rejects.toMatchObject({ code: "version_exists" });
+      });
+
+      it("are not written by a publisher whom nobody would believe", async () => {
+        const refused = { code: "would_not_be_trusted", status: 400 };
+        await expect(trusting(own).writeManifest(sampleManifest(1))).rejects.toMatchObject(refused);
+        await expect(createModelStore(objects, { trustedKeys: publicKeysOf(own), signingKeys: keysOf(other) }).writeManifest(sampleManifest(1))).rejects.toMatchObject(refused);
+        expect(await store.listVersions("sample")).toEqual([]);
+      });
+    });
+
     describe("aliases", () => {
       it("changes them only from what was read", async () => {
         const first = await store.writeAliases("sample", { stable: 1 }, undefined);
-        const second = await store.writeAliases("sample", { stable: 1, canary: { version: 2, weight: 0.05 } }, first.etag);
+        const second = await store.writeAliases("sample", { stable: { version: 1, previous: [4, 3] }, canary: { version: 2, weight: 0.05 } }, first.etag);
         expect(await store.readAliases("sample")).toEqual(second);
         await expect(store.writeAliases("sample", { stable: 9 }, first.etag)).rejects.toMatchObject({ code: "alias_conflict", status: 409 });
         await expect(store.writeAliases("sample", { stable: 9 }, undefined)).rejects.toMatchObject({ code: "alias_conflict" });
-        expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: { version: 2, weight: 0.05 } });
+        expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: { version: 1, previous: [4, 3] }, canary: { version: 2, weight: 0.05 } });
       });
 
       it("lets exactly one of many concurrent writers win, the first time and later", async () => {

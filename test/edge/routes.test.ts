@@ -32,6 +32,14 @@ describe("GET /v1/models", () => {
     expect(modelDetail.parse(await get("/v1/models/toy@1"))).toMatchObject({ version: 1, deadlineMs: 1000 });
   });
 
+  it("tells the shares of canaries", async () => {
+    await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
+    await edge.store.writeAliases("toy", { stable: { version: 1, previous: [2] }, canary: { version: 2, weight: 0.05 } }, (await edge.store.readAliases("toy"))?.etag);
+    const told = { aliases: { stable: 1, canary: 2 }, weights: { canary: 0.05 } };
+    expect(modelList.parse(await get("/v1/models"))).toEqual({ models: [{ model: "toy", ...told }] });
+    expect(modelDetail.parse(await get("/v1/models/toy"))).toMatchObject({ version: 1, ...told });
+  });
+
   it("answers 404 for what is not there", async () => {
     for (const path of ["/v1/models/none", "/v1/models/toy@7", "/v1/models/toy@canary"]) {
       expect((await edge.app.request(path)).status).toBe(404);
@@ -55,7 +63,7 @@ describe("the API's description", () => {
       openapi: "3.1.0",
       paths: {
         "/v1/models/{model}/predict": {
-          post: { operationId: "predict", requestBody: { content: { "application/json": {}, "text/plain": {} } }, responses: { 200: {}, 400: {}, 404: {}, 413: {}, 415: {}, 503: {}, 504: {} } },
+          post: { operationId: "predict", requestBody: { content: { "application/json": {}, "text/plain": {}, "image/jpeg": {}, "image/png": {} } }, responses: { 200: {}, 400: {}, 404: {}, 413: {}, 415: {}, 503: {}, 504: {} } },
           get: { operationId: "predictOne", responses: { 304: {} } },
         },
         "/v1/models": { get: {} },

@@ -38,6 +38,13 @@ describe("the edge's configuration", () => {
     expect(detail).not.toContain(complete.EDGETIER_S3_SECRET_ACCESS_KEY);
   });
 
+  it("takes keys to trust, and never a part of them", () => {
+    const key = Buffer.alloc(32, 7).toString("base64");
+    expect(parseEdgeConfig(complete).EDGETIER_TRUSTED_KEYS).toBeUndefined();
+    expect(parseEdgeConfig({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},${key}` }).EDGETIER_TRUSTED_KEYS).toHaveLength(2);
+    expect(refusal({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},half` })).toContain("EDGETIER_TRUSTED_KEYS");
+  });
+
   it("wants Redis' address and token together", () => {
     expect(refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" })).toContain("go together");
   });

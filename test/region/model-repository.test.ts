@@ -5,7 +5,7 @@ import { executionProvider } from "../../src/core/execution-provider.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
-import type { ClassificationTier } from "../../src/registry/manifest.ts";
+import type { TextClassificationTier } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createRegion, countingRuntime, fixture, publish, type Region } from "./world.ts";
 
@@ -60,7 +60,7 @@ describe("a model", () => {
   });
 
   const bag = "bag-of-tokens.onnx";
-  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: ClassificationTier) => void][] = [
+  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: TextClassificationTier) => void][] = [
     ["another digest", "artifact_corrupt", /not in the store/, bag, (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) })],
     ["another size", "artifact_corrupt", /bytes/, bag, (tier) => (tier.graph = { ...tier.graph, size: 1 })],
     ["no ONNX as graph", "session_failed", /ONNX Runtime/, bag, (tier) => (tier.graph = tier.preprocessor.artifact)],

@@ -24,6 +24,15 @@ describe("settings of batching", () => {
   });
 });
 
+describe("settings of trust", () => {
+  it("take public keys, and never a part of them", () => {
+    const key = Buffer.alloc(32, 7).toString("base64");
+    expect(read({}).EDGETIER_TRUSTED_KEYS).toBeUndefined();
+    expect(read({ EDGETIER_TRUSTED_KEYS: key }).EDGETIER_TRUSTED_KEYS).toHaveLength(1);
+    expect(() => read({ EDGETIER_TRUSTED_KEYS: `${key},` })).toThrow("EDGETIER_TRUSTED_KEYS");
+  });
+});
+
 describe("settings of models", () => {
   it("preload what is named, and all for a star", () => {
     const ref = (model: string, target: object) => ({ model, target });

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import type { ClassificationManifest, ClassificationTier } from "../../src/registry/manifest.ts";
+import type { TextClassificationManifest, TextClassificationTier } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
@@ -26,16 +26,16 @@ export interface ModelOptions {
   /** Graphs of region tiers in test/fixtures, by tier id. */
   readonly tiers?: Readonly<Record<string, string>>;
   /** Changes each tier before the manifest is written. */
-  readonly edit?: (tier: ClassificationTier, index: number) => void;
+  readonly edit?: (tier: TextClassificationTier, index: number) => void;
 }
 
 /** Publishes a bag-of-tokens model: "good" scores [1, 0], "bad" [0, 1], "great" [2, -1], "greatly" [2.5, -0.75]. */
-export async function publish(store: ModelStore, options: ModelOptions = {}): Promise<ClassificationManifest> {
+export async function publish(store: ModelStore, options: ModelOptions = {}): Promise<TextClassificationManifest> {
   const { model = "mood", version = 1, tiers = { heavy: "bag-of-tokens.onnx" }, edit = () => {} } = options;
   const artifact = (await store.writeArtifact(json(tinyTokenizer))).ref;
   const labels = (await store.writeArtifact(encoder.encode('["good","bad"]'))).ref;
   const ids = Object.keys(tiers);
-  const tierOf = async (id: string, index: number): Promise<ClassificationTier> => ({
+  const tierOf = async (id: string, index: number): Promise<TextClassificationTier> => ({
     id,
     place: "region",
     precision: "fp32",
@@ -47,7 +47,7 @@ export async function publish(store: ModelStore, options: ModelOptions = {}): Pr
     exit: index === ids.length - 1 ? null : { confidence: 0.9 },
     figures: {},
   });
-  const manifest: ClassificationManifest = {
+  const manifest: TextClassificationManifest = {
     schemaVersion: 1,
     model,
     version,

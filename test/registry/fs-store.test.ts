@@ -1,5 +1,5 @@
 // What is particular to the folder driver: nothing leaves the folder, and nothing half-written is seen.
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -18,6 +18,7 @@ it.each(["../x", "a/../../x", "/etc/passwd", "a//b", "", ".", "a/.", ".tmp/x", "
   await expect(store.get(key)).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.exists(key)).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.put(key, ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "unsafe_path" });
+  await expect(store.delete(key)).rejects.toMatchObject({ code: "unsafe_path" });
   expect(await readdir(folder)).toEqual([]);
 });
 
@@ -31,6 +32,9 @@ it("follows no link out of the folder", async () => {
   await expect(store.get("file")).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.get("folder/secret")).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.put("folder/new", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "unsafe_path" });
+  await expect(store.delete("folder/secret")).rejects.toMatchObject({ code: "unsafe_path" });
+  await store.delete("file"); // the link, and not what it leads to
+  expect(await readFile(join(folder, "secret"), "utf8")).toBe("s");
   expect(await store.list("")).toEqual([]);
 });
 

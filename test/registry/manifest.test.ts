@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { artifactsOf, filesOf, manifestSchema, modelProjectSchema, type TensorManifest } from "../../src/registry/manifest.ts";
 import { mergeServing, withFiles, type ServingConfig } from "../../src/registry/serving-config.ts";
+import { colourProject } from "../support/colour-model.ts";
 import { sampleManifest, sampleProject } from "../support/sample-model.ts";
 
 const file = (digit: string) => ({ sha256: digit.repeat(64), size: 1 });
@@ -31,6 +32,34 @@ it("text classification still needs them", () => {
   const { preprocessor: _preprocessor, ...tier } = sampleProject.tiers[0] as (typeof sampleProject.tiers)[number];
   expect(modelProjectSchema.safeParse({ ...sampleProject, tiers: [tier] }).success).toBe(false);
   expect(modelProjectSchema.safeParse(sampleProject).success).toBe(true);
+});
+
+describe("a project of the task image-classification", () => {
+  const { project, files } = colourProject();
+  const problemsWith = (changes: object, tier: object = {}) =>
+    modelProjectSchema.safeParse({ ...project, ...changes, tiers: project.tiers.map((one) => ({ ...one, ...tier })) }).error?.issues.map(({ message }) => message) ?? [];
+
+  it("has a preprocessor without a file, and limits of bytes and pixels", () => {
+    expect(problemsWith({})).toEqual([]);
+    expect(filesOf<string>(project)).toEqual(["labels.json", "graph.onnx", "graph.onnx"]);
+    expect(new Set(filesOf<string>(project))).toEqual(new Set(files.keys()));
+    for (const input of [{ maxBytes: 100 }, { maxBytes: 100, maxPixels: 0 }, { maxBytes: 100, maxPixels: 2 ** 30 }, { maxBytes: 2 ** 30, maxPixels: 100 }]) expect(problemsWith({ input })).not.toEqual([]);
+  });
+
+  it("takes from its preprocessor what its graph takes", () => {
+    const wrong = ["tier edge: its one input must be pixels, FP32 [-1, 3, 8, 8]", "tier region: its one input must be pixels, FP32 [-1, 3, 8, 8]"];
+    const pixels = { name: "pixels", datatype: "FP32", shape: [-1, 3, 8, 8] };
+    for (const inputs of [[{ ...pixels, name: "x" }], [{ ...pixels, shape: [-1, 8, 8, 3] }], [{ ...pixels, shape: [-1, 3, 8] }], [{ ...pixels, datatype: "UINT8" }], [pixels, { ...pixels, name: "mask" }]]) {
+      expect(problemsWith({}, { inputs })).toEqual(wrong);
+    }
+    expect(problemsWith({}, { inputs: [{ ...pixels, shape: [-1, 3, -1, -1] }] })).toEqual([]);
+  });
+
+  it("has no text's preprocessor, nor has a text an image's", () => {
+    expect(problemsWith({}, { preprocessor: { kind: "hashed-ngrams", artifact: "labels.json" } })).not.toEqual([]);
+    const [tier] = project.tiers;
+    expect(modelProjectSchema.safeParse({ ...sampleProject, tiers: [tier] }).success).toBe(false);
+  });
 });
 
 describe("serving configuration", () => {

@@ -5,9 +5,11 @@ import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { artifactsOf } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { publishModel, type PublishProgress } from "../../src/registry/publish.ts";
+import { publishModel, type PublishingFacts, type PublishProgress } from "../../src/registry/publish.ts";
+import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
+import { newKey } from "../support/signing-key.ts";
 
 const source = (seed = "") => ({ project: sampleProject, files: sampleFiles(seed) });
 
@@ -72,14 +74,14 @@ describe("publishModel", () => {
     const read = await store.readAliases("sample");
     await store.writeAliases("sample", { stable: 1, canary: { version: 1, weight: 0.05 } }, read?.etag);
     await publishModel(store, source("b"), { alias: "canary" });
-    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: { version: 2, weight: 0.05 } });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: { version: 2, weight: 0.05, previous: [1] } });
   });
 
   it("lets publishers of different content at once all succeed, the alias at the latest", async () => {
     const { store } = setUp();
     const results = await Promise.all(["a", "b", "c", "d"].map((seed) => publishModel(store, source(seed))));
     expect(results.map((one) => one.version).sort()).toEqual([1, 2, 3, 4]);
-    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 4 });
+    expect((await store.readAliases("sample"))?.aliases).toMatchObject({ stable: { version: 4 } });
   });
 
   it("makes one version where the same content is published twice at once", async () => {
@@ -141,10 +143,71 @@ describe("publishModel", () => {
     expect(await store.listVersions("sample")).toEqual([1]);
   });
 
-  it("names a file that is missing", async () => {
-    const { store } = setUp();
-    const publishing = publishModel(store, { project: sampleProject, files: new Map() });
+  it("names a file that is missing, before it writes anything", async () => {
+    const { objects, store } = setUp();
+    const publishing = publishModel(store, { project: sampleProject, files: new Map([...sampleFiles()].slice(0, 1)) });
     await expect(publishing).rejects.toThrow(EdgeTierError);
     await expect(publishing).rejects.toMatchObject({ code: "invalid_project" });
+    expect(await objects.list("")).toEqual([]);
+  });
+
+  it("remembers what the alias named before", async () => {
+    const { store } = setUp();
+    for (const seed of ["a", "b", "c"]) await publishModel(store, source(seed));
+    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: { version: 3, previous: [2, 1] } });
+  });
+
+  it("writes an artifact again that was taken for garbage meanwhile", async () => {
+    const { objects, store } = setUp();
+    await publishModel(store, source("a"));
+    const labels = layout.artifact((await store.readManifest("sample", 1))?.labels?.sha256 ?? "");
+    const collecting: ObjectStore = {
+      ...objects,
+      async put(key, ...rest) {
+        if (key.endsWith("2.json")) await objects.delete(labels); // was there when the publisher looked
+        return await objects.put(key, ...rest);
+      },
+    };
+    expect(await publishModel(createModelStore(collecting), source("b"))).toMatchObject({ version: 2 });
+    expect(await objects.exists(labels)).toBe(true);
+  });
+});
+
+describe("provenance", () => {
+  const publishing: PublishingFacts = { command: "edgetier model publish sample", source: { sha256: "ab".repeat(32), files: 4 }, versions: { edgetier: "1.0.0" }, git: { commit: "cd".repeat(20), isModified: false } };
+
+  it("is the project's own, and how it was published", async () => {
+    const { store } = setUp();
+    await publishModel(store, source(), { publishing });
+    expect((await store.readManifest("sample", 1))?.provenance).toEqual({ ...sampleProject.provenance, publishing });
+  });
+
+  it("makes no new version by itself", async () => {
+    const { store } = setUp();
+    await publishModel(store, source(), { publishing });
+    const later = { ...publishing, git: { commit: "ef".repeat(20), isModified: true } };
+    expect(await publishModel(store, source(), { publishing: later })).toMatchObject({ version: 1, outcome: "unchanged" });
+    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged" });
+    const other = { project: { ...sampleProject, provenance: { dataset: "another" } }, files: sampleFiles() };
+    expect(await publishModel(store, other, { publishing })).toMatchObject({ version: 2, outcome: "published" });
+  });
+
+  it("says what the project says, where both say it", async () => {
+    const { store } = setUp();
+    await publishModel(store, { project: { ...sampleProject, provenance: { publishing: "by hand" } }, files: sampleFiles() }, { publishing });
+    expect((await store.readManifest("sample", 1))?.provenance).toEqual({ publishing: "by hand" });
+  });
+});
+
+describe("publishing with signatures", () => {
+  it("signs a version anew that another key has signed, or none", async () => {
+    const { objects, store } = setUp();
+    const [first, second] = await Promise.all([newKey(), newKey()]);
+    const publisher = (key: SigningKey) => createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
+    await publishModel(store, source());
+    expect(await publishModel(publisher(first), source())).toMatchObject({ version: 2, outcome: "published" });
+    expect(await publishModel(publisher(first), source())).toMatchObject({ version: 2, outcome: "unchanged" });
+    expect(await publishModel(publisher(second), source())).toMatchObject({ version: 3, outcome: "published" });
+    expect(await store.readSignedManifest("sample", 3)).toMatchObject({ signedBy: [second.id] });
   });
 });

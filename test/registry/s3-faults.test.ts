@@ -29,9 +29,9 @@ describe.each(drivers)("%s", (_, create) => {
     server = await startTinyServer(answer);
     return create({ ...options, endpoint: server.url, timeoutMs });
   }
-  /** Why each of the four operations says that the store is unavailable. */
+  /** Why each of the operations says that the store is unavailable. */
   async function reasonsOf(store: ObjectStore): Promise<unknown[]> {
-    const calls = [store.get("k"), store.exists("k"), store.put("k", new Uint8Array(1), { kind: "any" }, "text/plain"), store.list("k")];
+    const calls = [store.get("k"), store.exists("k"), store.put("k", new Uint8Array(1), { kind: "any" }, "text/plain"), store.delete("k"), store.list("k")];
     const results = await Promise.allSettled(calls);
     return results.map((result) => (result.status === "rejected" && result.reason.code === "model_store_unavailable" ? result.reason.detail : result));
   }
@@ -39,13 +39,13 @@ describe.each(drivers)("%s", (_, create) => {
   it("tells that the connection was refused, within two seconds", async () => {
     const store = create({ ...options, endpoint: await refusingUrl() });
     const startedAt = performance.now();
-    expect(await reasonsOf(store)).toEqual(Array.from({ length: 4 }, () => expect.stringContaining("ECONNREFUSED")));
+    expect(await reasonsOf(store)).toEqual(Array.from({ length: 5 }, () => expect.stringContaining("ECONNREFUSED")));
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
   it.each([403, 500, 503])("tells that it answered %i", async (status) => {
     const store = await storeAnswering((_request, response) => response.writeHead(status).end(xmlError("Nope")));
-    expect(await reasonsOf(store)).toEqual(Array.from({ length: 4 }, () => expect.stringContaining(`${status}`)));
+    expect(await reasonsOf(store)).toEqual(Array.from({ length: 5 }, () => expect.stringContaining(`${status}`)));
   });
 
   it("gives the code of the refusal", async () => {
@@ -57,6 +57,7 @@ describe.each(drivers)("%s", (_, create) => {
     const store = await storeAnswering(KEY_NOT_THERE);
     expect(await store.get("k")).toBeUndefined();
     expect(await store.exists("k")).toBe(false);
+    await store.delete("k");
     await server?.stop();
     const bucketless = await storeAnswering((_request, response) => response.writeHead(404).end(xmlError("NoSuchBucket")));
     await expect(bucketless.get("k")).rejects.toMatchObject({ code: "model_store_unavailable", detail: expect.stringContaining("NoSuchBucket") });
@@ -128,9 +129,15 @@ describe.each(drivers)("%s", (_, create) => {
       const more = query.get("continuation-token") === null;
       const next = more ? "<IsTruncated>true</IsTruncated><NextContinuationToken>to+k/en==</NextContinuationToken>" : "<IsTruncated>false</IsTruncated>";
       const key = more ? "p/b&amp;c" : "p/a";
-      response.end(`<?xml version="1.0"?><ListBucketResult><Contents><Key>${key}</Key><Size>1</Size></Contents>${next}</ListBucketResult>`);
+      response.end(`<?xml version="1.0"?><ListBucketResult><Contents><Key>${key}</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified><Size>1</Size></Contents>${next}</ListBucketResult>`);
     });
-    expect(await store.list("p/")).toEqual(["p/a", "p/b&c"]);
+    const modifiedAtMs = Date.UTC(2026, 10, 21, 10);
+    expect(await store.list("p/")).toEqual([{ key: "p/a", size: 1, modifiedAtMs }, { key: "p/b&c", size: 1, modifiedAtMs }]);
     expect(asked).toEqual([null, "to+k/en=="]);
+  });
+
+  it("refuses a list that does not tell how old its objects are", async () => {
+    const store = await storeAnswering((_request, response) => response.end(`<?xml version="1.0"?><ListBucketResult><Contents><Key>k</Key><Size>1</Size></Contents></ListBucketResult>`));
+    await expect(store.list("k")).rejects.toMatchObject({ code: "model_store_unavailable" });
   });
 });

@@ -9,6 +9,8 @@ import { createApp } from "../../src/http/app.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
@@ -17,12 +19,15 @@ import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
+import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 import { publishToy } from "./toy-model.ts";
 
 export interface EdgeUnderTest {
   readonly app: ReturnType<typeof createApp>;
   readonly store: ModelStore;
+  /** That it lies on. */
+  readonly objects: ObjectStore;
   readonly clock: ManualClock;
   /** Requests that reached the region. */
   readonly regionRequests: RegionRequest[];
@@ -43,18 +48,23 @@ export interface EdgeUnderTest {
 
 export const ALIAS_TTL_MS = 10_000;
 export const MAX_TENSOR_BODY_BYTES = 100_000;
+export const MAX_IMAGE_BODY_BYTES = 30_000;
 
 export interface EdgeUnderTestOptions {
   readonly l2?: CacheStore;
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** What is in its store is signed with this key, and nothing else is trusted. */
+  readonly signingKey?: SigningKey;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
   const { l2, restored = { sessions: new Map(), refused: [] } } = options;
   const clock = new ManualClock(1_000_000);
-  const store = createModelStore(createMemoryObjectStore());
+  const { signingKey } = options;
+  const objects = createMemoryObjectStore();
+  const store = createModelStore(objects, signingKey && { signingKeys: [signingKey], trustedKeys: [signingKey.publicKey] });
   await publishToy(store, graph);
   const regionRequests: RegionRequest[] = [];
   const forwarded: Request[] = [];
@@ -69,7 +79,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       return edge.region === "hangs" ? await hanging(init.signal) : edge.regionAnswer();
     },
   });
-  // The region's answer to everything is a sure "no"; how a real region gets there is its own tests' matter.
+  // The region's answer to everything is a sure "no", or "green"; how a real region gets there is its own tests' matter.
   const region: RegionClient = {
     ...overHttp,
     async infer(request, signal) {
@@ -77,7 +87,8 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       if (edge.region === "is down") throw errors.regionUnavailable("connection refused");
       if (edge.region === "hangs") await hanging(signal);
       const rows = request.inputs.length;
-      return { logits: { datatype: "FP32", shape: [rows, 2], data: Float32Array.from({ length: rows * 2 }, (_, index) => (index % 2) * 9) } };
+      const labels = request.model === "colours" ? 3 : 2;
+      return { logits: { datatype: "FP32", shape: [rows, labels], data: Float32Array.from({ length: rows * labels }, (_, index) => (index % labels === 1 ? 9 : 0)) } };
     },
     ready: async () => edge.region === "answers",
   };
@@ -93,10 +104,11 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       return Reflect.get(target, method, receiver);
     },
   });
-  const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000 });
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
+  const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
-  const tiers = { store: breakable, sessions, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const images = deployment.images && createImageDecoder(deployment.images);
+  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
   const predictor = createPredictor({
     catalogue,
@@ -108,11 +120,12 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
     maxInputs: 4,
   });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: 4096, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,
     store,
+    objects,
     clock,
     regionRequests,
     forwarded,

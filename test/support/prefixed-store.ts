@@ -9,6 +9,7 @@ export function prefixedStore(objects: ObjectStore): ObjectStore {
     get: (key, signal) => objects.get(prefix + key, signal),
     exists: (key, signal) => objects.exists(prefix + key, signal),
     put: (key, bytes, condition, contentType) => objects.put(prefix + key, bytes, condition, contentType),
-    list: async (under, signal) => (await objects.list(prefix + under, signal)).map((key) => key.slice(prefix.length)),
+    delete: (key) => objects.delete(prefix + key),
+    list: async (under, signal) => (await objects.list(prefix + under, signal)).map((one) => ({ ...one, key: one.key.slice(prefix.length) })),
   };
 }

@@ -1,5 +1,5 @@
 // A small model project and manifest for tests, valid but never run. No imports from Node: suites in workerd use it too.
-import type { ArtifactRef, ClassificationManifest, ClassificationProject } from "../../src/registry/manifest.ts";
+import type { ArtifactRef, TextClassificationManifest, TextClassificationProject } from "../../src/registry/manifest.ts";
 
 const encoder = new TextEncoder();
 
@@ -12,7 +12,7 @@ export function sampleFiles(seed = ""): Map<string, Uint8Array> {
   ]);
 }
 
-export const sampleProject: ClassificationProject = {
+export const sampleProject: TextClassificationProject = {
   schemaVersion: 1,
   model: "sample",
   task: "text-classification",
@@ -38,7 +38,7 @@ export const sampleProject: ClassificationProject = {
   provenance: { dataset: "none" },
 };
 
-export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): ClassificationManifest {
+export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): TextClassificationManifest {
   const { tiers, ...fields } = sampleProject;
   return {
     ...fields,

@@ -1,10 +1,11 @@
-// A deployment of tensor models and of the toy, as `edgetier engine build` makes one of model projects.
+// A deployment of tensor models, of one that takes images, and of the toy, as `edgetier engine build` makes one of model projects.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
-import { edgeArtifacts, edgeGraphs } from "../../src/build/edge-graphs.ts";
+import { edgeArtifacts, edgeGraphs, takesImages } from "../../src/build/edge-graphs.ts";
 import { buildDeployment } from "../../src/build/engine/build.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
+import { colourProject } from "./colour-model.ts";
 import { smallGraph } from "./small-graphs.ts";
 import { identityAll, int8MatMul, stringIdentity, tensorProject } from "./tensor-model.ts";
 
@@ -15,10 +16,12 @@ export async function buildTensorDeployment(folder: string): Promise<void> {
     tensorProject("identity", identityAll(await fixture("identity-all"))),
     tensorProject("matmul", int8MatMul(await fixture("int8-matmul")), ["left", "right"]),
     tensorProject("words", stringIdentity(await fixture("string-identity"))),
+    colourProject(),
   ];
   await buildDeployment({
     graphs: [...sources.flatMap(edgeGraphs), await smallGraph("toy")],
     artifacts: new Map(sources.flatMap(edgeArtifacts)),
+    images: sources.some(takesImages),
     config: await readDeploymentConfig(PROJECT_ROOT),
     engineFolder: ENGINE_FOLDER,
     snapshotsFolder: SNAPSHOTS_FOLDER,

@@ -1,4 +1,4 @@
-// Tensor models and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
+// Tensor models, one that takes images, and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
+import { publishColours } from "./colour-model.ts";
 import { buildTensorDeployment } from "./tensor-deployment.ts";
 import { identityAll, int8MatMul, publishTensorModel, stringIdentity } from "./tensor-model.ts";
 import { publishToy } from "./toy-model.ts";
@@ -49,11 +50,12 @@ async function publishModels(store: ModelStore): Promise<string[]> {
   const matmul = int8MatMul(await fixture("int8-matmul"));
   await publishToy(store, await fixture("toy"), { deadlineMs: 10_000 });
   const deadlines = { deadlineMs: 10_000 };
+  await publishColours(store, deadlines);
   const manifests = [
     await publishTensorModel(store, "identity", identityAll(await fixture("identity-all")), deadlines),
     await publishTensorModel(store, "matmul", matmul, { ...deadlines, labels: ["left", "right"] }),
     await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), deadlines),
     await publishTensorModel(store, "far", matmul, { ...deadlines, places: ["region"] }),
   ];
-  return ["toy", ...manifests.map(({ model }) => model)];
+  return ["toy", "colours", ...manifests.map(({ model }) => model)];
 }

@@ -1,15 +1,15 @@
 // A model of two tiers over test/fixtures/toy.onnx: "yes" and "no" are sure answers, "maybe" is an unsure yes, and any
 // other word is out of scope. No imports from Node: suites in workerd use it too.
-import { aliasedVersion, type ClassificationManifest, type ClassificationTier } from "../../src/registry/manifest.ts";
+import { aliasedVersion, type TextClassificationManifest, type TextClassificationTier } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 
 const features = { kind: "hashed-ngrams", buckets: 64, wordNgrams: [1], charNgrams: [], maxFeatures: 16 };
 
 /** Puts a version into the store and the alias `stable` on it. */
-export async function publishToy(store: ModelStore, graph: Uint8Array, changes: Partial<ClassificationManifest> = {}): Promise<ClassificationManifest> {
+export async function publishToy(store: ModelStore, graph: Uint8Array, changes: Partial<TextClassificationManifest> = {}): Promise<TextClassificationManifest> {
   const put = async (bytes: Uint8Array) => (await store.writeArtifact(bytes)).ref;
   const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
-  const tier: Omit<ClassificationTier, "id" | "place" | "exit"> = {
+  const tier: Omit<TextClassificationTier, "id" | "place" | "exit"> = {
     precision: "fp32",
     graph: await put(graph),
     preprocessor: { kind: "hashed-ngrams", artifact: await put(json(features)) },
@@ -18,7 +18,7 @@ export async function publishToy(store: ModelStore, graph: Uint8Array, changes: 
     calibration: { temperature: 1, outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 0.2, scale: 10 } },
     figures: {},
   };
-  const manifest: ClassificationManifest = {
+  const manifest: TextClassificationManifest = {
     schemaVersion: 1,
     model: "toy",
     version: 1,

@@ -29,7 +29,7 @@ describe("an input", () => {
     [undefined, "invalid_request", /found undefined/],
     [1, "invalid_request", /found number/],
     [["a"], "invalid_request", /found an array/],
-    [{ b64: "YQ==" }, "invalid_request", /found object/],
+    [{ b64: "YQ==" }, "invalid_request", /found an image/],
   ];
   it.each(refused)("is refused: %j", (raw, code, detail) => {
     expect(() => task.parseInput(raw, 3, limits)).toThrow(expect.objectContaining({ code, detail: expect.stringMatching(detail) }));

@@ -4,7 +4,7 @@ import { defineCommand } from "citty";
 import { EdgeTierError, errors } from "../../core/errors.ts";
 import { aliasedVersion, artifactsOf, type ArtifactRef, type Manifest } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
-import type { ModelStore } from "../../registry/model-store.ts";
+import type { ManifestRead, ModelStore } from "../../registry/model-store.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 import { openStore, storeArgs } from "../store-options.ts";
 
@@ -17,21 +17,21 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const store = openStore(args);
-    const manifest = await resolve(store, args.ref);
+    const { manifest, signedBy, isVerified } = await resolve(store, args.ref);
     const artifacts = await Promise.all(artifactsOf(manifest).map(async (ref) => ({ ...ref, problem: await problemWith(store, ref) })));
-    if (args.json) printJson({ manifest, artifacts });
-    else show(manifest, artifacts);
+    if (args.json) printJson({ manifest, signedBy, isVerified, artifacts });
+    else show(manifest, artifacts, signedBy.length === 0 ? "not signed" : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, as EDGETIER_TRUSTED_KEYS is not set"}`);
     const broken = artifacts.find((one) => one.problem !== null);
     if (broken !== undefined) throw errors.artifactCorrupt(broken.sha256, "see above");
   },
 });
 
-async function resolve(store: ModelStore, text: string): Promise<Manifest> {
+async function resolve(store: ModelStore, text: string): Promise<ManifestRead> {
   const { model, target } = parseModelRef(text);
   const version = target.kind === "version" ? target.version : await aliased(store, model, target.alias);
-  const manifest = await store.readManifest(model, version);
-  if (manifest === undefined) throw errors.versionNotFound(model, version);
-  return manifest;
+  const read = await store.readSignedManifest(model, version);
+  if (read === undefined) throw errors.versionNotFound(model, version);
+  return read;
 }
 
 async function aliased(store: ModelStore, model: string, alias: string): Promise<number> {
@@ -50,8 +50,11 @@ async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string 
   }
 }
 
-function show(manifest: Manifest, artifacts: readonly { sha256: string; size: number; problem: string | null }[]): void {
+function show(manifest: Manifest, artifacts: readonly { sha256: string; size: number; problem: string | null }[], signature: string): void {
   printLine(`${manifest.model}@${manifest.version}  ${manifest.task}  ${manifest.description}`);
+  printLine(signature);
+  const { publishing } = manifest.provenance;
+  if (publishing !== undefined) printLine(`published from ${JSON.stringify(publishing)}`);
   printLine();
   const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), "preprocessor" in tier ? tier.preprocessor.kind : "none", ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always", figures(tier.figures)]);
   printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "FIGURES"], ...tiers]));

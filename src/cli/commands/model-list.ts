@@ -1,7 +1,8 @@
 // `edgetier model list`: every model of the store with its versions and aliases.
 
 import { defineCommand } from "citty";
-import { aliasedVersion, type Aliases } from "../../registry/manifest.ts";
+import { previousOf, weightOf } from "../../registry/aliases.ts";
+import { aliasedVersion, type Aliases, type AliasTarget } from "../../registry/manifest.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { openStore, storeArgs } from "../store-options.ts";
 
@@ -25,6 +26,10 @@ export const command = defineCommand({
 });
 
 function aliasText(aliases: Aliases): string {
-  const weight = (target: Aliases[string]) => (typeof target === "number" ? "" : ` (weight ${target.weight})`);
-  return Object.entries(aliases).map(([name, target]) => `${name}=${aliasedVersion(target)}${weight(target)}`).join(", ");
+  const more = (target: AliasTarget) => {
+    const [before] = previousOf(target);
+    const facts = [...(weightOf(target) === undefined ? [] : [`weight ${weightOf(target)}`]), ...(before === undefined ? [] : [`${before} before`])];
+    return facts.length === 0 ? "" : ` (${facts.join(", ")})`;
+  };
+  return Object.entries(aliases).map(([name, target]) => `${name}=${aliasedVersion(target)}${more(target)}`).join(", ");
 }

@@ -2,45 +2,50 @@
 
 import { defineCommand } from "citty";
 import { readProject } from "../../build/project.ts";
-import { errors } from "../../core/errors.ts";
-import { aliasName } from "../../registry/manifest.ts";
-import { DEFAULT_ALIAS } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
 import { reasonAgainst } from "../../runtime/wasm/snapshot-fit.ts";
+import { aliasArg, readAliasName } from "../alias-options.ts";
 import { makeProjectSnapshots } from "../deployment.ts";
 import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { publishingFacts } from "../provenance.ts";
+import { readSigningKeys, signArgs } from "../signing-options.ts";
+import { openStoreToPublish, storeArgs } from "../store-options.ts";
+
+const NAME = "edgetier model publish";
 
 export const command = defineCommand({
   meta: { name: "publish", description: "Publish a model project; the same content again changes nothing" },
   args: {
     folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
-    alias: { type: "string", valueHint: "name", description: "Alias to move to the version", default: DEFAULT_ALIAS },
+    ...aliasArg,
     snapshots: { type: "boolean", description: "Make the snapshots of edge tiers; without them the edge opens models itself", default: true, negativeDescription: "Leave the snapshots out" },
+    ...signArgs,
     ...storeArgs,
     ...jsonArg,
   },
   async run({ args }) {
-    const alias = aliasName.safeParse(args.alias);
-    if (!alias.success) throw errors.usage(`--alias ${args.alias} ${alias.error.issues[0]?.message ?? "is not an alias"}`, "edgetier model publish");
-    const store = openStore(args);
+    const alias = readAliasName(args.alias, NAME);
+    const signingKeys = await readSigningKeys(args["sign-key"], NAME);
+    const store = openStoreToPublish(args, signingKeys);
     const log = args.json ? () => {} : printLine;
     const { source, without } = args.snapshots ? await makeProjectSnapshots(await readProject(args.folder), log) : { source: await readProject(args.folder), without: [] };
     const notAtTheEdge = await tiersNotAtTheEdge(store, source);
     for (const { tier, reason } of without) log(`${tier}: no snapshot. ${reason}`);
     for (const { tier, reason } of notAtTheEdge) log(`${tier}: the edge cannot serve it, the next tier answers instead: ${reason}.\n  Run \`edgetier engine build\`, deploy, and \`edgetier engine publish\`.`);
     const result = await publishModel(store, source, {
-      alias: alias.data,
+      alias,
+      publishing: await publishingFacts(args.folder, `${NAME} ${source.project.model} --alias ${alias}${args.snapshots ? "" : " --no-snapshots"}`),
       onProgress(event) {
         if (args.json || event.step !== "artifact") return;
         printLine(`${event.created ? "uploaded" : "in store"}  ${event.path}  ${inKiB(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`);
       },
     });
-    if (args.json) return printJson({ ...result, withoutSnapshot: without, notAtTheEdge });
+    const signedBy = signingKeys.map(({ id }) => id);
+    if (args.json) return printJson({ ...result, signedBy, withoutSnapshot: without, notAtTheEdge });
     const { model, version, outcome, aliasMoved, aliasVersion } = result;
-    printLine(outcome === "published" ? `published ${model}@${version}` : `unchanged: ${model}@${version} has this content already`);
-    printLine(`${model}@${alias.data} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
+    printLine(outcome === "published" ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}` : `unchanged: ${model}@${version} has this content already`);
+    printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
   },
 });
 

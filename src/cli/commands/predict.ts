@@ -1,26 +1,39 @@
-// `edgetier predict --model intent "text"`: one prediction through an edge.
+// `edgetier predict --model intent "text"`, or `--file photo.jpg`: one prediction through an edge.
 
+import { readFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { predictionRows, requestPrediction } from "../predict-client.ts";
+import { type PredictionInput, predictionRows, requestPrediction } from "../predict-client.ts";
 
 const schema = z.object({ EDGETIER_PORT: localPort("EDGETIER_PORT"), url: httpUrl().optional() });
 
 export const command = defineCommand({
   meta: { name: "predict", description: "Ask an edge for one prediction" },
   args: {
-    text: { type: "positional", description: "The input", required: true },
+    text: { type: "positional", description: "The input", required: false },
+    file: { type: "string", valueHint: "path", description: "A file that is the input, such as a JPEG or PNG" },
     model: { type: "string", valueHint: "ref", description: "name, name@version or name@alias", required: true },
     url: { type: "string", valueHint: "url", description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787" },
     ...jsonArg,
   },
   async run({ args }) {
     const config = parseConfig(schema, { EDGETIER_PORT: process.env["EDGETIER_PORT"], url: args.url });
-    const prediction = await requestPrediction(config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`, args.model, args.text);
+    const prediction = await requestPrediction(config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`, args.model, await inputOf(args));
     if (args.json) printJson(prediction);
     else printLine(table(predictionRows(prediction)));
   },
 });
+
+/** @throws usage unless there is either a text or a file that can be read */
+async function inputOf({ text, file }: { readonly text?: string | undefined; readonly file?: string | undefined }): Promise<PredictionInput> {
+  if ((text === undefined) === (file === undefined)) throw errors.usage("Give a text, or a file with --file", "edgetier predict");
+  if (file === undefined) return { text: text ?? "" };
+  const bytes = await readFile(file).catch((error: unknown) => {
+    throw errors.usage(`--file ${file} cannot be read: ${reasonOf(error)}`, "edgetier predict");
+  });
+  return { file: new Uint8Array(bytes) };
+}

@@ -10,10 +10,21 @@ const model = defineCommand({
   subCommands: {
     build: () => load(import("./model-build.ts")),
     snapshot: () => load(import("./model-snapshot.ts")),
+    eval: () => load(import("./model-eval.ts")),
+    profile: () => load(import("./model-profile.ts")),
+    compare: () => load(import("./model-compare.ts")),
+    import: () => load(import("./model-import.ts")),
+    optimise: () => load(import("./model-optimise.ts")),
     fp16: () => load(import("./model-fp16.ts")),
+    prune: () => load(import("./model-prune.ts")),
+    quantise: () => load(import("./model-quantise.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
     inspect: () => load(import("./model-inspect.ts")),
+    promote: () => load(import("./model-promote.ts")),
+    rollback: () => load(import("./model-rollback.ts")),
+    gc: () => load(import("./model-gc.ts")),
+    keys: () => load(import("./model-keys.ts")),
   },
 });
 

@@ -9,6 +9,7 @@ import { stopRequests } from "../local/stop-requests.ts";
 import { type LocalSystem, startLocalSystem } from "../local/system.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { predictionRows, requestPrediction, type ShownPrediction } from "../predict-client.ts";
+import { readSigningKeys } from "../signing-options.ts";
 
 const EXAMPLE_TEXT = "how do i freeze my account";
 
@@ -25,12 +26,14 @@ export const command = defineCommand({
   args: { ...jsonArg },
   async run({ args }) {
     const { EDGETIER_STATE, ...ports } = parseConfig(schema, process.env);
+    const signingKeys = await readSigningKeys(undefined, "edgetier start");
     const startedAtMs = performance.now();
     const stopRequest = stopRequests();
     const system = await starting(
       startLocalSystem({
         ports,
         stateFolder: EDGETIER_STATE,
+        signingKeys,
         signal: stopRequest.signal,
         log: args.json ? () => {} : printLine,
         onLine(part, line) {
@@ -42,7 +45,7 @@ export const command = defineCommand({
     if (system === undefined) return;
     try {
       const [first] = system.models;
-      const predict = async () => first && (await requestPrediction(system.urls.edge, first.model, EXAMPLE_TEXT));
+      const predict = async () => first && (await requestPrediction(system.urls.edge, first.model, { text: EXAMPLE_TEXT }));
       const prediction = await predict();
       const again = await predict();
       const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;

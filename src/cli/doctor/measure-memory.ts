@@ -21,7 +21,6 @@ import type { SampleRequest } from "./sample-requests.ts";
 
 const CONCURRENT = 4;
 const TIMEOUT_MS = 60_000;
-const HEADERS = { "content-type": "application/json", "x-deadline-ms": `${TIMEOUT_MS}` };
 
 export interface Load {
   /** One for each model, one after the other. */
@@ -61,8 +60,9 @@ export async function aboveEmptyWorker(peakResidentBytes: number | undefined, up
 }
 
 async function send({ url }: BareEdge, { first, more }: Load, onAnswer: OnAnswer, signal: AbortSignal): Promise<void> {
-  const ask = async ({ path, body }: SampleRequest) => {
-    const response = await fetch(`${url}${path}`, { method: "POST", headers: HEADERS, body, signal: within(signal) });
+  const ask = async ({ path, mediaType, body }: SampleRequest) => {
+    const headers = { "content-type": mediaType, "x-deadline-ms": `${TIMEOUT_MS}` };
+    const response = await fetch(`${url}${path}`, { method: "POST", headers, body, signal: within(signal) });
     onAnswer(response.status, await response.text());
   };
   for (const request of first) await ask(request);

@@ -4,8 +4,9 @@ import { gzipSync } from "node:zlib";
 import type { Size, UploadSizes } from "../../build/doctor-measurements.ts";
 import type { Upload, UploadModule } from "../local/upload.ts";
 
-/** Of the full engine beside a cut one, as `build/engine/deployment-folder.ts` names it; wrangler puts a digest in front. */
+/** Of the full engine beside a cut one, and of image decoders, as `build/engine/deployment-folder.ts` names them; wrangler puts a digest in front. */
 const FALLBACK = /(^|[-/])full\.wasm$/;
+const IMAGE_DECODER = /(^|[-/])image-[a-z]+\.wasm$/;
 
 export function measureUpload({ modules }: Upload): UploadSizes {
   const sizeOf = (belongs: (module: UploadModule) => boolean): Size => {
@@ -13,10 +14,12 @@ export function measureUpload({ modules }: Upload): UploadSizes {
     return { bytes: sum(sizes.map(({ bytes }) => bytes)), gzipBytes: sum(sizes.map(({ gzipBytes }) => gzipBytes)) };
   };
   const isFallback = ({ kind, name }: UploadModule) => kind === "wasm" && FALLBACK.test(name);
+  const isImageDecoder = ({ kind, name }: UploadModule) => kind === "wasm" && IMAGE_DECODER.test(name);
   return {
     script: sizeOf(({ kind }) => kind === "script"),
-    engine: sizeOf((module) => module.kind === "wasm" && !isFallback(module)),
+    engine: sizeOf((module) => module.kind === "wasm" && !isFallback(module) && !isImageDecoder(module)),
     fallback: modules.some(isFallback) ? sizeOf(isFallback) : undefined,
+    imageDecoders: modules.some(isImageDecoder) ? sizeOf(isImageDecoder) : undefined,
     data: sizeOf(({ kind }) => kind === "data"),
     totalBytes: sum(modules.map(({ bytes }) => bytes.byteLength)),
   };

@@ -1,11 +1,12 @@
 // Requests that show what a model takes: its task's example first, then texts of every length, alone and in batches, and
-// at last the largest that the Worker accepts.
+// at last the largest that the Worker accepts; or images of many sizes.
 
 import { seededRandom } from "../../build/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
-import type { ClassificationProject } from "../../registry/manifest.ts";
-import type { TaskInput } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import type { ClassificationProject, ImageClassificationProject, TextClassificationProject } from "../../registry/manifest.ts";
+import { imageClassification } from "../../tasks/image-classification.ts";
+import { textClassification } from "../../tasks/text-classification.ts";
+import { noisePng } from "./sample-images.ts";
 
 const REQUESTS = 300;
 /** Every so many of them is a batch. */
@@ -15,20 +16,35 @@ const LARGEST_REQUESTS = 4;
 const SEED = 1;
 /** Of a body's bytes, what inputs may take: the rest is JSON around them. */
 const INPUTS_SHARE = 0.9;
+const IMAGES = 60;
+const MAX_IMAGE_PIXELS = 1_000_000;
+/** Of an image of noise, at most. */
+const BYTES_PER_PIXEL = 3.1;
 
 export interface SampleRequest {
   readonly path: string;
-  readonly body: string;
+  readonly mediaType: string;
+  readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
-type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_BODY_BYTES">;
+interface Samples {
+  readonly first: SampleRequest;
+  readonly more: readonly SampleRequest[];
+}
+
+type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_BODY_BYTES" | "EDGETIER_MAX_IMAGE_BODY_BYTES">;
 
 /** @param maxTier id of the last tier that may be asked */
-export function sampleRequests(project: ClassificationProject, maxTier: string, limits: Limits): { readonly first: SampleRequest; readonly more: readonly SampleRequest[] } {
+export function sampleRequests(project: ClassificationProject, maxTier: string, limits: Limits): Samples {
+  return project.task === "image-classification" ? ofImages(project, maxTier, limits) : ofTexts(project, maxTier, limits);
+}
+
+function ofTexts(project: TextClassificationProject, maxTier: string, limits: Limits): Samples {
   const random = seededRandom(SEED);
   const { maxBytes } = project.input;
   const request = (inputs: string | readonly string[]): SampleRequest => ({
     path: `/v1/models/${project.model}/predict`,
+    mediaType: "application/json",
     body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }),
   });
   const some = Array.from({ length: REQUESTS }, (_, index) => {
@@ -37,14 +53,16 @@ export function sampleRequests(project: ClassificationProject, maxTier: string, 
   });
   const largestBatch = Math.min(limits.EDGETIER_MAX_INPUTS, Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes));
   const largest = largestBatch < 1 ? [] : Array.from({ length: LARGEST_REQUESTS }, () => request(Array.from({ length: largestBatch }, () => text(random, maxBytes))));
-  return { first: request(onTheWire(taskByName(project.task).example)), more: [...some, ...largest] };
+  return { first: request(new TextDecoder().decode(textClassification.toBytes(textClassification.example))), more: [...some, ...largest] };
 }
 
-function onTheWire(input: TaskInput): string {
-  switch (input.kind) {
-    case "text":
-      return input.text;
-  }
+function ofImages({ model, input }: ImageClassificationProject, maxTier: string, limits: Limits): Samples {
+  const random = seededRandom(SEED);
+  const request = (body: Uint8Array): SampleRequest => ({ path: `/v1/models/${model}/predict?cache=bypass&maxTier=${maxTier}`, mediaType: "image/png", body: new Uint8Array(body) });
+  const maxBytes = Math.min(input.maxBytes, limits.EDGETIER_MAX_IMAGE_BODY_BYTES) * INPUTS_SHARE;
+  const maxSide = Math.floor(Math.sqrt(Math.min(input.maxPixels, MAX_IMAGE_PIXELS, maxBytes / BYTES_PER_PIXEL)));
+  const side = () => 1 + Math.floor(random() * maxSide);
+  return { first: request(imageClassification.toBytes(imageClassification.example)), more: Array.from({ length: IMAGES }, () => request(noisePng(side(), side(), random))) };
 }
 
 /** Made-up words of ASCII letters, `length` bytes in all. */

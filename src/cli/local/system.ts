@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { readProjects } from "../../build/project.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
+import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
 import type { PublishResult } from "../../registry/publish.ts";
 import { startLocalEdge } from "./edge.ts";
 import { buildProjectDeployment } from "../deployment.ts";
@@ -28,6 +29,8 @@ export interface LocalSystemOptions {
   readonly edgeVariables?: Readonly<Record<string, string>>;
   readonly regionVariables?: Readonly<Record<string, string>>;
   readonly modelsFolder?: string;
+  /** What is published is signed with these, and edge and region trust nothing else. */
+  readonly signingKeys?: readonly SigningKey[];
   /** For tests of this file: another deployment and other programs in place of the project's. */
   readonly deploymentFolder?: string;
   readonly wranglerConfig?: string;
@@ -54,7 +57,8 @@ export interface LocalSystem {
 
 /** @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
-  const { ports = {}, stateFolder, signal, log = () => {}, onLine = () => {} } = options;
+  const { ports = {}, stateFolder, signingKeys = [], signal, log = () => {}, onLine = () => {} } = options;
+  const trust = signingKeys.length === 0 ? {} : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
   await requireFreePorts(ports);
   const parts: Part[] = [];
   const stop = async () => {
@@ -76,7 +80,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER);
     const deployment = await buildProjectDeployment(sources, { log, ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }) });
     signal?.throwIfAborted();
-    const models = await publishProjects(sources, deployment, s3.options, log);
+    const models = await publishProjects(sources, deployment, s3.options, log, signingKeys);
     for (const { model, version, outcome } of models) log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
     signal?.throwIfAborted();
 
@@ -86,7 +90,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         port: ports.EDGETIER_REGION_PORT ?? 0,
         store: s3.options,
         preload: models.map(({ model }) => model),
-        variables: options.regionVariables ?? {},
+        variables: { ...trust, ...options.regionVariables },
         onLine: (line) => onLine("region", line),
       }),
     );
@@ -97,6 +101,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         stateFolder: join(stateFolder, "wrangler"),
         variables: {
           ...s3VariablesOf(s3.options),
+          ...trust,
           ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url }),
           ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
           ...options.edgeVariables,

@@ -2,6 +2,7 @@
 
 import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/models.ts";
+import { sharesOf } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
@@ -13,7 +14,7 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
 
   routes.get("/v1/models", async (c) => {
     const names = await catalogue.models();
-    const models = names.map(async (model) => ({ model, aliases: versionsByAlias(await catalogue.aliases(model, c.get("context"))) }));
+    const models = names.map(async (model) => ({ model, ...aliasesOf(await catalogue.aliases(model, c.get("context"))) }));
     return c.json({ models: await Promise.all(models) });
   });
 
@@ -22,7 +23,7 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
     const { manifest } = await catalogue.resolve(ref, c.get("context"));
     const detail: ModelDetail = {
       model: ref.model,
-      aliases: versionsByAlias(await catalogue.aliases(ref.model, c.get("context"))),
+      ...aliasesOf(await catalogue.aliases(ref.model, c.get("context"))),
       versions: await catalogue.versions(ref.model),
       version: manifest.version,
       task: manifest.task,
@@ -46,5 +47,10 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
   return routes;
 }
 
-const versionsByAlias = (aliases: Aliases): Record<string, number> =>
-  Object.fromEntries(Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)]));
+function aliasesOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
+  const shares = sharesOf(aliases);
+  return {
+    aliases: Object.fromEntries(Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)])),
+    ...(shares.length === 0 ? {} : { weights: Object.fromEntries(shares.map(({ alias, weight }) => [alias, weight])) }),
+  };
+}

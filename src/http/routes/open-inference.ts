@@ -67,7 +67,7 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
 
   route("POST", modelPaths("/infer"), async (c) => {
     const context = c.get("context");
-    const model = await tensors.find(refOf(c), context);
+    const model = await tensors.choose(refOf(c), context);
     const deadlineMs = requestedDeadlineMs(c.req);
     const jsonBytes = jsonLengthOf(c.req.raw.headers);
     const body = await readBody(c.req.raw, maxBodyBytes);

@@ -3,19 +3,19 @@
 import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
-import { type PredictParameters, type PredictResponse, predictBody, predictParameters, predictQuery } from "../../protocol/predict.ts";
+import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
-import type { Prediction, Predictor } from "../../serving/predictor.ts";
+import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
-import { mediaTypeOf, readJson, readText } from "../request-body.ts";
+import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";
 import { answerEtag, matchesEtag } from "../etag.ts";
 
 const PATH = "/v1/models/:model/predict";
 const METHODS = ["GET", "POST", "QUERY"];
 
 interface ParsedRequest {
-  readonly inputs: readonly unknown[];
+  readonly inputs: PredictRequest["inputs"];
   readonly parameters: PredictParameters;
 }
 
@@ -61,18 +61,16 @@ function parseQuery(c: Context): ParsedRequest {
 
 async function parseBody(c: Context): Promise<ParsedRequest> {
   const mediaType = mediaTypeOf(c.req);
-  switch (mediaType) {
-    case "text/plain":
-      return { inputs: [await readText(c.req, "The body")], parameters: predictParameters.parse({}) };
-    case "application/json": {
-      const parsed = predictBody.safeParse(await readJson(c.req));
-      if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-      const { inputs, parameters } = parsed.data;
-      return { inputs: Array.isArray(inputs) ? inputs : [inputs], parameters: parameters ?? predictParameters.parse({}) };
-    }
-    default:
-      throw errors.unsupportedMediaType(mediaType, ["application/json", "text/plain"]);
+  if (mediaType !== "application/json") {
+    // Whether its model takes the media type is its task's to say.
+    const parsed = predictBodyQuery.safeParse(c.req.query());
+    if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+    return { inputs: { mediaType, bytes: await readBytes(c.req) }, parameters: predictParameters.parse(parsed.data) };
   }
+  const parsed = predictBody.safeParse(await readJson(c.req));
+  if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+  const { inputs, parameters } = parsed.data;
+  return { inputs: Array.isArray(inputs) ? inputs : [inputs], parameters: parameters ?? predictParameters.parse({}) };
 }
 
 function responseOf({ model, version, outcomes, uses }: Prediction, id: string): PredictResponse {

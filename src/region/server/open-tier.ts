@@ -10,6 +10,7 @@ import type { Session } from "../../runtime/runtime.ts";
 import { createSessionGroup } from "../../runtime/session-group.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
+import { images } from "./images.ts";
 import { openOnProvider, type ProviderEvent, type ProviderReport } from "./providers.ts";
 import { warmUp, warmupRunsOf, type WarmupRun } from "./warm-up.ts";
 import { plainInputs } from "./warmup-inputs.ts";
@@ -90,8 +91,8 @@ const prefersCpu = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<A
 
 async function readPreprocessor(manifest: Manifest, tier: TierManifest, readFile: TierOpener["readFile"]): Promise<Preprocessor | undefined> {
   if (!("preprocessor" in tier)) return undefined;
-  const artifact = await readFile(tier.preprocessor.artifact);
-  return taskByName(manifest.task).createPreprocessor({ ...tier.preprocessor, artifact });
+  const spec = tier.preprocessor;
+  return taskByName(manifest.task).createPreprocessor("artifact" in spec ? { ...spec, artifact: await readFile(spec.artifact) } : spec, { images });
 }
 
 /** @throws manifest_invalid */

@@ -7,7 +7,7 @@ import { dirname, join, sep } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../core/errors.ts";
-import type { ObjectStore, PutCondition, PutResult } from "../object-store.ts";
+import { byKey, type ListedObject, type ObjectStore, type PutCondition, type PutResult } from "../object-store.ts";
 import { storeFailure } from "./store-failure.ts";
 
 /** Parts of a key: no dot in front, so that neither `..` nor the folder's own files can be meant. */
@@ -21,10 +21,10 @@ export function createFsObjectStore(root: string): ObjectStore {
     get: (key, signal) => attempt(async () => {
       const handle = await openWithin(root, key);
       if (handle === undefined) return undefined;
-      const { size, etag } = await describe(handle);
+      const { size, etag, modifiedAtMs } = await describe(handle);
       const stream = handle.createReadStream();
       if (signal !== undefined) addAbortSignal(signal, stream);
-      return { body: Readable.toWeb(stream) as ReadableStream<Uint8Array>, size, etag };
+      return { body: Readable.toWeb(stream) as ReadableStream<Uint8Array>, size, etag, modifiedAtMs };
     }),
 
     exists: (key) => attempt(async () => {
@@ -45,11 +45,22 @@ export function createFsObjectStore(root: string): ObjectStore {
       }
     }),
 
+    delete: (key) => attempt(async () => {
+      const path = safePath(root, key);
+      if (!(await stat(path).catch(missing))?.isFile()) return;
+      await refuseOutside(root, dirname(path), key);
+      await rm(path, { force: true });
+    }),
+
     list: (prefix) => attempt(async () => {
       if (!(await stat(root).catch(missing))) return [];
       const files = await readdir(root, { recursive: true, withFileTypes: true });
       const keys = files.filter((file) => file.isFile()).map((file) => join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"));
-      return keys.filter((key) => KEY.test(key) && key.startsWith(prefix)).sort();
+      const listed = keys.filter((key) => KEY.test(key) && key.startsWith(prefix)).map(async (key): Promise<ListedObject[]> => {
+        const found = await stat(join(root, key)).catch(missing); // deleted meanwhile
+        return found === undefined ? [] : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
+      });
+      return (await Promise.all(listed)).flat().sort(byKey);
     }),
   };
 }
@@ -129,9 +140,9 @@ async function openWithin(root: string, key: string): Promise<FileHandle | undef
 }
 
 /** A file is written once under its inode and time, so these tell contents apart without reading them. */
-async function describe(handle: FileHandle): Promise<{ size: number; etag: string }> {
-  const { size, ino, mtimeNs } = await handle.stat({ bigint: true });
-  return { size: Number(size), etag: `"${ino}-${mtimeNs}-${size}"` };
+async function describe(handle: FileHandle): Promise<{ size: number; etag: string; modifiedAtMs: number }> {
+  const { size, ino, mtimeNs, mtimeMs } = await handle.stat({ bigint: true });
+  return { size: Number(size), etag: `"${ino}-${mtimeNs}-${size}"`, modifiedAtMs: Number(mtimeMs) };
 }
 
 function missing(error: unknown): undefined {

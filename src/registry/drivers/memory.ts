@@ -1,10 +1,12 @@
 // ObjectStore in memory, for tests and short-lived tools.
 
-import type { ObjectStore } from "../object-store.ts";
+import { systemClock, type Clock } from "../../core/clock.ts";
+import { byKey, type ObjectStore } from "../object-store.ts";
 import { storeFailure } from "./store-failure.ts";
 
-export function createMemoryObjectStore(): ObjectStore {
-  const objects = new Map<string, { bytes: Uint8Array<ArrayBuffer>; etag: string }>();
+/** @param clock of the times at which objects were written */
+export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore {
+  const objects = new Map<string, { bytes: Uint8Array<ArrayBuffer>; etag: string; modifiedAtMs: number }>();
   let writes = 0;
 
   return {
@@ -12,7 +14,7 @@ export function createMemoryObjectStore(): ObjectStore {
       if (signal?.aborted) throw storeFailure(signal.reason);
       const found = objects.get(key);
       if (found === undefined) return undefined;
-      return { body: new Blob([found.bytes]).stream(), size: found.bytes.byteLength, etag: found.etag };
+      return { body: new Blob([found.bytes]).stream(), size: found.bytes.byteLength, etag: found.etag, modifiedAtMs: found.modifiedAtMs };
     },
     async exists(key) {
       return objects.has(key);
@@ -23,11 +25,15 @@ export function createMemoryObjectStore(): ObjectStore {
         condition.kind === "any" || (condition.kind === "absent" ? existing === undefined : existing?.etag === condition.etag);
       if (!allowed) return { kind: "precondition-failed" };
       const etag = `"${++writes}"`;
-      objects.set(key, { bytes: bytes.slice() as Uint8Array<ArrayBuffer>, etag });
+      objects.set(key, { bytes: bytes.slice() as Uint8Array<ArrayBuffer>, etag, modifiedAtMs: clock.now() });
       return { kind: "written", etag };
     },
+    async delete(key) {
+      objects.delete(key);
+    },
     async list(prefix) {
-      return [...objects.keys()].filter((key) => key.startsWith(prefix)).sort();
+      const found = [...objects].filter(([key]) => key.startsWith(prefix));
+      return found.map(([key, { bytes, modifiedAtMs }]) => ({ key, size: bytes.byteLength, modifiedAtMs })).sort(byKey);
     },
   };
 }

@@ -1,6 +1,6 @@
 // ObjectStore over Cloudflare's R2 binding: no credentials and no signing, for an edge Worker that has the bucket bound.
 
-import type { ObjectStore, PutCondition } from "../object-store.ts";
+import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
 import { storeFailure } from "./store-failure.ts";
 
 interface R2ObjectLike {
@@ -8,6 +8,7 @@ interface R2ObjectLike {
   readonly size: number;
   /** Not quoted. */
   readonly etag: string;
+  readonly uploaded: Date;
 }
 
 interface R2Page {
@@ -26,6 +27,7 @@ export interface R2BucketLike {
     bytes: Uint8Array,
     options: { onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string }; httpMetadata: { contentType: string } },
   ): Promise<R2ObjectLike | null>;
+  delete(key: string): Promise<void>;
   list(options: { prefix: string; cursor?: string }): Promise<R2Page>;
 }
 
@@ -34,7 +36,7 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
   return {
     async get(key, signal) {
       const found = await attempt(signal, () => bucket.get(key));
-      return found === null ? undefined : { body: found.body as ReadableStream<Uint8Array>, size: found.size, etag: found.etag };
+      return found === null ? undefined : { body: found.body as ReadableStream<Uint8Array>, size: found.size, etag: found.etag, modifiedAtMs: found.uploaded.getTime() };
     },
 
     async exists(key, signal) {
@@ -46,15 +48,19 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
       return written === null ? { kind: "precondition-failed" } : { kind: "written", etag: written.etag };
     },
 
+    async delete(key) {
+      await attempt(undefined, () => bucket.delete(key));
+    },
+
     async list(prefix, signal) {
-      const keys: string[] = [];
+      const listed: ListedObject[] = [];
       for (let cursor: string | undefined = ""; cursor !== undefined; ) {
         const options: { prefix: string; cursor?: string } = cursor === "" ? { prefix } : { prefix, cursor };
         const page: R2Page = await attempt(signal, () => bucket.list(options));
-        keys.push(...page.objects.map((one) => one.key));
+        listed.push(...page.objects.map(({ key, size, uploaded }) => ({ key, size, modifiedAtMs: uploaded.getTime() })));
         cursor = page.truncated ? page.cursor : undefined;
       }
-      return keys.sort();
+      return listed.sort(byKey);
     },
   };
 }

@@ -2,7 +2,7 @@
 
 import { AwsClient } from "aws4fetch";
 import { sha256Hex } from "../../core/hash.ts";
-import type { ObjectStore } from "../object-store.ts";
+import { byKey, type ListedObject, type ObjectStore } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
 import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { elementTexts } from "./s3-xml.ts";
@@ -16,7 +16,7 @@ export interface S3FetchOptions extends S3Options {
 interface Call {
   readonly key?: string;
   readonly query?: Readonly<Record<string, string>>;
-  readonly method?: "GET" | "HEAD" | "PUT";
+  readonly method?: "DELETE" | "GET" | "HEAD" | "PUT";
   readonly headers?: Record<string, string>;
   readonly body?: Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal | undefined;
@@ -46,7 +46,13 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
       const response = await call({ key, signal });
       if (response.ok && response.body !== null) {
         const length = response.headers.get("content-length");
-        return { body: response.body, size: length === null ? undefined : Number(length), etag: response.headers.get("etag") ?? "" };
+        const modified = response.headers.get("last-modified");
+        return {
+          body: response.body,
+          size: length === null ? undefined : Number(length),
+          etag: response.headers.get("etag") ?? "",
+          modifiedAtMs: modified === null ? undefined : Date.parse(modified),
+        };
       }
       const code = await errorCode(response);
       if (response.status === 404 && code !== "NoSuchBucket") return undefined;
@@ -72,19 +78,33 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
       throw refusal(response.status, code);
     },
 
+    async delete(key) {
+      const response = await call({ key, method: "DELETE" });
+      const code = await errorCode(response);
+      const gone = response.status === 404 && code === "NoSuchKey"; // S3 itself answers 204; not every other does
+      if (!response.ok && !gone) throw refusal(response.status, code);
+    },
+
     async list(prefix, signal) {
-      const keys: string[] = [];
+      const listed: ListedObject[] = [];
       for (let token: string | undefined = ""; token !== undefined; ) {
         const query: Record<string, string> = { "list-type": "2", prefix, ...(token === "" ? {} : { "continuation-token": token }) };
         const response = await call({ query, signal });
         if (!response.ok) throw refusal(response.status, await errorCode(response));
         const xml = await bodyText(response);
-        keys.push(...elementTexts(xml, "Key"));
+        listed.push(...listedObjects(xml));
         token = elementTexts(xml, "NextContinuationToken")[0];
       }
-      return keys.sort();
+      return listed.sort(byKey);
     },
   };
+}
+
+/** Of one page; the three are in every entry, and nowhere else. */
+function listedObjects(xml: string): ListedObject[] {
+  const [keys, sizes, times] = [elementTexts(xml, "Key"), elementTexts(xml, "Size"), elementTexts(xml, "LastModified")];
+  if (sizes.length !== keys.length || times.length !== keys.length) throw refusal(200, "with a list of objects without size or time");
+  return keys.map((key, index) => ({ key, size: Number(sizes[index]), modifiedAtMs: Date.parse(times[index] ?? "") }));
 }
 
 async function bodyText(response: Response): Promise<string> {

@@ -1,8 +1,8 @@
 // ObjectStore over S3 with AWS's own client, for Node: the region server and the command line.
 
-import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from "@aws-sdk/client-s3";
+import { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from "@aws-sdk/client-s3";
 import type { EdgeTierError } from "../../core/errors.ts";
-import type { ObjectStore, PutCondition } from "../object-store.ts";
+import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
 import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { storeFailure } from "./store-failure.ts";
@@ -29,10 +29,10 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
   return {
     async get(Key, signal) {
       try {
-        const { Body, ContentLength, ETag = "" } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
+        const { Body, ContentLength, ETag = "", LastModified } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
         if (Body === undefined) throw refusal(200, "without a body");
         const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
-        return { body: cancelledBy(signal, body), size: ContentLength, etag: ETag };
+        return { body: cancelledBy(signal, body), size: ContentLength, etag: ETag, modifiedAtMs: LastModified?.getTime() };
       } catch (error) {
         if (isNotFound(error)) return undefined;
         throw failure(error);
@@ -61,19 +61,30 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
       }
     },
 
+    async delete(Key) {
+      try {
+        await client.send(new DeleteObjectCommand({ Bucket, Key }));
+      } catch (error) {
+        if (!isNotFound(error)) throw failure(error); // S3 itself answers 204; not every other does
+      }
+    },
+
     async list(Prefix, signal) {
-      const keys: string[] = [];
+      const listed: ListedObject[] = [];
       try {
         for (let token: string | undefined = ""; token !== undefined; ) {
           const command: ListObjectsV2Command = new ListObjectsV2Command({ Bucket, Prefix, ...(token === "" ? {} : { ContinuationToken: token }) });
           const page = await client.send(command, abort(signal));
-          keys.push(...(page.Contents ?? []).flatMap((one) => (one.Key === undefined ? [] : [one.Key])));
+          for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
+            if (Key === undefined || LastModified === undefined) throw refusal(200, "with a list of objects without key or time");
+            listed.push({ key: Key, size: Size, modifiedAtMs: LastModified.getTime() });
+          }
           token = page.NextContinuationToken;
         }
       } catch (error) {
         throw failure(error);
       }
-      return keys.sort();
+      return listed.sort(byKey);
     },
   };
 }

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { Padding, Preprocessor, PreprocessorConfig } from "../task.ts";
+import type { Padding, Preprocessor, PreprocessorConfig, TaskInput, TextPreprocessorConfig } from "../task.ts";
 import { createHashedNgrams } from "./hashed-ngrams.ts";
 import { createWordpiece, wordpieceSchema } from "./wordpiece.ts";
 
@@ -34,19 +34,27 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
     switch (config.kind) {
       case "hashed-ngrams": {
         const idsOf = createHashedNgrams(parseArtifact(hashedNgramsSchema, config));
-        return { padding: PADDING, encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(input.text))) };
+        return { padding: PADDING, encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(textOf(input)))) };
       }
       case "wordpiece": {
         const idsOf = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
-        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(input.text))) };
+        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(textOf(input)))) };
       }
+      default:
+        throw errors.preprocessorInvalid(config.kind, ["it does not take texts"]);
     }
   } catch (error) {
     throw error instanceof EdgeTierError ? error : errors.preprocessorInvalid(config.kind, [reasonOf(error)]);
   }
 }
 
-function parseArtifact<Schema extends z.ZodType>(schema: Schema, config: PreprocessorConfig): z.output<Schema> {
+/** Of an input of a task that takes texts. */
+export function textOf(input: TaskInput): string {
+  if (input.kind !== "text") throw new TypeError(`an input of kind ${input.kind} where a text must be`);
+  return input.text;
+}
+
+function parseArtifact<Schema extends z.ZodType>(schema: Schema, config: TextPreprocessorConfig): z.output<Schema> {
   const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(config.artifact));
   const parsed = schema.safeParse(json);
   if (!parsed.success) throw errors.preprocessorInvalid(config.kind, problemsOf(parsed.error).slice(0, MAX_PROBLEMS));

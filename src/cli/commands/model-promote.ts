@@ -1,0 +1,38 @@
+// `edgetier model promote <model> <version|alias>`: an alias names another version from now on.
+
+import { defineCommand } from "citty";
+import { errors } from "../../core/errors.ts";
+import { promote } from "../../registry/aliases.ts";
+import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
+import { aliasArg, readAliasName, tellMove } from "../alias-options.ts";
+import { jsonArg } from "../output.ts";
+import { openStore, storeArgs } from "../store-options.ts";
+
+const NAME = "edgetier model promote";
+
+export const command = defineCommand({
+  meta: { name: "promote", description: "Move an alias to a version; one with a weight answers that share of the requests to `stable`" },
+  args: {
+    model: { type: "positional", description: "Its name", required: true },
+    to: { type: "positional", description: "A version, or another alias for the version that it names", required: true },
+    ...aliasArg,
+    weight: { type: "string", valueHint: "share", description: "Share of the requests to `stable` that another alias answers, from 0 to 1; as it is without it" },
+    ...storeArgs,
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const alias = readAliasName(args.alias, NAME);
+    const { model, target } = parseModelRef(`${args.model}@${args.to}`);
+    const weight = readWeight(args.weight, alias);
+    tellMove(await promote(openStore(args), model, target, { alias, weight }), args.json === true);
+  },
+});
+
+/** @throws usage */
+function readWeight(text: string | undefined, alias: string): number | undefined {
+  if (text === undefined) return undefined;
+  if (alias === DEFAULT_ALIAS) throw errors.usage(`--weight is for an alias beside ${DEFAULT_ALIAS}: name it with --alias`, NAME);
+  const weight = /^(?:0|1|[01]?\.[0-9]+)$/.test(text) ? Number(text) : Number.NaN;
+  if (!(weight >= 0 && weight <= 1)) throw errors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
+  return weight;
+}

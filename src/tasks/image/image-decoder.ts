@@ -1,0 +1,74 @@
+// Decodes images in WebAssembly, within a bound of memory.
+//
+// WebAssembly memory never shrinks, and what is given up stays until V8 collects it: ten photos in a row, each in an instance
+// of its own, were three times the memory of one (measured). So an instance is used again, unless it has failed, which leaves
+// behind what it held, or is larger than what may be kept. What an image will take is known from its header.
+
+import { errors, reasonOf } from "../../core/errors.ts";
+import type { ImageCodec, ImageDecoder, Pixels } from "./image.ts";
+import { openJpegCodec } from "./jpeg-codec.ts";
+import { openPngCodec } from "./png-codec.ts";
+
+/** WebAssembly that this deployment brings along, compiled. */
+export interface ImageCodecModules {
+  /** Of @cwasm/jpeg-turbo. */
+  readonly jpeg: WebAssembly.Module;
+  /** Of @jsquash/png. */
+  readonly png: WebAssembly.Module;
+}
+
+export interface ImageDecoderOptions {
+  readonly modules: ImageCodecModules;
+  /** Of memory that decoding one image may take. */
+  readonly maxMemoryBytes: number;
+  /** Of memory that is kept for the next image; the same by default. */
+  readonly keptMemoryBytes?: number;
+}
+
+/** For what a decoder might leak after all. */
+const MAX_USES = 1_000;
+
+export function createImageDecoder({ modules, maxMemoryBytes, keptMemoryBytes = maxMemoryBytes }: ImageDecoderOptions): ImageDecoder {
+  const codecs = {
+    jpeg: createReusedCodec(() => openJpegCodec(modules.jpeg), keptMemoryBytes),
+    png: createReusedCodec(() => openPngCodec(modules.png), keptMemoryBytes),
+  };
+  return {
+    decode(image, use) {
+      const { format, decodingBytes } = image.header;
+      if (decodingBytes > maxMemoryBytes) throw errors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
+      const other = codecs[format === "jpeg" ? "png" : "jpeg"];
+      if (other.keptBytes() + decodingBytes > maxMemoryBytes) other.drop();
+      return codecs[format].decode(image, use);
+    },
+  };
+}
+
+interface ReusedCodec extends ImageDecoder {
+  keptBytes(): number;
+  drop(): void;
+}
+
+function createReusedCodec(open: () => ImageCodec, maxKeptBytes: number): ReusedCodec {
+  let kept: { readonly codec: ImageCodec; readonly uses: number } | undefined;
+  return {
+    decode({ bytes, header, index }, use) {
+      const { codec, uses } = kept ?? { codec: open(), uses: 0 };
+      kept = undefined; // until it has come through this one
+      let pixels: Pixels;
+      try {
+        pixels = codec.decode(bytes, header);
+      } catch (error) {
+        throw errors.invalidImage(index, reasonOf(error), error);
+      }
+      const result = use(pixels);
+      codec.release();
+      if (codec.memoryBytes <= maxKeptBytes && uses + 1 < MAX_USES) kept = { codec, uses: uses + 1 };
+      return result;
+    },
+    keptBytes: () => kept?.codec.memoryBytes ?? 0,
+    drop() {
+      kept = undefined;
+    },
+  };
+}

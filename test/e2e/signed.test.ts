@@ -1,0 +1,45 @@
+// The whole system with signed manifests: what nobody trusted has signed reaches neither the Worker nor the region.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
+import { movedTo } from "../../src/registry/aliases.ts";
+import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { newKey } from "../support/signing-key.ts";
+
+let folder: string;
+let system: LocalSystem;
+const lines: string[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-signed-"));
+  system = await startLocalSystem({ stateFolder: folder, redis: false, signingKeys: [await newKey()], edgeVariables: { EDGETIER_ALIAS_TTL_MS: "0" }, onLine: (part, line) => lines.push(`${part} ${line}`) });
+});
+afterAll(async () => {
+  await system?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const predict = (ref: string) => fetch(`${system.urls.edge}/v1/models/${ref}/predict?input=what+is+my+account+balance`);
+
+it("serves what is signed, and serves it on when the alias goes to what is not", async () => {
+  expect(await (await predict("intent")).json()).toMatchObject({ version: 1, outputs: [{ label: "balance" }] });
+
+  const intruder = createModelStore(createS3ObjectStore(system.store)); // who may write to the bucket, but has no key
+  const manifest = await intruder.readManifest("intent", 1);
+  if (manifest === undefined) throw new Error("nothing was published");
+  await intruder.writeManifest({ ...manifest, version: 2 });
+  const read = await intruder.readAliases("intent");
+  await intruder.writeAliases("intent", { ...read?.aliases, stable: movedTo(2, read?.aliases["stable"]) }, read?.etag);
+
+  expect(await (await predict("intent")).json()).toMatchObject({ version: 1, outputs: [{ label: "balance" }] });
+  await expect.poll(() => lines.find((line) => line.startsWith("edge") && line.includes("version_refused"))).toContain("it is not signed");
+  const refused = await predict("intent@2");
+  expect([refused.status, await refused.json()]).toMatchObject([503, { code: "manifest_untrusted" }]);
+
+  const load = await fetch(`${system.urls.region}/v2/repository/models/intent/load`, { method: "POST" });
+  expect([load.status, await load.json()]).toMatchObject([503, { error: expect.stringContaining("intent@2 is not trusted: it is not signed") }]);
+  expect((await fetch(`${system.urls.region}/v2/models/intent/versions/1/ready`)).status).toBe(200);
+});

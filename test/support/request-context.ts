@@ -1,0 +1,8 @@
+// A request's context outside the HTTP application. No imports from Node: suites in workerd use it too.
+import type { Clock } from "../../src/core/clock.ts";
+import type { RequestContext } from "../../src/serving/request-context.ts";
+import { startPhaseTimer } from "../../src/telemetry/phase-timer.ts";
+
+export function requestContext(clock: Clock, requestId = "r-1"): RequestContext {
+  return { requestId, traceparent: undefined, arrivedAtMs: clock.now(), phases: startPhaseTimer(clock, clock.now()), waitUntil: (work) => void work.catch(() => {}) };
+}

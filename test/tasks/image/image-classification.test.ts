@@ -1,0 +1,147 @@
+// The task in Node, as a region runs it; test/edge/images.test.ts has the same inside workerd.
+import { describe, expect, it } from "vitest";
+import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { noisePng } from "../../../src/cli/doctor/sample-images.ts";
+import { toBase64 } from "../../../src/core/base64.ts";
+import { imageClassification as task } from "../../../src/tasks/image-classification.ts";
+import type { ImageInput } from "../../../src/tasks/image/image.ts";
+import { createImageDecoder, type ImageDecoderOptions } from "../../../src/tasks/image/image-decoder.ts";
+import { imageOf } from "../../../src/tasks/image/image-preprocessor.ts";
+import { openJpegCodec } from "../../../src/tasks/image/jpeg-codec.ts";
+import { openPngCodec } from "../../../src/tasks/image/png-codec.ts";
+import { resizeBilinear } from "../../../src/tasks/image/resample.ts";
+import { taskByName } from "../../../src/tasks/tasks.ts";
+import { nodeImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
+import { imageClassificationContract } from "../../contract/image-classification.ts";
+import { LIMITS, pixelsOf, sampleImage } from "../../support/sample-images.ts";
+
+imageClassificationContract("in Node", nodeImageCodecs());
+
+const { file } = sampleImage("jpeg");
+const thrown = (code: string, detail = /\S/) => expect.objectContaining({ code, detail: expect.stringMatching(detail) });
+
+describe("an input", () => {
+  it("is an image in base64, or its bytes", async () => {
+    expect(taskByName("image-classification")).toBe(task);
+    const input = task.parseInput({ b64: toBase64(file) }, 1, LIMITS);
+    expect(input).toEqual(task.fromBytes(file, 1, LIMITS));
+    expect(task.toBytes(input)).toEqual(file);
+    expect(input).toMatchObject({ kind: "image", index: 1, header: { width: 18, height: 11 } });
+  });
+
+  it("is identified by its bytes alone", async () => {
+    const identities = await Promise.all([task.fromBytes(file, 0, LIMITS), task.fromBytes(file.slice(), 1, LIMITS), task.fromBytes(sampleImage("png").file, 0, LIMITS)].map(task.identityOf));
+    expect(identities[0]).toMatch(/^[0-9a-f]{64}$/);
+    expect([identities[1] === identities[0], identities[2] === identities[0]]).toEqual([true, false]);
+  });
+
+  it.each([["yes", "a text"], [7, "number"], [null, "null"], [["x"], "an array"], [{}, "object"], [{ b64: 7 }, "an image"]])("is not %j", (raw, found) => {
+    expect(() => task.parseInput(raw, 4, LIMITS)).toThrow(thrown("invalid_request", new RegExp(`inputs\\.4: expected an image .*found ${found}`)));
+  });
+
+  it("is within its limits, to the byte and to the pixel", () => {
+    const parse = (limits: object) => task.parseInput({ b64: toBase64(file) }, 0, { ...LIMITS, ...limits });
+    expect(parse({ maxBytes: file.length, maxPixels: 18 * 11 })).toMatchObject({ kind: "image" });
+    expect(() => parse({ maxBytes: file.length - 1 })).toThrow(thrown("input_too_large"));
+    expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(thrown("image_too_large", /18 x 11.*197 pixels/));
+    expect(() => task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...LIMITS, maxBytes: 100 })).toThrow(thrown("input_too_large", /748 bytes/));
+    expect(() => task.parseInput({ b64: "%" }, 0, LIMITS)).toThrow(thrown("invalid_request", /base64/));
+  });
+
+  it("is not a text's to prepare, nor the other way round", () => {
+    const artifact = new Uint8Array();
+    expect(() => task.createPreprocessor({ kind: "hashed-ngrams", artifact })).toThrow(thrown("preprocessor_invalid", /does not take images/));
+    const config = { kind: "image", width: 1, height: 1, layout: "NCHW", channels: "RGB", resize: "bilinear", fit: "stretch", mean: [0, 0, 0], std: [1, 1, 1] } as const;
+    expect(() => taskByName("text-classification").createPreprocessor(config)).toThrow(thrown("preprocessor_invalid", /does not take texts/));
+  });
+});
+
+describe("the decoders", () => {
+  const modules = nodeImageCodecs();
+
+  /** What is opened is noted. */
+  function counting(options: Omit<ImageDecoderOptions, "modules">) {
+    const opened: string[] = [];
+    const counted = {
+      get jpeg() {
+        opened.push("jpeg");
+        return modules.jpeg;
+      },
+      get png() {
+        opened.push("png");
+        return modules.png;
+      },
+    };
+    return { opened, images: createImageDecoder({ modules: counted, ...options }) };
+  }
+
+  it("are used again, until one is larger than what is kept, or has failed", () => {
+    const { opened, images } = counting({ maxMemoryBytes: 200_000_000, keptMemoryBytes: 16_000_000 });
+    const decode = (bytes: Uint8Array) => pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+    for (let count = 0; count < 20; count++) decode(file);
+    expect(opened).toEqual(["jpeg"]);
+    decode(sampleImage("png").file);
+    expect(opened).toEqual(["jpeg", "png"]);
+    const damaged = sampleImage("png").file.slice();
+    damaged.fill(0xff, 41, 60);
+    expect(() => decode(damaged)).toThrow(thrown("invalid_image"));
+    decode(sampleImage("png").file);
+    expect(opened).toEqual(["jpeg", "png", "png"]);
+    images.decode(large(), () => {});
+    decode(file);
+    expect(opened).toEqual(["jpeg", "png", "png", "jpeg"]);
+  });
+
+  it("hold no more than one image may take, both together", () => {
+    const { opened, images } = counting({ maxMemoryBytes: 30_000_000 });
+    const decode = (bytes: Uint8Array) => pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+    for (let count = 0; count < 3; count++) images.decode(large(), () => {});
+    decode(sampleImage("png").file);
+    decode(file);
+    expect(opened).toEqual(["jpeg", "png"]); // there was room for both
+    images.decode(large(), () => {});
+    expect(opened).toEqual(["jpeg", "png"]);
+    decode(sampleImage("png").file);
+    expect(opened).toEqual(["jpeg", "png"]);
+  });
+
+  it("take no more memory than the header says, again and again", () => {
+    const noise = imageOf(task.fromBytes(noisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }));
+    for (const { bytes, header } of [large(), noise]) {
+      const codec = header.format === "jpeg" ? openJpegCodec(modules.jpeg) : openPngCodec(modules.png);
+      for (let count = 0; count < 5; count++) {
+        codec.decode(bytes, header);
+        codec.release();
+      }
+      expect(codec.memoryBytes).toBeGreaterThan(header.width * header.height * 3);
+      expect(codec.memoryBytes).toBeLessThanOrEqual(header.decodingBytes);
+    }
+  });
+
+  it("go on after what the caller does with the pixels has failed", () => {
+    const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
+    const input = imageOf(task.fromBytes(file, 0, LIMITS));
+    const fail = () => images.decode(input, () => { throw new RangeError("mine"); });
+    expect(fail).toThrow(new RangeError("mine"));
+    expect(images.decode(input, ({ width, height }) => [width, height])).toEqual([18, 11]);
+  });
+});
+
+/** The sample, said to be of 8 megapixels: what its data does not give is left grey. */
+function large(): ImageInput {
+  const data = file.slice();
+  const at = data.findIndex((byte, index) => byte === 0xff && data[index + 1] === 0xc0);
+  new DataView(data.buffer).setUint16(at + 5, 2_000);
+  new DataView(data.buffer).setUint16(at + 7, 4_000);
+  return imageOf(task.fromBytes(data, 0, { maxBytes: 1_000_000, maxPixels: 8_000_000 }));
+}
+
+describe("resizing", () => {
+  it("keeps a plain colour, of whatever size", () => {
+    for (const [width, height] of [[1, 1], [3, 500], [640, 2]] as const) {
+      const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => [255, 0, 77][at % 3] ?? 0);
+      const image = { data, width, height, origin: 0, stepX: 3, stepY: width * 3 };
+      expect(resizeBilinear(image, { left: 0, top: 0, width, height }, 2, 3)).toEqual(Uint8Array.from({ length: 18 }, (_, at) => [255, 0, 77][at % 3] ?? 0));
+    }
+  });
+});
