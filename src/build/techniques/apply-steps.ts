@@ -8,6 +8,8 @@ import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
 import { optimise } from "../passes/optimise.ts";
 import { pruneChannels } from "../prune/channels.ts";
 import { pruneMagnitudes } from "../prune/magnitude.ts";
+import { planRatios } from "../prune/plan.ts";
+import { channelSubject, magnitudeSubject, measureSensitivity } from "../prune/sensitivity.ts";
 import { measureShapes } from "../prune/shapes.ts";
 import { prepareQuantisation, type QuantiseRequest } from "../quantise/quantiser.ts";
 import { keepUntil, rankLayers } from "../quantise/sensitivity.ts";
@@ -44,6 +46,8 @@ async function apply(bytes: Uint8Array, step: Step, tools: StepTools): Promise<U
       return await changed(bytes, async (model) => void convertToFp16(model));
     case "prune":
       return await changed(bytes, async (model) => await prune(model, step, tools));
+    case "prune-to-budget":
+      return await pruneToBudget(bytes, step, tools);
     case "quantise":
       return await quantise(bytes, step, tools);
   }
@@ -55,13 +59,23 @@ async function changed(bytes: Uint8Array, change: (model: Model) => Promise<void
   return writeModel(model);
 }
 
-async function prune(model: Model, { method, ratio, scope, multiple }: Extract<Step, { readonly do: "prune" }>, { runtime, samples }: StepTools): Promise<void> {
+type StepOf<Name extends Step["do"]> = Extract<Step, { readonly do: Name }>;
+
+async function prune(model: Model, { method, ratio, scope, multiple }: StepOf<"prune">, { runtime, samples }: StepTools): Promise<void> {
   if (method === "magnitude") {
     pruneMagnitudes(model, { scope: scope === "model" ? "model" : "layer", ratio });
     return;
   }
   const shapes = await measureShapes(runtime, model, samples[0] ?? {});
   pruneChannels(model, shapes, { scope: scope === "model" ? "model" : "group", ratio, ...(multiple === undefined ? {} : { multiple }) });
+}
+
+/** How much each part minds is measured by accuracy, each part pruned alone. */
+async function pruneToBudget(bytes: Uint8Array, { method, budget, multiple }: StepOf<"prune-to-budget">, { runtime, samples, lossPoints, onProgress = () => {} }: StepTools): Promise<Uint8Array> {
+  const options = multiple === undefined ? {} : { multiple };
+  const subject = method === "magnitude" ? magnitudeSubject(bytes) : channelSubject(bytes, await measureShapes(runtime, readModel(bytes), samples[0] ?? {}), "macs", options);
+  const sensitivity = await measureSensitivity(subject, async (graph) => -(await lossPoints(graph)), { onProgress: (done, of) => onProgress("sensitivity", done, of) });
+  return subject.prune(planRatios(subject, sensitivity, budget * subject.cost(0)).ratios);
 }
 
 async function quantise(bytes: Uint8Array, step: QuantiseStep, { runtime, samples, lossPoints, onProgress = () => {} }: StepTools): Promise<Uint8Array> {

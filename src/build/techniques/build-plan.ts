@@ -11,6 +11,7 @@ import { CALIBRATIONS } from "../quantise/calibration.ts";
 export const PLAN_FILE = "build.json";
 
 const ratio = z.number().gt(0).lt(1);
+const pruneMethod = z.enum(["magnitude", "channel"]);
 const integerType = z.enum(["uint8", "int8"]);
 
 const stepSchema = z.discriminatedUnion("do", [
@@ -34,7 +35,9 @@ const stepSchema = z.discriminatedUnion("do", [
     /** Keeps the layers that hurt most in FP32, one more at a time, until no more than so many points are lost. */
     keepUntilLossPoints: z.number().min(0).optional(),
   }),
-  z.strictObject({ do: z.literal("prune"), method: z.enum(["magnitude", "channel"]), ratio, scope: z.enum(["part", "model"]).default("model"), multiple: z.int().min(1).optional() }),
+  z.strictObject({ do: z.literal("prune"), method: pruneMethod, ratio, scope: z.enum(["part", "model"]).default("model"), multiple: z.int().min(1).optional() }),
+  /** What may be left of the multiplications, or of the bytes with `magnitude`: those parts lose most whose loss costs least accuracy. */
+  z.strictObject({ do: z.literal("prune-to-budget"), method: pruneMethod, budget: ratio, multiple: z.int().min(1).optional() }),
   z.strictObject({ do: z.literal("fp16") }),
 ]);
 export type Step = z.output<typeof stepSchema>;

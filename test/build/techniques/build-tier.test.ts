@@ -73,6 +73,14 @@ describe("buildTier", () => {
     expect(judgements[2]?.bytes).toBeLessThan(judgements[0]?.bytes ?? 0);
   });
 
+  it("prunes to a budget by what each part's pruning costs in accuracy", async () => {
+    const { judgements } = await build(planOf([{ name: "sparse", steps: [{ do: "prune-to-budget", method: "magnitude", budget: 0.7 }] }, { name: "narrow", steps: [{ do: "prune-to-budget", method: "channel", budget: 0.6 }] }]));
+    const [reference, sparse, narrow] = judgements;
+    expect(sparse?.bytes).toBe(reference?.bytes);
+    expect(sparse?.gzipBytes).toBeLessThan(0.9 * (reference?.gzipBytes ?? 0));
+    expect(narrow?.bytes).toBeLessThan(0.8 * (reference?.bytes ?? 0));
+  });
+
   it("goes on after a candidate that cannot be made, and says why", async () => {
     const { judgements, chosen } = await build(planOf([{ name: "trained", source: "empty.onnx" }, { name: "no-layer", steps: [{ ...STATIC, keep: ["Conv", "Gemm"] }] }, { name: "same" }]));
     expect(judgements.map(({ refused }) => refused.length)).toEqual([0, 1, 1, 0]);
