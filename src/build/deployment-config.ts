@@ -1,10 +1,11 @@
 // What the operator decides about an edge deployment: the key `edgetier` of package.json. Everything has a default.
 
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
+import { writeWhole } from "./write-whole.ts";
 
 const MiB = 1024 * 1024;
 const bytes = (byDefault: number) => z.int().min(0).default(byDefault);
@@ -57,9 +58,7 @@ export async function addKeptFunctions(folder: string, functions: readonly numbe
   if (all.length === keepFunctions.length) return;
   const json = await readPackage(folder);
   const changed = { ...json, edgetier: { ...(json["edgetier"] as object | undefined), keepFunctions: all } };
-  const path = join(folder, "package.json");
-  await writeFile(`${path}.${process.pid}`, `${JSON.stringify(changed, undefined, 2)}\n`);
-  await rename(`${path}.${process.pid}`, path);
+  await writeWhole(join(folder, "package.json"), `${JSON.stringify(changed, undefined, 2)}\n`);
 }
 
 async function readPackage(folder: string): Promise<Readonly<Record<string, unknown>>> {

@@ -1,7 +1,7 @@
 // Snapshots of graphs, and the functions that running them takes. Kept in a folder by engine and graph, since each takes
 // a workerd to make.
 
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deflateRawSync } from "node:zlib";
 import * as z from "zod";
@@ -10,6 +10,7 @@ import type { TensorSpec } from "../../core/tensor.ts";
 import { SESSION_CHOICES } from "../../runtime/wasm/open-session.ts";
 import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot, SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
 import { digestOf } from "../digest.ts";
+import { writeWhole } from "../write-whole.ts";
 import { instrument } from "./instrument.ts";
 import { profileInputs, warmUpInputs } from "./sample-inputs.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";
@@ -122,13 +123,6 @@ async function readCached(graph: EdgeGraph, options: SnapshotsOptions): Promise<
 
 async function writeCached(graph: EdgeGraph, { plain, pageCount, profile }: GraphSnapshot, options: SnapshotsOptions): Promise<void> {
   const { json, bin } = cacheNames(graph, options);
-  await mkdir(options.cacheFolder, { recursive: true });
   await writeWhole(bin, plain.bytes);
   await writeWhole(json, JSON.stringify({ pageCount, profile, head: plain.head, sha256: digestOf(plain.bytes) }));
-}
-
-/** Never half a file, also beside another process that does the same. */
-async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
-  await writeFile(`${path}.${process.pid}`, content);
-  await rename(`${path}.${process.pid}`, path);
 }

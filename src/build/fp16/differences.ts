@@ -2,6 +2,7 @@
 
 import { errors } from "../../core/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import { argmax } from "../argmax.ts";
 import { fromHalves } from "./half.ts";
 
 export interface OutputDifference {
@@ -74,10 +75,4 @@ export class Differences {
 function numbersOf(tensor: Tensor | undefined): Float64Array {
   if (tensor === undefined || tensor.datatype === "BYTES") return new Float64Array();
   return Float64Array.from(tensor.datatype === "FP16" ? fromHalves(tensor.data) : tensor.data, Number);
-}
-
-function argmax(row: Float64Array): number {
-  let best = 0;
-  for (let index = 1; index < row.length; index++) if ((row[index] ?? 0) > (row[best] ?? 0)) best = index;
-  return best;
 }

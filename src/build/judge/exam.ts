@@ -4,6 +4,7 @@ import { LOGITS } from "../../cascade/calibration.ts";
 import { errors } from "../../core/errors.ts";
 import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
+import { argmax } from "../argmax.ts";
 import type { JudgedSession } from "./runner.ts";
 import type { Sample } from "./samples.ts";
 
@@ -72,10 +73,4 @@ function sqnr(answers: readonly Float32Array[], reference: readonly Float32Array
     });
   });
   return 10 * Math.log10(signal / noise);
-}
-
-function argmax(row: Float32Array): number {
-  let best = 0;
-  for (let index = 1; index < row.length; index++) if ((row[index] ?? 0) > (row[best] ?? 0)) best = index;
-  return best;
 }

@@ -56,39 +56,54 @@ const ROUNDS = 40;
  */
 export async function judge(candidates: readonly Candidate[], questions: readonly Question[], options: JudgeOptions): Promise<Judgement[]> {
   const { runner, others = [], bounds, rounds = ROUNDS, onProgress = () => {} } = options;
-  const examined: { candidate: Candidate; session?: JudgedSession; marks?: Marks; failed?: string }[] = [];
-  let reference: Float32Array[] | undefined;
+  const { sitting, failed } = await examine(candidates, questions, runner, onProgress);
   try {
-    for (const candidate of candidates) {
-      let session: JudgedSession | undefined;
-      try {
-        session = await runner.open(candidate.graph);
-        const answers = await sitExam(session, questions, (done) => onProgress({ step: "accuracy", candidate: candidate.name, done, of: questions.length }));
-        reference ??= answers;
-        examined.push({ candidate, session, marks: mark(questions, answers, reference) });
-      } catch (error) {
-        await session?.close();
-        if (reference === undefined) throw error;
-        examined.push({ candidate, failed: `it does not run in ${runner.name}: ${reasonOf(error)}` });
-      }
-    }
-    const sitting = examined.flatMap(({ candidate, session, marks }) => (session === undefined || marks === undefined ? [] : [{ candidate, session, marks }]));
     const inputs = questions.map((question) => question.inputs);
     const progress = (runtime: string) => (done: number) => onProgress({ step: "latency", runtime, done, of: rounds });
-    const times = new Map([[runner.name, await compareLatency(sitting.map(({ session }) => session), inputs, rounds, progress(runner.name))]]);
-    for (const other of others) times.set(other.name, await latencyIn(other, sitting.map(({ candidate }) => candidate), inputs, rounds, progress(other.name)));
-    return examined.map(({ candidate, session, marks, failed }) => {
-      const position = sitting.findIndex((one) => one.candidate === candidate);
+    const own = await compareLatency(sitting.map(({ session }) => session), inputs, rounds, progress(runner.name));
+    const elsewhere = new Map<string, readonly Latency[]>();
+    for (const other of others) elsewhere.set(other.name, await latencyIn(other, sitting.map(({ candidate }) => candidate), inputs, rounds, progress(other.name)));
+
+    return candidates.map((candidate, order) => {
       const sizes = { name: candidate.name, bytes: candidate.graph.byteLength, gzipBytes: gzipSync(candidate.graph, { level: 9 }).byteLength };
-      if (session === undefined || marks === undefined) return { ...sizes, refused: [failed ?? "it was not examined"] };
-      const latency = Object.fromEntries([...times].flatMap(([name, all]) => (all[position] === undefined ? [] : [[name, all[position]]])));
-      const own = times.get(runner.name)?.[position];
-      const refused = candidate === candidates[0] || own === undefined ? [] : violations(sizes.bytes, marks, own, bounds, runner.name);
-      return { ...sizes, refused, measured: { ...marks, latency, memoryBytes: session.memoryBytes() } };
+      const position = sitting.findIndex((one) => one.candidate === candidate);
+      const [examined, ownLatency] = [sitting[position], own[position]];
+      if (examined === undefined || ownLatency === undefined) return { ...sizes, refused: [failed.get(candidate) ?? "it was not examined"] };
+      const latency = { [runner.name]: ownLatency, ...Object.fromEntries([...elsewhere].flatMap(([name, all]) => (all[position] === undefined ? [] : [[name, all[position]]]))) };
+      const refused = order === 0 ? [] : violations(sizes.bytes, examined.marks, ownLatency, bounds, runner.name);
+      return { ...sizes, refused, measured: { ...examined.marks, latency, memoryBytes: examined.session.memoryBytes() } };
     });
   } finally {
-    for (const { session } of examined) await session?.close();
+    for (const { session } of sitting) await session.close();
   }
+}
+
+interface Examined {
+  readonly candidate: Candidate;
+  /** Still open. */
+  readonly session: JudgedSession;
+  readonly marks: Marks;
+}
+
+/** @returns those that could be run, and why others could not @throws session_failed if the first cannot */
+async function examine(candidates: readonly Candidate[], questions: readonly Question[], runner: Runner, onProgress: (event: JudgeProgress) => void) {
+  const sitting: Examined[] = [];
+  const failed = new Map<Candidate, string>();
+  let reference: Float32Array[] | undefined;
+  for (const candidate of candidates) {
+    let session: JudgedSession | undefined;
+    try {
+      session = await runner.open(candidate.graph);
+      const answers = await sitExam(session, questions, (done) => onProgress({ step: "accuracy", candidate: candidate.name, done, of: questions.length }));
+      reference ??= answers;
+      sitting.push({ candidate, session, marks: mark(questions, answers, reference) });
+    } catch (error) {
+      await session?.close();
+      if (reference === undefined) throw error;
+      failed.set(candidate, `it does not run in ${runner.name}: ${reasonOf(error)}`);
+    }
+  }
+  return { sitting, failed };
 }
 
 async function latencyIn(runner: Runner, candidates: readonly Candidate[], inputs: readonly Question["inputs"][], rounds: number, onProgress: (done: number) => void): Promise<Latency[]> {

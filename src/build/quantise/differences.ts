@@ -3,6 +3,7 @@
 import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { argmax } from "../argmax.ts";
 import type { Samples } from "./observe.ts";
 
 export interface OutputDifference {
@@ -94,10 +95,4 @@ async function forEachOutput(runtime: Runtime, graph: Uint8Array, samples: Sampl
   } finally {
     await session.dispose();
   }
-}
-
-function argmax(row: Float32Array): number {
-  let best = 0;
-  for (let index = 1; index < row.length; index++) if ((row[index] ?? 0) > (row[best] ?? 0)) best = index;
-  return best;
 }

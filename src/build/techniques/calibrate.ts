@@ -1,5 +1,6 @@
 // Makes a tier's confidence fit its accuracy, and says from which confidence on its answers are taken.
 
+import { argmax } from "../argmax.ts";
 import type { Question } from "../judge/exam.ts";
 
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
@@ -58,10 +59,4 @@ function logProbability(logits: Float32Array, label: number, temperature: number
   const largest = logits.reduce((most, one) => Math.max(most, one), Number.NEGATIVE_INFINITY);
   const sum = logits.reduce((total, one) => total + Math.exp((one - largest) / temperature), 0);
   return ((logits[label] ?? Number.NEGATIVE_INFINITY) - largest) / temperature - Math.log(sum);
-}
-
-function argmax(row: Float32Array): number {
-  let best = 0;
-  for (let index = 1; index < row.length; index++) if ((row[index] ?? 0) > (row[best] ?? 0)) best = index;
-  return best;
 }

@@ -1,9 +1,10 @@
 // A project's files for its build: the graphs that its plan names, and the results written back.
 
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { PublishSource } from "../../registry/publish.ts";
 import { PROJECT_FILE, readProject, readProjectFiles } from "../project.ts";
+import { writeWhole } from "../write-whole.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { BuiltProject } from "./build-project.ts";
 
@@ -31,10 +32,4 @@ export async function writeBuilt(folder: string, { tiers, source: { project, fil
     }),
   };
   await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
-}
-
-async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
-  await writeFile(`${path}.${process.pid}`, content);
-  await rename(`${path}.${process.pid}`, path);
 }
