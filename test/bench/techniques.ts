@@ -1,10 +1,11 @@
 // `npm run bench:techniques`: every technique of the reference models' build plans, judged: accuracy, bytes, and latency in
 // workerd and in Node, against FP32. As `edgetier model build --dry-run`, with the result kept.
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { classificationOf } from "../../src/build/judge/project-tier.ts";
 import { readSamples } from "../../src/build/judge/samples.ts";
-import { readBuildPlan } from "../../src/build/techniques/build-plan.ts";
+import { PLAN_FILE, readBuildPlan } from "../../src/build/techniques/build-plan.ts";
 import { buildProject } from "../../src/build/techniques/build-project.ts";
 import { projectWithSources } from "../../src/build/techniques/project-files.ts";
 import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
@@ -15,10 +16,11 @@ import { report } from "./lib/report.ts";
 import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
 
 const CALIBRATION_SAMPLES = 256;
+const MODELS = Object.keys(SAMPLE_PARTS).filter((model) => existsSync(join(MODELS_FOLDER, model, PLAN_FILE)));
 
 const { values } = parseArgs({
   options: {
-    model: { type: "string", multiple: true, default: Object.keys(SAMPLE_PARTS) },
+    model: { type: "string", multiple: true, default: MODELS },
     limit: { type: "string", default: "1000000" },
     rounds: { type: "string", default: "40" },
     quick: { type: "boolean", default: false },
@@ -26,7 +28,7 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log(`npm run bench:techniques -- [--model ${Object.keys(SAMPLE_PARTS).join(" | ")}] [--limit samples] [--rounds of latency] [--quick: few of both, nothing kept]
+  console.log(`npm run bench:techniques -- [--model ${MODELS.join(" | ")}] [--limit samples] [--rounds of latency] [--quick: few of both, nothing kept]
 
 Samples are read from the folder EDGETIER_DATA_DIR (../shared/data). Only a run of all models and samples is kept.`);
   process.exit(0);
@@ -77,5 +79,5 @@ for (const model of values.model) {
     figures[`bytesRatio.${model}.${tier}`] = (taken?.bytes ?? Number.NaN) / (judgements[0]?.bytes ?? Number.NaN);
   }
 }
-const isWhole = !values.quick && Object.keys(SAMPLE_PARTS).every((model) => values.model.includes(model)) && Number(values.limit) >= 1_000_000;
+const isWhole = !values.quick && MODELS.every((model) => values.model.includes(model)) && Number(values.limit) >= 1_000_000;
 await report({ name: "techniques", seed: 1, n: sampleCount, packages: ["onnxruntime-node", "onnxruntime-web"], isKept: isWhole, rows, figures });
