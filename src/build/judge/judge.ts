@@ -27,6 +27,8 @@ export interface JudgeOptions {
   readonly bounds: Bounds;
   readonly rounds?: number;
   readonly onProgress?: (event: JudgeProgress) => void;
+  /** Gets the logits of each candidate that could be run, one row per question. */
+  readonly onAnswers?: (candidate: Candidate, answers: readonly Float32Array[]) => void;
 }
 
 export type JudgeProgress =
@@ -55,8 +57,8 @@ const ROUNDS = 40;
  * @throws session_failed if the reference cannot be run
  */
 export async function judge(candidates: readonly Candidate[], questions: readonly Question[], options: JudgeOptions): Promise<Judgement[]> {
-  const { runner, others = [], bounds, rounds = ROUNDS, onProgress = () => {} } = options;
-  const { sitting, failed } = await examine(candidates, questions, runner, onProgress);
+  const { runner, others = [], bounds, rounds = ROUNDS, onProgress = () => {}, onAnswers = () => {} } = options;
+  const { sitting, failed } = await examine(candidates, questions, { runner, onProgress, onAnswers });
   try {
     const inputs = questions.map((question) => question.inputs);
     const progress = (runtime: string) => (done: number) => onProgress({ step: "latency", runtime, done, of: rounds });
@@ -86,7 +88,7 @@ interface Examined {
 }
 
 /** @returns those that could be run, and why others could not @throws session_failed if the first cannot */
-async function examine(candidates: readonly Candidate[], questions: readonly Question[], runner: Runner, onProgress: (event: JudgeProgress) => void) {
+async function examine(candidates: readonly Candidate[], questions: readonly Question[], { runner, onProgress, onAnswers }: Required<Pick<JudgeOptions, "runner" | "onProgress" | "onAnswers">>) {
   const sitting: Examined[] = [];
   const failed = new Map<Candidate, string>();
   let reference: Float32Array[] | undefined;
@@ -97,6 +99,7 @@ async function examine(candidates: readonly Candidate[], questions: readonly Que
       const answers = await sitExam(session, questions, (done) => onProgress({ step: "accuracy", candidate: candidate.name, done, of: questions.length }));
       reference ??= answers;
       sitting.push({ candidate, session, marks: mark(questions, answers, reference) });
+      onAnswers(candidate, answers);
     } catch (error) {
       await session?.close();
       if (reference === undefined) throw error;

@@ -17,7 +17,7 @@ export interface SampleOptions {
   readonly task: Task;
   readonly limits: InputLimits;
   /** At most so many, chosen by `seed`; all by default. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   readonly seed?: number;
 }
 

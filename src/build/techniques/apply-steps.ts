@@ -87,16 +87,17 @@ async function quantise(bytes: Uint8Array, step: QuantiseStep, { runtime, sample
   };
   const prepared = await prepareQuantisation(runtime, readModel(bytes), request, (progress) => onProgress(progress.step, progress.done, progress.of ?? samples.length));
   if (keepUntilLossPoints === undefined) return (await prepared.make()).graph;
-  const whole = await prepared.make();
-  if ((await lossPoints(whole.graph)) <= keepUntilLossPoints) return whole.graph;
+  const judged = async (keep?: readonly string[]) => {
+    const { graph } = await prepared.make(keep);
+    return { graph, loss: await lossPoints(graph) };
+  };
+  const whole = await judged();
+  if (whole.loss <= keepUntilLossPoints) return whole.graph;
   const ranking = await rankLayers(runtime, readModel(prepared.original), prepared.quantiser, samples.slice(0, RANKING_SAMPLES), { keep: options.keep }, (done, of) => onProgress("rank layers", done, of));
   const { verdict } = await keepUntil({
     ranking,
     maxKept: Math.min(MAX_KEPT, ranking.length - 1),
-    judge: async (keep) => {
-      const { graph } = await prepared.make(keep);
-      return { graph, loss: await lossPoints(graph) };
-    },
+    judge: async (keep) => (keep.length === 0 ? whole : await judged(keep)),
     holds: ({ loss }) => loss <= keepUntilLossPoints,
   });
   return verdict.graph;

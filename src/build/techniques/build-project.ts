@@ -46,6 +46,9 @@ export async function buildProject(source: PublishSource, project: Classificatio
   const labels = labelsOf(source, project);
   const questionsOf = (tier: TierProject, samples: readonly Sample[]): Question[] => makeExam(samples, preprocessorOf(source, project, tier), labels);
 
+  const questions = new Map(project.tiers.filter(({ id }) => plan.tiers.some(({ tier }) => tier === id)).map((tier) => [tier.id, questionsOf(tier, options.samples)]));
+  const asked = ({ id }: TierProject) => questions.get(id) ?? [];
+
   const built: BuiltTier[] = [];
   for (const tier of project.tiers) {
     const tierPlan = plan.tiers.find((one) => one.tier === tier.id);
@@ -56,7 +59,7 @@ export async function buildProject(source: PublishSource, project: Classificatio
         runner: options.runners[tier.place],
         others: tier.place === "edge" ? [options.runners[other]] : [],
         runtime: options.runtime,
-        questions: questionsOf(tier, options.samples),
+        questions: asked(tier),
         calibration: questionsOf(tier, options.calibration),
         ...(options.rounds === undefined ? {} : { rounds: options.rounds }),
         onProgress: (event) => options.onProgress?.(tier.id, event),
@@ -69,9 +72,9 @@ export async function buildProject(source: PublishSource, project: Classificatio
     const own = built.find((one) => one.tier === tier.id);
     if (own === undefined) return tier;
     files.set(tier.graph, own.chosen.graph);
-    return recalibrated({ ...tier, precision: precisionOf(readModel(own.chosen.graph)), figures: figuresOf(own) }, own, questionsOf(tier, options.samples));
+    return recalibrated({ ...tier, precision: precisionOf(readModel(own.chosen.graph)), figures: figuresOf(own) }, own, asked(tier));
   });
-  const calibrated = withExits(changed, built, (tier) => questionsOf(tier, options.samples));
+  const calibrated = withExits(changed, built, asked);
   const changedProject = classificationOf(modelProjectSchema.parse({ ...project, tiers: calibrated }));
   return { tiers: built, source: { ...source, project: changedProject, files } };
 }

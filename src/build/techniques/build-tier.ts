@@ -50,8 +50,11 @@ export async function buildTier(plan: TierPlan, fileOf: (path: string) => Uint8A
     }
   };
   const reference = { name: "reference", graph: await applySteps(fileOf(plan.source), plan.reference, { ...tools, lossPoints: async () => 0, onProgress: making("reference") }) };
-  const expected = await answersOf(reference.graph, "reference");
-  const lossPoints = async (graph: Uint8Array) => mark(questions, await answersOf(graph, "candidate"), expected).lossPoints;
+  let expected: Promise<Float32Array[]> | undefined; // few steps ask
+  const lossPoints = async (graph: Uint8Array) => {
+    expected ??= answersOf(reference.graph, "reference");
+    return mark(questions, await answersOf(graph, "candidate"), await expected).lossPoints;
+  };
 
   const candidates: Candidate[] = [reference];
   const notMade: Judgement[] = [];
@@ -63,11 +66,13 @@ export async function buildTier(plan: TierPlan, fileOf: (path: string) => Uint8A
       notMade.push({ name, bytes: 0, gzipBytes: 0, refused: [`it cannot be made: ${reasonOf(error)}`] });
     }
   }
-  const judged = await judge(candidates, questions, { runner, others, bounds: plan.bounds, ...(rounds === undefined ? {} : { rounds }), onProgress });
+  const answers = new Map<Candidate, readonly Float32Array[]>();
+  const onAnswers = (candidate: Candidate, own: readonly Float32Array[]) => void answers.set(candidate, own);
+  const judged = await judge(candidates, questions, { runner, others, bounds: plan.bounds, ...(rounds === undefined ? {} : { rounds }), onProgress, onAnswers });
   const order = ["reference", ...plan.candidates.map(({ name }) => name)];
   const judgements = [...judged, ...notMade].toSorted((a, b) => order.indexOf(a.name) - order.indexOf(b.name));
   const chosen = choose(judgements, candidates, plan.prefer, runner.name) ?? reference;
-  return { tier: plan.tier, judgements, chosen, answers: chosen === reference ? expected : await answersOf(chosen.graph, chosen.name) };
+  return { tier: plan.tier, judgements, chosen, answers: answers.get(chosen) ?? [] };
 }
 
 function choose(judgements: readonly Judgement[], candidates: readonly Candidate[], prefer: TierPlan["prefer"], runtime: string): Candidate | undefined {

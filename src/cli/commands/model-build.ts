@@ -69,7 +69,7 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
   const [most, roundCount] = [readCount("--limit", limit, NAME), readCount("--rounds", rounds, NAME)];
   const options = { task: taskByName(project.task), limits: project.input };
   const [questions, ranges] = [
-    await readSamples(samples, { ...options, ...(most === undefined ? {} : { limit: most }) }),
+    await readSamples(samples, { ...options, limit: most }),
     await readSamples(calibration, { ...options, limit: DEFAULT_CALIBRATION_SAMPLES }),
   ];
   const progress = createProgressLine();

@@ -28,7 +28,7 @@ export const command = defineCommand({
     const [first, second] = sources.map(({ project }) => classificationOf(project));
     if (first === undefined || second === undefined || first.task !== second.task) throw errors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
     const limit = readCount("--limit", args.limit, NAME);
-    const samples = await readSamples(args.samples, { task: taskByName(first.task), limits: first.input, ...(limit === undefined ? {} : { limit }) });
+    const samples = await readSamples(args.samples, { task: taskByName(first.task), limits: first.input, limit });
     const progress = createProgressLine();
     const [one, other] = await withRunners(async ({ edge, region }) => {
       const evaluate = (source: PublishSource, name: string) =>

@@ -25,7 +25,7 @@ export const command = defineCommand({
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const limit = readCount("--limit", args.limit, "edgetier model eval");
-    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, ...(limit === undefined ? {} : { limit }) });
+    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
     const progress = createProgressLine();
     const { answers: _answers, ...evaluation } = await withRunners(({ edge, region }) =>
       evaluateProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }),

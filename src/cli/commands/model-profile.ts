@@ -50,7 +50,8 @@ export const command = defineCommand({
           // A region's tier may be more than workerd holds.
           await attempt().then((profile) => runtimes.push(profile), (error: unknown) => without.push({ runtime: index === 0 ? "workerd" : "node", reason: reasonOf(error) }));
         }
-        const inputs = samples.map(({ input }) => preprocessorOf(source, project, tier).encode([input]));
+        const preprocessor = preprocessorOf(source, project, tier);
+        const inputs = samples.map(({ input }) => preprocessor.encode([input]));
         const graph = fileOf(source, tier.graph);
         const operators = {
           ...(tier.place === "edge" ? { "onnxruntime-web": await profileInWasmEngine(await engine(), graph, inputs, OPERATOR_RUNS) } : {}),
