@@ -15,7 +15,9 @@ import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
+import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
+import { createEmbedder } from "../../src/serving/embedder.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
@@ -39,13 +41,14 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const regionUrl = config.EDGETIER_REGION_URL;
   const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
   const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
-  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics: createLoggedMetrics(log), log });
+  const metrics = createLoggedMetrics(log);
+  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
   const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
-  const predictor = createPredictor({
+  const answering = {
     catalogue,
     versions,
     clock,
@@ -53,8 +56,11 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
     l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
     cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
     maxInputs,
-  });
-  return createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  };
+  const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
+  const predictor = createPredictor({ ...answering, drift });
+  const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

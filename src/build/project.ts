@@ -6,11 +6,12 @@ import { isAbsolute, join, normalize, sep } from "node:path";
 import { LOGITS } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf, shown } from "../core/errors.ts";
-import { type ClassificationProject, modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
+import { type ClassificationProject, isClassification, modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
 import { readLabels } from "../tasks/labels.ts";
 import { projectFiles, type PublishSource } from "../registry/publish.ts";
 
 export const PROJECT_FILE = "model.json";
+const RECIPE = "recipe/README.md";
 
 /**
  * @param folder of the project; `model.json` lies in it.
@@ -20,7 +21,7 @@ export const PROJECT_FILE = "model.json";
 export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
   const { files, problems } = await readFiles(folder, projectFiles(project));
-  if (project.task !== "tensor") problems.push(...labelProblems(project, files));
+  if (isClassification(project)) problems.push(...labelProblems(project, files));
   if (problems.length > 0) throw errors.invalidProject(folder, problems);
   return { project, files };
 }
@@ -44,16 +45,29 @@ async function readFiles(folder: string, paths: readonly string[]): Promise<{ re
   return { files, problems };
 }
 
-/** Every project under a folder, in the order of their names. @throws invalid_project */
-export async function readProjects(folder: string): Promise<PublishSource[]> {
+/**
+ * Every project under a folder, in the order of their names.
+ * @param onLeftOut is told of each that is not read, since none of its files is there and its recipe has yet to make them
+ * @throws invalid_project
+ */
+export async function readProjects(folder: string, onLeftOut: (line: string) => void = () => {}): Promise<PublishSource[]> {
   const sources: PublishSource[] = [];
   const names = await readdir(folder).catch((error: unknown) => {
     throw errors.invalidProject(folder, [`the folder cannot be read: ${reasonOf(error)}`]);
   });
   for (const name of names.toSorted()) {
-    if (await isFile(join(folder, name, PROJECT_FILE))) sources.push(await readProject(join(folder, name)));
+    const project = join(folder, name);
+    if (!(await isFile(join(project, PROJECT_FILE)))) continue;
+    if (await isYetToBeMade(project)) onLeftOut(`${name} is left out: its files are not here, and ${project}/${RECIPE} makes them`);
+    else sources.push(await readProject(project));
   }
   return sources;
+}
+
+async function isYetToBeMade(folder: string): Promise<boolean> {
+  if (!(await isFile(join(folder, RECIPE)))) return false;
+  const paths = projectFiles(await readProjectFile(folder));
+  return (await Promise.all(paths.map((path) => isFile(join(folder, path))))).every((isThere) => !isThere);
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 // Reads a calibrated answer off a tier's logits. One piece of code for every tier, wherever its graph ran.
-// Temperature scaling: Guo et al. 2017, "On Calibration of Modern Neural Networks". Energy score: Liu et al. 2020,
-// "Energy-based Out-of-distribution Detection".
+// Temperature and vector scaling: Guo et al. 2017, "On Calibration of Modern Neural Networks". Isotonic regression: Zadrozny
+// and Elkan 2002, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates". Energy score: Liu et al.
+// 2020, "Energy-based Out-of-distribution Detection".
 
 import { errors } from "../core/errors.ts";
 import { asFloat32, type NamedTensors } from "../core/tensor.ts";
@@ -11,18 +12,37 @@ export type OutOfScopeScore =
   | { readonly kind: "energy" }
   | { readonly kind: "output"; readonly output: string };
 
-/** As in the manifest, which says how P(out of scope) follows from the score. */
+/** As in the manifest, which says what each does. */
 export interface CalibrationParameters {
   readonly temperature: number;
+  readonly vector?: VectorScaling | undefined;
+  readonly isotonic?: IsotonicMap | undefined;
   readonly outOfScope?:
-    | { readonly label: string; readonly score: OutOfScopeScore; readonly threshold: number; readonly scale: number }
+    | { readonly label: string; readonly score: OutOfScopeScore; readonly temperature?: number | undefined; readonly threshold: number; readonly scale: number }
     | undefined;
+}
+
+/** One of each per label. */
+export interface VectorScaling {
+  readonly weights: readonly number[];
+  readonly biases: readonly number[];
+}
+
+/** A line through points that ascend on both sides; level before the first and after the last. */
+export interface IsotonicMap {
+  readonly confidence: readonly number[];
+  readonly calibrated: readonly number[];
 }
 
 export interface RankedLabel {
   readonly label: string;
   /** Calibrated probability. */
   readonly score: number;
+}
+
+/** The same rule without what makes the confidences fit: what a graph says by itself. */
+export function uncalibrated({ temperature, outOfScope }: CalibrationParameters): CalibrationParameters {
+  return { temperature: 1, ...(outOfScope === undefined ? {} : { outOfScope: { temperature, ...outOfScope } }) };
 }
 
 /** One input's answer by one tier. */
@@ -55,26 +75,55 @@ export function readAnswers(outputs: NamedTensors, rows: number, labels: readonl
 }
 
 function readAnswer(logits: Float32Array, outOfScope: number, labels: readonly string[], calibration: CalibrationParameters, topK: number): Answer {
-  const probabilities = softmax(logits, calibration.temperature);
-  const ranking = topIndices(probabilities, topK).map((index) => ({
+  const probabilities = softmax(scaled(logits, calibration.vector), calibration.temperature);
+  const scored = topIndices(probabilities, topK).map((index) => ({
     label: labels[index] ?? "",
     score: (probabilities[index] ?? 0) * (1 - outOfScope),
   }));
+  const ranking = calibration.isotonic === undefined ? scored : mapped(scored, calibration.isotonic);
   const best = ranking[0];
   if (best === undefined || !Number.isFinite(best.score)) throw errors.sessionFailed("the logits are not finite numbers");
   if (calibration.outOfScope === undefined) return { label: best.label, confidence: best.score, outOfScope: false, ranking };
 
   const verdict = { label: calibration.outOfScope.label, score: outOfScope };
-  if (outOfScope >= 0.5) return { label: verdict.label, confidence: outOfScope, outOfScope: true, ranking: [verdict, ...ranking].slice(0, topK) };
+  if (outOfScope >= 0.5) return { label: verdict.label, confidence: outOfScope, outOfScope: true, ranking: [verdict, ...scored].slice(0, topK) };
   const place = ranking.findIndex((one, rank) => rank > 0 && one.score < outOfScope);
   const merged = ranking.toSpliced(place === -1 ? ranking.length : place, 0, verdict).slice(0, topK);
   return { label: best.label, confidence: best.score, outOfScope: false, ranking: merged };
 }
 
+/** @throws session_failed if the scaling is of another number of labels */
+function scaled(logits: Float32Array, vector: VectorScaling | undefined): Float32Array | Float64Array {
+  if (vector === undefined) return logits;
+  const { weights, biases } = vector;
+  if (weights.length !== logits.length || biases.length !== logits.length) throw errors.sessionFailed(`the calibration scales ${weights.length} logits, and there are ${logits.length}`);
+  const values = new Float64Array(logits.length);
+  for (let index = 0; index < logits.length; index++) values[index] = (logits[index] ?? 0) * (weights[index] ?? 1) + (biases[index] ?? 0);
+  return values;
+}
+
+/** The first score by the map; the others share what is left as they did, none above the first. */
+function mapped(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedLabel[] {
+  const before = ranking[0]?.score ?? 0;
+  const after = applyIsotonic(isotonic, before);
+  const others = before < 1 ? (1 - after) / (1 - before) : 0;
+  return ranking.map(({ label, score }, rank) => ({ label, score: rank === 0 ? after : Math.min(after, score * others) }));
+}
+
+/** NaN stays NaN. */
+export function applyIsotonic({ confidence, calibrated }: IsotonicMap, value: number): number {
+  const above = confidence.findIndex((one) => one > value);
+  if (above === 0 || confidence.length === 0) return calibrated[0] ?? value;
+  const [last, next] = above === -1 ? [confidence.length - 1, confidence.length - 1] : [above - 1, above];
+  const [x0 = 0, x1 = 0, y0 = 0, y1 = 0] = [confidence[last], confidence[next], calibrated[last], calibrated[next]];
+  if (Number.isNaN(value)) return value;
+  return x1 === x0 ? y0 : y0 + ((y1 - y0) * (value - x0)) / (x1 - x0);
+}
+
 /** P(out of scope) of one row; 0 for a tier that has no such rule. */
-function outOfScopeProbability(logits: Float32Array, row: number, outputs: NamedTensors, { temperature, outOfScope }: CalibrationParameters): number {
-  if (outOfScope === undefined) return 0;
-  const { score, threshold, scale } = outOfScope;
+function outOfScopeProbability(logits: Float32Array, row: number, outputs: NamedTensors, calibration: CalibrationParameters): number {
+  if (calibration.outOfScope === undefined) return 0;
+  const { score, threshold, scale, temperature = calibration.temperature } = calibration.outOfScope;
   switch (score.kind) {
     case "maxProbability":
       return sigmoid(scale * (threshold - Math.max(...softmax(logits, temperature))));
@@ -93,15 +142,26 @@ function outOfScopeProbability(logits: Float32Array, row: number, outputs: Named
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
 function logSumExp(logits: Float32Array, temperature: number): number {
-  const max = Math.max(...logits) / temperature;
+  const max = largestOf(logits);
   let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit / temperature - max);
-  return max + Math.log(sum);
+  for (const logit of logits) sum += Math.exp((logit - max) / temperature);
+  return max / temperature + Math.log(sum);
 }
 
-export function softmax(logits: Float32Array, temperature: number): Float64Array {
-  const normaliser = logSumExp(logits, temperature);
-  return Float64Array.from(logits, (logit) => Math.exp(logit / temperature - normaliser));
+export function softmax(logits: Float32Array | Float64Array, temperature: number): Float64Array {
+  const max = largestOf(logits);
+  const probabilities = new Float64Array(logits.length);
+  let sum = 0;
+  for (let index = 0; index < logits.length; index++) sum += probabilities[index] = Math.exp(((logits[index] ?? 0) - max) / temperature);
+  for (let index = 0; index < probabilities.length; index++) probabilities[index] = (probabilities[index] ?? 0) / sum;
+  return probabilities;
+}
+
+/** NaN if one is. */
+function largestOf(values: Float32Array | Float64Array): number {
+  let largest = Number.NEGATIVE_INFINITY;
+  for (const value of values) largest = Math.max(largest, value);
+  return largest;
 }
 
 /** Indices of the `count` largest values, largest first; the lower index first among equals. */

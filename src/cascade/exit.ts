@@ -3,7 +3,7 @@
 import type { Answer } from "./calibration.ts";
 
 export interface ExitRule {
-  /** Answers of at least this calibrated confidence are accepted. */
+  /** Answers of at least this calibrated confidence are accepted; at 1, none is. */
   readonly confidence: number;
 }
 
@@ -13,5 +13,5 @@ export interface ExitRule {
  * user minds most when it is wrong.
  */
 export function exits(answer: Answer, rule: ExitRule | null): boolean {
-  return rule === null || (!answer.outOfScope && answer.confidence >= rule.confidence);
+  return rule === null || (!answer.outOfScope && rule.confidence < 1 && answer.confidence >= rule.confidence);
 }

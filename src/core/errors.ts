@@ -112,6 +112,18 @@ export const errors = {
     make("alias_not_found", 404, `Model ${shown(model)} has no alias ${shown(alias)}.`, `GET /v1/models/${model} lists its aliases.`),
   takesTensors: (model: string) =>
     make("takes_tensors", 400, `Model ${shown(model)} takes tensors, and gives tensors.`, `Use POST /v2/models/${model}/infer.`),
+  givesEmbeddings: (model: string) =>
+    make("gives_embeddings", 400, `Model ${shown(model)} gives embeddings, and no labels.`, "Use POST /v1/embeddings."),
+  givesNoEmbeddings: (model: string, task: string) =>
+    make("gives_no_embeddings", 400, `Model ${shown(model)} has the task ${task}, and gives no embeddings.`, "Name a model whose task is embedding: GET /v1/models lists what there is."),
+  missingModel: () =>
+    make("missing_model", 400, "The request names no model, and there is none by default.", 'Send {"model": "<name>"}; the operator can set EDGETIER_EMBEDDING_MODEL.'),
+  invalidTokens: (id: number, pieces: number) =>
+    make("invalid_tokens", 400, `An input has the token ${id}; this model's are from 0 to ${pieces - 1}.`, "Use the model's own tokenizer, or send the text."),
+  tooManyTokens: (count: number, maxTokens: number) =>
+    make("too_many_tokens", 413, `The inputs have ${count} tokens; at most ${maxTokens} are taken at once.`, "Split them into several requests."),
+  invalidDimensions: (dimensions: number, most: number) =>
+    make("invalid_dimensions", 400, `The dimensions ${dimensions} are more than this model's ${most}.`, `Ask for 1 to ${most}, or leave it out.`),
   noSuchTier: (model: string, tier: string, tiers: readonly string[]) =>
     make("no_such_tier", 400, `Model ${shown(model)} has no tier ${shown(tier)}.`, `Its tiers are: ${tiers.join(", ")}.`),
   invalidTensor: (name: string, reason: string) =>
@@ -302,9 +314,25 @@ export const errors = {
   invalidSamples: (path: string, problems: readonly string[]) =>
     make("invalid_samples", 400, `${path} has no samples to judge a model on: ${problems.join("; ").replace(/\.$/, "")}.`, 'Give a file with one {"text", "label"} or {"file", "label"} a line, or a folder with the files of each label in a folder of its name.'),
   notJudgeable: (model: string, task: string) =>
-    make("not_judgeable", 400, `${model} has the task ${task}: it gives tensors, and no label to be right or wrong.`, "Judge it by a client of its own, or give it a classification task."),
+    make("not_judgeable", 400, `${model} has the task ${task}: it gives no label to be right or wrong.`, "Judge it by a client of its own, or give it a classification task."),
   sloMissed: (model: string, classMs: number, p99Ms: number) =>
     make("slo_missed", 400, `${model} promises a p99 of ${classMs} ms, and has one of ${p99Ms.toFixed(2)} ms here.`, "Raise sloMs in its model.json, or make its tiers faster: `edgetier model profile` shows where the time goes."),
+  riskNotReached: (bound: { readonly what: string; readonly epsilon: number; readonly delta: number }, had: { readonly tested: number; readonly all: number; readonly deadlineMs: number | undefined }, would: { readonly samples: number | undefined; readonly epsilon: number | undefined }) =>
+    make(
+      "risk_not_reached",
+      400,
+      `No early exit holds a risk of ${bound.epsilon} (${bound.what}) with confidence ${1 - bound.delta} on ${had.tested} tested samples of ${had.all}${had.deadlineMs === undefined ? "" : `: no exits keep the tiers within the deadline of ${had.deadlineMs} ms`}.`,
+      [
+        ...(would.samples === undefined ? [] : [`Give ${would.samples} samples or more.`]),
+        ...(would.epsilon === undefined ? [] : [`Allow an epsilon of ${would.epsilon} or more.`]),
+        ...(had.deadlineMs === undefined ? [] : ["Raise deadlineMs, or make the tiers faster."]),
+        "Or send everything to the last tier, with --or-top-only.",
+      ].join(" "),
+    ),
+  notDistillable: (reason: string, remedy: string) =>
+    make("not_distillable", 400, `Nothing can be distilled: ${reason.replace(/\.$/, "")}.`, remedy),
+  invalidTrainingSamples: (path: string, problems: readonly string[], form: string) =>
+    make("invalid_training_samples", 400, `${path} has no samples that a student can learn: ${problems.join("; ").replace(/\.$/, "")}.`, `Give ${form}.`),
   invalidPruning: (problem: string) =>
     make("invalid_pruning", 400, `${problem}.`, "A ratio is the share to prune, such as 0.3; `edgetier model prune --ratio 0 --json` lists the layers and groups."),
   nothingToPrune: (reasons: readonly string[]) =>

@@ -7,6 +7,7 @@ import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
+import type { Embedder } from "../serving/embedder.ts";
 import type { Predictor } from "../serving/predictor.ts";
 import type { TensorModels } from "../serving/tensor-models.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -14,6 +15,7 @@ import { context } from "./middleware/context.ts";
 import { problems } from "./middleware/problems.ts";
 import { mediaTypeOf } from "./request-body.ts";
 import { docsRoutes } from "./routes/docs.ts";
+import { embeddingsRoutes } from "./routes/embeddings.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
@@ -22,6 +24,9 @@ import { predictRoutes } from "./routes/predict.ts";
 export interface AppDependencies {
   readonly catalogue: Catalogue;
   readonly predictor: Predictor;
+  readonly embedder: Embedder;
+  /** Of requests for embeddings that name none. */
+  readonly embeddingModel?: string | undefined;
   readonly tensors: TensorModels;
   readonly sessions: Pick<EdgeSessions, "servingOf">;
   readonly clock: Clock;
@@ -47,6 +52,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   const forOthers = limitBody(dependencies.maxBodyBytes);
   app.use("/v1/*", (c, next) => (mediaTypeOf(c.req).startsWith("image/") ? forImages : forOthers)(c, next));
   app.route("/", predictRoutes(dependencies.predictor));
+  app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));

@@ -29,6 +29,14 @@ const schema = z
     /** Of a request under /v2, which brings tensors; it is held in memory. */
     EDGETIER_MAX_TENSOR_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),
     EDGETIER_MAX_INPUTS: wholeNumber(64, 1, 1_024),
+    /** Of the texts of one request for embeddings together: what it may compute. */
+    EDGETIER_MAX_TOKENS: wholeNumber(4_096, 1, 1_048_576),
+    /** Share of the requests whose early exits are asked of the last tier again, in the background; 0 is off. */
+    EDGETIER_DRIFT_SHARE: z.coerce.number().min(0).max(1).default(0),
+    /** At one time in an isolate. */
+    EDGETIER_DRIFT_MAX_CHECKS: wholeNumber(2, 1, 64),
+    /** Of requests for embeddings that name no model. */
+    EDGETIER_EMBEDDING_MODEL: z.string().min(1).optional(),
     /** How many versions keep their labels and preprocessors; the one unused for longest is let go. */
     EDGETIER_MAX_LOADED_VERSIONS: wholeNumber(4, 1, 64),
   })

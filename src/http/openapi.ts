@@ -2,6 +2,7 @@
 // description of POST names it.)
 
 import * as z from "zod";
+import { EMBEDDINGS_PATH, embeddingsBody, embeddingsProblem, embeddingsResponse } from "../protocol/embeddings.ts";
 import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
@@ -68,12 +69,34 @@ const predictionPaths: Paths = {
   },
 };
 
+const refusal = (description: string) => content(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
+const embeddingsPaths: Paths = {
+  [EMBEDDINGS_PATH]: {
+    post: {
+      operationId: "embed",
+      summary: "Texts to vectors, in OpenAI's shape",
+      description: "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
+      parameters: predictHeaders,
+      requestBody: body({ "application/json": embeddingsBody }),
+      responses: {
+        200: content("A vector for each input, in their order.", embeddingsResponse),
+        400: refusal("The request is not valid, or the model gives no embeddings."),
+        404: refusal("No such model, version or alias."),
+        413: refusal("The body, an input, or the number of inputs or tokens is over its limit."),
+        415: refusal("The body is not JSON."),
+        503: refusal("The model store or the tier is out of reach; see `retry-after`."),
+        504: refusal("No tier could answer within the deadline."),
+      },
+    },
+  },
+};
+
 export function openApiDocument(): OpenApiDocument {
   return {
     openapi: "3.1.0",
     info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
     servers: [{ url: "/" }],
-    paths: { ...predictionPaths, ...openInferencePaths() },
+    paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths() },
     components: { schemas: componentSchemas() },
   };
 }

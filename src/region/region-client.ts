@@ -19,6 +19,13 @@ export interface RegionRequest extends RegionCall {
   readonly inputs: readonly Uint8Array[];
 }
 
+export interface ResumeRequest extends RegionCall {
+  readonly tier: string;
+  /** What an edge tier has made of the inputs, by the names of the manifest's `resumes`; the first dimension of each is the rows. */
+  readonly tensors: NamedTensors;
+  readonly rows: number;
+}
+
 /** A client's own infer request, as it came. */
 export interface ForwardedRequest extends RegionCall {
   readonly body: Uint8Array<ArrayBuffer>;
@@ -33,6 +40,12 @@ export interface RegionClient {
    * @throws region_unavailable (unreachable, timed out, 5xx, an answer that cannot be read), region_refused (4xx).
    */
   infer(request: RegionRequest, signal?: AbortSignal): Promise<NamedTensors>;
+  /**
+   * Has one tier go on from where an edge tier is.
+   * @returns as `infer` does
+   * @throws as `infer`; a region that does not know how to go on refuses: region_refused
+   */
+  resume(request: ResumeRequest, signal?: AbortSignal): Promise<NamedTensors>;
   /**
    * Has the region answer in the client's stead.
    * @returns its answer as it comes, refusals too, with the headers that tell what the body is. The time limit holds until

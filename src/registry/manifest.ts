@@ -1,75 +1,32 @@
 // The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
 
 import * as z from "zod";
-import { DATATYPES } from "../core/tensor.ts";
+import { calibration, riskRecord } from "./manifest/calibration.ts";
+import { aliasName, type ArtifactRef, artifactRef, modelName, sha256, tensorSpec, versionNumber } from "./manifest/names.ts";
+import { imagePreprocessor, textPreprocessor, wordpiece } from "./manifest/preprocessors.ts";
+import { checkExits, checkOrder, checkPixels, checkResumptions, checkVectors, type ExitOrder, type GivesVectors, type Resumes, type TakesPixels, type TierOrder } from "./manifest/tier-checks.ts";
 import { servingConfig, type ServingConfig } from "./serving-config.ts";
 
-export const modelName = z.string().regex(/^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/, "must be 1 to 64 characters of a-z, 0-9, '-', '_', '.'");
-export const aliasName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must start with a letter; a-z, 0-9, '-'; at most 32 characters");
-export const versionNumber = z.int().min(1).max(1_000_000_000);
-export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
+export * from "./manifest/calibration.ts";
+export * from "./manifest/names.ts";
 
-/** An immutable file of the store, addressed by its digest. `size` in bytes. */
-export const artifactRef = z.strictObject({ sha256, size: z.int().min(1).max(2_147_483_647) });
-export type ArtifactRef = z.output<typeof artifactRef>;
+const tierId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/);
 
-export const tensorSpec = z.strictObject({
-  name: z.string().min(1),
-  datatype: z.enum(DATATYPES),
-  shape: z.array(z.int().min(-1)),
-});
+/** The rest of a region tier's graph, for what an edge tier has computed the first part of. */
+const resumption = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.strictObject({
+    /** Id of that edge tier. */
+    tier: tierId,
+    /** From `inputs` to the region tier's outputs. */
+    graph: artifact,
+    /** Each has the name of an output of the edge tier, or else of an input of it. */
+    inputs: z.array(tensorSpec).min(1),
+  });
 
-/**
- * How a confidence is read off the logits. Temperature: Guo et al. 2017, "On Calibration of Modern Neural Networks".
- * P(out of scope) = sigmoid(scale * (threshold - score)) for the scores that are large in scope, and
- * sigmoid(scale * (score - threshold)) for a score that the graph gives as an output, large out of scope.
- */
-export const calibration = z.strictObject({
-  temperature: z.number().positive(),
-  outOfScope: z
-    .strictObject({
-      label: z.string().min(1),
-      score: z.discriminatedUnion("kind", [
-        z.strictObject({ kind: z.literal("maxProbability") }),
-        z.strictObject({ kind: z.literal("maxLogit") }),
-        z.strictObject({ kind: z.literal("energy") }),
-        z.strictObject({ kind: z.literal("output"), output: z.string().min(1) }),
-      ]),
-      threshold: z.number(),
-      scale: z.number().positive(),
-    })
-    .optional(),
-});
-export type Calibration = z.output<typeof calibration>;
-
-const textPreprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
-  z.discriminatedUnion("kind", [
-    z.strictObject({ kind: z.literal("hashed-ngrams"), artifact }),
-    z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) }),
-  ]);
-
-const side = z.int().min(1).max(1_024);
-const ofChannels = <Value extends z.ZodType>(value: Value) => z.tuple([value, value, value]);
-
-/** Decoded to 8 bits a channel and turned as EXIF says; what is transparent becomes white. Colour profiles are not heeded. */
-const imagePreprocessor = z.strictObject({
-  kind: z.literal("image"),
-  width: side,
-  height: side,
-  /** Of the graph's FP32 input `pixels`. */
-  layout: z.literal("NCHW"),
-  channels: z.literal("RGB"),
-  /** A triangle filter that widens where the image shrinks, rounded to 8 bits: Pillow's Image.BILINEAR. */
-  resize: z.literal("bilinear"),
-  /** `stretch` takes the whole image; `cover` the largest part around its centre that has the ratio of width to height. */
-  fit: z.enum(["stretch", "cover"]),
-  /** Of each channel: (value / 255 - mean) / std. */
-  mean: ofChannels(z.number()),
-  std: ofChannels(z.number().positive()),
-});
+export type Resumption = z.output<ReturnType<typeof resumption<typeof artifactRef>>>;
 
 const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
-  id: z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/),
+  id: tierId,
   place: z.enum(["edge", "region"]),
   /** Of `graph`. */
   precision: z.enum(["fp32", "fp16", "int8"]),
@@ -90,8 +47,19 @@ const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.Z
     preprocessor,
     /** Of the FP32 [batch, labels] output that is named `logits`. */
     calibration,
-    /** The answer is accepted from this confidence on; null for the last tier, whose answer is always taken. */
+    /** The answer is accepted from this confidence on, and never at 1; null for the last tier, whose answer is always taken. */
     exit: z.strictObject({ confidence: z.number().min(0).max(1) }).nullable(),
+    /** How this region tier goes on from where an edge tier is; it answers to the task's own input all the same. */
+    resumes: resumption(artifact).optional(),
+  });
+
+const embeddingTier = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.strictObject({
+    ...tierFields(artifact),
+    preprocessor: wordpiece(artifact),
+    /** Of the FP32 output `output`: `graph` is [batch, dimensions], a vector each; the others are [batch, tokens, dimensions], and the vector is the mean over the text's tokens, or the first token's. */
+    pooling: z.enum(["graph", "mean", "cls"]),
+    output: z.string().min(1),
   });
 
 /** An engine's memory with the tier's graph open in it (runtime/wasm/snapshot-format.ts). */
@@ -124,6 +92,7 @@ const modelFields = {
 
 const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
+  risk: riskRecord.optional(),
   task: z.literal("text-classification"),
   /** A JSON array of the labels, in the order of the logits. */
   labels: artifact,
@@ -145,51 +114,26 @@ const tensorFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   labels: artifact.optional(),
 });
 
+/**
+ * A text becomes a vector. A vector has no confidence, so that there is nothing to exit by: one tier answers, the edge's if there is one,
+ * else the region's. A region tier beside an edge tier answers where the edge's cannot be run: its vectors must be of the same space.
+ */
+const embeddingFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
+  ...modelFields,
+  task: z.literal("embedding"),
+  input: textFields(artifact).input,
+  /** Of a vector as the graph gives it. */
+  dimensions: z.int().min(1).max(65_536),
+  /** Whether a vector is scaled to length 1. */
+  normalise: z.boolean().default(true),
+  /** There are none. */
+  labels: z.undefined().optional(),
+});
+
 const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) => z.array(oneTier).min(1).max(8).superRefine(checkOrder);
-const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkExits);
-const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & TakesPixels>>(oneTier: Tier) => cascadeOf(oneTier).superRefine(checkPixels);
-
-interface TierOrder {
-  readonly id: string;
-  readonly place: string;
-}
-
-interface ExitOrder {
-  readonly exit: object | null;
-}
-
-interface TakesPixels {
-  readonly id: string;
-  readonly inputs: readonly z.output<typeof tensorSpec>[];
-  readonly preprocessor: { readonly width: number; readonly height: number };
-}
-
-/** Edge tiers first, ids unique. */
-function checkOrder(tiers: readonly TierOrder[], context: z.RefinementCtx): void {
-  const problem = (message: string) => context.addIssue({ code: "custom", message });
-  if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
-  const firstRegion = tiers.findIndex((one) => one.place === "region");
-  if (firstRegion >= 0 && tiers.slice(firstRegion).some((one) => one.place === "edge")) problem("edge tiers must come before region tiers");
-}
-
-/** All but the last with an exit rule. */
-function checkExits(tiers: readonly (TierOrder & ExitOrder)[], context: z.RefinementCtx): void {
-  tiers.forEach((one, index) => {
-    const last = index === tiers.length - 1;
-    if (last === (one.exit === null)) return;
-    context.addIssue({ code: "custom", message: `tier ${one.id}: ${last ? "the last tier must have exit null" : "a tier before the last needs an exit rule"}` });
-  });
-}
-
-/** What the preprocessor makes has to be what the graph takes. */
-function checkPixels(tiers: readonly TakesPixels[], context: z.RefinementCtx): void {
-  for (const { id, inputs, preprocessor } of tiers) {
-    const made = [-1, 3, preprocessor.height, preprocessor.width];
-    const [pixels, ...others] = inputs;
-    const fits = pixels?.name === "pixels" && pixels.datatype === "FP32" && pixels.shape.length === made.length && pixels.shape.every((size, axis) => size === -1 || size === made[axis]);
-    if (!fits || others.length > 0) context.addIssue({ code: "custom", message: `tier ${id}: its one input must be pixels, FP32 [${made.join(", ")}]` });
-  }
-}
+const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkExits).superRefine(checkResumptions);
+const encodersOf = <Tier extends z.ZodType<TierOrder & GivesVectors>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkVectors);
+const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes & TakesPixels>>(oneTier: Tier) => cascadeOf(oneTier).superRefine(checkPixels);
 
 const published = { version: versionNumber };
 const withSnapshot = { snapshot: snapshotRef.optional() };
@@ -197,8 +141,9 @@ const withSnapshot = { snapshot: snapshotRef.optional() };
 const textManifest = z.strictObject({ ...textFields(artifactRef), ...published, tiers: cascadeOf(classificationTier(artifactRef, textPreprocessor(artifactRef)).extend(withSnapshot)) });
 const imageManifest = z.strictObject({ ...imageFields(artifactRef), ...published, tiers: imageCascadeOf(classificationTier(artifactRef, imagePreprocessor).extend(withSnapshot)) });
 const tensorManifest = z.strictObject({ ...tensorFields(artifactRef), ...published, tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })) });
+const embeddingManifest = z.strictObject({ ...embeddingFields(artifactRef), ...published, tiers: encodersOf(embeddingTier(artifactRef).extend(withSnapshot)) });
 
-export const manifestSchema = z.discriminatedUnion("task", [textManifest, imageManifest, tensorManifest]);
+export const manifestSchema = z.discriminatedUnion("task", [textManifest, imageManifest, tensorManifest, embeddingManifest]);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
 export type TextClassificationManifest = z.output<typeof textManifest>;
@@ -208,6 +153,11 @@ export type TextClassificationTier = TextClassificationManifest["tiers"][number]
 export type ImageClassificationTier = ImageClassificationManifest["tiers"][number];
 export type ClassificationTier = TextClassificationTier | ImageClassificationTier;
 export type TensorManifest = z.output<typeof tensorManifest>;
+export type EmbeddingManifest = z.output<typeof embeddingManifest>;
+export type EmbeddingTier = EmbeddingManifest["tiers"][number];
+/** Of a model whose task has inputs of its own. */
+export type TaskManifest = ClassificationManifest | EmbeddingManifest;
+export type TaskTier = TaskManifest["tiers"][number];
 export type PreprocessorSpec = ClassificationTier["preprocessor"];
 
 const path = z.string().min(1);
@@ -217,11 +167,15 @@ export const modelProjectSchema = z.discriminatedUnion("task", [
   z.strictObject({ ...textFields(path), tiers: cascadeOf(classificationTier(path, textPreprocessor(path))) }),
   z.strictObject({ ...imageFields(path), tiers: imageCascadeOf(classificationTier(path, imagePreprocessor)) }),
   z.strictObject({ ...tensorFields(path), tiers: tiersOf(z.strictObject(tierFields(path))) }),
+  z.strictObject({ ...embeddingFields(path), tiers: encodersOf(embeddingTier(path)) }),
 ]);
 export type ModelProject = z.output<typeof modelProjectSchema>;
 export type TextClassificationProject = Extract<ModelProject, { readonly task: "text-classification" }>;
 export type ImageClassificationProject = Extract<ModelProject, { readonly task: "image-classification" }>;
 export type ClassificationProject = TextClassificationProject | ImageClassificationProject;
+export type EmbeddingProject = Extract<ModelProject, { readonly task: "embedding" }>;
+
+export const isClassification = (project: ModelProject): project is ClassificationProject => project.task === "text-classification" || project.task === "image-classification";
 
 /** Every artifact that a manifest needs, without repeats. */
 export function artifactsOf(manifest: Manifest): ArtifactRef[] {
@@ -235,13 +189,14 @@ interface NamesFiles<File> {
     readonly graph: File;
     readonly fp16Graph?: File | undefined;
     readonly preprocessor?: { readonly kind: string; readonly artifact?: File };
+    readonly resumes?: { readonly graph: File } | undefined;
     readonly serving?: ServingConfig<File> | undefined;
   }[];
 }
 
 /** What a manifest's or a project's fields name as files, snapshots aside. */
 export function filesOf<File>({ labels, tiers }: NamesFiles<File>): File[] {
-  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, serving }) => [graph, fp16Graph, own?.artifact, ...warmupFiles(serving)]);
+  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [graph, fp16Graph, own?.artifact, resumes?.graph, ...warmupFiles(serving)]);
   return [labels, ...ofTiers].filter((file) => file !== undefined);
 }
 

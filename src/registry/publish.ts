@@ -140,6 +140,7 @@ function toManifest({ project, snapshots = new Map() }: PublishSource, refs: Rea
     graph: ref(tier.graph),
     ...(tier.fp16Graph === undefined ? {} : { fp16Graph: ref(tier.fp16Graph) }),
     ...("preprocessor" in tier && "artifact" in tier.preprocessor ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } } : {}),
+    ...("resumes" in tier && tier.resumes !== undefined ? { resumes: { ...tier.resumes, graph: ref(tier.resumes.graph) } } : {}),
     ...(tier.serving === undefined ? {} : { serving: withFiles(tier.serving, ref) }),
     ...snapshotOf(tier.id),
   }));

@@ -17,6 +17,6 @@ export async function chooseCanary(aliases: Aliases, key: string): Promise<{ rea
 }
 
 /** From 0, included, to 1. */
-async function placeOf(key: string): Promise<number> {
+export async function placeOf(key: string): Promise<number> {
   return Number.parseInt((await sha256Hex(new TextEncoder().encode(key))).slice(0, 8), 16) / 2 ** 32;
 }

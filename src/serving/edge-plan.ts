@@ -12,7 +12,8 @@ import type { TaskInput } from "../tasks/task.ts";
 import { taskRowsOf } from "../tasks/task-rows.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import type { RequestContext } from "./request-context.ts";
-import type { ServedCascade } from "./served-version.ts";
+import type { ServedEncoder } from "./served-encoder.ts";
+import type { ServedCascade, ServedVersion } from "./served-version.ts";
 import { gatherRows, type OutputRow, sharedOutputs } from "./shared-outputs.ts";
 
 export interface TensorRequest {
@@ -54,7 +55,7 @@ export interface TierChoice {
 
 export interface EdgePlannerOptions {
   readonly manifest: Manifest;
-  readonly cascade: ServedCascade | undefined;
+  readonly served: Pick<ServedVersion, "cascade" | "encoder">;
   readonly choice: TierChoice;
   readonly sessions: Pick<EdgeSessions, "run">;
   readonly hasRegion: boolean;
@@ -69,8 +70,9 @@ export interface EdgePlanner {
   plan(request: TensorRequest): EdgeRun | undefined;
 }
 
-export function createEdgePlanner({ manifest, cascade, choice, sessions, hasRegion, maxInputs }: EdgePlannerOptions): EdgePlanner {
+export function createEdgePlanner({ manifest, served: { cascade, encoder }, choice, sessions, hasRegion, maxInputs }: EdgePlannerOptions): EdgePlanner {
   const { edge, runnable, region, face } = choice;
+  const own = cascade ?? encoder;
   const outputs = cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
 
   const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgeRun => ({
@@ -81,9 +83,19 @@ export function createEdgePlanner({ manifest, cascade, choice, sessions, hasRegi
 
   function planForOne(tier: TierManifest, inputs: NamedTensors, rows: readonly TaskInput[] | undefined): EdgeRun | undefined {
     if (tier.place === "region") return undefined;
-    if (cascade === undefined || rows === undefined) return runGraph(tier, inputs, false);
-    const run = answerOf(tier, (context, deadline) => cascade.run(tier.id, rows, context, deadline), false);
-    return { takes: undefined, outputs: tier.outputs, run };
+    return own === undefined || rows === undefined ? runGraph(tier, inputs, false) : runRows(own, tier, rows, false);
+  }
+
+  const runRows = ({ run }: Pick<ServedCascade, "run">, tier: TierManifest, rows: readonly TaskInput[], regionCan: boolean): EdgeRun => ({
+    takes: undefined,
+    outputs: tier.outputs,
+    run: answerOf(tier, (context, deadline) => run(tier.id, rows, context, deadline), regionCan),
+  });
+
+  /** One tier answers: this edge's, if it can run it. */
+  function planForEncoder(encoder: ServedEncoder, rows: readonly TaskInput[]): EdgeRun | undefined {
+    const tier = runnable[0] ?? region ?? face;
+    return tier.place === "region" ? undefined : runRows(encoder, tier, rows, region !== undefined && hasRegion);
   }
 
   /** Tensors that fit no tier are for the one whose tensors clients are told of: it says what is wrong with them. */
@@ -99,9 +111,11 @@ export function createEdgePlanner({ manifest, cascade, choice, sessions, hasRegi
     plan(request) {
       const tier = request.tier === undefined ? undefined : tierNamed(manifest, request.tier);
       if (edge.length === 0) return undefined;
-      const rows = cascade && taskRowsOf(request.inputs, cascade.parseRow, maxInputs);
+      const rows = own && taskRowsOf(request.inputs, own.parseRow, maxInputs);
       if (tier !== undefined) return planForOne(tier, request.inputs, rows);
-      return cascade === undefined || rows === undefined ? planForAny(request) : runWhole(cascade, rows, outputs);
+      if (rows === undefined) return planForAny(request);
+      if (encoder !== undefined) return planForEncoder(encoder, rows);
+      return cascade && runWhole(cascade, rows, outputs);
     },
   };
 }

@@ -11,6 +11,7 @@ import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import type { DriftCheck } from "./drift-check.ts";
 import type { ServedVersion } from "./served-version.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -54,6 +55,8 @@ export interface PredictorOptions {
   readonly l2: CacheStore | undefined;
   readonly cacheTtlSeconds: number;
   readonly maxInputs: number;
+  /** Left out, nothing is checked. */
+  readonly drift?: DriftCheck | undefined;
 }
 
 const storedOutcome = z.object({
@@ -76,8 +79,8 @@ export function createPredictor(options: PredictorOptions): Predictor {
     async predict(request, context) {
       if ("length" in request.inputs && request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () => catalogue.choose(request.ref, context));
-      const { cascade: served } = versions(known);
-      if (served === undefined) throw errors.takesTensors(known.manifest.model);
+      const { cascade: served, encoder } = versions(known);
+      if (served === undefined) throw encoder === undefined ? errors.takesTensors(known.manifest.model) : errors.givesEmbeddings(known.manifest.model);
       const { manifest, task, tiers } = served;
       const inputs = parseInputs(request.inputs, task, manifest.input);
       const cascade = tiers(context, request.topK);
@@ -99,6 +102,10 @@ export function createPredictor(options: PredictorOptions): Predictor {
         const result = await runCascade(cascade, missing.map((index) => inputs[index] as (typeof inputs)[number]), deadline, request.maxTier);
         const computed = missing.map((index, row) => ({ key: keys[index] as string, value: result.outcomes[row] as Outcome }));
         context.waitUntil(cache.write(computed.filter(({ value }) => !value.degraded), request.cache));
+        if (request.maxTier === undefined && !deadline.signal.aborted) {
+          const answers = missing.map((index, row) => ({ input: inputs[index] as TaskInput, outcome: result.outcomes[row] as Outcome }));
+          options.drift?.consider({ model: manifest.model, version: manifest.version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers }, context);
+        }
         const outcomes = keys.map((_, index) => cached.values[index] ?? (result.outcomes[missing.indexOf(index)] as Outcome));
         return { ...base, outcomes, uses: result.uses };
       } finally {

@@ -13,10 +13,12 @@ import { labelsOf } from "../tasks/labels.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import { taskByName } from "../tasks/tasks.ts";
+import { type BegunRun, createRegionRun } from "./begun-run.ts";
 import type { KnownVersion } from "./catalogue.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy, type Lazy } from "./lazy.ts";
 import type { RequestContext } from "./request-context.ts";
+import { createServedEncoder, type ServedEncoder } from "./served-encoder.ts";
 
 export interface TierDependencies {
   readonly store: ModelStore;
@@ -32,8 +34,10 @@ export interface TierDependencies {
 export interface ServedVersion {
   /** By index of the logits; undefined where the version names none. @throws manifest_invalid, and as the store */
   labels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
-  /** Undefined for a model that takes nothing but tensors. */
-  readonly cascade: ServedCascade | undefined;
+  /** Of a model that gives labels. */
+  readonly cascade?: ServedCascade;
+  /** Of a model that gives vectors. */
+  readonly encoder?: ServedEncoder;
 }
 
 export interface ServedCascade {
@@ -67,63 +71,73 @@ function createServedVersion(manifest: Manifest, dependencies: TierDependencies)
   const lazyLabels = (file: ArtifactRef) => createLazy(async () => labelsOf(manifest, await readArtifact(file)));
   if (manifest.task === "tensor") {
     const labels = manifest.labels && lazyLabels(manifest.labels);
-    return { labels: async (context, deadline) => labels?.get(context, deadline), cascade: undefined };
+    return { labels: async (context, deadline) => labels?.get(context, deadline) };
   }
+  if (manifest.task === "embedding") return { labels: async () => undefined, encoder: createServedEncoder(manifest, { ...dependencies, readArtifact }) };
   const labels = lazyLabels(manifest.labels);
   return { labels: labels.get, cascade: createServedCascade(manifest, labels, readArtifact, dependencies) };
 }
 
 type ReadArtifact = (ref: ArtifactRef) => Promise<Uint8Array>;
-/** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. */
-type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline) => Promise<NamedTensors>;
+/** Edge tiers' runs of one request, by the tiers' ids. */
+type BegunRuns = Map<string, BegunRun>;
+/** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. An edge tier adds to `begun`. */
+type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline, begun: BegunRuns) => Promise<NamedTensors>;
 
 function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region, images }: TierDependencies): ServedCascade {
   const task = taskByName(manifest.task);
   const graphs = new Map(manifest.tiers.map((tier) => [tier.id, tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)]));
 
   function edgeGraph(tier: ClassificationTier): RunGraph {
+    const isResumed = manifest.tiers.some(({ resumes }) => resumes?.tier === tier.id);
     const preprocessor = createLazy<Preprocessor>(async () => {
       const spec = tier.preprocessor;
       return task.createPreprocessor("artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec, { images });
     });
-    return async (inputs, context, deadline) => {
+    return async (inputs, context, deadline, begun) => {
       const { encode } = await preprocessor.get(context, deadline);
-      return await sessions.run(tier, encode(inputs), context, deadline);
+      const encoded = encode(inputs);
+      const outputs = await sessions.run(tier, encoded, context, deadline);
+      if (isResumed) begun.set(tier.id, { inputs, tensors: { ...encoded, ...outputs } });
+      return outputs;
     };
   }
 
   function regionGraph(tier: ClassificationTier): RunGraph {
-    return async (inputs, context, deadline) => {
-      if (region === undefined) throw errors.regionUnavailable("no region is configured");
-      const request = {
+    const ask = region && createRegionRun(region, tier.resumes);
+    return async (inputs, context, deadline, begun) => {
+      if (ask === undefined) throw errors.regionUnavailable("no region is configured");
+      const call = () => ({
         model: manifest.model,
         version: manifest.version,
         tier: tier.id,
-        inputs: inputs.map((input) => task.toBytes(input)),
         requestId: context.requestId,
         timeoutMs: deadline.remainingMs(),
         ...(context.traceparent === undefined ? {} : { traceparent: context.traceparent }),
-      };
-      return await context.phases.measure("region", () => region.infer(request, deadline.signal));
+      });
+      const run = { call, inputs, toBytes: (input: TaskInput) => task.toBytes(input), begun: tier.resumes && begun.get(tier.resumes.tier) };
+      return await context.phases.measure("region", () => ask(run, deadline.signal));
     };
   }
 
-  const run: ServedCascade["run"] = (tier, inputs, context, deadline) => (graphs.get(tier) as RunGraph)(inputs, context, deadline);
+  const run = (tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline, begun: BegunRuns = new Map()) => (graphs.get(tier) as RunGraph)(inputs, context, deadline, begun);
 
   return {
     manifest,
     task,
     parseRow: (bytes, index) => task.fromBytes(bytes, index, manifest.input),
     run,
-    tiers: (context, topK, onOutputs) =>
-      manifest.tiers.map((tier) => ({
+    tiers(context, topK, onOutputs) {
+      const begun: BegunRuns = new Map();
+      return manifest.tiers.map((tier) => ({
         id: tier.id,
         exit: tier.exit,
         async run(inputs, deadline) {
-          const [names, outputs] = await Promise.all([labels.get(context, deadline), run(tier.id, inputs, context, deadline)]);
+          const [names, outputs] = await Promise.all([labels.get(context, deadline), run(tier.id, inputs, context, deadline, begun)]);
           onOutputs?.(tier.id, inputs, outputs);
           return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
         },
-      })),
+      }));
+    },
   };
 }

@@ -63,11 +63,11 @@ function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, c
   const { model, version } = manifest;
   const { sessions, region } = tiers;
   const choice = chooseTiers(manifest, (tier) => sessions.servingOf(tier).how !== "not");
-  const { outputs, plan } = createEdgePlanner({ manifest, cascade: served.cascade, choice, sessions, hasRegion: region !== undefined, maxInputs });
+  const { outputs, plan } = createEdgePlanner({ manifest, served, choice, sessions, hasRegion: region !== undefined, maxInputs });
 
   return {
     manifest,
-    inputs: served.cascade === undefined ? choice.face.inputs : TASK_INPUTS,
+    inputs: (served.cascade ?? served.encoder) === undefined ? choice.face.inputs : TASK_INPUTS,
     outputs,
     plan,
     labels: served.labels,

@@ -5,11 +5,17 @@ import type { NamedTensors } from "../core/tensor.ts";
 import type { ImageDecoder, ImageInput, ImagePreprocessing } from "./image/image.ts";
 
 /** One input of a prediction, parsed and within its limits. */
-export type TaskInput = TextInput | ImageInput;
+export type TaskInput = TextInput | TokensInput | ImageInput;
 
 export interface TextInput {
   readonly kind: "text";
   readonly text: string;
+}
+
+/** A text as the ids of its tokens, for the tokenizer of the model that is asked. */
+export interface TokensInput {
+  readonly kind: "tokens";
+  readonly ids: readonly number[];
 }
 
 /** How rows of different lengths are made equal: an answer does not depend on how far its row is padded. */
@@ -25,7 +31,7 @@ export interface Padding {
 export interface Preprocessor {
   /** Of the tensors that `encode` makes; absent where rows of different calls cannot be made equal. */
   readonly padding?: Padding;
-  /** @throws invalid_image, image_too_large_here */
+  /** @throws invalid_image, image_too_large_here; invalid_tokens */
   encode(inputs: readonly TaskInput[]): NamedTensors;
 }
 

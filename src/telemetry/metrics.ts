@@ -10,6 +10,8 @@ export const COUNTERS = {
   edgetier_engine_traps_total: ["kind"],
   /** Sessions that had to make room for others. */
   edgetier_sessions_evicted_total: [],
+  /** Early exits asked of the last tier again (serving/drift-check.ts). tier: whose answer it was; result: agrees, differs, failed. */
+  edgetier_drift_checks_total: ["model", "version", "tier", "result"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 export type CounterName = keyof typeof COUNTERS;

@@ -1,24 +1,41 @@
 // `npm run eval -- intent`: accuracy, out-of-scope recall, calibration, shares and latency by tier, and of the cascade, on
-// labelled samples. As `edgetier model eval`, on the validation part by default, with the result kept.
+// labelled samples; and over random splits of them, whether the risk that model.json states is held. As `edgetier model eval`,
+// on the validation part by default, with the result kept.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { evaluateProject } from "../../src/build/judge/evaluate-project.ts";
+import { methodOf } from "../../src/build/calibrate/fit-calibration.ts";
+import { type Resampled, resample } from "../../src/build/calibrate/resample.ts";
+import { askProject, evaluateAsked, pricedTiers } from "../../src/build/judge/evaluate-project.ts";
 import { classificationOf } from "../../src/build/judge/project-tier.ts";
 import { readSamples } from "../../src/build/judge/samples.ts";
 import { readProject } from "../../src/build/project.ts";
 import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { readPrices, readRisk } from "../../src/cli/commands/risk-args.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
 import { report } from "./lib/report.ts";
 import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
 
+const SEED = 1;
+
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { data: { type: "string" }, help: { type: "boolean" } },
+  options: {
+    data: { type: "string" },
+    splits: { type: "string", default: "0" },
+    "region-ms": { type: "string" },
+    cost: { type: "string" },
+    epsilon: { type: "string" },
+    delta: { type: "string" },
+    risk: { type: "string" },
+    method: { type: "string" },
+    help: { type: "boolean" },
+  },
 });
 const [model = "intent"] = positionals;
 if (values.help === true) {
-  console.log(`npm run eval -- <model> [--data samples]
+  console.log(`npm run eval -- <model> [--data samples] [--splits 200] [--epsilon 0.01] [--delta 0.05] [--risk disagreement|accuracy] [--method temperature|isotonic|vector]
+    [--region-ms 30] [--cost tier=1,tier=20]
 
 samples: a file with one {"text", "label"} or {"file", "label"} a line, or a folder <label>/<file>. Without it, the model's
 validation part is read from the folder EDGETIER_DATA_DIR (../shared/data).`);
@@ -31,25 +48,34 @@ const path = values.data ?? (await SAMPLE_PARTS[model]?.validation());
 if (path === undefined) throw new Error(`${model} has no validation part that is known here: name samples with --data`);
 const samples = await readSamples(path, { task: taskByName(project.task), limits: project.input });
 const progress = createProgressLine();
-const { tiers, cascade, latency, cascadeLatency } = await withRunners(({ edge, region }) =>
-  evaluateProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }),
-);
+const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+const prices = readPrices(values, project.tiers.map(({ id }) => id), "npm run eval");
+const { tiers, cascade, latency, cascadeLatency } = evaluateAsked(asked, prices);
+const { method, ...bound } = readRisk(values, "npm run eval", project.risk);
+const splits = Number(values.splits);
+const resamples = splits === 0 ? undefined : resample(pricedTiers(asked, prices), asked, { ...bound, method: project.tiers.map(({ calibration }) => method ?? methodOf(calibration)), deadlineMs: project.deadlineMs, splits, seed: SEED, onProgress: (done) => progress.show("splits", done, splits) });
 progress.clear();
 
 await report({
   name: `eval-${model}`,
-  seed: 0,
+  seed: SEED,
   n: samples.length,
   packages: ["onnxruntime-web", "onnxruntime-node"],
   rows: [
     ...tiers.map(({ id, msPerInput: _mean, ...figures }) => ({ case: id, ...figures, ...timesOf(latency[id]) })),
     { case: "cascade", ...pick(cascade), share: 1, inScopeShare: 1, ...timesOf(cascadeLatency) },
+    ...(resamples === undefined ? [] : [{ case: "calibrated on one half, the other's risk", ...resamples.halves }, { case: "calibrated on draws, the risk of what they are from", ...resamples.draws }]),
   ],
-  figures: { ...cascade },
+  figures: { ...cascade, ...(resamples === undefined ? {} : { epsilon: bound.epsilon, delta: bound.delta, ...headline(resamples.halves, "halves"), ...headline(resamples.draws, "draws") }) },
+  ...(resamples === undefined ? {} : { notes: [`The risk is of ${bound.what}.`] }),
 });
 
-function pick({ edgeShare: _edge, inScopeEdgeShare: _inScope, lossPoints: _loss, costRatio: _cost, ...figures }: typeof cascade) {
+function pick({ edgeShare: _edge, inScopeEdgeShare: _inScope, lossPoints: _loss, costRatio: _cost, meanMs: _mean, lastTierMs: _last, ...figures }: typeof cascade) {
   return figures;
+}
+
+function headline({ heldShare, meanRisk }: Resampled, of: "halves" | "draws"): Record<string, number> {
+  return { [`${of}HeldShare`]: heldShare, [`${of}MeanRisk`]: meanRisk };
 }
 
 function timesOf(times: typeof cascadeLatency | undefined) {

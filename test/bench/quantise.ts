@@ -44,7 +44,7 @@ function inFp32(bytes: Uint8Array): Uint8Array {
 async function intent(): Promise<Subject> {
   const artifacts = join(import.meta.dirname, "../../models/intent/artifacts");
   const labels: string[] = JSON.parse(await readFile(join(artifacts, "labels.json"), "utf8"));
-  const idsOf = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8"))), 64);
+  const { ofText: idsOf } = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8"))), 64);
   const tensorsOf = ({ text }: Sample): NamedTensors => {
     const ids = BigInt64Array.from(idsOf(text), BigInt);
     const shape = [1, ids.length];

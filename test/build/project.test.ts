@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { readProject } from "../../src/build/project.ts";
+import { readProject, readProjects } from "../../src/build/project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 import { writeSampleProject } from "../support/sample-folder.ts";
 
@@ -72,4 +72,20 @@ it("says that there is no project, or that it is not JSON", async () => {
   await expect(readProject(join(folder, "nowhere"))).rejects.toMatchObject({ code: "invalid_project" });
   await writeFile(join(folder, "model.json"), "{");
   await expect(readProject(folder)).rejects.toMatchObject({ code: "invalid_project", detail: expect.stringContaining("model.json cannot be read") });
+});
+
+it("leaves a project out of a folder of them whose recipe has yet to make its files, and says so", async () => {
+  const write = async (name: string, made: boolean, recipe: boolean) => {
+    await mkdir(join(folder, name, "recipe"), { recursive: true });
+    if (made) await writeSampleProject(join(folder, name));
+    else await writeFile(join(folder, name, "model.json"), JSON.stringify(sampleProject));
+    if (recipe) await writeFile(join(folder, name, "recipe/README.md"), "how");
+  };
+  await write("made", true, true);
+  await write("unmade", false, true);
+  const told: string[] = [];
+  expect((await readProjects(folder, (line) => told.push(line))).map(({ project }) => project)).toEqual([sampleProject]);
+  expect(told).toEqual([expect.stringMatching(/^unmade is left out.*unmade\/recipe\/README\.md/)]);
+  await write("broken", false, false);
+  await expect(readProjects(folder)).rejects.toMatchObject({ code: "invalid_project" });
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type CalibrationParameters, readAnswers } from "../../src/cascade/calibration.ts";
+import { applyIsotonic, type CalibrationParameters, readAnswers, uncalibrated } from "../../src/cascade/calibration.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 
 const labels = ["a", "b", "c"];
@@ -21,6 +21,31 @@ describe("readAnswers", () => {
     const [hot] = readAnswers(logitsOf([0, 2, 0]), 1, labels, { temperature: 2 }, 1);
     const [cold] = readAnswers(logitsOf([0, 1, 0]), 1, labels, plain, 1);
     expect(hot?.confidence).toBeCloseTo(cold?.confidence ?? 0, 6);
+  });
+
+  it("weighs and shifts logits by the vectors, which may make another label the likeliest", () => {
+    const vector = { weights: [1, 1, 2], biases: [0, 0.5, 0] };
+    const [answer] = readAnswers(logitsOf([1, 1, 1]), 1, labels, { temperature: 1, vector }, 3);
+    const [same] = readAnswers(logitsOf([1, 1.5, 2]), 1, labels, plain, 3);
+    expect(answer).toEqual({ ...same, ranking: same?.ranking.map(({ label, score }) => ({ label, score: expect.closeTo(score, 6) })), confidence: expect.closeTo(same?.confidence ?? 0, 6) });
+    expect(answer?.label).toBe("c");
+    expect(() => readAnswers(logitsOf([1, 1, 1]), 1, labels, { temperature: 1, vector: { weights: [1], biases: [0] } }, 1)).toThrow("scales 1 logits, and there are 3");
+  });
+
+  it("maps the first confidence by the isotonic line, and keeps the order of the rest below it", () => {
+    const isotonic = { confidence: [0.2, 0.6], calibrated: [0.1, 0.3] };
+    const [answer] = readAnswers(logitsOf([0, Math.log(6), Math.log(3)]), 1, labels, { temperature: 1, isotonic }, 3); // 0.6, 0.3, 0.1
+    expect(answer?.confidence).toBeCloseTo(0.3, 6);
+    expect(answer?.ranking).toEqual([["b", 0.3], ["c", 0.3], ["a", 0.175]].map(([label, score]) => ({ label, score: expect.closeTo(Number(score), 6) })));
+  });
+
+  it("scores what is out of scope at the temperature of the rule, whatever the confidences have", () => {
+    const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
+    const before: CalibrationParameters = { temperature: 3, outOfScope };
+    const after: CalibrationParameters = { temperature: 0.5, outOfScope: { ...outOfScope, temperature: 3 } };
+    const verdictOf = (calibration: CalibrationParameters) => readAnswers(logitsOf([1, 0, 0]), 1, labels, calibration, 4)[0]?.ranking.find(({ label }) => label === "oos");
+    expect(verdictOf(after)).toEqual(verdictOf(before));
+    expect(uncalibrated({ ...before, isotonic: { confidence: [1], calibrated: [0.5] } })).toEqual({ temperature: 1, outOfScope: { ...outOfScope, temperature: 3 } });
   });
 
   it("answers out of scope from a score below the threshold, in scope above it", () => {
@@ -48,6 +73,24 @@ describe("readAnswers", () => {
     expect(() => readAnswers(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow("not finite");
   });
 
+  it("keeps the likeliest label at every temperature and under every isotonic map (property)", () => {
+    const row = fc.array(fc.integer({ min: -120, max: 120 }).map((quarters) => quarters / 4), { minLength: 3, maxLength: 3 });
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    const points = fc.array(fc.tuple(share, share), { minLength: 1, maxLength: 8 });
+    fc.assert(
+      fc.property(row, fc.double({ min: 0.1, max: 10, noNaN: true }), points, (logits, temperature, ends) => {
+        const isotonic = { confidence: [...new Set(ends.map(([x]) => x))].toSorted((a, b) => a - b), calibrated: ends.map(([, y]) => y).toSorted((a, b) => a - b) };
+        const [own] = readAnswers(logitsOf(logits), 1, labels, plain, 3);
+        const [answer] = readAnswers(logitsOf(logits), 1, labels, { temperature, isotonic }, 3);
+        expect(logits[labels.indexOf(answer?.label ?? "")]).toBe(Math.max(...logits));
+        expect(own?.label).toBe(answer?.label);
+        const scores = answer?.ranking.map(({ score }) => score) ?? [];
+        expect(scores.every((score, rank) => score >= 0 && score <= 1 && (rank === 0 || score <= (scores[rank - 1] ?? 0)))).toBe(true);
+        expect(scores.reduce((sum, score) => sum + score, 0)).toBeLessThanOrEqual(1 + 1e-9);
+      }),
+    );
+  });
+
   it("keeps every score a probability, ranked, with the answer first (property)", () => {
     const logit = fc.float({ min: -50, max: 50, noNaN: true });
     const score = fc.constantFrom({ kind: "maxProbability" } as const, { kind: "maxLogit" } as const, { kind: "energy" } as const);
@@ -62,5 +105,17 @@ describe("readAnswers", () => {
         expect(scores.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(1 + 1e-9);
       }),
     );
+  });
+});
+
+describe("applyIsotonic", () => {
+  const map = { confidence: [0.2, 0.4, 1], calibrated: [0.1, 0.5, 0.9] };
+
+  it.each([[0, 0.1], [0.2, 0.1], [0.3, 0.3], [0.4, 0.5], [0.7, 0.7], [1, 0.9]])("gives for %f the line's %f", (value, expected) => {
+    expect(applyIsotonic(map, value)).toBeCloseTo(expected, 12);
+  });
+
+  it("keeps what is not a number", () => {
+    expect(applyIsotonic(map, Number.NaN)).toBeNaN();
   });
 });

@@ -1,15 +1,18 @@
-// The doctor's requests to a model that takes images: each is one that it takes.
+// The doctor's requests to models that take images, or give vectors: each is one that they take.
 import { expect, it } from "vitest";
 import { sampleRequests } from "../../src/cli/doctor/sample-requests.ts";
 import { imageClassification } from "../../src/tasks/image-classification.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { embeddingsBody, inputsOf } from "../../src/protocol/embeddings.ts";
+import { embedding } from "../../src/tasks/embedding.ts";
 import { colourProject, MAX_IMAGE_BYTES } from "../support/colour-model.ts";
+import { MAX_TOKENS_OF_A_TEXT, vectorProject } from "../support/vector-model.ts";
 
 it("the doctor's images can be decoded, and are within the limits", () => {
   const { project } = colourProject();
   if (project.task !== "image-classification") throw new TypeError("another task");
-  const { first, more } = sampleRequests(project, "edge", { EDGETIER_MAX_INPUTS: 8, EDGETIER_MAX_BODY_BYTES: 1_000, EDGETIER_MAX_IMAGE_BODY_BYTES: 1_000_000 });
+  const { first, more } = sampleRequests(project, "edge", { EDGETIER_MAX_INPUTS: 8, EDGETIER_MAX_TOKENS: 100, EDGETIER_MAX_BODY_BYTES: 1_000, EDGETIER_MAX_IMAGE_BODY_BYTES: 1_000_000 });
   const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 50_000_000 });
   const sizes = [first, ...more].map(({ path, mediaType, body }) => {
     expect([path, mediaType]).toEqual(["/v1/models/colours/predict?cache=bypass&maxTier=edge", "image/png"]);
@@ -20,4 +23,18 @@ it("the doctor's images can be decoded, and are within the limits", () => {
   expect(sizes[0]).toBe(1);
   expect(Math.max(...sizes)).toBeGreaterThan(MAX_IMAGE_BYTES / 10);
   expect(Math.max(...more.map(({ body }) => body.length))).toBeLessThanOrEqual(MAX_IMAGE_BYTES);
+});
+
+it("the doctor's texts for vectors are within the limits of inputs and tokens", () => {
+  const { project } = vectorProject();
+  if (project.task !== "embedding") throw new TypeError("another task");
+  const { first, more } = sampleRequests(project, "edge", { EDGETIER_MAX_INPUTS: 64, EDGETIER_MAX_TOKENS: 100, EDGETIER_MAX_BODY_BYTES: 10_000, EDGETIER_MAX_IMAGE_BODY_BYTES: 1 });
+  const counts = [first, ...more].map(({ path, body }) => {
+    expect(path).toBe("/v1/embeddings");
+    const inputs = inputsOf(embeddingsBody.parse(JSON.parse(String(body))));
+    expect(inputs.map((input, index) => embedding.parseInput(input, index, project.input).kind)).not.toContain("tokens");
+    return inputs.length;
+  });
+  expect(counts[0]).toBe(1);
+  expect(Math.max(...counts)).toBe(Math.floor(100 / MAX_TOKENS_OF_A_TEXT));
 });

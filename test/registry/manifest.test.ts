@@ -34,6 +34,34 @@ it("text classification still needs them", () => {
   expect(modelProjectSchema.safeParse(sampleProject).success).toBe(true);
 });
 
+describe("a calibration", () => {
+  const [tier] = sampleProject.tiers;
+  const read = (calibration: object) => modelProjectSchema.safeParse({ ...sampleProject, tiers: [{ ...tier, calibration }] });
+
+  it.each([
+    ["a temperature alone", { temperature: 1.5 }],
+    ["an out-of-scope rule without a temperature of its own, as older ones are", { temperature: 1.5, outOfScope: { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } }],
+    ["vectors, a map, and a rule with its temperature", { temperature: 1, vector: { weights: [1, 2], biases: [0, 0] }, isotonic: { confidence: [0.1, 1], calibrated: [0.2, 0.2] }, outOfScope: { label: "oos", score: { kind: "energy" }, temperature: 2, threshold: 1, scale: 2 } }],
+  ])("may be %s", (_, calibration) => {
+    expect(read(calibration).data?.tiers[0]).toMatchObject({ calibration });
+  });
+
+  it.each([[[0.5, 0.5], [0.1, 0.2]], [[0.1, 0.5], [0.3, 0.2]], [[0.1, 0.5], [0.3]]])("has no isotonic map from %j to %j", (confidence, calibrated) => {
+    expect(read({ temperature: 1, isotonic: { confidence, calibrated } }).error?.issues[0]?.message).toContain("must ascend");
+  });
+});
+
+describe("a risk", () => {
+  const risk = { what: "disagreement", epsilon: 0.01, delta: 0.05, method: "learn-then-test", samples: 2_170, empiricalRisk: 0.005 };
+
+  it("is kept by projects and manifests of classification, and may be missing", () => {
+    expect(modelProjectSchema.parse({ ...sampleProject, risk })).toMatchObject({ risk });
+    expect(manifestSchema.parse({ ...sampleManifest(1), risk })).toMatchObject({ risk });
+    expect(manifestSchema.parse(sampleManifest(1))).not.toHaveProperty("risk");
+    expect(modelProjectSchema.safeParse({ ...sampleProject, risk: { ...risk, what: "ruin" } }).success).toBe(false);
+  });
+});
+
 describe("a project of the task image-classification", () => {
   const { project, files } = colourProject();
   const problemsWith = (changes: object, tier: object = {}) =>

@@ -4,6 +4,7 @@ import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
+import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
@@ -15,7 +16,9 @@ import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
+import { createEmbedder } from "../../src/serving/embedder.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
@@ -55,8 +58,14 @@ export interface EdgeUnderTestOptions {
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** Of one request for embeddings. */
+  readonly maxTokens?: number;
+  /** What the region's graphs give, in place of labels. */
+  readonly regionOutputs?: (request: RegionRequest) => NamedTensors;
   /** What is in its store is signed with this key, and nothing else is trusted. */
   readonly signingKey?: SigningKey;
+  /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
+  readonly driftShare?: number;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
@@ -86,6 +95,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       regionRequests.push(request);
       if (edge.region === "is down") throw errors.regionUnavailable("connection refused");
       if (edge.region === "hangs") await hanging(signal);
+      if (options.regionOutputs !== undefined) return options.regionOutputs(request);
       const rows = request.inputs.length;
       const labels = request.model === "colours" ? 3 : 2;
       return { logits: { datatype: "FP32", shape: [rows, labels], data: Float32Array.from({ length: rows * labels }, (_, index) => (index % labels === 1 ? 9 : 0)) } };
@@ -110,17 +120,12 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const images = deployment.images && createImageDecoder(deployment.images);
   const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
-  const predictor = createPredictor({
-    catalogue,
-    versions,
-    clock,
-    l1: createLruCache({ maxBytes: 1_000_000, clock }),
-    l2,
-    cacheTtlSeconds: 60,
-    maxInputs: 4,
-  });
+  const answering = { catalogue, versions, clock, l1: createLruCache({ maxBytes: 1_000_000, clock }), l2, cacheTtlSeconds: 60, maxInputs: 4 };
+  const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
+  const predictor = createPredictor({ ...answering, drift });
+  const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -44,6 +44,6 @@ export function sampleManifest(version: number, artifact: ArtifactRef = { sha256
     ...fields,
     version,
     labels: artifact,
-    tiers: tiers.map(({ fp16Graph: _fp16Graph, serving: _serving, ...tier }) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
+    tiers: tiers.map(({ fp16Graph: _fp16Graph, resumes: _resumes, serving: _serving, ...tier }) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
   };
 }

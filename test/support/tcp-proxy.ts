@@ -10,6 +10,8 @@ export interface TcpProxy {
   mode: "forwards" | "refuses" | "hangs";
   /** Connections so far. */
   readonly connections: number;
+  /** That clients have sent through it so far. */
+  readonly bytesSent: number;
   close(): Promise<void>;
 }
 
@@ -17,6 +19,7 @@ export async function startTcpProxy(): Promise<TcpProxy> {
   const open = new Set<Socket>();
   let mode: TcpProxy["mode"] = "forwards";
   let connections = 0;
+  let bytesSent = 0;
   const server = createServer((client) => {
     connections++;
     open.add(client);
@@ -27,7 +30,11 @@ export async function startTcpProxy(): Promise<TcpProxy> {
     const upstream = connect(Number(port), hostname);
     upstream.on("error", () => client.destroy()).on("close", () => client.destroy());
     client.on("close", () => upstream.destroy());
-    client.on("data", (bytes) => mode === "forwards" && upstream.write(bytes));
+    client.on("data", (bytes) => {
+      if (mode !== "forwards") return;
+      bytesSent += bytes.byteLength;
+      upstream.write(bytes);
+    });
     upstream.pipe(client);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -44,6 +51,9 @@ export async function startTcpProxy(): Promise<TcpProxy> {
     },
     get connections() {
       return connections;
+    },
+    get bytesSent() {
+      return bytesSent;
     },
     async close() {
       for (const client of open) client.destroy();

@@ -1,4 +1,4 @@
-// A deployment of tensor models, of one that takes images, and of the toy, as `edgetier engine build` makes one of model projects.
+// A deployment of tensor models, of two that take images, one that gives vectors, and of the toy, as `edgetier engine build` makes one of model projects.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
@@ -6,8 +6,10 @@ import { edgeArtifacts, edgeGraphs, takesImages } from "../../src/build/edge-gra
 import { buildDeployment } from "../../src/build/engine/build.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { colourProject } from "./colour-model.ts";
+import { stagedProject } from "./staged-model.ts";
 import { smallGraph } from "./small-graphs.ts";
 import { identityAll, int8MatMul, stringIdentity, tensorProject } from "./tensor-model.ts";
+import { vectorProject } from "./vector-model.ts";
 
 /** @param folder under dist/test: whoever imports the deployment names it */
 export async function buildTensorDeployment(folder: string): Promise<void> {
@@ -17,6 +19,8 @@ export async function buildTensorDeployment(folder: string): Promise<void> {
     tensorProject("matmul", int8MatMul(await fixture("int8-matmul")), ["left", "right"]),
     tensorProject("words", stringIdentity(await fixture("string-identity"))),
     colourProject(),
+    stagedProject(),
+    vectorProject(),
   ];
   await buildDeployment({
     graphs: [...sources.flatMap(edgeGraphs), await smallGraph("toy")],

@@ -1,4 +1,4 @@
-// Tensor models, one that takes images, and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
+// Tensor models, two that take images, two that give vectors, and the toy on a whole system: a real S3, a region process, and the Worker in workerd.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,10 +14,18 @@ import { createModelStore } from "../../src/registry/store.ts";
 import { publishColours } from "./colour-model.ts";
 import { buildTensorDeployment } from "./tensor-deployment.ts";
 import { identityAll, int8MatMul, publishTensorModel, stringIdentity } from "./tensor-model.ts";
+import { publishStaged } from "./staged-model.ts";
+import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 import { publishToy } from "./toy-model.ts";
+import { publishVectors } from "./vector-model.ts";
+
+/** Served by the region alone. */
+export const FAR_VECTORS = "far-vectors";
 
 export interface TensorSystem {
   readonly urls: { readonly edge: string; readonly region: string };
+  /** Between the edge and the region. */
+  readonly proxy: TcpProxy;
   stop(): Promise<void>;
 }
 
@@ -33,11 +41,14 @@ export async function startTensorSystem(): Promise<TensorSystem> {
     const models = await publishModels(createModelStore(createS3ObjectStore(s3.options)));
     const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: {}, onLine: () => {} });
     stops.push(region.stop);
+    const proxy = await startTcpProxy();
+    stops.push(proxy.close);
+    proxy.target = region.url;
     await buildTensorDeployment("tensor-worker");
     const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
-    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: region.url });
+    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url });
     stops.push(edge.stop);
-    return { urls: { edge: edge.url, region: region.url }, stop };
+    return { urls: { edge: edge.url, region: region.url }, proxy, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -51,11 +62,14 @@ async function publishModels(store: ModelStore): Promise<string[]> {
   await publishToy(store, await fixture("toy"), { deadlineMs: 10_000 });
   const deadlines = { deadlineMs: 10_000 };
   await publishColours(store, deadlines);
+  await publishVectors(store, deadlines);
+  await publishVectors(store, { ...deadlines, model: FAR_VECTORS, places: ["region"] });
+  await publishStaged(store, deadlines);
   const manifests = [
     await publishTensorModel(store, "identity", identityAll(await fixture("identity-all")), deadlines),
     await publishTensorModel(store, "matmul", matmul, { ...deadlines, labels: ["left", "right"] }),
     await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), deadlines),
     await publishTensorModel(store, "far", matmul, { ...deadlines, places: ["region"] }),
   ];
-  return ["toy", "colours", ...manifests.map(({ model }) => model)];
+  return ["toy", "colours", FAR_VECTORS, "staged", ...manifests.map(({ model }) => model)];
 }

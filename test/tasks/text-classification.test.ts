@@ -109,6 +109,23 @@ describe("WordPiece", () => {
     expect(encode(2, "good bad")).toEqual(tensors(2, [2, 3], [1, 1]));
   });
 
+  it("reads of a long text what it keeps, and all of it where words give no tokens", () => {
+    expect(encode(4, "good bad great good bad great")).toEqual(tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]));
+    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good bad great")).toEqual(tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]));
+    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good")).toEqual(tensors(3, [2, 4, 3], [1, 1, 1]));
+  });
+
+  it("cuts a text to what the whole text gives, whatever it parts words with", () => {
+    const word = fc.constantFrom("good", "bad", "greatly", "zzz", "日", "e\u{301}", "\u{7f}", "\u{feff}", " ", "\n", "\u{a0}", "\u{3000}", ".");
+    const idsOf = (maxTokens: number, text: string) => Array.from(encode(maxTokens, text)["input_ids"]?.data as BigInt64Array);
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 30 }), (words) => {
+        const whole = idsOf(8192, words.join(""));
+        expect(idsOf(5, words.join(""))).toEqual(whole.length <= 5 ? whole : [...whole.slice(0, 4), 3n]);
+      }),
+    );
+  });
+
   it("has [UNK] for what is not in its vocabulary, and drops control characters", () => {
     expect(encode(16, "go\0od zzz 日")).toEqual(tensors(5, [2, 4, 1, 1, 3], [1, 1, 1, 1, 1]));
   });

@@ -6,11 +6,12 @@ import type { Model } from "../onnx/model-file.ts";
 import { adaptImage, type ImageSize } from "./adapt-image.ts";
 import { dimsOf, openBatch } from "./adapt-inputs.ts";
 import { adaptText } from "./adapt-text.ts";
+import { findVectors, POOLED, type VectorChoice, type VectorOutput } from "./adapt-vectors.ts";
 import { labelsInModel } from "./labels-in-model.ts";
 import { nameLogits } from "./logits.ts";
 import type { Problem } from "./problem.ts";
 
-export const IMPORTED_TASKS = ["text-classification", "image-classification", "tensor"] as const;
+export const IMPORTED_TASKS = ["text-classification", "image-classification", "embedding", "tensor"] as const;
 export type ImportedTask = (typeof IMPORTED_TASKS)[number];
 
 /** What only the model's maker knows. */
@@ -20,6 +21,7 @@ export interface TaskChoice {
   /** The output that gives the logits, where several might. */
   readonly logits?: string | undefined;
   readonly text?: { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number } | { readonly kind: "hashed-ngrams"; readonly artifact: Uint8Array } | undefined;
+  readonly vectors?: VectorChoice | undefined;
   readonly image?: { readonly mean?: RgbNumbers | undefined; readonly std?: RgbNumbers | undefined; readonly size?: ImageSize | undefined; readonly fit: "stretch" | "cover" } | undefined;
 }
 
@@ -29,8 +31,10 @@ export interface Adapted {
   readonly task: ImportedTask;
   readonly classification: boolean;
   readonly labels: readonly string[] | undefined;
-  /** Of a classification task, once nothing is missing. */
+  /** Of a task with inputs of its own, once nothing is missing. */
   readonly preprocessor: PreprocessorConfig | undefined;
+  /** Of an embedding model, likewise. */
+  readonly vectors?: VectorOutput | undefined;
   /** Whether the batch was fixed before. */
   readonly batchOpened: boolean;
   readonly notes: readonly string[];
@@ -48,24 +52,36 @@ export function adaptToTask(model: Model, choice: TaskChoice): Adapted {
 
   const listed = freezeInitializers(model);
   if (listed > 0) notes.push(`${listed} of its inputs are weights, and no inputs any more`);
-  take(nameLogits(model, choice.logits));
-  const labels = choice.labels ?? labelsInModel(model);
-  if (labels === undefined) problems.push({ problem: "its labels are not known", remedy: "Give them with --labels, a JSON array or one a line, in the order of the logits." });
-  else if (choice.labels === undefined) notes.push(`${labels.length} labels are taken from its metadata, ${JSON.stringify(labels[0])} first`);
-  const preprocessor = task === "text-classification" ? textPreprocessor(model, choice, take) : imagePreprocessor(model, choice, take);
+  const outcome = task === "embedding" ? { vectors: vectorOutput(model, choice, take) } : { labels: labelsOf(model, choice, take) };
+  const preprocessor = task === "image-classification" ? imagePreprocessor(model, choice, take) : textPreprocessor(model, choice, take);
   const batchOpened = hasFixedBatch(model);
   if (batchOpened) {
     openBatch(model);
     notes.push("its batch was of a fixed size, and may be any now");
   }
-  return { task, classification: true, labels, preprocessor, batchOpened, notes, problems };
+  return { task, classification: task !== "embedding", labels: undefined, ...outcome, preprocessor, batchOpened, notes, problems };
 }
 
 type Take = (result: readonly string[] | Problem) => void;
 
-function textPreprocessor(model: Model, { text }: TaskChoice, take: Take): PreprocessorConfig | undefined {
-  if (text === undefined) {
-    take({ problem: "it is not known how a text becomes its input", remedy: "Give its tokenizer.json with --tokenizer, or the settings of hashed n-grams with --features." });
+function labelsOf(model: Model, { labels: given, logits }: TaskChoice, take: Take): readonly string[] | undefined {
+  take(nameLogits(model, logits));
+  const labels = given ?? labelsInModel(model);
+  if (labels === undefined) take({ problem: "its labels are not known", remedy: "Give them with --labels, a JSON array or one a line, in the order of the logits." });
+  else if (given === undefined) take([`${labels.length} labels are taken from its metadata, ${JSON.stringify(labels[0])} first`]);
+  return labels;
+}
+
+function vectorOutput(model: Model, { vectors = {} }: TaskChoice, take: Take): VectorOutput | undefined {
+  const found = findVectors(model, vectors);
+  if (!("problem" in found)) return found;
+  take(found);
+  return undefined;
+}
+
+function textPreprocessor(model: Model, { task, text }: TaskChoice, take: Take): PreprocessorConfig | undefined {
+  if (text === undefined || (task === "embedding" && text.kind !== "wordpiece")) {
+    take({ problem: "it is not known how a text becomes its input", remedy: `Give its tokenizer.json with --tokenizer${task === "embedding" ? "" : ", or the settings of hashed n-grams with --features"}.` });
     return undefined;
   }
   take(adaptText(model, text.kind));
@@ -93,7 +109,7 @@ export function guessTask({ graph }: Model): ImportedTask {
   const weights = new Set(graph.initializer.map(({ name }) => name));
   const ranks = graph.input.filter(({ name }) => !weights.has(name)).map((input) => dimsOf(input));
   const givesRows = graph.output.some((output) => dimsOf(output)?.length === 2);
-  if (graph.input.some(({ name }) => name === "input_ids") && givesRows) return "text-classification";
+  if (graph.input.some(({ name }) => name === "input_ids") && givesRows) return graph.output.some(({ name }) => POOLED.includes(name)) ? "embedding" : "text-classification";
   const [only, ...others] = ranks;
   if (others.length === 0 && only?.length === 4 && (only[1] === 3 || only[3] === 3) && givesRows) return "image-classification";
   return "tensor";

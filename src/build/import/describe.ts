@@ -28,7 +28,7 @@ const MAX_DESCRIPTION = 200;
 
 export function describeProject(described: Described, place: "edge" | "region"): { project: ModelProject; files: ReadonlyMap<string, Uint8Array>; missing: readonly string[] } {
   const { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision } = described;
-  const { task, labels, preprocessor } = adapted;
+  const { task, labels, preprocessor, vectors } = adapted;
   const files = new Map([["artifacts/model.onnx", graph]]);
   if (labels !== undefined) files.set("artifacts/labels.json", new TextEncoder().encode(`${JSON.stringify(labels)}\n`));
   const tier = { id: `${place}-${precision}`, place, precision, graph: "artifacts/model.onnx", inputs: copied(trial.inputs), outputs: copied(trial.outputs) };
@@ -43,6 +43,12 @@ export function describeProject(described: Described, place: "edge" | "region"):
   };
   if (task === "tensor" || preprocessor === undefined) return { project: modelProjectSchema.parse({ ...project, tiers: [tier] }), files, missing: [] };
 
+  if (vectors !== undefined) {
+    const dimensions = trial.answers[0]?.[vectors.output]?.shape.at(-1);
+    const tiers = [{ ...tier, preprocessor: preprocessorOf(preprocessor, files), ...vectors }];
+    const missing = [`limits: a text may have ${TEXT_LIMITS.maxBytes} bytes, and an answer ${deadlineMs} ms`, "a card: what the model is for, what it was trained on, its licence"];
+    return { project: modelProjectSchema.parse({ ...project, input: TEXT_LIMITS, dimensions, tiers }), files, missing };
+  }
   const input = task === "image-classification" ? IMAGE_LIMITS : TEXT_LIMITS;
   const tiers = [{ ...tier, preprocessor: preprocessorOf(preprocessor, files), calibration: UNCALIBRATED, exit: null }];
   const missing = ["calibration: its temperature is 1, which takes the logits as they are, and nothing is out of scope", `limits: an input may have ${input.maxBytes} bytes, and an answer ${deadlineMs} ms`, "a card: what the model is for, what it was trained on, its licence"];

@@ -2,6 +2,7 @@
 
 import { readAnswers } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
+import { isClassification } from "../../registry/manifest.ts";
 import type { PreprocessorTools } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { readSamples } from "../judge/samples.ts";
@@ -45,7 +46,7 @@ const madeUpTensors = (specs: Parameters<typeof madeUpInputs>[0]): NamedTensors[
 
 /** How many samples got the label that they have; undefined where they have none. */
 export function rightAnswers({ project, files, answers }: Imported, wanted: readonly string[] | undefined): number | undefined {
-  if (wanted === undefined || project.task === "tensor") return undefined;
+  if (wanted === undefined || !isClassification(project)) return undefined;
   const labels: readonly string[] = JSON.parse(new TextDecoder().decode(files.get(project.labels)));
   const [tier] = project.tiers;
   if (tier === undefined) return undefined;

@@ -9,8 +9,14 @@ export interface TierAnswers {
   readonly exit: ExitRule | null;
   /** One per sample. */
   readonly answers: readonly Answer[];
+  /** As the graph's confidences are by themselves, to compare with. */
+  readonly uncalibrated?: readonly Answer[];
   /** Mean time of one input, preprocessing included, one at a time. */
   readonly msPerInput: number;
+  /** On the way there and back; 0 where left out. */
+  readonly wayMs?: number;
+  /** Of one input, in a unit that all tiers share; `msPerInput` where left out. */
+  readonly cost?: number | undefined;
 }
 
 export interface AnswerFigures {
@@ -32,6 +38,7 @@ export interface TierFigures extends AnswerFigures {
   readonly share: number;
   /** The same of the in-scope samples. */
   readonly inScopeShare: number;
+  readonly expectedCalibrationErrorBefore?: number;
 }
 
 export interface CascadeFigures {
@@ -43,8 +50,11 @@ export interface CascadeFigures {
     readonly inScopeEdgeShare: number;
     /** In-scope accuracy that the cascade loses against its last tier alone, in points. */
     readonly lossPoints: number;
-    /** Mean time of the last tier alone over the mean time of the cascade. */
+    /** Mean cost of the last tier alone over the mean cost of the cascade. */
     readonly costRatio: number;
+    /** Mean time of an answer, with the way to a region; and the same of the last tier alone. */
+    readonly meanMs: number;
+    readonly lastTierMs: number;
   };
 }
 
@@ -64,7 +74,9 @@ export function cascadeFigures(tiers: readonly TierAnswers[], truth: readonly st
 
   const final = all.map((sample) => answerAt(tiers[answeredBy[sample] ?? -1] ?? last, sample));
   const asked = (position: number) => all.filter((sample) => (answeredBy[sample] ?? -1) >= position).length / all.length;
-  const cascadeMs = tiers.reduce((sum, tier, position) => sum + asked(position) * tier.msPerInput, 0);
+  const meanOf = (valueOf: (tier: TierAnswers) => number) => tiers.reduce((sum, tier, position) => sum + asked(position) * valueOf(tier), 0);
+  const costOf = ({ cost, msPerInput }: TierAnswers) => cost ?? msPerInput;
+  const timeOf = ({ msPerInput, wayMs = 0 }: TierAnswers) => msPerInput + wayMs;
   const combined = answerFigures(final, truth, oosLabel);
   const isEdge = (position: number) => tiers[position]?.place === "edge";
 
@@ -76,13 +88,16 @@ export function cascadeFigures(tiers: readonly TierAnswers[], truth: readonly st
       msPerInput: tier.msPerInput,
       share: shareOf((by) => by === position, all),
       inScopeShare: shareOf((by) => by === position, inScope),
+      ...(tier.uncalibrated === undefined ? {} : { expectedCalibrationErrorBefore: answerFigures(tier.uncalibrated, truth, oosLabel).expectedCalibrationError }),
     })),
     cascade: {
       ...combined,
       edgeShare: shareOf(isEdge, all),
       inScopeEdgeShare: shareOf(isEdge, inScope),
       lossPoints: 100 * (answerFigures(last.answers, truth, oosLabel).inScopeAccuracy - combined.inScopeAccuracy),
-      costRatio: last.msPerInput / cascadeMs,
+      costRatio: costOf(last) / meanOf(costOf),
+      meanMs: meanOf(timeOf),
+      lastTierMs: timeOf(last),
     },
   };
 }

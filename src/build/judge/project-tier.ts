@@ -1,7 +1,7 @@
 // What judging a project's tiers needs of the project: its files, its labels, and what makes a sample its tensors.
 
 import { errors } from "../../core/errors.ts";
-import type { ClassificationProject, ModelProject } from "../../registry/manifest.ts";
+import { type ClassificationProject, isClassification, type ModelProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
@@ -16,7 +16,7 @@ export type TierProject = ClassificationProject["tiers"][number];
 
 /** @throws not_judgeable for a model that gives tensors, and no label to be right or wrong */
 export function classificationOf(project: ModelProject): ClassificationProject {
-  if (project.task === "tensor") throw errors.notJudgeable(project.model, project.task);
+  if (!isClassification(project)) throw errors.notJudgeable(project.model, project.task);
   return project;
 }
 

@@ -6,6 +6,8 @@ import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
+import { RISKS } from "../../registry/manifest.ts";
+import { METHODS } from "../calibrate/fit-calibration.ts";
 import { CALIBRATIONS } from "../quantise/calibration.ts";
 
 export const PLAN_FILE = "build.json";
@@ -69,7 +71,19 @@ const tierPlanSchema = z.strictObject({
 });
 export type TierPlan = z.output<typeof tierPlanSchema>;
 
-const planSchema = z.strictObject({ schemaVersion: z.literal(1), tiers: z.array(tierPlanSchema).min(1) }).superRefine(({ tiers }, context) => {
+/**
+ * What exits are chosen for (build/calibrate), in place of a bound on what the samples lose. Every tier has to be planned then. The
+ * same samples have chosen the graphs: `edgetier model calibrate` on others than those gives the promise its full worth.
+ */
+const plannedRisk = z.strictObject({
+  what: z.enum(RISKS).default("disagreement"),
+  epsilon: z.number().gt(0).lt(1),
+  delta: z.number().gt(0).lt(1).default(0.05),
+  /** The best in cross-validation where it is left out. */
+  method: z.enum(METHODS).optional(),
+});
+
+const planSchema = z.strictObject({ schemaVersion: z.literal(1), tiers: z.array(tierPlanSchema).min(1), risk: plannedRisk.optional() }).superRefine(({ tiers }, context) => {
   for (const { tier, candidates } of tiers) {
     const names = ["reference", ...candidates.map(({ name }) => name)];
     if (new Set(names).size !== names.length) context.addIssue({ code: "custom", message: `tier ${tier}: names of candidates must be unique, and none "reference"` });

@@ -23,9 +23,11 @@ export async function writeBuilt(folder: string, { tiers, source: { project, fil
     if (path !== undefined && bytes !== undefined) await writeWhole(join(folder, path), bytes);
   }
   const path = join(folder, PROJECT_FILE);
-  const before: { tiers: Record<string, unknown>[] } = JSON.parse(await readFile(path, "utf8"));
+  const before: { tiers: Record<string, unknown>[]; risk?: unknown } = JSON.parse(await readFile(path, "utf8"));
+  const { risk: _stale, ...others } = before;
   const after = {
-    ...before,
+    ...others,
+    ...("risk" in project && project.risk !== undefined ? { risk: project.risk } : {}),
     tiers: before.tiers.map((tier) => {
       const built = tiers.some((one) => one.tier === tier["id"]) ? project.tiers.find(({ id }) => id === tier["id"]) : undefined;
       return built === undefined ? tier : { ...tier, precision: built.precision, calibration: built.calibration, exit: built.exit, figures: built.figures };

@@ -26,7 +26,7 @@ export const command = defineCommand({
     const startedAtMs = performance.now();
     const log = args.json ? () => {} : printLine;
     if (args.traps !== undefined) await keepTrapped(args.traps, args.config, log);
-    const { report, cached } = await buildProjectDeployment(await readProjects(args.models), { configFolder: args.config, outFolder: args.out, log });
+    const { report, cached } = await buildProjectDeployment(await readProjects(args.models, log), { configFolder: args.config, outFolder: args.out, log });
     if (args.json) return printJson({ ...report, cached, seconds: Math.round(performance.now() - startedAtMs) / 1000 });
     printLine(summary(report));
     if (!cached) printLine(`made in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);

@@ -11,7 +11,7 @@ export const command = defineCommand({
   meta: { name: "publish", description: "Note in the model store which engine is deployed, so that `model publish` knows" },
   args: { ...storeArgs, ...jsonArg },
   async run({ args }) {
-    const built = await buildProjectDeployment(await readProjects(MODELS_FOLDER), args.json ? {} : { log: printLine });
+    const built = await buildProjectDeployment(await readProjects(MODELS_FOLDER, args.json ? undefined : printLine), args.json ? {} : { log: printLine });
     const engine = deployedEngine(built);
     await openStore(args).writeDeployedEngine(engine);
     if (args.json) printJson(engine);

@@ -2,6 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { guessTask, type ImportedTask, type RgbNumbers, type TaskChoice } from "../../build/import/adapt.ts";
+import type { PoolingKind } from "../../build/import/adapt-vectors.ts";
 import { readLabelText } from "../../build/import/labels-in-model.ts";
 import type { Model } from "../../build/onnx/model-file.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
@@ -13,6 +14,7 @@ export const taskArgs = {
   tokenizer: { type: "string", valueHint: "file", description: "Text: the tokenizer.json (WordPiece)" },
   "max-tokens": { type: "string", valueHint: "n", description: "Text: tokens that a text may have", default: "128" },
   features: { type: "string", valueHint: "file", description: "Text: the settings of hashed n-grams, instead of a tokenizer" },
+  output: { type: "string", valueHint: "name", description: "Embeddings: the output that gives the vector, where several might" },
   mean: { type: "string", valueHint: "r,g,b", description: "Images: mean of each channel as in training, of values from 0 to 1" },
   std: { type: "string", valueHint: "r,g,b", description: "Images: standard deviation of each channel as in training" },
   size: { type: "string", valueHint: "WxH", description: "Images: the size that the model was trained for, where it takes any" },
@@ -29,6 +31,8 @@ interface Given {
   readonly std?: string | undefined;
   readonly size?: string | undefined;
   readonly fit: "stretch" | "cover";
+  readonly output?: string | undefined;
+  readonly pooling?: PoolingKind | undefined;
 }
 
 /** @throws usage for what cannot be read */
@@ -38,7 +42,7 @@ export async function taskChoiceOf(args: Given, model: Model, command: string): 
   if (args.labels !== undefined && labels === undefined) throw errors.usage(`--labels ${args.labels} is neither a JSON array of different texts nor one label a line`, command);
   const image = { mean: numbersOf("--mean", args.mean, command), std: numbersOf("--std", args.std, command), size: sizeOf(args.size, command), fit: args.fit };
   if (image.std?.some((value) => value <= 0) === true) throw errors.usage("--std must be above 0 in each channel", command);
-  return { task, labels, logits: args.logits, text: await textOf(args, command), image };
+  return { task, labels, logits: args.logits, text: await textOf(args, command), vectors: { output: args.output, pooling: args.pooling }, image };
 }
 
 async function textOf(args: Given, command: string): Promise<TaskChoice["text"]> {

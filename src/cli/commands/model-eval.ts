@@ -1,17 +1,22 @@
-// `edgetier model eval <folder> --samples <path>`: accuracy, calibration, confusion, shares and latency of a project's tiers
-// and of their cascade, and whether it holds its latency class.
+// `edgetier model eval <folder> --samples <path>`: accuracy, calibration, confusion, shares, cost and latency of a project's
+// tiers and of their cascade, and whether it holds its latency class; with --splits, whether a bound on its risk holds.
 
 import { defineCommand } from "citty";
-import { type Evaluation, evaluateProject } from "../../build/judge/evaluate-project.ts";
+import { methodOf } from "../../build/calibrate/fit-calibration.ts";
+import { type Resampled, type Resamples, resample } from "../../build/calibrate/resample.ts";
+import { askProject, type AskedProject, evaluateAsked, type Evaluation, type PriceOptions, pricedTiers } from "../../build/judge/evaluate-project.ts";
 import { classificationOf } from "../../build/judge/project-tier.ts";
 import { readSamples } from "../../build/judge/samples.ts";
 import { readProject } from "../../build/project.ts";
 import { errors } from "../../core/errors.ts";
+import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../judging.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { priceArgs, readPrices, readRisk, riskArgs, type StatedRisk } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
 
+const NAME = "edgetier model eval";
 const SHOWN_CONFUSIONS = 10;
 
 export const command = defineCommand({
@@ -19,26 +24,55 @@ export const command = defineCommand({
   args: {
     folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
     ...samplesArgs,
+    ...priceArgs,
+    splits: { type: "string", valueHint: "200", description: "Calibrate on so many random splits of the samples, and tell in how many of them the bound held" },
+    seed: { type: "string", valueHint: "n", description: "Of the splits" },
+    ...riskArgs,
     ...jsonArg,
   },
   async run({ args }) {
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
-    const limit = readCount("--limit", args.limit, "edgetier model eval");
+    const [limit, splits, seed] = [readCount("--limit", args.limit, NAME), readCount("--splits", args.splits, NAME), readCount("--seed", args.seed, NAME)];
+    const risk = readRisk(args, NAME, project.risk);
+    const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
     const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
     const progress = createProgressLine();
-    const { answers: _answers, ...evaluation } = await withRunners(({ edge, region }) =>
-      evaluateProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }),
-    );
+    const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+    const { answers: _answers, ...evaluation } = evaluateAsked(asked, prices);
+    const resamples = splits === undefined ? undefined : resampled(asked, risk, { ...prices, splits, seed, onProgress: (done) => progress.show("splits", done, splits) });
     progress.clear();
-    if (args.json) printJson(evaluation);
-    else printLine(summary(evaluation));
+    if (args.json) printJson({ ...evaluation, risk: project.risk, ...(resamples === undefined ? {} : { resamples: { ...risk, ...resamples } }) });
+    else printLine([summary(evaluation), ...(project.risk === undefined ? [] : [stated(project.risk)]), ...(resamples === undefined ? [] : [summaryOfSplits(risk, resamples)])].join("\n\n"));
     if (evaluation.slo.kind === "missed") throw errors.sloMissed(project.model, evaluation.slo.classMs, evaluation.slo.p99Ms);
   },
 });
 
 const percent = (share: number | undefined) => (share === undefined ? "-" : `${(100 * share).toFixed(2)} %`);
 const ms = (value: number) => value.toFixed(2);
+
+/** Calibrated by the method that the project's calibrations are of, unless another is named: one that is chosen anew in every split would take hours. */
+function resampled(asked: AskedProject, { method, ...bound }: StatedRisk, { splits, seed, onProgress, ...prices }: PriceOptions & { readonly splits: number; readonly seed: number | undefined; readonly onProgress: (done: number) => void }): Resamples {
+  const methods = asked.project.tiers.map(({ calibration }) => method ?? methodOf(calibration));
+  return resample(pricedTiers(asked, prices), asked, { ...bound, method: methods, deadlineMs: asked.project.deadlineMs, splits, ...(seed === undefined ? {} : { seed }), onProgress });
+}
+
+function stated({ what, epsilon, delta, samples, empiricalRisk }: RiskRecord): string {
+  return `model.json states a risk (${what}) of at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; it was ${percent(empiricalRisk)} on ${samples} tested samples`;
+}
+
+function summaryOfSplits({ what, epsilon, delta }: StatedRisk, { halves, draws }: Resamples): string {
+  const row = (name: string, { splits, heldShare, unreached, meanRisk, p95Risk, largestRisk, meanEarlyShare, meanCostRatio }: Resampled) =>
+    [name, splits, percent(heldShare), unreached, percent(meanRisk), percent(p95Risk), percent(largestRisk), percent(meanEarlyShare), meanCostRatio.toFixed(2)];
+  return [
+    `Risk (${what}) of at most ${percent(epsilon)}, to hold in ${percent(1 - delta)} of the splits:`,
+    table([
+      ["CALIBRATED ON, RISK ON", "SPLITS", "HELD", "NO EXIT", "MEAN RISK", "P95 RISK", "LARGEST", "BEFORE THE LAST", "COST RATIO"],
+      row("one half, the other", halves),
+      row("draws, what they are from", draws),
+    ]),
+  ].join("\n");
+}
 
 function summary({ samples, tiers, cascade, latency, cascadeLatency, slo, confusion }: Omit<Evaluation, "answers">): string {
   const rows = [
@@ -61,6 +95,7 @@ function summary({ samples, tiers, cascade, latency, cascadeLatency, slo, confus
       ]),
     ]),
     `${samples} samples; the edge answers ${percent(cascade.edgeShare)} of them, and the cascade loses ${cascade.lossPoints.toFixed(2)} points against its last tier alone`,
+    `Against the last tier alone: ${cascade.costRatio.toFixed(2)} times less cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
     ...(confused.length === 0 ? [] : [`Taken for another most often:\n${table([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`]),
     slo.kind === "none" ? "No latency class: sloMs in model.json promises one" : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the way to a region`,
   ].join("\n\n");

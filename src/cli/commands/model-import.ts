@@ -3,6 +3,7 @@
 import { basename, join } from "node:path";
 import { defineCommand } from "citty";
 import { IMPORTED_TASKS } from "../../build/import/adapt.ts";
+import { POOLINGS } from "../../build/import/adapt-vectors.ts";
 import { type Imported, importModel, PLACES } from "../../build/import/import-model.ts";
 import { readModelFile } from "../../build/import/read-model-file.ts";
 import { createSamples, rightAnswers } from "../../build/import/samples.ts";
@@ -36,6 +37,7 @@ export const command = defineCommand({
     place: { type: "enum", options: [...PLACES], default: "auto", description: "Where it is served: auto is the edge if it can, else a region" },
     "deadline-ms": { type: "string", valueHint: "ms", description: "The deadline of a request that names none", default: "1000" },
     ...taskArgs,
+    pooling: { type: "enum", options: [...POOLINGS], description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that" },
     fit: { type: "enum", options: ["stretch", "cover"], default: "stretch", description: "Images: take the whole image, or the largest part around its centre that has the right ratio" },
     ...jsonArg,
   },

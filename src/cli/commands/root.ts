@@ -9,10 +9,13 @@ const model = defineCommand({
   meta: { name: "model", description: "Publish models and see what is published" },
   subCommands: {
     build: () => load(import("./model-build.ts")),
+    exits: () => load(import("./model-exits.ts")),
     snapshot: () => load(import("./model-snapshot.ts")),
     eval: () => load(import("./model-eval.ts")),
+    calibrate: () => load(import("./model-calibrate.ts")),
     profile: () => load(import("./model-profile.ts")),
     compare: () => load(import("./model-compare.ts")),
+    distil: () => load(import("./model-distil.ts")),
     import: () => load(import("./model-import.ts")),
     optimise: () => load(import("./model-optimise.ts")),
     fp16: () => load(import("./model-fp16.ts")),

@@ -9,6 +9,7 @@ import type { EngineReport } from "../../build/engine/report.ts";
 import { readProjects } from "../../build/project.ts";
 import { errors } from "../../core/errors.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
+import { embeddingsResponse } from "../../protocol/embeddings.ts";
 import { type ModelDetail, modelDetail } from "../../protocol/models.ts";
 import { predictResponse } from "../../protocol/predict.ts";
 import type { PublishSource } from "../../registry/publish.ts";
@@ -39,7 +40,7 @@ export interface MeasuredDeployment {
 export async function measureDeployment({ log, signal }: DoctorOptions): Promise<MeasuredDeployment> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-doctor-"));
   try {
-    const sources = await readProjects(MODELS_FOLDER);
+    const sources = await readProjects(MODELS_FOLDER, log);
     log("building the engine and its snapshots");
     const deployment = await buildProjectDeployment(sources, { log });
     signal.throwIfAborted();
@@ -112,10 +113,17 @@ function loadOf(sources: readonly PublishSource[], details: readonly ModelDetail
   return { first: requests.map(({ first }) => first), more: requests.flatMap(({ more }) => more) };
 }
 
-/** @throws not_measured for an answer that a tier failed to give */
+/** By model and tier; of an embedding model, which has one edge tier, by model. @throws not_measured for an answer that a tier failed to give */
 function countInputs(status: number, body: string, inputs: Map<string, number>): void {
   if (status !== 200) throw errors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
-  const { model, usage } = predictResponse.parse(JSON.parse(body));
+  const json: unknown = JSON.parse(body);
+  const embeddings = embeddingsResponse.safeParse(json).data;
+  if (embeddings !== undefined) {
+    const model = embeddings.model.split("@")[0] ?? "";
+    inputs.set(model, (inputs.get(model) ?? 0) + embeddings.data.length);
+    return;
+  }
+  const { model, usage } = predictResponse.parse(json);
   for (const { tier, inputs: count, error } of usage.tiers) {
     if (error !== undefined) throw errors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
     inputs.set(`${model}/${tier}`, (inputs.get(`${model}/${tier}`) ?? 0) + count);
@@ -126,6 +134,6 @@ function graphsOf({ model, tiers }: ModelDetail, report: EngineReport, inputs: R
   return tiers.flatMap(({ id, edge }) => {
     if (edge === undefined) return [];
     const built = report.graphs.find((graph) => graph.model === model && graph.tier === id);
-    return [{ model, tier: id, sha256: built?.sha256 ?? "", ...edge, memoryBytes: built?.snapshot?.memoryBytes ?? null, measuredInputs: inputs.get(`${model}/${id}`) ?? null }];
+    return [{ model, tier: id, sha256: built?.sha256 ?? "", ...edge, memoryBytes: built?.snapshot?.memoryBytes ?? null, measuredInputs: inputs.get(`${model}/${id}`) ?? inputs.get(model) ?? null }];
   });
 }

@@ -3,7 +3,8 @@
 
 import { seededRandom } from "../../build/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
-import type { ClassificationProject, ImageClassificationProject, TextClassificationProject } from "../../registry/manifest.ts";
+import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
+import type { ClassificationProject, EmbeddingProject, ImageClassificationProject, TextClassificationProject } from "../../registry/manifest.ts";
 import { imageClassification } from "../../tasks/image-classification.ts";
 import { textClassification } from "../../tasks/text-classification.ts";
 import { noisePng } from "./sample-images.ts";
@@ -32,26 +33,28 @@ interface Samples {
   readonly more: readonly SampleRequest[];
 }
 
-type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_BODY_BYTES" | "EDGETIER_MAX_IMAGE_BODY_BYTES">;
+type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_TOKENS" | "EDGETIER_MAX_BODY_BYTES" | "EDGETIER_MAX_IMAGE_BODY_BYTES">;
 
-/** @param maxTier id of the last tier that may be asked */
-export function sampleRequests(project: ClassificationProject, maxTier: string, limits: Limits): Samples {
+/** @param maxTier id of the last tier that may be asked; of an embedding model there is one only */
+export function sampleRequests(project: ClassificationProject | EmbeddingProject, maxTier: string, limits: Limits): Samples {
   return project.task === "image-classification" ? ofImages(project, maxTier, limits) : ofTexts(project, maxTier, limits);
 }
 
-function ofTexts(project: TextClassificationProject, maxTier: string, limits: Limits): Samples {
+function ofTexts(project: TextClassificationProject | EmbeddingProject, maxTier: string, limits: Limits): Samples {
   const random = seededRandom(SEED);
   const { maxBytes } = project.input;
   const request = (inputs: string | readonly string[]): SampleRequest => ({
-    path: `/v1/models/${project.model}/predict`,
     mediaType: "application/json",
-    body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }),
+    ...(project.task === "embedding"
+      ? { path: EMBEDDINGS_PATH, body: JSON.stringify({ input: inputs, model: project.model, cache: "bypass" }) }
+      : { path: `/v1/models/${project.model}/predict`, body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }) }),
   });
   const some = Array.from({ length: REQUESTS }, (_, index) => {
     const input = () => text(random, Math.min(maxBytes, 1 + Math.floor(random() * 200)));
     return request(index % BATCH_EVERY === 0 ? Array.from({ length: Math.min(BATCH, limits.EDGETIER_MAX_INPUTS) }, input) : input());
   });
-  const largestBatch = Math.min(limits.EDGETIER_MAX_INPUTS, Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes));
+  const tokensAllow = project.task === "embedding" ? Math.floor(limits.EDGETIER_MAX_TOKENS / Math.max(...project.tiers.map(({ preprocessor }) => preprocessor.maxTokens))) : Number.POSITIVE_INFINITY;
+  const largestBatch = Math.min(limits.EDGETIER_MAX_INPUTS, tokensAllow, Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes));
   const largest = largestBatch < 1 ? [] : Array.from({ length: LARGEST_REQUESTS }, () => request(Array.from({ length: largestBatch }, () => text(random, maxBytes))));
   return { first: request(new TextDecoder().decode(textClassification.toBytes(textClassification.example))), more: [...some, ...largest] };
 }

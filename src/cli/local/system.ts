@@ -77,7 +77,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     if (redis !== undefined) await started(Promise.resolve(redis));
     else if (options.redis !== false) log("no redis-server on this machine: the L2 cache is off");
 
-    const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER);
+    const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER, log);
     const deployment = await buildProjectDeployment(sources, { log, ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }) });
     signal?.throwIfAborted();
     const models = await publishProjects(sources, deployment, s3.options, log, signingKeys);
@@ -89,7 +89,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
         port: ports.EDGETIER_REGION_PORT ?? 0,
         store: s3.options,
-        preload: models.map(({ model }) => model),
+        preload: sources.filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region")).map(({ project: { model } }) => model),
         variables: { ...trust, ...options.regionVariables },
         onLine: (line) => onLine("region", line),
       }),

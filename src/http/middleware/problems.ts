@@ -1,9 +1,10 @@
-// Turns every error into an answer with its status and `retry-after`: problem details, or under /v2 what the Open Inference
-// Protocol says.
+// Turns every error into an answer with its status and `retry-after`: problem details, for OpenAI's clients with what these read,
+// or under /v2 what the Open Inference Protocol says.
 
 import type { Context, ErrorHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asEdgeTierError, type EdgeTierError, reasonOf } from "../../core/errors.ts";
+import { EMBEDDINGS_PATH, embeddingsProblemOf } from "../../protocol/embeddings.ts";
 import { tritonStatus } from "../../protocol/http.ts";
 import { PROBLEM_MEDIA_TYPE, problemOf } from "../../protocol/problem.ts";
 import type { AppEnv } from "../app-env.ts";
@@ -25,4 +26,4 @@ export function problems(log: (record: Readonly<Record<string, unknown>>) => voi
 const openInferenceError = (c: Context, error: EdgeTierError): Response => c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
 
 const problemDetails = (c: Context, error: EdgeTierError, requestId: string): Response =>
-  c.body(JSON.stringify(problemOf(error, requestId)), error.status as ContentfulStatusCode, { "content-type": PROBLEM_MEDIA_TYPE });
+  c.body(JSON.stringify(c.req.path === EMBEDDINGS_PATH ? embeddingsProblemOf(error, requestId) : problemOf(error, requestId)), error.status as ContentfulStatusCode, { "content-type": PROBLEM_MEDIA_TYPE });

@@ -6,7 +6,7 @@ import { headersOf as messageHeaders } from "../../protocol/http.ts";
 import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH_HEADER } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
-import type { RegionCall, RegionClient, RegionRequest } from "../region-client.ts";
+import type { RegionCall, RegionClient } from "../region-client.ts";
 
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
@@ -14,6 +14,10 @@ export interface OipHttpOptions {
   readonly fetch?: (input: string, init: RequestInit) => Promise<Response>;
   /** An answer larger than this is not read. */
   readonly maxResponseBytes?: number;
+}
+
+interface TierCall extends RegionCall {
+  readonly tier: string;
 }
 
 const READY_TIMEOUT_MS = 2_000;
@@ -50,19 +54,23 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     }
   }
 
+  /** @returns what a tier gives for these rows @throws region_unavailable, region_refused */
+  async function ask(call: TierCall, inputs: NamedTensors, rows: number, signal: AbortSignal | undefined): Promise<NamedTensors> {
+    const message = encodeMessage(call, inputs);
+    const response = await post(call, message.body, messageHeaders(message), signal);
+    try {
+      if (response.status !== 200) throw await refusal(response);
+      const bytes = await readAtMost(response.body, maxResponseBytes);
+      if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
+      return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
+    } catch (error) {
+      throw error instanceof EdgeTierError ? error : errors.regionUnavailable(reasonOf(error), error);
+    }
+  }
+
   return {
-    async infer(request, signal) {
-      const message = encodeMessage(request);
-      const response = await post(request, message.body, messageHeaders(message), signal);
-      try {
-        if (response.status !== 200) throw await refusal(response);
-        const bytes = await readAtMost(response.body, maxResponseBytes);
-        if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
-        return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), request.inputs.length);
-      } catch (error) {
-        throw error instanceof EdgeTierError ? error : errors.regionUnavailable(reasonOf(error), error);
-      }
-    },
+    infer: ({ inputs, ...call }, signal) => ask(call, { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } }, inputs.length, signal),
+    resume: ({ tensors, rows, ...call }, signal) => ask(call, tensors, rows, signal),
 
     async forward(request, signal) {
       const response = await post(request, request.body, request.headers, signal);
@@ -81,13 +89,9 @@ function isOfTheProtocol({ status, headers }: Response): boolean {
   return status === 200 || (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true);
 }
 
-function encodeMessage({ inputs, tier, timeoutMs, requestId }: RegionRequest): InferMessage {
-  const request = {
-    id: requestId,
-    parameters: { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)), binary_data_output: true },
-    inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES" as const, shape: [inputs.length], data: inputs } },
-  };
-  return encodeInferRequest(request, true);
+function encodeMessage({ tier, timeoutMs, requestId }: TierCall, inputs: NamedTensors): InferMessage {
+  const parameters = { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)), binary_data_output: true };
+  return encodeInferRequest({ id: requestId, parameters, inputs }, true);
 }
 
 function headersOf({ requestId, traceparent, timeoutMs }: RegionCall): Record<string, string> {

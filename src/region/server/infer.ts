@@ -2,13 +2,13 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError, errors, type EdgeTierError } from "../../core/errors.ts";
-import type { NamedTensors } from "../../core/tensor.ts";
+import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { checkRequestInputs } from "../../protocol/request-inputs.ts";
 import { pickOutputs, readPriority, readTimeoutMs, readWantedOutputs, refuseUnheededParameters } from "../../protocol/request-options.ts";
 import { taskRowsOf } from "../../tasks/task-rows.ts";
 import type { Executor, TierName, Work } from "./executor.ts";
-import type { LoadedModel, LoadedTier } from "./load-model.ts";
+import type { LoadedModel, LoadedResumption, LoadedTier } from "./load-model.ts";
 import { defaultTierOf, TASK_INPUTS } from "./model-inputs.ts";
 
 export interface InferContext {
@@ -39,7 +39,8 @@ export interface InferOutcome {
 }
 
 /**
- * Takes either the task's own inputs (one BYTES tensor `input`, a row each) or the graph's tensors by their names.
+ * Takes either the task's own inputs (one BYTES tensor `input`, a row each) or tensors by their names: those of the graph,
+ * or those from which the tier goes on where an edge tier has begun.
  * Request parameters: `tier` (the last region tier by default), `timeout` in microseconds (0: none), `priority` (1 is the
  * highest; 0 or none: the model's default).
  * @returns the graph's raw outputs, all or those asked for, in the order asked for.
@@ -50,18 +51,20 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
   const { manifest } = model;
   refuseUnheededParameters(request);
   const tier = chooseTier(model, request.parameters?.["tier"]);
-  const wanted = readWantedOutputs(request, tier.session.outputs, manifest.model);
+  const resumption = resumptionFor(tier, request.inputs);
+  const { session } = resumption ?? tier;
+  const wanted = readWantedOutputs(request, session.outputs, manifest.model);
   const timeoutMs = readTimeoutMs(request);
   const priority = readPriority(request);
   const expiresAtMs = Math.min(context.expiresAtMs ?? Infinity, timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs);
 
-  const of: TierName = { model: manifest.model, version: manifest.version, tier: tier.manifest.id };
+  const of: TierName = { model: manifest.model, version: manifest.version, tier: resumption?.name ?? tier.manifest.id };
   const startedMs = clock.now();
-  const prepared = toGraphInputs(model, tier, request.inputs, context.maxRows);
+  const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
   const preparedMs = clock.now();
   const report = (failure?: FailureReason) => onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs: preparedMs - startedMs, failure });
   const work: Work = {
-    session: tier.session,
+    session,
     of,
     batching: tier.serving.batching,
     ...prepared,
@@ -80,7 +83,7 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
     model: manifest.model,
     version: String(manifest.version),
     id: request.id,
-    parameters: { tier: of.tier },
+    parameters: { tier: tier.manifest.id },
     outputs: pickOutputs(outputs, wanted, model.labels),
   };
 }
@@ -91,13 +94,23 @@ function chooseTier(model: LoadedModel, asked: string | number | boolean | undef
   return tier;
 }
 
+/** By the names alone: its inputs are never just those of the tier. */
+function resumptionFor({ resumption }: LoadedTier, inputs: NamedTensors): LoadedResumption | undefined {
+  const names = resumption?.session.inputs.map(({ name }) => name) ?? [];
+  return names.length === Object.keys(inputs).length && names.every((name) => Object.hasOwn(inputs, name)) ? resumption : undefined;
+}
+
+function checkedInputs(model: string, specs: readonly TensorSpec[], inputs: NamedTensors): Pick<Work, "inputs"> {
+  checkRequestInputs(model, specs, inputs);
+  return { inputs };
+}
+
 /** What was encoded here may be padded as its preprocessor says; a client's own tensors as the model's configuration does. */
 function toGraphInputs({ manifest, parseInput }: LoadedModel, { preprocessor, session }: LoadedTier, inputs: NamedTensors, maxRows: number): Pick<Work, "inputs" | "padding"> {
   const rows = parseInput === undefined || preprocessor === undefined ? undefined : taskRowsOf(inputs, parseInput, maxRows);
   if (preprocessor !== undefined && rows !== undefined) return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
   const isGraphs = preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
-  checkRequestInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
-  return { inputs };
+  return checkedInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
 }
 
 function failureOf({ code }: EdgeTierError): FailureReason {

@@ -1,19 +1,30 @@
 // From a version in the model store to something that answers: verified, consistent with its manifest, and warmed up.
 
 import { errors } from "../../core/errors.ts";
-import type { ArtifactRef, Manifest, TierManifest } from "../../registry/manifest.ts";
+import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
 import { labelsOf } from "../../tasks/labels.ts";
+import type { Session } from "../../runtime/runtime.ts";
 import type { TaskInput } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { type ModelsConfig, servingOf } from "./models-config.ts";
-import { type OpenedTier, openTier, type TierOpener } from "./open-tier.ts";
+import { type OpenedTier, openResumption, openTier, type TierOpener } from "./open-tier.ts";
 
 export interface LoadedTier extends OpenedTier {
   readonly manifest: TierManifest;
   /** The manifest's, the operator's and the region's defaults, merged. */
   readonly serving: ServingConfig<ArtifactRef>;
+  /** The rest of its graph, for what an edge tier has begun; absent where its manifest has none. */
+  readonly resumption?: LoadedResumption;
+}
+
+export interface LoadedResumption {
+  /** Of the edge tier. */
+  readonly from: string;
+  /** Of the two tiers: for figures, since it runs and waits apart from its tier. */
+  readonly name: string;
+  readonly session: Session;
 }
 
 /** A version of a model with all its region tiers, of which it has one at least. */
@@ -60,16 +71,14 @@ export async function loadModel(options: LoadOptions, model: string, version: nu
   const labels = labelFile === undefined ? {} : { labels: labelsOf(manifest, await readFile(labelFile)) };
   const tiers: LoadedTier[] = [];
   try {
-    for (const { manifest: tier, serving } of planned) {
-      tiers.push({ manifest: tier, serving, ...(await openTier(manifest, tier, serving, { ...options, readFile })) });
-    }
+    for (const tier of planned) tiers.push(await loadTier(manifest, tier, { ...options, readFile }));
   } catch (error) {
-    await Promise.allSettled(tiers.map((tier) => tier.session.dispose()));
+    await disposeTiers(tiers);
     throw error;
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw errors.noRegionTier(model, version);
-  const bytes = tiers.reduce((sum, tier) => sum + Math.max(tier.session.memoryBytes, graphBytes(tier)), 0);
+  const bytes = tiers.reduce((sum, tier) => sum + Math.max(sessionsOf(tier).reduce((total, { memoryBytes }) => total + memoryBytes, 0), graphBytes(tier)), 0);
   return { manifest, ...ownInputsOf(manifest), ...labels, tiers: [first, ...others], bytes };
 }
 
@@ -81,7 +90,28 @@ export async function readKnownManifest(store: ModelStore, model: string, versio
   throw versions.length === 0 ? errors.modelNotFound(model) : errors.versionNotFound(model, version);
 }
 
-const graphBytes = ({ manifest, serving }: PlannedTier) => manifest.graph.size * (serving.instances ?? 1);
+async function loadTier(manifest: Manifest, { manifest: tier, serving }: PlannedTier, opener: TierOpener): Promise<LoadedTier> {
+  const loaded = { manifest: tier, serving, ...(await openTier(manifest, tier, serving, opener)) };
+  const resumes = resumptionOf(tier);
+  if (resumes === undefined) return loaded;
+  const name = `${tier.id}/${resumes.tier}`;
+  try {
+    const { session } = await openResumption(manifest, tier, resumes, name, serving, opener);
+    return { ...loaded, resumption: { from: resumes.tier, name, session } };
+  } catch (error) {
+    await disposeTiers([loaded]);
+    throw error;
+  }
+}
+
+/** Whatever comes of each. */
+export async function disposeTiers(tiers: readonly LoadedTier[]): Promise<void> {
+  await Promise.allSettled(tiers.flatMap(sessionsOf).map((session) => session.dispose()));
+}
+
+const sessionsOf = ({ session, resumption }: LoadedTier): Session[] => (resumption === undefined ? [session] : [session, resumption.session]);
+const resumptionOf = (tier: TierManifest): Resumption | undefined => ("resumes" in tier ? tier.resumes : undefined);
+const graphBytes = ({ manifest, serving }: PlannedTier) => (manifest.graph.size + (resumptionOf(manifest)?.graph.size ?? 0)) * (serving.instances ?? 1);
 
 function ownInputsOf(manifest: Manifest): Pick<LoadedModel, "parseInput"> {
   if (manifest.task === "tensor") return {};

@@ -32,6 +32,8 @@ export interface ConfiguredTier {
   readonly graphBytes: number;
   readonly instances: number;
   readonly batching: string;
+  /** Id of the edge tier from which on it can be asked to go on. */
+  readonly resumes?: string;
   /** In the order in which they are tried. */
   readonly providers: readonly ProviderReport[];
 }
@@ -117,8 +119,8 @@ function warmupOf({ name, batchRows, count, inputs = {} }: WarmupSample<Artifact
 }
 
 function tierOf(tier: LoadedTier): ConfiguredTier {
-  const { manifest, serving, providers } = tier;
-  return { id: manifest.id, precision: manifest.precision, graphBytes: manifest.graph.size, instances: instancesOf(tier), batching: serving.batching?.mode ?? "fixed", providers };
+  const { manifest, serving, providers, resumption } = tier;
+  return { id: manifest.id, precision: manifest.precision, graphBytes: manifest.graph.size, instances: instancesOf(tier), batching: serving.batching?.mode ?? "fixed", ...(resumption === undefined ? {} : { resumes: resumption.from }), providers };
 }
 
 const instancesOf = ({ session, serving }: { readonly session: LoadedTier["session"]; readonly serving: ServingConfig<ArtifactRef> }) => session.concurrency ?? serving.instances ?? 1;

@@ -12,7 +12,7 @@ import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createLeftovers } from "./leftovers.ts";
-import { type LoadedModel, readKnownManifest } from "./load-model.ts";
+import { disposeTiers, type LoadedModel, readKnownManifest } from "./load-model.ts";
 import { createLoader, hasCode } from "./loader.ts";
 import { type ModelsConfig, NO_MODELS_CONFIG } from "./models-config.ts";
 import { configuredRefs, loadEach } from "./preload.ts";
@@ -99,7 +99,7 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
       leftovers.watch();
       return loading;
     },
-    unload: async ({ tiers }) => void (await Promise.allSettled(tiers.map((tier) => tier.session.dispose()))),
+    unload: ({ tiers }) => disposeTiers(tiers),
     onEvicted(key, bytes) {
       evicted.add(key);
       onEvent({ event: "model_evicted", ...partsOf(key), bytes });

@@ -3,7 +3,7 @@
 import { EdgeTierError, errors } from "../../core/errors.ts";
 import { DEFAULT_PROVIDER } from "../../core/execution-provider.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
-import type { ArtifactRef, Manifest, TierManifest } from "../../registry/manifest.ts";
+import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
 import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Session } from "../../runtime/runtime.ts";
@@ -50,6 +50,17 @@ export async function openTier(manifest: Manifest, tier: TierManifest, serving: 
     await Promise.allSettled(sessions.map((session) => session.dispose()));
     throw error;
   }
+}
+
+/**
+ * Opens the rest of a tier's graph as the tier itself is opened; it is warmed up in the same batch sizes, by what it declares.
+ * @param name that it has in messages and figures
+ * @throws as openTier
+ */
+export async function openResumption(manifest: Manifest, tier: TierManifest, { graph, inputs }: Resumption, name: string, serving: ServingConfig<ArtifactRef>, opener: TierOpener): Promise<OpenedTier> {
+  const { place, precision, outputs } = tier;
+  const warmup = serving.warmup?.map(({ inputs: _ofTheWhole, ...sample }) => sample);
+  return await openTier(manifest, { id: name, place, precision, graph, inputs, outputs, figures: {} }, { ...serving, warmup }, opener);
 }
 
 interface FirstSession {

@@ -37,8 +37,9 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
         return { padding: PADDING, encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(textOf(input)))) };
       }
       case "wordpiece": {
-        const idsOf = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
-        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map((input) => idsOf(textOf(input)))) };
+        const { ofText, ofTokens } = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
+        const idsOf = (input: TaskInput) => (input.kind === "tokens" ? ofTokens(input.ids) : ofText(textOf(input)));
+        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map(idsOf)) };
       }
       default:
         throw errors.preprocessorInvalid(config.kind, ["it does not take texts"]);

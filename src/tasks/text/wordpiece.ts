@@ -1,7 +1,8 @@
-// Text to WordPiece ids, from a `tokenizer.json` of Hugging Face's tokenizers.
+// Text to WordPiece ids, special tokens around them, from a `tokenizer.json` of Hugging Face's tokenizers.
 
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as z from "zod";
+import { errors } from "../../core/errors.ts";
 
 const component = z.looseObject({ type: z.string() }).nullable();
 
@@ -26,27 +27,51 @@ export const wordpieceSchema = z.looseObject({
   decoder: component,
 });
 
+export interface Wordpiece {
+  ofText(text: string): readonly number[];
+  /** Of a text that has been made tokens already, with special tokens around them or without. @throws invalid_tokens */
+  ofTokens(ids: readonly number[]): readonly number[];
+}
+
 /**
  * @param maxTokens of a row, special tokens included; what is beyond is cut off before the closing special tokens.
- * @returns a function from a text to its ids, special tokens around them.
  * @throws Error (the library's) for a component that it does not know.
  */
-export function createWordpiece(json: z.output<typeof wordpieceSchema>, maxTokens: number): (text: string) => readonly number[] {
+export function createWordpiece(json: z.output<typeof wordpieceSchema>, maxTokens: number): Wordpiece {
   const tokenizer = new Tokenizer(json, {});
   if (tokenizer.token_to_id(json.model.unk_token) === undefined) throw new Error(`the vocabulary lacks ${json.model.unk_token}`);
-  const closing = closingTokens(tokenizer);
-  if (maxTokens <= closing) throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
+  const { opening, closing } = specialTokens(tokenizer);
+  if (maxTokens <= closing.length) throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
+  const pieces = 1 + [...Object.values(json.model.vocab), ...json.added_tokens.map(({ id }) => id)].reduce((most, id) => Math.max(most, id), 0);
 
-  return (text) => {
-    const { ids } = tokenizer.encode(text);
-    if (ids.length <= maxTokens) return ids;
-    return [...ids.slice(0, maxTokens - closing), ...ids.slice(ids.length - closing)];
+  const cut = (ids: readonly number[]) => (ids.length <= maxTokens ? ids : [...ids.slice(0, maxTokens - closing.length), ...closing]);
+  const isFramed = (ids: readonly number[]) => opening.every((id, at) => ids[at] === id) && closing.every((id, at) => ids[ids.length - closing.length + at] === id);
+  return {
+    ofText(text) {
+      // Of a long text only the beginning is read: a word gives a token at least, unless it is of characters that are dropped.
+      const beginning = firstWords(text, maxTokens);
+      const { ids } = tokenizer.encode(beginning);
+      return cut(ids.length < maxTokens && beginning.length < text.length ? tokenizer.encode(text).ids : ids);
+    },
+    ofTokens(ids) {
+      const unknown = ids.find((id) => id >= pieces);
+      if (unknown !== undefined) throw errors.invalidTokens(unknown, pieces);
+      return cut(isFramed(ids) ? ids : [...opening, ...ids, ...closing]);
+    },
   };
 }
 
-/** How many special tokens the post-processor puts after the text ([SEP]), read off an encoded probe. */
-function closingTokens(tokenizer: Tokenizer): number {
+/** Of words by the spaces that every tokenizer parts at. */
+function firstWords(text: string, count: number): string {
+  const words = /[ \t\r\n]*[^ \t\r\n]+/g;
+  for (let left = count; left > 0; left--) if (words.exec(text) === null) return text;
+  return text.slice(0, words.lastIndex);
+}
+
+/** What the post-processor puts around a text ([CLS] and [SEP]), read off an encoded probe. */
+function specialTokens(tokenizer: Tokenizer): { readonly opening: readonly number[]; readonly closing: readonly number[] } {
   const framed = tokenizer.encode("a").ids;
   const bare = tokenizer.encode("a", { add_special_tokens: false }).ids;
-  return framed.length - (framed.lastIndexOf(bare.at(-1) ?? -1) + 1);
+  const end = framed.lastIndexOf(bare.at(-1) ?? -1) + 1;
+  return { opening: framed.slice(0, Math.max(0, end - bare.length)), closing: framed.slice(end) };
 }

@@ -24,7 +24,7 @@ function converted(bytes: Uint8Array, first: (model: ReturnType<typeof readModel
 }
 
 async function intentInputs(): Promise<NamedTensors[]> {
-  const idsOf = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))), 64);
+  const { ofText: idsOf } = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))), 64);
   return intentQueries.slice(0, 20).map((query): NamedTensors => {
     const ids = BigInt64Array.from(idsOf(query), BigInt);
     const shape = [1, ids.length];

@@ -33,6 +33,19 @@ describe("cascadeFigures", () => {
     expect(cascade.costRatio).toBeCloseTo(10 / (1 + 0.6 * 10));
   });
 
+  it("takes what a tier is said to cost, and the way to it", () => {
+    const { cascade: priced } = cascadeFigures([{ ...edge, cost: 1 }, { ...region, cost: 50, wayMs: 20 }], truth, "oos");
+    expect(priced.costRatio).toBeCloseTo(50 / (1 + 0.6 * 50));
+    expect(priced.meanMs).toBeCloseTo(1 + 0.6 * 30);
+    expect(priced.lastTierMs).toBe(30);
+  });
+
+  it("tells the calibration error without calibration, where those answers are given", () => {
+    const { tiers: compared } = cascadeFigures([{ ...edge, uncalibrated: edge.answers.map((one) => ({ ...one, confidence: 1 })) }, region], truth, "oos");
+    expect(compared[0]?.expectedCalibrationErrorBefore).toBeCloseTo(0.25); // three of four are right
+    expect(compared[1]).not.toHaveProperty("expectedCalibrationErrorBefore");
+  });
+
   it("has no figures of what is out of scope where nothing is", () => {
     const all = ["a", "b", "a", "b", "b"];
     const { cascade: without } = cascadeFigures([edge, region], all, undefined);

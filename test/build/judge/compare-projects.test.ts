@@ -22,7 +22,7 @@ describe("compareEvaluations", () => {
     model: "m",
     samples: answers.length,
     tiers: [],
-    cascade: { inScopeAccuracy: 0, accuracy: 0, expectedCalibrationError: 0, edgeShare: 1, inScopeEdgeShare: 1, lossPoints: 0, costRatio: 1 },
+    cascade: { inScopeAccuracy: 0, accuracy: 0, expectedCalibrationError: 0, edgeShare: 1, inScopeEdgeShare: 1, lossPoints: 0, costRatio: 1, meanMs: 1, lastTierMs: 1 },
     latency: {},
     cascadeLatency: { p50Ms, p95Ms: p50Ms, p99Ms: 2 * p50Ms, n: 1 },
     slo: { kind: "none" },

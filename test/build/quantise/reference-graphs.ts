@@ -19,7 +19,7 @@ export const mobileNetInFp32 = (): Model => inFp32(makeSmallMobileNet());
 export const intentInFp32 = async (): Promise<Model> => inFp32(await readFile(join(ARTIFACTS, "region.onnx")));
 
 export async function intentInputs(texts: readonly string[]): Promise<NamedTensors[]> {
-  const idsOf = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))), 64);
+  const { ofText: idsOf } = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))), 64);
   return texts.map((text): NamedTensors => {
     const ids = BigInt64Array.from(idsOf(text), BigInt);
     const shape = [1, ids.length];

@@ -1,0 +1,105 @@
+// `edgetier model calibrate`: a project's tiers, having answered samples, get calibrations and exits; and model.json says for what.
+
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
+import { cascadeFigures } from "../judge/cascade-figures.ts";
+import { type AskedProject, oosLabelOf, type PriceOptions, pricedTiers } from "../judge/evaluate-project.ts";
+import { classificationOf, type TierProject } from "../judge/project-tier.ts";
+import { PROJECT_FILE } from "../project.ts";
+import { writeWhole } from "../write-whole.ts";
+import { type CalibratedCascade, calibrateCascade, type CalibrateOptions } from "./calibrate-cascade.ts";
+import { type CalibrationCurves, calibrationCurves } from "./curves.ts";
+
+export interface CalibratedProject {
+  readonly project: ClassificationProject;
+  readonly cascade: CalibratedCascade;
+  readonly curves: CalibrationCurves;
+}
+
+/** @throws risk_not_reached */
+export function calibrateProject(asked: AskedProject, options: Omit<CalibrateOptions, "deadlineMs" | "parts"> & PriceOptions): CalibratedProject {
+  const tiers = pricedTiers(asked, options);
+  const bound = { ...options, deadlineMs: asked.project.deadlineMs };
+  const cascade = calibrateCascade(tiers, asked, bound);
+  const curves = calibrationCurves(tiers, cascade, asked, oosLabelOf(asked.project), bound);
+  const { risk: _stale, ...before } = asked.project;
+  const changed = {
+    ...before,
+    ...(cascade.risk === undefined ? {} : { risk: cascade.risk }),
+    tiers: withFigures(withCascade(asked.project.tiers, cascade), curves),
+    figures: { ...before.figures, ...figuresOf(asked, cascade) },
+  };
+  return { project: classificationOf(modelProjectSchema.parse(changed)), cascade, curves };
+}
+
+/** The tiers with what was fitted to them; the last has no exit. */
+export function withCascade(tiers: readonly TierProject[], { tiers: fitted, thresholds }: CalibratedCascade): TierProject[] {
+  return tiers.map((tier, position): TierProject => {
+    const confidence = thresholds[position];
+    const changes = { calibration: modelCalibration(fitted[position]) ?? tier.calibration, exit: confidence === undefined ? null : { confidence } };
+    return { ...tier, ...changes };
+  });
+}
+
+/** Of arrays that may be written to. */
+function modelCalibration(fitted: CalibratedCascade["tiers"][number] | undefined): TierProject["calibration"] | undefined {
+  if (fitted === undefined) return undefined;
+  const { vector, isotonic, temperature, outOfScope } = fitted.calibration;
+  return {
+    temperature,
+    ...(vector === undefined ? {} : { vector: { weights: [...vector.weights], biases: [...vector.biases] } }),
+    ...(isotonic === undefined ? {} : { isotonic: { confidence: [...isotonic.confidence], calibrated: [...isotonic.calibrated] } }),
+    ...(outOfScope === undefined ? {} : { outOfScope }),
+  };
+}
+
+const fourDigits = (value: number): number => Number(value.toFixed(4));
+
+function withFigures(tiers: readonly TierProject[], { reliability }: CalibrationCurves): TierProject[] {
+  return tiers.map((tier, position): TierProject => {
+    const { before, after } = reliability[position] ?? {};
+    if (before === undefined || after === undefined) return tier;
+    const errors = { expectedCalibrationErrorBefore: fourDigits(before.expectedCalibrationError), expectedCalibrationError: fourDigits(after.expectedCalibrationError) };
+    return { ...tier, figures: { ...tier.figures, ...errors } };
+  });
+}
+
+/** The cascade's, on the tested samples. */
+function figuresOf({ project, truth }: AskedProject, { tiers, thresholds, parts }: CalibratedCascade): Record<string, number> {
+  const tested = tiers.map(({ id, answers, price }, position) => ({
+    id,
+    place: project.tiers[position]?.place ?? "edge",
+    exit: thresholds[position] === undefined ? null : { confidence: thresholds[position] },
+    answers: parts.test.flatMap((sample) => answers[sample] ?? []),
+    msPerInput: price.meanMs,
+  }));
+  const ofTested = parts.test.map((sample) => truth[sample] ?? "");
+  const { cascade } = cascadeFigures(tested, ofTested, oosLabelOf(project));
+  const outside = ofTested.filter((label) => label === oosLabelOf(project)).length;
+  const outsideAtEdge = cascade.edgeShare * ofTested.length - cascade.inScopeEdgeShare * (ofTested.length - outside);
+  const figures = {
+    accuracy: cascade.accuracy,
+    inScopeAccuracy: cascade.inScopeAccuracy,
+    ...(cascade.oosRecall === undefined ? {} : { oosRecall: cascade.oosRecall, edgeShareOutOfScope: outsideAtEdge / outside }),
+    edgeShare: cascade.edgeShare,
+    edgeShareInScope: cascade.inScopeEdgeShare,
+  };
+  return Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, fourDigits(value)]));
+}
+
+/** What model.json has beyond calibrations, exits, risk and figures stays as it is written there. */
+export async function writeCalibrated(folder: string, project: ClassificationProject): Promise<void> {
+  const path = join(folder, PROJECT_FILE);
+  const { risk: _before, tiers, ...others }: { risk?: unknown; tiers: Record<string, unknown>[] } = JSON.parse(await readFile(path, "utf8"));
+  const after = {
+    ...others,
+    ...(project.risk === undefined ? {} : { risk: project.risk }),
+    tiers: tiers.map((tier) => {
+      const own = project.tiers.find(({ id }) => id === tier["id"]);
+      return own === undefined ? tier : { ...tier, calibration: own.calibration, exit: own.exit, figures: own.figures };
+    }),
+    figures: project.figures,
+  };
+  await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
+}

@@ -1,0 +1,91 @@
+// `edgetier model calibrate <folder> --samples <path> --epsilon <share>`: confidences that fit how often the tiers are right,
+// and exits for a stated risk, written into model.json.
+
+import { writeFile } from "node:fs/promises";
+import { defineCommand } from "citty";
+import { type CalibratedProject, calibrateProject, writeCalibrated } from "../../build/calibrate/calibrate-project.ts";
+import { askProject } from "../../build/judge/evaluate-project.ts";
+import { classificationOf } from "../../build/judge/project-tier.ts";
+import { readSamples } from "../../build/judge/samples.ts";
+import { readProject } from "../../build/project.ts";
+import { calibrationReport } from "../../build/report/calibration-report.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+import { createProgressLine, withRunners } from "../judging.ts";
+import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { priceArgs, readPrices, readRisk, riskArgs } from "./risk-args.ts";
+import { readCount, samplesArgs } from "./samples-args.ts";
+
+const NAME = "edgetier model calibrate";
+
+export const command = defineCommand({
+  meta: { name: "calibrate", description: "Calibrate a project's confidences, and choose its exits for a stated risk: with confidence 1 - delta it is at most epsilon" },
+  args: {
+    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    ...samplesArgs,
+    samples: { ...samplesArgs.samples, description: `${samplesArgs.samples.description}; none that the tiers were trained on` },
+    ...riskArgs,
+    ...priceArgs,
+    seed: { type: "string", valueHint: "n", description: "Of the split into samples to fit and samples to test on" },
+    "or-top-only": { type: "boolean", description: "Where no exit holds the risk, send everything to the last tier" },
+    report: { type: "string", valueHint: "file.html", description: "Write the curves as a page" },
+    "dry-run": { type: "boolean", description: "Leave model.json as it is" },
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const source = await readProject(args.folder);
+    const project = classificationOf(source.project);
+    const { method, ...bound } = readRisk(args, NAME, project.risk);
+    const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
+    const [limit, seed] = [readCount("--limit", args.limit, NAME), readCount("--seed", args.seed, NAME)];
+    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
+    const progress = createProgressLine();
+    const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+    progress.clear();
+    const calibrated = calibrateProject(asked, { ...bound, ...prices, method, orTopOnly: args["or-top-only"] === true, ...(seed === undefined ? {} : { seed }) });
+    if (args.report !== undefined) await writeFile(args.report, calibrationReport(reportOf(calibrated)));
+    if (args["dry-run"] !== true) await writeCalibrated(args.folder, calibrated.project);
+    if (args.json) printJson(resultOf(calibrated));
+    else printLine(summary(calibrated));
+  },
+});
+
+function reportOf({ project, cascade, curves }: CalibratedProject) {
+  const tiers = cascade.tiers.map(({ id, method }, position) => ({ id, method, exit: cascade.thresholds[position] }));
+  return { model: project.model, risk: project.risk, tiers, curves };
+}
+
+function resultOf({ project, cascade, curves }: CalibratedProject) {
+  const { fit, test } = cascade.parts;
+  return {
+    model: project.model,
+    risk: project.risk,
+    fitted: fit.length,
+    tested: test.length,
+    pValue: cascade.control.chosen?.pValue,
+    tiers: project.tiers.map(({ id, calibration, exit, figures }, position) => ({ id, method: cascade.tiers[position]?.method, trials: cascade.tiers[position]?.trials, calibration, exit, figures })),
+    figures: project.figures,
+    curves,
+  };
+}
+
+const percent = (share: number | undefined) => (share === undefined ? "-" : `${(100 * share).toFixed(2)} %`);
+
+function summary({ project, cascade, curves }: CalibratedProject): string {
+  const { chosen, reliability, alone } = curves;
+  const trials = cascade.tiers.flatMap(({ id, trials }) => trials.map(({ method, nll, expectedCalibrationError }) => [id, method, nll.toFixed(4), expectedCalibrationError.toFixed(4)]));
+  const last = alone.at(-1);
+  return [
+    table([
+      ["TIER", "METHOD", "EXIT", "ECE BEFORE", "ECE AFTER"],
+      ...cascade.tiers.map(({ id, method }, position) => [id, method, cascade.thresholds[position] ?? "takes all", reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-", reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-"]),
+    ]),
+    ...(trials.length === 0 ? [] : [`In cross-validation:\n${table([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
+    `Fitted to ${cascade.parts.fit.length} samples, tested on ${cascade.parts.test.length} others`,
+    ...(project.risk === undefined || chosen === undefined || last === undefined
+      ? []
+      : [
+          `With a confidence of ${percent(1 - project.risk.delta)}, the risk (${project.risk.what}) is at most ${percent(project.risk.epsilon)}; on the tested samples it is ${percent(chosen.risk)}`,
+          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${(last.meanCost / chosen.meanCost).toFixed(2)} times less cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
+        ]),
+  ].join("\n\n");
+}

@@ -1,0 +1,40 @@
+// POST /v1/embeddings, in OpenAI's shape.
+
+import { Hono } from "hono";
+import { problemsOf } from "../../core/config.ts";
+import { errors } from "../../core/errors.ts";
+import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from "../../protocol/embeddings.ts";
+import { parseModelRef } from "../../registry/model-ref.ts";
+import type { Embedder } from "../../serving/embedder.ts";
+import type { AppEnv } from "../app-env.ts";
+import { requestedDeadlineMs } from "../deadline-header.ts";
+import { mediaTypeOf, readJson } from "../request-body.ts";
+
+const JSON_MEDIA_TYPE = "application/json";
+
+/** @param defaultModel of a request that names none */
+export function embeddingsRoutes(embedder: Embedder, defaultModel: string | undefined): Hono<AppEnv> {
+  const routes = new Hono<AppEnv>();
+
+  routes.post(EMBEDDINGS_PATH, async (c) => {
+    const mediaType = mediaTypeOf(c.req);
+    if (mediaType !== JSON_MEDIA_TYPE) throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
+    const parsed = embeddingsBody.safeParse(await readJson(c.req));
+    if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+    const { model = defaultModel, encoding_format: format, dimensions, cache } = parsed.data;
+    if (model === undefined) throw errors.missingModel();
+
+    const request = { ref: parseModelRef(model), inputs: inputsOf(parsed.data), dimensions, cache, deadlineMs: requestedDeadlineMs(c.req) };
+    const embeddings = await embedder.embed(request, c.get("context"));
+    c.header("x-edgetier-tier", embeddings.tiers.join(", "));
+    c.header("x-edgetier-cache", embeddings.cacheLayer);
+    c.header("cache-control", "no-store");
+    return c.json(embeddingsResponseOf(embeddings, format));
+  });
+
+  routes.all(EMBEDDINGS_PATH, (c) => {
+    c.header("allow", "POST");
+    throw errors.methodNotAllowed(c.req.method, ["POST"]);
+  });
+  return routes;
+}

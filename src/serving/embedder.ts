@@ -1,0 +1,128 @@
+// Embeddings from parsed request to vectors: resolve the version, look in the caches, run the encoder, store.
+
+import * as z from "zod";
+import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
+import type { CacheStore } from "../cache/cache-store.ts";
+import { cacheKey } from "../cache/key.ts";
+import { startDeadline } from "../cascade/deadline.ts";
+import { fromBase64, toBase64 } from "../core/base64.ts";
+import { bytesOf } from "../core/bytes.ts";
+import type { Clock } from "../core/clock.ts";
+import { errors } from "../core/errors.ts";
+import type { ModelRef } from "../registry/model-ref.ts";
+import { shortened } from "../tasks/text/vectors.ts";
+import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
+import type { ServedVersion } from "./served-version.ts";
+
+export interface EmbedRequest {
+  readonly ref: ModelRef;
+  /** Texts, or arrays of token ids; not yet parsed by the task. */
+  readonly inputs: readonly unknown[];
+  /** Of each vector; the model's otherwise. */
+  readonly dimensions: number | undefined;
+  readonly cache: CacheMode;
+  /** As the client named it; the manifest's otherwise. */
+  readonly deadlineMs: number | undefined;
+}
+
+export interface Embeddings {
+  readonly model: string;
+  readonly version: number;
+  /** In the order of the inputs. */
+  readonly vectors: readonly Float32Array[];
+  /** That the graph read, or had read where the vector comes from a cache. */
+  readonly tokens: number;
+  /** Ids of the tiers whose vectors they are. */
+  readonly tiers: readonly string[];
+  readonly cacheLayer: CacheLayer;
+}
+
+export interface Embedder {
+  /**
+   * @throws gives_no_embeddings, invalid_dimensions, too_many_inputs, too_many_tokens, invalid_tokens; as Task.parseInput, Catalogue.resolve
+   * and the tiers
+   */
+  embed(request: EmbedRequest, context: RequestContext): Promise<Embeddings>;
+}
+
+export interface EmbedderOptions {
+  readonly catalogue: Pick<Catalogue, "resolve">;
+  readonly versions: (known: KnownVersion) => ServedVersion;
+  readonly clock: Clock;
+  readonly l1: CacheStore;
+  readonly l2: CacheStore | undefined;
+  readonly cacheTtlSeconds: number;
+  /** Of one request. */
+  readonly maxInputs: number;
+  readonly maxTokens: number;
+}
+
+/** As it is cached: with all its dimensions, so that a request for fewer finds it too. */
+interface Embedding {
+  /** FP32, little-endian as every platform that this runs on, in base64. */
+  readonly vector: string;
+  readonly tokens: number;
+  readonly tier: string;
+}
+
+const storedEmbedding = z.object({ vector: z.base64().min(1), tokens: z.int(), tier: z.string() });
+/** Of what a key holds for other tasks. */
+const NO_PARAMETERS = { topK: 0, maxTier: undefined };
+
+export function createEmbedder(options: EmbedderOptions): Embedder {
+  const { catalogue, versions, clock, maxInputs, maxTokens } = options;
+  const cache: AnswerCache<Embedding> = createAnswerCache(
+    { l1: options.l1, l2: options.l2, ttlSeconds: options.cacheTtlSeconds },
+    (value) => storedEmbedding.safeParse(value).data,
+  );
+
+  /** @param known tokens of the request's other inputs */
+  async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext): Promise<Embedding[]> {
+    const { manifest } = encoder;
+    const deadline = startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs: context.arrivedAtMs });
+    try {
+      const texts = await encoder.encode(inputs, context, deadline);
+      const tokens = known + sumOf(texts);
+      if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
+      const { tier, vectors } = await encoder.embed(texts, context, deadline);
+      return texts.map((text, row) => ({ vector: toBase64(bytesOf(vectors[row] ?? new Float32Array())), tokens: text.tokens, tier }));
+    } finally {
+      deadline.end();
+    }
+  }
+
+  return {
+    async embed({ ref, inputs: raw, dimensions, cache: mode, deadlineMs }, context) {
+      if (raw.length > maxInputs) throw errors.tooManyInputs(raw.length, maxInputs);
+      // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
+      const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
+      const { encoder } = versions(known);
+      const { model, version, task: taskName } = known.manifest;
+      if (encoder === undefined) throw errors.givesNoEmbeddings(model, taskName);
+      const { manifest, task } = encoder;
+      if (dimensions !== undefined && dimensions > manifest.dimensions) throw errors.invalidDimensions(dimensions, manifest.dimensions);
+      const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
+
+      const identity = { model, version, manifestDigest: known.digest, parameters: NO_PARAMETERS };
+      const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
+      const cached = await context.phases.measure("cache", () => cache.read(keys, mode));
+      const found = cached.values.map((value) => (value !== undefined && floatsOf(value.vector).length === manifest.dimensions ? value : undefined));
+      const missing = keys.flatMap((_, index) => (found[index] === undefined ? [index] : []));
+      const computed = missing.length === 0 ? [] : await compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context);
+      if (computed.length > 0) context.waitUntil(cache.write(missing.map((index, row) => ({ key: keys[index] as string, value: computed[row] as Embedding })), mode));
+
+      const all = keys.map((_, index) => found[index] ?? (computed[missing.indexOf(index)] as Embedding));
+      const vectors = all.map(({ vector }) => shortened(floatsOf(vector), dimensions ?? manifest.dimensions, manifest.normalise));
+      return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheLayer: cached.layer };
+    },
+  };
+}
+
+const sumOf = (texts: readonly (Pick<EncodedText, "tokens"> | undefined)[]): number => texts.reduce((sum, text) => sum + (text?.tokens ?? 0), 0);
+
+function floatsOf(base64: string): Float32Array {
+  const { buffer } = fromBase64(base64) ?? new Uint8Array();
+  return new Float32Array(buffer, 0, Math.floor(buffer.byteLength / Float32Array.BYTES_PER_ELEMENT));
+}

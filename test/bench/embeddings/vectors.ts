@@ -1,0 +1,51 @@
+// Vectors of texts by one graph, and what they are worth: how near they are to others, and how well texts are found by them.
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import { normalised, readVectors, shortened } from "../../../src/tasks/text/vectors.ts";
+
+export interface LabelledText {
+  readonly text: string;
+  readonly label: string;
+}
+
+type Run = (inputs: NamedTensors) => Promise<NamedTensors>;
+
+/** One text at a time, as at the edge. */
+export async function vectorsBy(run: Run, inputs: readonly NamedTensors[], output: string, dimensions: number): Promise<Float32Array[]> {
+  const vectors: Float32Array[] = [];
+  for (const tensors of inputs) vectors.push(...readVectors(await run(tensors), { output, pooling: "graph" }, [1], dimensions).map(normalised));
+  return vectors;
+}
+
+/** Of vectors of length 1. */
+export const cosine = (one: Float32Array, other: Float32Array): number => one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
+
+export function cosines(vectors: readonly Float32Array[], others: readonly Float32Array[]): { readonly mean: number; readonly worst: number; readonly p01: number } {
+  const ascending = vectors.map((vector, index) => cosine(vector, others[index] ?? new Float32Array())).toSorted((a, b) => a - b);
+  return { mean: ascending.reduce((sum, one) => sum + one, 0) / ascending.length, worst: ascending[0] ?? Number.NaN, p01: ascending[Math.floor(ascending.length / 100)] ?? Number.NaN };
+}
+
+export interface Labelled {
+  readonly vectors: readonly Float32Array[];
+  readonly labels: readonly string[];
+}
+
+/** The share of queries whose nearest neighbour has their label. */
+export function retrievalAccuracy(queries: Labelled, index: Labelled, dimensions: number): number {
+  const cut = ({ vectors }: Labelled) => vectors.map((vector) => shortened(vector, dimensions, true));
+  const known = cut(index);
+  const right = cut(queries).filter((query, position) => {
+    let [best, nearest] = [-2, -1];
+    for (let candidate = 0; candidate < known.length; candidate++) {
+      const found = dot(query, known[candidate] ?? query);
+      if (found > best) [best, nearest] = [found, candidate];
+    }
+    return index.labels[nearest] === queries.labels[position];
+  });
+  return right.length / queries.vectors.length;
+}
+
+function dot(one: Float32Array, other: Float32Array): number {
+  let sum = 0;
+  for (let index = 0; index < one.length; index++) sum += (one[index] ?? 0) * (other[index] ?? 0);
+  return sum;
+}

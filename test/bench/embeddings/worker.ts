@@ -1,0 +1,6 @@
+// The Worker as it is deployed, but for its model: the sentence encoder alone.
+import deployment from "../../../dist/bench-embeddings/deployment.mjs";
+import { createWorker } from "../../../functions/edge/worker.ts";
+import { restoreBundled } from "../../../src/runtime/wasm/restore-bundled.ts";
+
+export default createWorker(deployment, await restoreBundled(deployment));

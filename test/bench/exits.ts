@@ -1,0 +1,137 @@
+// `npm run bench:exits`: a model's region tier cut at every place that is proposed: how much is computed before it, how good an
+// exit head is there, what crosses to the region against the input, and how long the first stage takes in workerd.
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { deflateRawSync } from "node:zlib";
+import { proposals } from "../../src/build/exits/find-cuts.ts";
+import { DEFAULT_LEARNING } from "../../src/build/exits/learn-heads.ts";
+import { cutsOf, type JudgedCut, makeExits, tierToCut } from "../../src/build/exits/make-exits.ts";
+import { ACTIVATION } from "../../src/build/exits/stages.ts";
+import { makeExam, type Question } from "../../src/build/judge/exam.ts";
+import { compareLatency } from "../../src/build/judge/latency.ts";
+import { classificationOf, fileOf, labelsOf, preprocessorOf } from "../../src/build/judge/project-tier.ts";
+import { readSamples } from "../../src/build/judge/samples.ts";
+import { readProject } from "../../src/build/project.ts";
+import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { bytesOf } from "../../src/core/bytes.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { taskByName } from "../../src/tasks/tasks.ts";
+import { report, rounded } from "./lib/report.ts";
+import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+
+const { values } = parseArgs({
+  options: {
+    model: { type: "string", default: "vision" },
+    project: { type: "string" },
+    tier: { type: "string" },
+    limit: { type: "string", default: "2000" },
+    calibration: { type: "string", default: "10000" },
+    "max-loss": { type: "string", default: "0.5" },
+    "least-share": { type: "string", default: "0.01" },
+    quick: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  console.log(`npm run bench:exits -- [--model ${Object.keys(SAMPLE_PARTS).join(" | ")}] [--project folder] [--tier id] [--limit samples] [--calibration samples] [--max-loss points] [--least-share of the computation] [--quick: few samples, nothing kept]
+
+Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
+  process.exit(0);
+}
+/** A photograph as a phone takes it. */
+const PHOTOGRAPH_BYTES = 2_000_000;
+const DEFLATED_SAMPLES = 100;
+
+const parts = SAMPLE_PARTS[values.model];
+if (parts === undefined) throw new Error(`no samples are known here of ${values.model}`);
+const source = await readProject(values.project ?? join(MODELS_FOLDER, values.model));
+const project = classificationOf(source.project);
+const tier = tierToCut(project, values.tier);
+const reading = { task: taskByName(project.task), limits: project.input };
+const [limit, lessons] = values.quick ? [60, 200] : [Number(values.limit), Number(values.calibration)];
+const samples = await readSamples(await parts.validation(), { ...reading, limit });
+const calibration = await readSamples(await parts.calibration(), { ...reading, limit: lessons });
+const runtime = createNativeRuntime({ intraOpThreads: 1 });
+const progress = createProgressLine();
+
+const isText = project.task === "text-classification";
+const maxLossPoints = Number(values["max-loss"]);
+const { cuts, inputBytes, times } = await withRunners(async (runners) => {
+  const places = proposals(await cutsOf(source, project, tier, runtime, samples)).filter(({ share }) => share >= Number(values["least-share"]));
+  // Labels where all samples have one; a text model's out-of-scope samples have none, so that its answers are learnt from.
+  const learning = { ...DEFAULT_LEARNING, targets: isText ? "both" : "labels" } as const;
+  const made = await makeExits(source, project, tier, places, { runners, runtime, calibration, samples, learning, maxLossPoints, onProgress: progress.show });
+  const exam = makeExam(samples.slice(0, 20), preprocessorOf(source, project, tier), labelsOf(source, project));
+  const graphs = [fileOf(source, tier.graph), ...made.cuts.map((cut) => cut.graphs.first)];
+  const sessions = [];
+  for (const graph of graphs) sessions.push(await runners.edge.open(graph));
+  const latencies = await compareLatency(sessions, exam.map(({ inputs }) => inputs), values.quick ? 2 : 40);
+  return { ...made, times: latencies };
+});
+progress.clear();
+
+const exam = makeExam(samples.slice(0, DEFLATED_SAMPLES), preprocessorOf(source, project, tier), labelsOf(source, project));
+const rows = [];
+for (const [position, cut] of cuts.entries()) {
+  const { accuracy, exit, resumed, exact } = cut.judgement;
+  rows.push({
+    case: cut.value,
+    shareOfMacs: cut.share,
+    headAccuracy: accuracy,
+    exitShare: exit.share,
+    exitConfidence: exit.confidence,
+    lossPoints: exit.lossPoints,
+    workRatio: cut.work,
+    activationBytes: cut.bytesPerRow,
+    activationDeflatedBytes: await deflatedBytes(cut, exam),
+    inputBytes: Math.round(inputBytes),
+    activationOverInput: cut.bytesPerRow / inputBytes,
+    ...(isText ? {} : { activationOverPhotograph: cut.bytesPerRow / PHOTOGRAPH_BYTES }),
+    sends: cut.sends,
+    resumedAgreement: resumed.agreement,
+    resumedLossPoints: resumed.lossPoints,
+    exactLargestDifference: exact.largestDifference,
+    firstStageBytes: cut.firstBytes,
+    workerdP50Ms: times[position + 1]?.p50Ms ?? Number.NaN,
+    workerdP50OverWhole: times[position + 1]?.ratio ?? Number.NaN,
+  });
+}
+
+const best = cuts.toSorted((a, b) => a.work - b.work)[0];
+await report({
+  name: values.model === "vision" ? "exits" : `exits-${values.model}`,
+  seed: DEFAULT_LEARNING.seed,
+  n: samples.length,
+  packages: ["onnxruntime-node", "onnxruntime-web"],
+  isKept: !values.quick,
+  rows: [{ case: "whole graph", shareOfMacs: 1, headAccuracy: best?.judgement.wholeAccuracy ?? Number.NaN, firstStageBytes: fileOf(source, tier.graph).byteLength, workerdP50Ms: times[0]?.p50Ms ?? Number.NaN, workerdP50OverWhole: 1 }, ...rows],
+  figures: {
+    maxLossPoints,
+    calibrationSamples: calibration.length,
+    meanInputBytes: rounded(inputBytes),
+    smallestActivationOverInput: rounded(Math.min(...cuts.map((cut) => cut.bytesPerRow)) / inputBytes),
+    bestWorkRatio: rounded(best?.work ?? Number.NaN),
+    bestExitShare: rounded(best?.judgement.exit.share ?? Number.NaN),
+    bestShareOfMacs: rounded(best?.share ?? Number.NaN),
+  },
+  notes: [
+    "workRatio: multiplications of a request in all by those of the whole graph: the first stage, and, for what does not exit, the rest (or, where the input is sent, all of it). 1 and more does not pay.",
+    ...(isText ? [] : [`A photograph of ${PHOTOGRAPH_BYTES} bytes has the same activation as one of ${Math.round(inputBytes)}: it is made from the pixels that the graph takes.`]),
+  ],
+});
+
+/** Mean of one row's, with DEFLATE, which the region takes as a content encoding. */
+async function deflatedBytes({ graphs }: JudgedCut, questions: readonly Question[]): Promise<number> {
+  const session = await runtime.createSession(graphs.first);
+  try {
+    let total = 0;
+    for (const { inputs } of questions) {
+      const activation = (await session.run(inputs))[ACTIVATION];
+      if (activation !== undefined && activation.datatype !== "BYTES") total += deflateRawSync(bytesOf(activation.data)).byteLength;
+    }
+    return Math.round(total / questions.length);
+  } finally {
+    await session.dispose();
+  }
+}

@@ -1,0 +1,224 @@
+// POST /v1/embeddings inside workerd, on the real engine.
+import { beforeEach, describe, expect, it } from "vitest";
+import { fromBase64 } from "../../src/core/base64.ts";
+import { embeddingsProblem, embeddingsResponse } from "../../src/protocol/embeddings.ts";
+import { publishModel } from "../../src/registry/publish.ts";
+import toy from "../fixtures/toy.onnx";
+import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
+import { publishVectors, unit, type VectorModelOptions, vectorProject } from "../support/vector-model.ts";
+import { fullDeployment } from "./engine.ts";
+
+// The mean of the tokens' rows has the direction of their sum; [CLS] and [SEP] are among them.
+const GOOD = unit(4, 4, 0, 0);
+const BAD = unit(1, -2, 4, 0);
+const GREATLY = unit(7, 1, 0, 9);
+const [CLS, SEP, GOOD_ID, BAD_ID] = [2, 3, 4, 5];
+
+let edge: EdgeUnderTest;
+const start = async (model: VectorModelOptions = {}, options: EdgeUnderTestOptions = {}, sessionBudgetBytes = fullDeployment.sessionBudgetBytes) => {
+  edge = await startEdgeUnderTest(new Uint8Array(toy), { ...fullDeployment, sessionBudgetBytes }, options);
+  await publishVectors(edge.store, model);
+};
+beforeEach(() => start());
+
+const post = async (body: unknown, headers: Record<string, string> = {}) =>
+  await edge.app.request("/v1/embeddings", { method: "POST", headers: { "content-type": "application/json", ...headers }, body: typeof body === "string" ? body : JSON.stringify(body) });
+const ask = async (fields: object, headers?: Record<string, string>) => await post({ model: "vectors", ...fields }, headers);
+
+async function answerOf(response: Response) {
+  expect(response.status, await response.clone().text()).toBe(200);
+  return embeddingsResponse.parse(await response.json());
+}
+const vectorsOf = async (response: Response) => (await answerOf(response)).data.map(({ embedding }) => embedding as number[]);
+const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
+
+describe("a request", () => {
+  it("for one text gets its vector, of length 1, and what it cost", async () => {
+    const response = await ask({ input: "good", user: "u-1" }, { "x-request-id": "r-1" });
+    expect(await answerOf(response.clone())).toEqual({
+      object: "list",
+      data: [{ object: "embedding", index: 0, embedding: close(GOOD) }],
+      model: "vectors@1",
+      usage: { prompt_tokens: 3, total_tokens: 3 },
+    });
+    expect(Object.fromEntries(response.headers)).toMatchObject({ "x-request-id": "r-1", "x-edgetier-tier": "edge", "x-edgetier-cache": "miss", "cache-control": "no-store" });
+  });
+
+  it("for several gets them in their order, with their tokens together", async () => {
+    const { data, usage } = await answerOf(await ask({ input: ["bad", "Greatly", "good"] }));
+    expect(data).toEqual([BAD, GREATLY, GOOD].map((vector, index) => ({ object: "embedding", index, embedding: close(vector) })));
+    expect(usage.prompt_tokens).toBe(3 + 4 + 3);
+  });
+
+  it("may bring token ids, with or without the special tokens around them", async () => {
+    expect(await vectorsOf(await ask({ input: [GOOD_ID] }))).toEqual([close(GOOD)]);
+    expect(await vectorsOf(await ask({ input: [[CLS, BAD_ID, SEP], [BAD_ID]] }))).toEqual([close(BAD), close(BAD)]);
+  });
+
+  it("gets the same numbers in base64, as FP32", async () => {
+    const [floats = []] = await vectorsOf(await ask({ input: "greatly", encoding_format: "float" }));
+    const { data } = await answerOf(await ask({ input: "greatly", encoding_format: "base64" }));
+    const bytes = fromBase64(String(data[0]?.embedding)) ?? new Uint8Array();
+    const view = new DataView(bytes.buffer);
+    expect(Array.from({ length: bytes.length / 4 }, (_, index) => view.getFloat32(index * 4, true))).toEqual(floats.map(Math.fround));
+  });
+
+  it("for fewer dimensions gets the first of them, of length 1 again", async () => {
+    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([close(unit(1, -2))]);
+    expect(await vectorsOf(await ask({ input: "bad", dimensions: 4 }))).toEqual([close(BAD)]);
+  });
+
+  it("of a long text reads as many tokens as the model takes", async () => {
+    const { data, usage } = await answerOf(await ask({ input: "good ".repeat(20) }));
+    expect(usage.prompt_tokens).toBe(8);
+    expect(data[0]?.embedding).toEqual(close(unit(19, 19, 0, 0)));
+  });
+
+  it("takes a version and an alias", async () => {
+    for (const model of ["vectors@1", "vectors@stable"]) expect((await answerOf(await ask({ input: "good", model }))).model).toBe("vectors@1");
+  });
+});
+
+it("no canary takes a share, unless it is named", async () => {
+  await publishModel(edge.store, vectorProject({ pooling: "cls" }), { alias: "canary" });
+  const before = await edge.store.readAliases("vectors");
+  await edge.store.writeAliases("vectors", { ...before?.aliases, canary: { version: 2, weight: 1 } }, before?.etag);
+  edge.clock.advance(60_000);
+  expect((await answerOf(await ask({ input: "good" }))).model).toBe("vectors@1");
+  expect((await answerOf(await ask({ input: "good", model: "vectors@canary" }))).model).toBe("vectors@2");
+});
+
+describe("a manifest", () => {
+  it("says how the graph's output becomes a vector", async () => {
+    await start({ pooling: "cls" });
+    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([[1, 0, 0, 0]]);
+    await start({ pooling: "graph", normalise: false });
+    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([[1, -2, 4, 0]]);
+    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([[1, -2]]);
+    await start({ pooling: "mean", normalise: false });
+    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([close([1 / 3, -2 / 3, 4 / 3, 0])]);
+  });
+});
+
+describe("caching", () => {
+  it("is by input, whatever stands beside it and however many dimensions are asked for", async () => {
+    const layer = async (fields: object) => (await ask(fields)).headers.get("x-edgetier-cache");
+    expect(await layer({ input: ["good", "bad"] })).toBe("miss");
+    expect(await layer({ input: "bad", dimensions: 3 })).toBe("l1");
+    expect(await layer({ input: ["bad", "great"] })).toBe("miss");
+    expect(await layer({ input: "bad", cache: "bypass" })).toBe("bypass");
+    expect(await layer({ input: [BAD_ID] })).toBe("miss"); // another input, with the same vector
+    const { usage } = await answerOf(await ask({ input: ["bad", "good"] }));
+    expect(usage.prompt_tokens).toBe(6);
+  });
+});
+
+describe("a region tier", () => {
+  /** A text's only word twice, then padding that must not count. */
+  const regionOutputs: NonNullable<EdgeUnderTestOptions["regionOutputs"]> = ({ inputs }) => ({
+    states: { datatype: "FP32", shape: [inputs.length, 6, 4], data: Float32Array.from({ length: inputs.length * 24 }, (_, index) => (index % 24 >= 12 ? 99 : index % 4 === 0 ? 5 : 0)) },
+  });
+
+  it("answers where there is no edge tier, from the texts as they are", async () => {
+    await start({ places: ["region"] }, { regionOutputs });
+    const response = await ask({ input: ["good", "bad"] }, { "x-deadline-ms": "700" });
+    expect(response.headers.get("x-edgetier-tier")).toBe("region");
+    expect(await vectorsOf(response)).toEqual([[1, 0, 0, 0], [1, 0, 0, 0]]);
+    expect(edge.regionRequests).toMatchObject([{ model: "vectors", version: 1, tier: "region", timeoutMs: 700 }]);
+    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual(["good", "bad"]);
+  });
+
+  it("gets token ids as such", async () => {
+    await start({ places: ["region"] }, { regionOutputs });
+    await answerOf(await ask({ input: [GOOD_ID] }));
+    expect(edge.regionRequests[0]?.inputs).toEqual([Uint8Array.of(0xff, GOOD_ID, 0, 0, 0)]);
+  });
+
+  it("answers in the edge tier's place where that cannot be run, and only then", async () => {
+    await start({ places: ["edge", "region"] }, { regionOutputs });
+    expect((await ask({ input: "good" })).headers.get("x-edgetier-tier")).toBe("edge");
+    expect(edge.regionRequests).toEqual([]);
+    await start({ places: ["edge", "region"] }, { regionOutputs }, 1_000_000);
+    expect((await ask({ input: "good" })).headers.get("x-edgetier-tier")).toBe("region");
+  });
+
+  it("that hangs is not waited for beyond the deadline", async () => {
+    await start({ places: ["region"] });
+    edge.region = "hangs";
+    const waiting = ask({ input: "good" }, { "x-deadline-ms": "200" });
+    await expect.poll(() => edge.regionRequests.length).toBe(1);
+    edge.clock.advance(200);
+    expect((await waiting).status).toBe(504);
+  });
+});
+
+describe("what is refused", () => {
+  const many = (length: number) => Array.from({ length }, () => "good");
+  const cases: [what: string, ask: () => Promise<Response>, status: number, code: string][] = [
+    ["no text", () => ask({ input: "" }), 400, "empty_text"],
+    ["nothing but space, among others", () => ask({ input: ["good", " "] }), 400, "empty_text"],
+    ["an empty array", () => ask({ input: [] }), 400, "invalid_request"],
+    ["an empty array of tokens", () => ask({ input: [[]] }), 400, "invalid_request"],
+    ["texts among tokens", () => ask({ input: [GOOD_ID, "good"] }), 400, "invalid_request"],
+    ["a token that is none", () => ask({ input: [1.5] }), 400, "invalid_request"],
+    ["a token that the model does not have", () => ask({ input: [[GOOD_ID], [8]] }), 400, "invalid_tokens"],
+    ["no input", () => ask({}), 400, "invalid_request"],
+    ["another field", () => ask({ input: "good", inputs: "good" }), 400, "invalid_request"],
+    ["an unknown encoding", () => ask({ input: "good", encoding_format: "hex" }), 400, "invalid_request"],
+    ["no dimensions at all", () => ask({ input: "good", dimensions: 0 }), 400, "invalid_request"],
+    ["more dimensions than there are", () => ask({ input: "good", dimensions: 5 }), 400, "invalid_dimensions"],
+    ["a text over the model's limit", () => ask({ input: "good".repeat(26) }), 413, "input_too_large"],
+    ["tokens over the model's limit", () => ask({ input: Array(26).fill(GOOD_ID) }), 413, "input_too_large"],
+    ["too many inputs", () => ask({ input: many(5) }), 413, "too_many_inputs"],
+    ["a body over the limit", () => ask({ input: "x".repeat(5_000) }), 413, "body_too_large"],
+    ["half of a surrogate pair", () => post('{"model": "vectors", "input": "\\ud800"}'), 400, "invalid_utf8"],
+    ["no JSON", () => post("{"), 400, "invalid_json"],
+    ["no JSON by its media type", () => post("good", { "content-type": "text/plain" }), 415, "unsupported_media_type"],
+    ["no model, where there is none by default", () => post({ input: "good" }), 400, "missing_model"],
+    ["a model that is none", () => ask({ input: "good", model: "no/such" }), 400, "invalid_model_name"],
+    ["a model that is not there", () => ask({ input: "good", model: "nothing" }), 404, "model_not_found"],
+    ["a model that gives labels", () => ask({ input: "good", model: "toy" }), 400, "gives_no_embeddings"],
+    ["another method", async () => await edge.app.request("/v1/embeddings"), 405, "method_not_allowed"],
+  ];
+  it.each(cases)("%s", async (_what, send, status, code) => {
+    const response = await send();
+    expect([response.status, response.headers.get("content-type")]).toEqual([status, "application/problem+json"]);
+    const { error, ...problem } = embeddingsProblem.parse(await response.json());
+    expect(problem).toMatchObject({ status, code, retryable: false });
+    expect(error).toEqual({ message: `${problem.detail} ${problem.remedy}`, type: "invalid_request_error", param: null, code });
+  });
+
+  it("too many tokens together, those from a cache counted too", async () => {
+    const { usage } = await answerOf(await ask({ input: Array(4).fill("good good good good good good") }));
+    expect(usage.prompt_tokens).toBe(32);
+    await start({}, { maxTokens: 10 });
+    await answerOf(await ask({ input: ["good", "bad"] }));
+    expect(await (await ask({ input: ["good", "bad", "greatly greatly"] })).json()).toMatchObject({ status: 413, code: "too_many_tokens", detail: expect.stringMatching(/12 tokens; at most 10/) });
+  });
+
+  it("a prediction by a model that gives vectors", async () => {
+    const response = await edge.app.request("/v1/models/vectors/predict?input=good");
+    expect(await response.json()).toMatchObject({ status: 400, code: "gives_embeddings" });
+  });
+
+  it("a fault is told as one, with when to come again", async () => {
+    edge.storeIsDown = true;
+    const response = await ask({ input: "good" });
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(await response.json()).toMatchObject({ retryable: true, error: { type: "server_error", code: "model_store_unavailable" } });
+  });
+});
+
+it("over /v2 the model takes texts and gives what its graph gives", async () => {
+  const metadata = await edge.app.request("/v2/models/vectors");
+  expect(await metadata.json()).toMatchObject({ inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "states" }, { name: "sums", datatype: "FP32", shape: [-1, 4] }] });
+  const request = { inputs: [{ name: "input", datatype: "BYTES", shape: [2], data: ["good", "bad"] }], outputs: [{ name: "sums" }] };
+  const response = await edge.app.request("/v2/models/vectors/infer", { method: "POST", body: JSON.stringify(request) });
+  expect(await response.json()).toMatchObject({ parameters: { tier: "edge" }, outputs: [{ name: "sums", shape: [2, 4], data: [4, 4, 0, 0, 1, -2, 4, 0] }] });
+});
+
+it("the API's document has it", async () => {
+  const document = (await (await edge.app.request("/openapi.json")).json()) as { paths: Record<string, unknown>; components: { schemas: Record<string, unknown> } };
+  expect(document.paths["/v1/embeddings"]).toMatchObject({ post: { requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/EmbeddingsRequest" } } } } } });
+  expect(Object.keys(document.components.schemas)).toEqual(expect.arrayContaining(["EmbeddingsRequest", "EmbeddingsResponse", "EmbeddingsProblem"]));
+});

@@ -1,0 +1,40 @@
+// What the suite in workerd (test/edge/drift.test.ts) cannot make happen: checks whose request the platform has ended.
+import { describe, expect, it, vi } from "vitest";
+import type { Tier } from "../../src/cascade/cascade.ts";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createDriftCheck } from "../../src/serving/drift-check.ts";
+import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { requestContext } from "../support/request-context.ts";
+
+const answer = { label: "a", confidence: 0.9, outOfScope: false, ranking: [] };
+const answers = [{ input: { kind: "text", text: "x" } as const, outcome: { ...answer, tier: "edge", degraded: false } }];
+
+/** Timers that never fire, as of a request that is over. */
+class FrozenTimers extends ManualClock {
+  override setTimer(): () => void {
+    return () => {};
+  }
+}
+
+describe("createDriftCheck", () => {
+  it("has room again when a check has outlived its deadline without a word", async () => {
+    const clock = new FrozenTimers(0);
+    const logged: unknown[] = [];
+    let isStuck = true;
+    const run = vi.fn<Tier["run"]>(async () => (isStuck ? await new Promise<never>(() => {}) : [answer]));
+    const drift = createDriftCheck({ share: 1, maxConcurrent: 1, clock, metrics: createLoggedMetrics((record) => logged.push(record)) });
+    const background: Promise<unknown>[] = [];
+    const consider = () => drift.consider({ model: "m", version: 1, deadlineMs: 100, tiers: [{ id: "edge", exit: { confidence: 0.5 }, run }, { id: "top", exit: null, run }], answers }, { ...requestContext(clock), waitUntil: (work) => void background.push(work) });
+    consider();
+    await vi.waitFor(() => expect(run).toHaveBeenCalledTimes(1));
+    isStuck = false;
+    consider();
+    await background[1];
+    expect(run).toHaveBeenCalledTimes(1);
+    clock.advance(1_101);
+    consider();
+    await background[2];
+    expect(run).toHaveBeenCalledTimes(2);
+    expect(logged).toEqual([{ level: "info", event: "metric", name: "edgetier_drift_checks_total", labels: { model: "m", version: "1", tier: "edge", result: "agrees" }, value: 1 }]);
+  });
+});

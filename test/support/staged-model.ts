@@ -1,0 +1,72 @@
+// The model that tells colours (colour-model.ts) with its graph cut in two: the edge answers by a head, and hands on 8-bit
+// pixels, or only their means, from which the region goes on. No imports from Node: suites in workerd use it too.
+import { modelProjectSchema } from "../../src/registry/manifest.ts";
+import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import { encodeModel, int, type OnnxGraph } from "../bench/lib/onnx-writer.ts";
+import { colourProject } from "./colour-model.ts";
+
+const SIDE = 8;
+/** Pixels are from -1 to 1. */
+const STEP = 1 / 127;
+const GAIN = { datatype: "FP32", shape: [], data: Float32Array.of(8) } as const;
+const SCALE = { datatype: "FP32", shape: [], data: Float32Array.of(STEP) } as const;
+const ZERO = { datatype: "UINT8", shape: [], data: Uint8Array.of(128) } as const;
+const LOGITS = { name: "logits", datatype: "FP32", shape: ["rows", 3] } as const;
+
+export interface StagedOptions {
+  readonly model?: string;
+  /** `means` takes 3 bytes a row to hand on, `pixels` 192. */
+  readonly cutAt?: "means" | "pixels";
+  readonly deadlineMs?: number;
+  /** Of the graph that the region goes on with; another than the whole graph's shows that it was used. */
+  readonly restGain?: number;
+}
+
+const cuts = {
+  means: { value: "means", shape: ["rows", 3, 1, 1], rest: [{ op: "Flatten", inputs: ["value"], outputs: ["flat"] }] },
+  pixels: { value: "pixels", shape: ["rows", 3, SIDE, SIDE], rest: [{ op: "GlobalAveragePool", inputs: ["value"], outputs: ["means"] }, { op: "Flatten", inputs: ["means"], outputs: ["flat"] }] },
+} as const;
+
+function firstGraph({ cutAt = "means" }: StagedOptions): OnnxGraph {
+  const { value, shape } = cuts[cutAt];
+  return {
+    name: "first",
+    opset: 13,
+    inputs: [{ name: "pixels", datatype: "FP32", shape: ["rows", 3, SIDE, SIDE] }],
+    outputs: [LOGITS, { name: "activation", datatype: "UINT8", shape }],
+    nodes: [
+      { op: "GlobalAveragePool", inputs: ["pixels"], outputs: ["means"] },
+      { op: "Flatten", inputs: ["means"], outputs: ["flat"], attributes: { axis: int(1) } },
+      { op: "Mul", inputs: ["flat", "gain"], outputs: ["logits"] },
+      { op: "QuantizeLinear", inputs: [value, "scale", "zero"], outputs: ["activation"] },
+    ],
+    initializers: { gain: GAIN, scale: SCALE, zero: ZERO },
+  };
+}
+
+function restGraph({ cutAt = "means", restGain = 8 }: StagedOptions): OnnxGraph {
+  const { shape, rest } = cuts[cutAt];
+  return {
+    name: "rest",
+    opset: 13,
+    inputs: [{ name: "activation", datatype: "UINT8", shape }],
+    outputs: [LOGITS],
+    nodes: [{ op: "DequantizeLinear", inputs: ["activation", "scale", "zero"], outputs: ["value"] }, ...rest, { op: "Mul", inputs: ["flat", "gain"], outputs: ["logits"] }],
+    initializers: { gain: { ...GAIN, data: Float32Array.of(restGain) }, scale: SCALE, zero: ZERO },
+  };
+}
+
+/** Tiers `edge` and `region`, as `edgetier model exits` makes them. */
+export function stagedProject(options: StagedOptions = {}): PublishSource {
+  const { model = "staged", cutAt = "means", deadlineMs = 1_000 } = options;
+  const { project, files } = colourProject({ model, deadlineMs });
+  const activation = { name: "activation", datatype: "UINT8", shape: cuts[cutAt].shape.map((size) => (typeof size === "number" ? size : -1)) };
+  const tiers = project.tiers.map((tier) => (tier.place === "edge" ? { ...tier, graph: "first.onnx", outputs: [...tier.outputs, activation] } : { ...tier, resumes: { tier: "edge", graph: "rest.onnx", inputs: [activation] } }));
+  return { project: modelProjectSchema.parse({ ...project, tiers }), files: new Map([...files, ["first.onnx", encodeModel(firstGraph(options))], ["rest.onnx", encodeModel(restGraph(options))]]) };
+}
+
+/** Puts it into the store, as version 1 where it is new. */
+export async function publishStaged(store: ModelStore, options: StagedOptions = {}): Promise<void> {
+  await publishModel(store, stagedProject(options));
+}
