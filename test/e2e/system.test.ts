@@ -1,10 +1,11 @@
-// The whole system as `npm start` brings it up: real workerd, region process, S3 and Redis, with the model `intent`.
-import { mkdtemp, rm } from "node:fs/promises";
+// The whole system as `npm start` brings it up: real workerd, region process, S3 and Redis, with the models `intent` and
+// `vision`.
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startLocalEdge } from "../../src/cli/local/edge.ts";
-import { WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
+import { MODELS_FOLDER, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
@@ -149,7 +150,22 @@ describe("the running system", () => {
     const response = await fetch(`${system.urls.edge}/v1/models/intent@stable`);
     expect(await response.json()).toMatchObject({ model: "intent", version: 1, versions: [1], aliases: { stable: 1 } });
     const list = await fetch(`${system.urls.edge}/v1/models`);
-    expect(await list.json()).toEqual({ models: [{ model: "intent", aliases: { stable: 1 } }] });
+    expect(await list.json()).toEqual({ models: ["intent", "vision"].map((model) => ({ model, aliases: { stable: 1 } })) });
+  });
+
+  it("says what a photograph shows, from its bytes or in JSON", async () => {
+    const file = await readFile(join(MODELS_FOLDER, "vision/example/ship.jpg"));
+    const ask = async (headers: Record<string, string>, body: BodyInit) => {
+      const response = await fetch(`${system.urls.edge}/v1/models/vision/predict`, { method: "POST", headers, body });
+      return predictResponse.parse(await response.json()).outputs[0];
+    };
+    const json = { "content-type": "application/json" };
+    const inputs = { b64: file.toString("base64") };
+    const whole = await ask({ "content-type": "image/jpeg" }, file);
+    expect(whole).toMatchObject({ label: "ship", degraded: false });
+    expect(await ask(json, JSON.stringify({ inputs }))).toEqual(whole);
+    const atEdge = { inputs, parameters: { maxTier: "edge-int8", cache: "bypass" } };
+    expect(await ask(json, JSON.stringify(atEdge))).toMatchObject({ label: "ship", tier: "edge-int8" });
   });
 
   it.skipIf(!hasRedisServer)("answers a repeat from L2, and without it when Redis is away or hangs (needs a redis-server on the PATH)", async () => {
