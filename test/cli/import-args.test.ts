@@ -27,6 +27,7 @@ it("become a choice, with the task guessed where none is named", async () => {
     logits: undefined,
     text: { kind: "wordpiece", artifact: new TextEncoder().encode("{}"), maxTokens: 64 },
     image: { mean: [0.5, 0.4, 0.3], std: [1, 2, 3], size: { width: 224, height: 160 }, fit: "stretch" },
+    vectors: {},
   });
   const text = await taskChoiceOf({ ...defaults, task: "text-classification", features: at("tokenizer.json") }, image, NAME);
   expect(text).toMatchObject({ task: "text-classification", labels: undefined, text: { kind: "hashed-ngrams" }, image: { mean: undefined, size: undefined } });

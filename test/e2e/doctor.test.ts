@@ -29,7 +29,7 @@ describe("doctor", () => {
     expect(measured("scriptGzipBytes")).toBeGreaterThan(50_000);
     expect(measured("scriptGzipBytes")).toBeLessThan(measured("scriptBytes"));
     expect(measured("engineGzipBytes")).toBeGreaterThan(50_000);
-    expect(measured("workerBytes")).toBe(measured("scriptBytes") + measured("engineBytes") + measured("dataBytes"));
+    expect(measured("workerBytes")).toBe(measured("scriptBytes") + measured("engineBytes") + measured("imageDecoderBytes") + measured("dataBytes"));
     expect(measured("startupCpuMs")).toBeGreaterThan(1);
     expect(check("workerBytes")).toMatchObject({ limit: 64 * MiB, unit: "bytes", ok: true });
   });

@@ -189,7 +189,7 @@ describe("tensors of a graph", () => {
     await Promise.all([publish("identity"), publish("matmul"), publish("strings")]);
     const servedHow = async (model: string) => ((await (await get(`/v1/models/${model}`)).json()) as { tiers: { edge?: { how: string } }[] }).tiers[0]?.edge?.how;
     expect([tensorDeployment.engine.kind, await servedHow("identity"), await servedHow("matmul"), await servedHow("strings")]).toEqual(["cut", "bundled", "bundled", "not"]);
-    expect(tensorDeployment.artifacts.size).toBe(2); // the labels
+    expect(tensorDeployment.artifacts.size).toBe(3); // labels of two kinds, and a tokenizer
 
     expect(await throughIdentity()).toEqual(EXTREMES);
     const classified = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name: "y", parameters: { classification: 1 } }] }));
