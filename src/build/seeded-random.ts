@@ -10,3 +10,12 @@ export function seededRandom(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
+
+/** In place; Fisher and Yates. @returns the same items */
+export function shuffle<Item, Items extends { readonly length: number; [index: number]: Item }>(items: Items, random: () => number): Items {
+  for (let last = items.length - 1; last > 0; last--) {
+    const other = Math.floor(random() * (last + 1));
+    [items[last], items[other]] = [items[other] as Item, items[last] as Item];
+  }
+  return items;
+}

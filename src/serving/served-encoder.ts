@@ -10,6 +10,7 @@ import { taskByName } from "../tasks/tasks.ts";
 import { normalised, readVectors } from "../tasks/text/vectors.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
+import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface EncodedText {
@@ -57,10 +58,8 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
 
   async function askRegion(tier: EmbeddingTier, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors> {
     if (region === undefined) throw errors.regionUnavailable("no region is configured");
-    const { requestId, traceparent, phases } = context;
-    const { model, version } = manifest;
-    const request = { model, version, tier: tier.id, inputs: inputs.map((input) => task.toBytes(input)), requestId, timeoutMs: deadline.remainingMs(), ...(traceparent === undefined ? {} : { traceparent }) };
-    return await phases.measure("region", () => region.infer(request, deadline.signal));
+    const request = { ...regionCallOf(manifest, context, deadline), tier: tier.id, inputs: inputs.map((input) => task.toBytes(input)) };
+    return await context.phases.measure("region", () => region.infer(request, deadline.signal));
   }
 
   const vectorsOf = (tier: EmbeddingTier, outputs: NamedTensors, tokens: readonly number[]) => {

@@ -17,6 +17,7 @@ import { type BegunRun, createRegionRun } from "./begun-run.ts";
 import type { KnownVersion } from "./catalogue.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy, type Lazy } from "./lazy.ts";
+import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createServedEncoder, type ServedEncoder } from "./served-encoder.ts";
 
@@ -107,14 +108,7 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
     const ask = region && createRegionRun(region, tier.resumes);
     return async (inputs, context, deadline, begun) => {
       if (ask === undefined) throw errors.regionUnavailable("no region is configured");
-      const call = () => ({
-        model: manifest.model,
-        version: manifest.version,
-        tier: tier.id,
-        requestId: context.requestId,
-        timeoutMs: deadline.remainingMs(),
-        ...(context.traceparent === undefined ? {} : { traceparent: context.traceparent }),
-      });
+      const call = () => ({ ...regionCallOf(manifest, context, deadline), tier: tier.id });
       const run = { call, inputs, toBytes: (input: TaskInput) => task.toBytes(input), begun: tier.resumes && begun.get(tier.resumes.tier) };
       return await context.phases.measure("region", () => ask(run, deadline.signal));
     };

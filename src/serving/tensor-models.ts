@@ -11,6 +11,7 @@ import type { ModelRef } from "../registry/model-ref.ts";
 import { TASK_INPUTS } from "../tasks/task-rows.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import { createEdgePlanner, type EdgeRun, type TensorRequest, type TierChoice } from "./edge-plan.ts";
+import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import type { ServedVersion, TierDependencies } from "./served-version.ts";
 
@@ -74,11 +75,11 @@ function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, c
     isReady: async () => choice.runnable.length > 0 || (choice.region !== undefined && (await region?.modelReady(model, version)) === true),
     startDeadline: (deadlineMs, { arrivedAtMs }) => startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs }),
 
-    async forward(message, { requestId, traceparent, phases }, deadline) {
+    async forward(message, context, deadline) {
       if (region === undefined) throw errors.regionUnavailable("no region is configured");
-      const call = { ...message, model, version, requestId, timeoutMs: deadline.remainingMs(), ...(traceparent === undefined ? {} : { traceparent }) };
+      const call = { ...message, ...regionCallOf({ model, version }, context, deadline) };
       try {
-        return await phases.measure("region", () => region.forward(call, deadline.signal));
+        return await context.phases.measure("region", () => region.forward(call, deadline.signal));
       } catch (error) {
         throw deadline.remainingMs() === 0 ? errors.deadlineExceeded(deadline.budgetMs) : error;
       }

@@ -4,7 +4,7 @@ import type { CalibrationParameters } from "../../cascade/calibration.ts";
 import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
-import { seededRandom } from "../seeded-random.ts";
+import { seededRandom, shuffle } from "../seeded-random.ts";
 import { type ControlOptions, controlRisk, reachable, type RiskBound, type RiskControl } from "./control-risk.ts";
 import { answersOf, fitCalibration, type Method, type Trial, tryMethods } from "./fit-calibration.ts";
 import { empiricalRisk } from "./p-values.ts";
@@ -76,7 +76,7 @@ export function partsOf(samples: readonly number[]): Parts {
  * @throws risk_not_reached with what would reach it
  */
 export function calibrateCascade(tiers: readonly AskedTier[], { labels, truth }: Labelled, options: CalibrateOptions): CalibratedCascade {
-  const { seed = SEED, orTopOnly = false, parts = partsOf(shuffled(truth.length, seededRandom(seed))) } = options;
+  const { seed = SEED, orTopOnly = false, parts = partsOf(shuffle([...truth.keys()], seededRandom(seed))) } = options;
   const calibrated = tiers.map((tier, position): CalibratedTier => {
     const samples = parts.fit.map((sample) => ({ outputs: tier.outputs[sample] ?? {}, truth: truth[sample] ?? "" }));
     const named = typeof options.method === "string" ? options.method : options.method?.[position];
@@ -105,14 +105,4 @@ function recordOf(tiers: readonly PricedTier[], thresholds: Thresholds, { test }
   const isTopOnly = thresholds.every((confidence) => confidence === 1);
   const method = isTopOnly ? "last tier only" : `learn-then-test, fixed sequence, ${what === "disagreement" ? "exact binomial" : "Berger-Boos trinomial"}`;
   return { what, epsilon, delta, method, samples: losses.samples, empiricalRisk: Number(empiricalRisk(losses).toFixed(6)) };
-}
-
-/** The positions of so many samples; Fisher and Yates. */
-export function shuffled(count: number, random: () => number): number[] {
-  const order = Array.from({ length: count }, (_, index) => index);
-  for (let last = count - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1));
-    [order[last], order[other]] = [order[other] ?? 0, order[last] ?? 0];
-  }
-  return order;
 }

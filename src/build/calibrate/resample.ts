@@ -1,8 +1,8 @@
 // Whether the bound holds, looked up: calibrated on many random draws of the samples, and the risk taken where it was not.
 
 import { quantile } from "../judge/latency.ts";
-import { seededRandom } from "../seeded-random.ts";
-import { type AskedTier, type CalibrateOptions, calibrateCascade, type Labelled, type Parts, partsOf, shuffled } from "./calibrate-cascade.ts";
+import { seededRandom, shuffle } from "../seeded-random.ts";
+import { type AskedTier, type CalibrateOptions, calibrateCascade, type Labelled, type Parts, partsOf } from "./calibrate-cascade.ts";
 import { empiricalRisk } from "./p-values.ts";
 import { type Walk, walk } from "./walk.ts";
 
@@ -46,7 +46,7 @@ export function resample(tiers: readonly AskedTier[], labelled: Labelled, option
   const all = Array.from({ length: count }, (_, sample) => sample);
   const [halves, draws]: [Split[], Split[]] = [[], []];
   for (let split = 0; split < splits; split++) {
-    const order = shuffled(count, random);
+    const order = shuffle([...all], random);
     const half = Math.floor(count / 2);
     halves.push(oneSplit(tiers, labelled, options, partsOf(order.slice(0, half)), order.slice(half)));
     draws.push(oneSplit(tiers, labelled, options, partsOf(all.map(() => Math.floor(random() * count))), all));

@@ -9,6 +9,7 @@ import { fitTemperature } from "../calibrate/scaling.ts";
 import { fitOutOfScope } from "../distil/out-of-scope.ts";
 import { mark, type Question } from "../judge/exam.ts";
 import type { JudgedSession, Runner } from "../judge/runner.ts";
+import { takenInputs } from "../taken-inputs.ts";
 
 export interface StageJudgement {
   /** Of the exit head, on samples in scope. */
@@ -95,22 +96,17 @@ interface StagedAnswers {
 async function throughBoth(first: JudgedSession, rest: JudgedSession, questions: readonly Question[], onProgress: (done: number, of: number) => void = () => {}): Promise<StagedAnswers> {
   const answers: StagedAnswers = { head: [], resumed: [] };
   for (const [position, { inputs }] of questions.entries()) {
-    const made = await first.run(pick(inputs, first));
+    const made = await first.run(takenInputs(first, inputs));
     answers.head.push(logitsOf(made));
-    answers.resumed.push(logitsOf(await rest.run(pick({ ...inputs, ...made }, rest))));
+    answers.resumed.push(logitsOf(await rest.run(takenInputs(rest, { ...inputs, ...made }))));
     onProgress(position + 1, questions.length);
   }
   return answers;
 }
 
-/** What the session takes of these. */
-function pick(tensors: NamedTensors, { inputs }: JudgedSession): NamedTensors {
-  return Object.fromEntries(Object.entries(tensors).filter(([name]) => inputs.some((input) => input.name === name)));
-}
-
 async function medianMs(session: JudgedSession, questions: readonly Question[]): Promise<number> {
   const times: number[] = [];
-  for (const { inputs } of questions.slice(0, TIMED_SAMPLES)) times.push(await session.meanMs(pick(inputs, session), TIMED_RUNS));
+  for (const { inputs } of questions.slice(0, TIMED_SAMPLES)) times.push(await session.meanMs(takenInputs(session, inputs), TIMED_RUNS));
   return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
 }
 

@@ -5,6 +5,7 @@ import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Question } from "../judge/exam.ts";
 import { type Model, writeModel } from "../onnx/model-file.ts";
+import { takenInputs } from "../taken-inputs.ts";
 import { trainDense } from "../train/train-dense.ts";
 import type { CutPoint } from "./find-cuts.ts";
 import { type ExitHead, featuresGraph } from "./stages.ts";
@@ -80,8 +81,7 @@ async function rowsOf(runtime: Runtime, graph: Uint8Array, names: readonly strin
   try {
     const found: Rows[] = [];
     for (const [sample, tensors] of samples.entries()) {
-      const given = Object.fromEntries(session.inputs.map(({ name }) => [name, tensors[name]]).filter((pair): pair is [string, NamedTensors[string]] => pair[1] !== undefined));
-      const made = await session.run(given);
+      const made = await session.run(takenInputs(session, tensors));
       names.forEach((name, position) => {
         const { data } = asFloat32(name, made[name], 2);
         const own = (found[position] ??= { rows: new Float32Array(samples.length * data.length), width: data.length });

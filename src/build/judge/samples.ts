@@ -6,7 +6,7 @@ import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { asEdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { InputLimits, Task, TaskInput } from "../../tasks/task.ts";
-import { seededRandom } from "../seeded-random.ts";
+import { seededRandom, shuffle } from "../seeded-random.ts";
 
 export interface Sample {
   readonly input: TaskInput;
@@ -35,7 +35,7 @@ const MAX_PROBLEMS = 5;
 export async function readSamples(path: string, { task, limits, limit = Number.POSITIVE_INFINITY, seed = 1 }: SampleOptions): Promise<Sample[]> {
   const sources = await findSources(path);
   if (sources.length === 0) throw errors.invalidSamples(path, ["there is none"]);
-  const chosen = sources.length <= limit ? sources : shuffled(sources, seed).slice(0, limit);
+  const chosen = sources.length <= limit ? sources : shuffle([...sources], seededRandom(seed)).slice(0, limit);
   const samples: Sample[] = [];
   const problems: string[] = [];
   for (const [position, source] of chosen.entries()) {
@@ -88,15 +88,4 @@ function readLine(line: string): z.output<typeof lineSchema> | { readonly proble
   } catch (error) {
     return { problem: reasonOf(error) };
   }
-}
-
-/** Fisher and Yates. */
-function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
-  const next = seededRandom(seed);
-  const result = [...items];
-  for (let last = result.length - 1; last > 0; last--) {
-    const other = Math.floor(next() * (last + 1));
-    [result[last], result[other]] = [result[other] as Item, result[last] as Item];
-  }
-  return result;
 }

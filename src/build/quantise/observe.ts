@@ -2,9 +2,10 @@
 
 import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { Runtime, Session } from "../../runtime/runtime.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
 import { cut } from "../onnx/cut.ts";
 import { type Model, writeModel } from "../onnx/model-file.ts";
+import { takenInputs } from "../taken-inputs.ts";
 
 /** What a graph is run on: one run's inputs each. It may be gone through several times. */
 export type Samples = Iterable<NamedTensors> | AsyncIterable<NamedTensors>;
@@ -23,7 +24,7 @@ export async function observe(runtime: Runtime, model: Model, names: readonly st
   try {
     let count = 0;
     for await (const inputs of samples) {
-      const outputs = await run(session, inputs);
+      const outputs = await session.run(takenInputs(session, inputs));
       onSample(new Map(names.map((name) => [name, floatsOf(name, outputs[name] ?? inputs[name])])));
       count++;
     }
@@ -31,12 +32,6 @@ export async function observe(runtime: Runtime, model: Model, names: readonly st
   } finally {
     await session.dispose();
   }
-}
-
-/** The graph's inputs may be fewer than the sample's, where only a part of it is left. */
-async function run(session: Session, inputs: NamedTensors): Promise<NamedTensors> {
-  const wanted = new Set(session.inputs.map(({ name }) => name));
-  return await session.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => wanted.has(name))));
 }
 
 function floatsOf(name: string, tensor: NamedTensors[string] | undefined): { readonly data: Float32Array; readonly shape: readonly number[] } {

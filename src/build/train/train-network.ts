@@ -1,7 +1,7 @@
 // Trains dense layers, and the input layer in front of them, on soft targets and labels: mini-batches in random order, Adam, a
 // rate that warms up and falls as a cosine. The same seed gives the same weights.
 
-import { seededRandom } from "../seeded-random.ts";
+import { seededRandom, shuffle } from "../seeded-random.ts";
 import { Adam } from "./adam.ts";
 import { type ActivationRange, createGradientStep } from "./gradient-step.ts";
 import type { InputLayer } from "./input-layer.ts";
@@ -113,12 +113,4 @@ function targetsOf(samples: Uint32Array, { soft, outputs, labels }: Targets, alp
 /** @param done share of the steps */
 export function rateAt(done: number, rate: number): number {
   return (rate * Math.min(1, (done + 1e-9) / WARM_UP) * (1 + Math.cos(Math.PI * done))) / 2;
-}
-
-/** Fisher and Yates, in place. */
-function shuffle(order: Uint32Array, random: () => number): void {
-  for (let last = order.length - 1; last > 0; last--) {
-    const other = Math.floor(random() * (last + 1));
-    [order[last], order[other]] = [order[other] ?? 0, order[last] ?? 0];
-  }
 }

@@ -1,0 +1,9 @@
+// What every request to a region brings along, of the request that it is made for.
+
+import type { Deadline } from "../cascade/deadline.ts";
+import type { RegionCall } from "../region/region-client.ts";
+import type { RequestContext } from "./request-context.ts";
+
+export function regionCallOf({ model, version }: Pick<RegionCall, "model" | "version">, { requestId, traceparent }: RequestContext, deadline: Deadline): RegionCall {
+  return { model, version, requestId, timeoutMs: deadline.remainingMs(), ...(traceparent === undefined ? {} : { traceparent }) };
+}
