@@ -19,7 +19,7 @@ export default defineConfig({
           cloudflareTest({
             miniflare: {
               compatibilityDate: "2026-10-01",
-              compatibilityFlags: ["nodejs_compat"], // the test runner needs it; the Worker itself runs without
+              compatibilityFlags: ["nodejs_compat", "enable_request_signal"], // nodejs_compat: the test runner needs it; the Worker itself runs without
               r2Buckets: ["MODELS"],
               modulesRules: [
                 { type: "CompiledWasm", include: ["**/*.wasm"] },

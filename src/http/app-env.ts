@@ -6,6 +6,8 @@ export interface AppEnv {
   Variables: {
     /** Set by hono/request-id: the client's `x-request-id`, or a new one. */
     requestId: string;
+    /** Set where requests have to say whose they are. */
+    tenant?: string;
     context: RequestContext;
   };
 }

@@ -1,10 +1,17 @@
 // What one request brings along through the serving code.
 
+import type { Place } from "../core/place.ts";
 import type { PhaseTimer } from "../telemetry/phase-timer.ts";
 
 export interface RequestContext {
   readonly requestId: string;
   readonly traceparent: string | undefined;
+  /** Whose request it is; cached answers never cross from one to another. "" where nobody has to say who they are. */
+  readonly tenant: string;
+  /** Where the client is, as far as the platform knows. */
+  readonly place: Place | undefined;
+  /** Aborts when the client has left. */
+  readonly clientGone: AbortSignal;
   /** By the application's clock. */
   readonly arrivedAtMs: number;
   readonly phases: PhaseTimer;

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createLazy } from "../../src/serving/lazy.ts";
-import type { RequestContext } from "../../src/serving/request-context.ts";
-import { startPhaseTimer } from "../../src/telemetry/phase-timer.ts";
+import { requestContext } from "../support/request-context.ts";
 
 /** A load that ends when the test says so, and requests for it. */
 function setUp(maxLooks?: number) {
@@ -19,13 +18,7 @@ function setUp(maxLooks?: number) {
     },
     { pause: () => new Promise((resolve) => looks.push(resolve)), ...(maxLooks === undefined ? {} : { maxLooks }) },
   );
-  const context: RequestContext = {
-    requestId: "r",
-    traceparent: undefined,
-    arrivedAtMs: 0,
-    phases: startPhaseTimer(clock, 0),
-    waitUntil: (work) => kept.push(work),
-  };
+  const context = { ...requestContext(clock), waitUntil: (work: Promise<unknown>) => void kept.push(work) };
   const get = (strict = false) => lazy.get(context, startDeadline(clock, { budgetMs: 100, strict }));
   /** Lets every waiting request look once. */
   const look = async () => {

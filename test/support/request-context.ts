@@ -4,5 +4,14 @@ import type { RequestContext } from "../../src/serving/request-context.ts";
 import { startPhaseTimer } from "../../src/telemetry/phase-timer.ts";
 
 export function requestContext(clock: Clock, requestId = "r-1"): RequestContext {
-  return { requestId, traceparent: undefined, arrivedAtMs: clock.now(), phases: startPhaseTimer(clock, clock.now()), waitUntil: (work) => void work.catch(() => {}) };
+  return {
+    requestId,
+    traceparent: undefined,
+    tenant: "",
+    place: undefined,
+    clientGone: new AbortController().signal,
+    arrivedAtMs: clock.now(),
+    phases: startPhaseTimer(clock, clock.now()),
+    waitUntil: (work) => void work.catch(() => {}),
+  };
 }

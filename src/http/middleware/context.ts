@@ -1,7 +1,9 @@
 // Gives each request its RequestContext, and each response its `server-timing`.
 
 import type { MiddlewareHandler } from "hono";
+import * as z from "zod";
 import type { Clock } from "../../core/clock.ts";
+import type { Place } from "../../core/place.ts";
 import { startPhaseTimer } from "../../telemetry/phase-timer.ts";
 import type { AppEnv } from "../app-env.ts";
 
@@ -16,6 +18,9 @@ export function context(clock: Clock): MiddlewareHandler<AppEnv> {
     c.set("context", {
       requestId: c.get("requestId"),
       traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+      tenant: c.get("tenant") ?? "",
+      place: placeOf(c.req.raw),
+      clientGone: c.req.raw.signal,
       arrivedAtMs,
       phases,
       waitUntil: waitUntilOf(c),
@@ -24,6 +29,18 @@ export function context(clock: Clock): MiddlewareHandler<AppEnv> {
     const timing = phases.header();
     if (timing !== "") c.header("server-timing", timing);
   };
+}
+
+/** Cloudflare tells the client's place as text in the request's `cf`; elsewhere there is none. */
+const located = z.object({ cf: z.object({ latitude: degrees(90), longitude: degrees(180) }) });
+
+function degrees(most: number) {
+  return z.coerce.number().min(-most).max(most);
+}
+
+function placeOf(request: Request): Place | undefined {
+  const parsed = located.safeParse(request);
+  return parsed.success ? { latitudeDegrees: parsed.data.cf.latitude, longitudeDegrees: parsed.data.cf.longitude } : undefined;
 }
 
 /** Outside Workers (`app.request` in tests, Node) there is no execution context, and work goes on by itself. */
