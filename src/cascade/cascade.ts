@@ -4,11 +4,15 @@ import { asEdgeTierError, EdgeTierError, errors } from "../core/errors.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import type { Answer } from "./calibration.ts";
 import type { Deadline } from "./deadline.ts";
-import { type ExitRule, exits } from "./exit.ts";
+import { type ExitRule, exits, exitsWhenSaturated } from "./exit.ts";
 
 export interface Tier {
   readonly id: string;
   readonly exit: ExitRule | null;
+  /** Within which 95 % of its runs over so many inputs end, as far as is known. */
+  p95Ms?(inputs: number): number | undefined;
+  /** Whether it has more to do than it can. */
+  isSaturated?(): boolean;
   /** One answer per input, in order. Rejects with an EdgeTierError; must stop at `deadline.signal`. */
   run(inputs: readonly TaskInput[], deadline: Deadline): Promise<readonly Answer[]>;
 }
@@ -16,7 +20,7 @@ export interface Tier {
 export interface Outcome extends Answer {
   /** The tier whose answer this is. */
   readonly tier: string;
-  /** The best answer so far, returned because a fault or the deadline forbade escalation. */
+  /** The best answer so far, returned because a fault, the deadline or a saturated tier forbade escalation. */
   readonly degraded: boolean;
   /** Code of the error that forbade it. */
   readonly degradedBy?: string;
@@ -39,9 +43,11 @@ export interface CascadeResult {
 const FAULTS_OF_INPUTS = new Set(["invalid_image"]);
 
 /**
+ * A tier that would hardly answer in what is left of the deadline is left out where there is an answer already, and so, while a tier is
+ * saturated, are the inputs that the rule for that case lets exit. Both are marked as degraded.
  * @param tiers in order; the last one's answer is always taken
  * @param maxTier id of the last tier that may be asked; its answer then counts as final, not as degraded
- * @throws no_such_tier; invalid_image; the last tier's error where no tier gave any answer
+ * @throws invalid_image; request_cancelled; the last tier's error where no tier gave any answer
  */
 export async function runCascade(
   tiers: readonly Tier[],
@@ -57,9 +63,21 @@ export async function runCascade(
 
   for (const [position, tier] of allowed.entries()) {
     if (open.length === 0) break;
-    if (deadline.signal.aborted && (deadline.strict || open.every((index) => outcomes[index] !== undefined))) {
+    if (deadline.isAbandoned) throw asEdgeTierError(deadline.signal.reason);
+    const hasAnswers = open.every((index) => outcomes[index] !== undefined);
+    if (deadline.signal.aborted && (deadline.strict || hasAnswers)) {
       failure = asEdgeTierError(deadline.signal.reason);
       break;
+    }
+    if (hasAnswers) {
+      const p95Ms = tier.p95Ms?.(open.length);
+      if (p95Ms !== undefined && p95Ms > deadline.remainingMs()) {
+        failure = errors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
+        uses.push({ tier: tier.id, inputs: 0, error: failure.code });
+        continue;
+      }
+      if (tier.isSaturated?.() === true) open = open.filter((index) => !settlesWhenSaturated(outcomes, index, allowed, tier.id));
+      if (open.length === 0) break;
     }
     try {
       const answers = await tier.run(open.map((index) => inputs[index] as TaskInput), deadline);
@@ -85,6 +103,15 @@ export async function runCascade(
     }
   }
   return { outcomes: outcomes as Outcome[], uses };
+}
+
+/** Marks the input's answer as good enough while `saturated` is, if it is. */
+function settlesWhenSaturated(outcomes: (Outcome | undefined)[], index: number, tiers: readonly Tier[], saturated: string): boolean {
+  const outcome = outcomes[index];
+  const rule = tiers.find(({ id }) => id === outcome?.tier)?.exit;
+  if (outcome === undefined || !rule || !exitsWhenSaturated(outcome, rule)) return false;
+  outcomes[index] = { ...outcome, degraded: true, degradedBy: errors.tierSaturated(saturated).code };
+  return true;
 }
 
 /** @throws no_such_tier */

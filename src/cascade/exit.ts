@@ -5,6 +5,8 @@ import type { Answer } from "./calibration.ts";
 export interface ExitRule {
   /** Answers of at least this calibrated confidence are accepted; at 1, none is. */
   readonly confidence: number;
+  /** The same while the next tier has more to do than it can: lower, within a risk that is stated as well. */
+  readonly whenSaturated?: { readonly confidence: number } | undefined;
 }
 
 /**
@@ -13,5 +15,12 @@ export interface ExitRule {
  * user minds most when it is wrong.
  */
 export function exits(answer: Answer, rule: ExitRule | null): boolean {
-  return rule === null || (!answer.outOfScope && rule.confidence < 1 && answer.confidence >= rule.confidence);
+  return rule === null || reaches(answer, rule.confidence);
 }
+
+/** The same while the next tier is saturated; a rule that does not say otherwise holds as it is. */
+export function exitsWhenSaturated(answer: Answer, rule: ExitRule): boolean {
+  return reaches(answer, rule.whenSaturated?.confidence ?? rule.confidence);
+}
+
+const reaches = (answer: Answer, confidence: number): boolean => !answer.outOfScope && confidence < 1 && answer.confidence >= confidence;

@@ -209,6 +209,10 @@ export const errors = {
     make("region_refused", 502, `The region refused the request with status ${status}: ${reason}.`, "The operator should check that edge and region serve the same model store."),
   deadlineExceeded: (deadlineMs: number) =>
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
+  deadlineTooNear: (tier: string, remainingMs: number, p95Ms: number) =>
+    make("deadline_too_near", 504, `Tier ${tier} takes up to ${Math.ceil(p95Ms)} ms, and ${Math.floor(remainingMs)} ms are left.`, "Allow more time with x-deadline-ms.", { retryable: true }),
+  tierSaturated: (tier: string) =>
+    make("tier_saturated", 503, `Tier ${tier} has more to do than it can.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1 }),
   sessionFailed: (reason: string, cause?: unknown) =>
     make("session_failed", 500, `ONNX Runtime failed: ${reason.trim().replace(/\.+$/, "")}.`, "The operator should check the model with `edgetier model inspect`.", { cause }),
   sessionLost: (how: string) =>

@@ -1,7 +1,7 @@
 // The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
 
 import * as z from "zod";
-import { calibration, riskRecord } from "./manifest/calibration.ts";
+import { calibration, exitRule, riskRecord } from "./manifest/calibration.ts";
 import { aliasName, type ArtifactRef, artifactRef, modelName, sha256, tensorSpec, versionNumber } from "./manifest/names.ts";
 import { imagePreprocessor, textPreprocessor, wordpiece } from "./manifest/preprocessors.ts";
 import { checkExits, checkOrder, checkPixels, checkResumptions, checkVectors, type ExitOrder, type GivesVectors, type Resumes, type TakesPixels, type TierOrder } from "./manifest/tier-checks.ts";
@@ -37,6 +37,11 @@ const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   inputs: z.array(tensorSpec).min(1),
   outputs: z.array(tensorSpec).min(1),
   serving: servingConfig(artifact).optional(),
+  /**
+   * Within which 95 % of its answers to one input came where it was calibrated, without the way there: what a deadline counts with until
+   * whoever serves it knows better.
+   */
+  p95Ms: z.number().positive().optional(),
   /** Measured when the tier was made; names carry units. */
   figures: z.record(z.string(), z.number()).default({}),
 });
@@ -48,7 +53,7 @@ const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.Z
     /** Of the FP32 [batch, labels] output that is named `logits`. */
     calibration,
     /** The answer is accepted from this confidence on, and never at 1; null for the last tier, whose answer is always taken. */
-    exit: z.strictObject({ confidence: z.number().min(0).max(1) }).nullable(),
+    exit: exitRule.nullable(),
     /** How this region tier goes on from where an edge tier is; it answers to the task's own input all the same. */
     resumes: resumption(artifact).optional(),
   });

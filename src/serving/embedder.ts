@@ -4,7 +4,6 @@ import * as z from "zod";
 import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
 import type { CacheStore } from "../cache/cache-store.ts";
 import { cacheKey } from "../cache/key.ts";
-import { startDeadline } from "../cascade/deadline.ts";
 import { fromBase64, toBase64 } from "../core/base64.ts";
 import { bytesOf } from "../core/bytes.ts";
 import type { Clock } from "../core/clock.ts";
@@ -13,6 +12,7 @@ import type { ModelRef } from "../registry/model-ref.ts";
 import { shortened } from "../tasks/text/vectors.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import type { RequestContext } from "./request-context.ts";
+import { startRequestDeadline } from "./request-deadline.ts";
 import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
 import type { ServedVersion } from "./served-version.ts";
 
@@ -81,7 +81,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
   /** @param known tokens of the request's other inputs */
   async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext): Promise<Embedding[]> {
     const { manifest } = encoder;
-    const deadline = startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs: context.arrivedAtMs });
+    const deadline = startRequestDeadline(clock, manifest, deadlineMs, context);
     try {
       const texts = await encoder.encode(inputs, context, deadline);
       const tokens = known + sumOf(texts);

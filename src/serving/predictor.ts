@@ -5,7 +5,6 @@ import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } 
 import type { CacheStore } from "../cache/cache-store.ts";
 import { cacheKey } from "../cache/key.ts";
 import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
-import { startDeadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
@@ -14,6 +13,7 @@ import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import type { DriftCheck } from "./drift-check.ts";
 import type { ServedVersion } from "./served-version.ts";
 import type { RequestContext } from "./request-context.ts";
+import { startRequestDeadline } from "./request-deadline.ts";
 
 /** A body that is one input, in the form that its media type says. */
 export interface RawInput {
@@ -93,11 +93,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const missing = keys.flatMap((_, index) => (cached.values[index] === undefined ? [index] : []));
       if (missing.length === 0) return { ...base, outcomes: cached.values as Outcome[], uses: [] };
 
-      const deadline = startDeadline(clock, {
-        budgetMs: request.deadlineMs ?? manifest.deadlineMs,
-        strict: request.deadlineMs !== undefined,
-        arrivedAtMs: context.arrivedAtMs,
-      });
+      const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
       try {
         const result = await runCascade(cascade, missing.map((index) => inputs[index] as (typeof inputs)[number]), deadline, request.maxTier);
         const computed = missing.map((index, row) => ({ key: keys[index] as string, value: result.outcomes[row] as Outcome }));

@@ -1,7 +1,7 @@
 // Models as clients of the Open Inference Protocol meet them: their tensors, what this edge answers (edge-plan.ts), and the
 // region for the rest.
 
-import { type Deadline, startDeadline } from "../cascade/deadline.ts";
+import type { Deadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { TensorSpec } from "../core/tensor.ts";
@@ -13,6 +13,7 @@ import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import { createEdgePlanner, type EdgeRun, type TensorRequest, type TierChoice } from "./edge-plan.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
+import { startRequestDeadline } from "./request-deadline.ts";
 import type { ServedVersion, TierDependencies } from "./served-version.ts";
 
 export interface TensorModelsOptions {
@@ -73,7 +74,7 @@ function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, c
     plan,
     labels: served.labels,
     isReady: async () => choice.runnable.length > 0 || (choice.region !== undefined && (await region?.modelReady(model, version)) === true),
-    startDeadline: (deadlineMs, { arrivedAtMs }) => startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs }),
+    startDeadline: (deadlineMs, context) => startRequestDeadline(clock, manifest, deadlineMs, context),
 
     async forward(message, context, deadline) {
       if (region === undefined) throw errors.regionUnavailable("no region is configured");

@@ -83,6 +83,60 @@ describe("runCascade", () => {
     expect(region.asked).toEqual([]);
   });
 
+  it("leaves out a tier that would not answer in what is left, and says so", async () => {
+    const region = { ...tier("region", null), p95Ms: () => 101 };
+    const { outcomes, uses } = await runCascade([tier("edge", 0.8), region], texts("0.9", "0.2"), deadline());
+    expect(outcomes.map(({ tier: by, degraded, degradedBy }) => [by, degraded, degradedBy])).toEqual([["edge", false, undefined], ["edge", true, "deadline_too_near"]]);
+    expect(region.asked).toEqual([]);
+    expect(uses).toEqual([{ tier: "edge", inputs: 2 }, { tier: "region", inputs: 0, error: "deadline_too_near" }]);
+  });
+
+  it("asks a tier that has just the time for all of its inputs", async () => {
+    const region = { ...tier("region", null), p95Ms: (inputs: number) => 50 * inputs };
+    const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.1", "0.2"), deadline());
+    expect(outcomes.map(({ tier: by }) => by)).toEqual(["region", "region"]);
+  });
+
+  it("goes past a tier that is too slow to one that is not, whose answer is a full one", async () => {
+    const slow = { ...tier("middle", 0.9), p95Ms: () => 1_000 };
+    const { outcomes } = await runCascade([tier("edge", 0.8), slow, tier("region", null)], texts("0.2"), deadline());
+    expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
+  it("asks a tier however slow where there is no answer yet", async () => {
+    const slow = { ...tier("region", null), p95Ms: () => 1_000 };
+    const { outcomes } = await runCascade([failing("edge"), slow], texts("0.2"), deadline(true));
+    expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
+  it("computes nothing for a client that has left", async () => {
+    const client = new AbortController();
+    const given = startDeadline(new ManualClock(), { budgetMs: 100, strict: false, clientGone: client.signal });
+    const first: Tier = {
+      ...tier("edge", 0.8),
+      async run(inputs, until) {
+        client.abort();
+        return await tier("edge", 0.8).run(inputs, until);
+      },
+    };
+    const region = tier("region", null);
+    await expect(runCascade([first, region], texts("0.2"), given)).rejects.toMatchObject({ code: "request_cancelled", status: 499 });
+    expect(region.asked).toEqual([]);
+  });
+
+  it("takes less sure answers while the next tier is saturated, within its rule, and marks them", async () => {
+    const first = { ...tier("edge", null), exit: { confidence: 0.8, whenSaturated: { confidence: 0.6 } } };
+    const region = { ...tier("region", null), isSaturated: () => true };
+    const { outcomes } = await runCascade([first, region], texts("0.9", "0.6", "0.5", "0.7 oos"), deadline());
+    expect(outcomes.map(({ tier: by, degradedBy }) => [by, degradedBy])).toEqual([["edge", undefined], ["edge", "tier_saturated"], ["region", undefined], ["region", undefined]]);
+  });
+
+  it("keeps its thresholds while a tier is saturated where the model states no risk for that", async () => {
+    const region = { ...tier("region", null), isSaturated: () => true };
+    const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.79"), deadline());
+    expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
+  });
+
   it("takes the answer of maxTier as final", async () => {
     const region = tier("region", null);
     const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.2"), deadline(), "edge");

@@ -35,6 +35,21 @@ describe("startDeadline", () => {
     expect(await waiting).toBe("late");
   });
 
+  it("ends when the client leaves, whether the deadline is strict or not", async () => {
+    const client = new AbortController();
+    const deadlines = [true, false].map((strict) => startDeadline(new ManualClock(), { budgetMs: 100, strict, clientGone: client.signal }));
+    const waiting = deadlines.map((deadline) => deadline.race(never));
+    expect(deadlines.map(({ isAbandoned }) => isAbandoned)).toEqual([false, false]);
+    client.abort();
+    expect(deadlines.map(({ isAbandoned, signal }) => [isAbandoned, signal.aborted])).toEqual([[true, true], [true, true]]);
+    for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "request_cancelled" });
+  });
+
+  it("has ended at once for a client that had left before", () => {
+    const deadline = startDeadline(new ManualClock(), { budgetMs: 100, strict: true, clientGone: AbortSignal.abort() });
+    expect([deadline.isAbandoned, deadline.signal.aborted]).toEqual([true, true]);
+  });
+
   it("leaves no timer behind", () => {
     const clock = new ManualClock();
     const deadline = startDeadline(clock, { budgetMs: 100, strict: true });

@@ -33,6 +33,8 @@ export interface CalibrateOptions extends ControlOptions {
   /** By a shuffle with `seed` where left out. */
   readonly parts?: Parts | undefined;
   readonly seed?: number;
+  /** The same kind of risk, at the same delta, for exits that hold only while the next tier is saturated: above `epsilon`. */
+  readonly saturatedEpsilon?: number | undefined;
   /** Where the bound cannot be reached, let the last tier answer everything. */
   readonly orTopOnly?: boolean;
 }
@@ -58,6 +60,8 @@ export interface CalibratedCascade {
   readonly parts: Parts;
   readonly control: RiskControl;
   readonly thresholds: Thresholds;
+  /** For when the next tier is saturated: none above `thresholds`. Undefined where not asked for, or not reached. */
+  readonly whenSaturated?: { readonly epsilon: number; readonly thresholds: Thresholds };
   /** Undefined for a single tier, which has no exit. */
   readonly risk: RiskRecord | undefined;
 }
@@ -87,10 +91,25 @@ export function calibrateCascade(tiers: readonly AskedTier[], { labels, truth }:
   });
   if (tiers.length < 2) return { tiers: calibrated, parts, control: { path: [], chosen: undefined }, thresholds: [], risk: undefined };
 
-  const control = controlRisk(calibrated, orderThresholds(calibrated, parts.fit, truth, options), parts.test, truth, options);
+  const order = orderThresholds(calibrated, parts.fit, truth, options);
+  const control = controlRisk(calibrated, order, parts.test, truth, options);
   if (control.chosen === undefined && !orTopOnly) throw notReached(control, parts, options);
   const thresholds = control.chosen?.thresholds ?? tiers.slice(1).map(() => 1);
-  return { tiers: calibrated, parts, control, thresholds, risk: recordOf(calibrated, thresholds, parts, truth, options) };
+  const whenSaturated = exitsWhenSaturated(calibrated, thresholds, order, parts.test, truth, options);
+  return { tiers: calibrated, parts, control, thresholds, ...(whenSaturated === undefined ? {} : { whenSaturated }), risk: recordOf(calibrated, thresholds, parts, truth, options) };
+}
+
+/**
+ * A test of its own at the same delta, along the same path made to descend in every tier at once, so that what lies behind `usual` is below it.
+ */
+function exitsWhenSaturated(tiers: readonly PricedTier[], usual: Thresholds, order: readonly Thresholds[], test: readonly number[], truth: readonly string[], options: CalibrateOptions): CalibratedCascade["whenSaturated"] {
+  const { saturatedEpsilon: epsilon } = options;
+  if (epsilon === undefined) return undefined;
+  const descending = order.map((_, end) => usual.map((_, tier) => Math.min(...order.slice(0, end + 1).map((thresholds) => thresholds[tier] ?? 1))));
+  const { path } = controlRisk(tiers, descending, test, truth, { ...options, epsilon });
+  const lower = path.filter(({ isValid, thresholds }) => isValid && thresholds.every((confidence, tier) => confidence <= (usual[tier] ?? 0)));
+  const [cheapest] = lower.toSorted((a, b) => a.meanCost - b.meanCost); // all that pass hold at once: any of them may be taken
+  return cheapest && { epsilon, thresholds: cheapest.thresholds };
 }
 
 function notReached(control: RiskControl, parts: Parts, bound: RiskBound & { readonly deadlineMs: number }) {

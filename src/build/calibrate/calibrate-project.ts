@@ -6,6 +6,7 @@ import { type ClassificationProject, modelProjectSchema } from "../../registry/m
 import { cascadeFigures } from "../judge/cascade-figures.ts";
 import { type AskedProject, oosLabelOf, type PriceOptions, pricedTiers } from "../judge/evaluate-project.ts";
 import { classificationOf, type TierProject } from "../judge/project-tier.ts";
+import { percentiles } from "../judge/slo.ts";
 import { PROJECT_FILE } from "../project.ts";
 import { writeWhole } from "../write-whole.ts";
 import { type CalibratedCascade, calibrateCascade, type CalibrateOptions } from "./calibrate-cascade.ts";
@@ -27,17 +28,18 @@ export function calibrateProject(asked: AskedProject, options: Omit<CalibrateOpt
   const changed = {
     ...before,
     ...(cascade.risk === undefined ? {} : { risk: cascade.risk }),
-    tiers: withFigures(withCascade(asked.project.tiers, cascade), curves),
+    tiers: withLatency(withFigures(withCascade(asked.project.tiers, cascade), curves), asked),
     figures: { ...before.figures, ...figuresOf(asked, cascade) },
   };
   return { project: classificationOf(modelProjectSchema.parse(changed)), cascade, curves };
 }
 
 /** The tiers with what was fitted to them; the last has no exit. */
-export function withCascade(tiers: readonly TierProject[], { tiers: fitted, thresholds }: CalibratedCascade): TierProject[] {
+export function withCascade(tiers: readonly TierProject[], { tiers: fitted, thresholds, whenSaturated }: CalibratedCascade): TierProject[] {
   return tiers.map((tier, position): TierProject => {
-    const confidence = thresholds[position];
-    const changes = { calibration: modelCalibration(fitted[position]) ?? tier.calibration, exit: confidence === undefined ? null : { confidence } };
+    const [confidence, lower] = [thresholds[position], whenSaturated?.thresholds[position]];
+    const saturated = whenSaturated === undefined || lower === undefined ? {} : { whenSaturated: { confidence: lower, epsilon: whenSaturated.epsilon } };
+    const changes = { calibration: modelCalibration(fitted[position]) ?? tier.calibration, exit: confidence === undefined ? null : { confidence, ...saturated } };
     return { ...tier, ...changes };
   });
 }
@@ -63,6 +65,10 @@ function withFigures(tiers: readonly TierProject[], { reliability }: Calibration
     const errors = { expectedCalibrationErrorBefore: fourDigits(before.expectedCalibrationError), expectedCalibrationError: fourDigits(after.expectedCalibrationError) };
     return { ...tier, figures: { ...tier.figures, ...errors } };
   });
+}
+
+function withLatency(tiers: readonly TierProject[], { tiers: asked }: AskedProject): TierProject[] {
+  return tiers.map((tier, position): TierProject => ({ ...tier, p95Ms: fourDigits(percentiles(asked[position]?.asked.ms ?? []).p95Ms) }));
 }
 
 /** The cascade's, on the tested samples. */
@@ -97,7 +103,7 @@ export async function writeCalibrated(folder: string, project: ClassificationPro
     ...(project.risk === undefined ? {} : { risk: project.risk }),
     tiers: tiers.map((tier) => {
       const own = project.tiers.find(({ id }) => id === tier["id"]);
-      return own === undefined ? tier : { ...tier, calibration: own.calibration, exit: own.exit, figures: own.figures };
+      return own === undefined ? tier : { ...tier, calibration: own.calibration, exit: own.exit, p95Ms: own.p95Ms, figures: own.figures };
     }),
     figures: project.figures,
   };

@@ -12,7 +12,7 @@ import { calibrationReport } from "../../build/report/calibration-report.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../judging.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { priceArgs, readPrices, readRisk, riskArgs } from "./risk-args.ts";
+import { priceArgs, readPrices, readRisk, readSaturatedEpsilon, riskArgs } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model calibrate";
@@ -25,6 +25,7 @@ export const command = defineCommand({
     samples: { ...samplesArgs.samples, description: `${samplesArgs.samples.description}; none that the tiers were trained on` },
     ...riskArgs,
     ...priceArgs,
+    "saturated-epsilon": { type: "string", valueHint: "0.02", description: "The risk that is allowed while a region has more to do than it can: exits for that case, at the same delta; what model.json has already by default" },
     seed: { type: "string", valueHint: "n", description: "Of the split into samples to fit and samples to test on" },
     "or-top-only": { type: "boolean", description: "Where no exit holds the risk, send everything to the last tier" },
     report: { type: "string", valueHint: "file.html", description: "Write the curves as a page" },
@@ -35,13 +36,14 @@ export const command = defineCommand({
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const { method, ...bound } = readRisk(args, NAME, project.risk);
+    const saturatedEpsilon = readSaturatedEpsilon(args["saturated-epsilon"], bound.epsilon, NAME) ?? project.tiers[0]?.exit?.whenSaturated?.epsilon;
     const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
     const [limit, seed] = [readCount("--limit", args.limit, NAME), readCount("--seed", args.seed, NAME)];
     const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
     const progress = createProgressLine();
     const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
     progress.clear();
-    const calibrated = calibrateProject(asked, { ...bound, ...prices, method, orTopOnly: args["or-top-only"] === true, ...(seed === undefined ? {} : { seed }) });
+    const calibrated = calibrateProject(asked, { ...bound, ...prices, method, saturatedEpsilon, orTopOnly: args["or-top-only"] === true, ...(seed === undefined ? {} : { seed }) });
     if (args.report !== undefined) await writeFile(args.report, calibrationReport(reportOf(calibrated)));
     if (args["dry-run"] !== true) await writeCalibrated(args.folder, calibrated.project);
     if (args.json) printJson(resultOf(calibrated));
@@ -62,7 +64,7 @@ function resultOf({ project, cascade, curves }: CalibratedProject) {
     fitted: fit.length,
     tested: test.length,
     pValue: cascade.control.chosen?.pValue,
-    tiers: project.tiers.map(({ id, calibration, exit, figures }, position) => ({ id, method: cascade.tiers[position]?.method, trials: cascade.tiers[position]?.trials, calibration, exit, figures })),
+    tiers: project.tiers.map(({ id, calibration, exit, p95Ms, figures }, position) => ({ id, method: cascade.tiers[position]?.method, trials: cascade.tiers[position]?.trials, calibration, exit, p95Ms, figures })),
     figures: project.figures,
     curves,
   };
@@ -76,8 +78,8 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
   const last = alone.at(-1);
   return [
     table([
-      ["TIER", "METHOD", "EXIT", "ECE BEFORE", "ECE AFTER"],
-      ...cascade.tiers.map(({ id, method }, position) => [id, method, cascade.thresholds[position] ?? "takes all", reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-", reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-"]),
+      ["TIER", "METHOD", "EXIT", "WHEN SATURATED", "ECE BEFORE", "ECE AFTER"],
+      ...cascade.tiers.map(({ id, method }, position) => [id, method, cascade.thresholds[position] ?? "takes all", cascade.whenSaturated?.thresholds[position] ?? "-", reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-", reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-"]),
     ]),
     ...(trials.length === 0 ? [] : [`In cross-validation:\n${table([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
     `Fitted to ${cascade.parts.fit.length} samples, tested on ${cascade.parts.test.length} others`,

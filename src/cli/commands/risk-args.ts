@@ -40,6 +40,14 @@ export function readRisk({ epsilon, delta, risk, method }: GivenRisk, command: s
   };
 }
 
+/** @param epsilon the usual one, below it @throws usage */
+export function readSaturatedEpsilon(value: string | undefined, epsilon: number, command: string): number | undefined {
+  if (value === undefined) return undefined;
+  const saturated = readShare("--saturated-epsilon", value, command);
+  if (saturated <= epsilon) throw errors.usage(`--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`, command);
+  return saturated;
+}
+
 /** @param tiers ids that there are @throws usage */
 export function readPrices(args: { readonly "region-ms"?: string | undefined; readonly cost?: string | undefined }, tiers: readonly string[], command: string): PriceOptions {
   const costs = (args.cost ?? "").split(",").filter((part) => part !== "").map((part) => {

@@ -37,6 +37,17 @@ function ascends(values: readonly number[], strictly: boolean): boolean {
   return values.every((value, index) => index === 0 || (strictly ? value > (values[index - 1] ?? 0) : value >= (values[index - 1] ?? 0)));
 }
 
+const confidence = z.number().min(0).max(1);
+
+/** From which confidence on a tier's answer is accepted. */
+export const exitRule = z
+  .strictObject({
+    confidence,
+    /** The same while the next tier is saturated, for a risk of its own, of the kind that the exits are chosen for. */
+    whenSaturated: z.strictObject({ confidence, epsilon: z.number().gt(0).lt(1) }).optional(),
+  })
+  .refine(({ confidence: usual, whenSaturated }) => whenSaturated === undefined || whenSaturated.confidence <= usual, "whenSaturated.confidence must not be above confidence");
+
 export const RISKS = ["disagreement", "accuracy"] as const;
 
 /** What the exits were chosen for (build/calibrate): with confidence 1 - delta, the risk is at most epsilon. */

@@ -44,6 +44,15 @@ describe("calibrateCascade", () => {
     expect(risk).toMatchObject({ empiricalRisk: 0, method: "last tier only" });
   });
 
+  it("lets more exit for a larger risk while the next tier is saturated, and tells which", () => {
+    const { thresholds, whenSaturated } = calibrateCascade(tiers, labelled, { ...options, saturatedEpsilon: 0.2 });
+    expect(whenSaturated?.epsilon).toBe(0.2);
+    const lower = (whenSaturated?.thresholds ?? []).map((confidence, position) => (thresholds[position] ?? 0) - confidence);
+    expect(lower).toHaveLength(thresholds.length);
+    expect(Math.min(...lower)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...lower)).toBeGreaterThan(0);
+  });
+
   it("names the deadline where no exits hold it", () => {
     expect(() => calibrateCascade(tiers, labelled, { ...options, deadlineMs: 1 })).toThrow(expect.objectContaining({ detail: expect.stringContaining("deadline of 1 ms") }));
   });
