@@ -8,8 +8,8 @@ import { publish as publishMood } from "../../region/world.ts";
 
 export const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../../fixtures/${name}.onnx`, import.meta.url)));
 
-/** Runs of `mood`'s tier `slow` take some 100 ms. @returns the names of those that a region serves */
-export async function publishSmallModels(store: ModelStore): Promise<string[]> {
+/** Runs of `mood`'s tier `slow` take some 100 ms. */
+export async function publishSmallModels(store: ModelStore): Promise<void> {
   const deadlines = { deadlineMs: 10_000 };
   const far = { ...deadlines, places: ["region"] } as const;
   const matmul = int8MatMul(await fixture("int8-matmul"));
@@ -21,5 +21,4 @@ export async function publishSmallModels(store: ModelStore): Promise<string[]> {
   await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), far);
   await publishMood(store, { tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
   await store.writeAliases("mood", { stable: 1 }, undefined);
-  return ["toy", "identity", "matmul", "far", "words", "mood"];
 }

@@ -1,0 +1,127 @@
+// Bodies at the limit and beyond it, packed and in pieces: refused while they come, without being held.
+import { gzipSync } from "node:zlib";
+import { ask, jsonOf, type Question, type Reply, shown } from "../lib/ask.ts";
+import { SURE, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
+import { peakGrowthMiB } from "../lib/rss.ts";
+import { createFindings, type Findings, type Reached, type Scenario } from "../lib/scenario.ts";
+import { type Pieces, stream } from "../lib/stream-body.ts";
+import type { World } from "../lib/world.ts";
+
+const MIB = 1_048_576;
+/** The defaults of src/http/config.ts and functions/region/settings.ts. */
+const MAX_BODY = 262_144;
+const MAX_IMAGE = 8 * MIB;
+const MAX_TENSORS = 8 * MIB;
+const MAX_GROWTH_MIB = 32;
+
+const PREDICT = "/v1/models/intent/predict";
+const INFER = "/v2/models/intent/infer";
+const JSON_TYPE = { "content-type": "application/json" };
+const infer = `{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["${SURE.text}"]}]}`;
+const predict = `{"inputs":"${SURE.text}","parameters":{"maxTier":"edge-int8"}}`;
+
+const codeOf = ({ text }: Reply): string => {
+  const body = jsonOf(text);
+  return typeof body === "object" && body !== null ? String("code" in body ? body.code : "error" in body ? body.error : "") : "";
+};
+const isTooLarge = (reply: Reply) => reply.status === 413 && /body_too_large|body is larger/.test(codeOf(reply));
+
+interface Limit {
+  readonly what: string;
+  readonly atRegion?: boolean;
+  readonly limit: number;
+  /** A request whose body, unpacked, has so many bytes. */
+  readonly make: (bytes: number) => Question;
+  /** What a body within the limit gets: an answer, or a refusal for another reason. */
+  readonly within: (reply: Reply) => boolean;
+}
+
+const isOk = ({ status }: Reply) => status === 200;
+const isOtherRefusal = (reply: Reply) => reply.status >= 400 && reply.status < 500 && !isTooLarge(reply);
+const padded = (text: string, bytes: number) => text.padEnd(bytes);
+const base64 = (bytes: number) => {
+  const [head, tail] = ['{"inputs":{"b64":"', '"}}'];
+  return `${head}${"A".repeat(bytes - head.length - tail.length)}${tail}`;
+};
+const atRegion = { atRegion: true, limit: MAX_TENSORS };
+
+const limits: readonly Limit[] = [
+  { what: "JSON under /v1", limit: MAX_BODY, make: (bytes) => ({ path: PREDICT, body: padded(predict, bytes) }), within: isOk },
+  { what: "a text under /v1", limit: MAX_BODY, make: (bytes) => ({ path: PREDICT, headers: { "content-type": "text/plain" }, body: "a".repeat(bytes) }), within: isOtherRefusal },
+  { what: "base64 under /v1", limit: MAX_BODY, make: (bytes) => ({ path: "/v1/models/vision/predict", body: base64(bytes) }), within: isOtherRefusal },
+  { what: "an image under /v1", limit: MAX_IMAGE, make: (bytes) => ({ path: "/v1/models/intent/predict", headers: { "content-type": "image/png" }, body: new Uint8Array(bytes) }), within: isOtherRefusal },
+  { what: "JSON under /v2", limit: MAX_TENSORS, make: (bytes) => ({ path: INFER, body: padded(infer, bytes) }), within: isOk },
+  { what: "gzip under /v2", limit: MAX_TENSORS, make: (bytes) => ({ path: INFER, headers: { ...JSON_TYPE, "content-encoding": "gzip" }, body: gzipSync(padded(infer, bytes)) }), within: isOk },
+  { what: "JSON at the region", ...atRegion, make: (bytes) => ({ path: INFER, body: padded(infer, bytes) }), within: isOk },
+  { what: "gzip at the region", ...atRegion, make: (bytes) => ({ path: INFER, headers: { ...JSON_TYPE, "content-encoding": "gzip" }, body: gzipSync(padded(infer, bytes)) }), within: isOk },
+];
+/** Not before content-encoding is taken there. */
+const packedLimit: Limit = { what: "gzip under /v1", limit: MAX_BODY, make: (bytes) => ({ path: PREDICT, headers: { ...JSON_TYPE, "content-encoding": "gzip" }, body: gzipSync(padded(predict, bytes)) }), within: isOk };
+
+async function atLimits({ edge, region }: World, cases: readonly Limit[]): Promise<Reached> {
+  const findings = createFindings();
+  for (const { what, atRegion = false, limit, make, within } of cases) {
+    for (const [bytes, isFine] of [[limit - 1, within], [limit, within], [limit + 1, isTooLarge]] as const) {
+      const reply = await ask(atRegion ? region.url : edge.url, make(bytes));
+      findings.expect(isFine(reply), () => `${what} of ${bytes} bytes: ${shown(reply)}`);
+    }
+  }
+  await checkAnswers(findings, edge.url, region.url);
+  return { figures: { cases: 3 * cases.length }, problems: findings.problems };
+}
+
+async function checkAnswers(findings: Findings, edge: string, region: string): Promise<void> {
+  for (const wrong of [await wrongAnswer(edge), await wrongRegionAnswer(region)]) findings.expect(wrong === undefined, () => wrong ?? "");
+}
+
+const ROUNDS = 4;
+
+async function bombs(world: World): Promise<Reached> {
+  const findings = createFindings();
+  const bomb = gzipSync(new Uint8Array(100 * MIB));
+  const space = Uint8Array.of(0x20);
+  const pieces = (path: string, piece: Uint8Array, count: number): Pieces => ({ path, headers: JSON_TYPE, piece, count });
+  const kilobytes = new Uint8Array(16_384).fill(0x20);
+  const edge = await world.startEdge();
+  const region = await world.startRegion({}, ["intent"]);
+  const figures: Record<string, number> = { bombBytes: bomb.byteLength };
+  const targets = [
+    { name: "edge", ...edge, small: MAX_BODY, paths: [PREDICT, INFER] },
+    { name: "region", ...region, small: MAX_TENSORS, paths: [INFER] },
+  ];
+  try {
+    for (const { name, url, pid, small, paths } of targets) {
+      const attack = async () => {
+        for (const path of paths) {
+          const packed = await ask(url, { path, headers: { ...JSON_TYPE, "content-encoding": "gzip" }, body: bomb });
+          findings.expect([400, 413, 415].includes(packed.status), () => `gzip of 100 MiB at ${path} of the ${name}: ${shown(packed)}`);
+          const bytewise = await stream(url, pieces(path, space, 65_537));
+          findings.expect([400, 413].includes(bytewise.status), () => `65,537 chunks at ${path} of the ${name}: ${shown(bytewise)}`);
+          const endless = await stream(url, pieces(path, kilobytes, 100_000));
+          findings.expect(endless.status === 413 || endless.status === 0, () => `a body without an end at ${path} of the ${name}: ${shown(endless)}`);
+          const limit = path === PREDICT ? small : MAX_TENSORS;
+          findings.expect(endless.sentBytes < limit + 16 * MIB, () => `the ${name} took ${endless.sentBytes} bytes of a body without an end at ${path}`);
+          figures[`${name}TookMiB`] = Math.max(figures[`${name}TookMiB`] ?? 0, endless.sentBytes / MIB);
+        }
+      };
+      await attack(); // what it takes once
+      const growthMiB = await peakGrowthMiB(pid, async () => {
+        for (let round = 0; round < ROUNDS; round++) await attack();
+      });
+      if (growthMiB !== undefined) figures[`${name}RssGrowthMiB`] = growthMiB;
+      findings.expect((growthMiB ?? 0) < MAX_GROWTH_MIB, () => `the ${name} grew by ${growthMiB} MiB`);
+    }
+    await checkAnswers(findings, edge.url, region.url);
+    return { figures, problems: findings.problems };
+  } finally {
+    await edge.stop();
+    await region.stop();
+  }
+}
+
+const row = "bodies";
+export const bodies: readonly Scenario[] = [
+  { row, name: "at the limit, a byte less, a byte more", expected: "taken at the limit, 413 beyond it", run: (world) => atLimits(world, limits) },
+  { row, name: "gzip under /v1, at the limit ± 1 byte", expected: "taken at the limit, 413 beyond it", needs: "content-encoding under /v1", run: (world) => atLimits(world, [packedLimit]) },
+  { row, name: "100 MiB in 100 kB, a byte a chunk, without an end", expected: "413 or 400 while streaming, growth under 32 MiB", run: bombs },
+];

@@ -1,0 +1,123 @@
+// Redis fails, or holds what no edge has written: answers stay right, and wait for it no longer than the time-out.
+import type { Fault } from "../../support/fault-proxy.ts";
+import { ask, jsonOf, shown } from "../lib/ask.ts";
+import { ODD, predict, SURE } from "../lib/intent.ts";
+import { quantile } from "../lib/quantile.ts";
+import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import { until } from "../lib/until.ts";
+import type { World } from "../lib/world.ts";
+
+const TIMEOUT_MS = 50;
+/** Of a busy machine, in whose medians it disappears and in whose worst cases it does not. */
+const SLACK_MS = 60;
+const L2_ONLY = { EDGETIER_L1_MAX_BYTES: "0", EDGETIER_REDIS_TIMEOUT_MS: String(TIMEOUT_MS) };
+
+const faults: Readonly<Record<string, Fault>> = {
+  "refused": { kind: "refuses" },
+  "reset after a while": { kind: "halfOpen", resetAfterMs: 20 },
+  "hanging": { kind: "hangs" },
+  "500": { kind: "status", status: 500, body: '{"error":"ERR"}' },
+  "401, as with a wrong password": { kind: "status", status: 401, body: '{"error":"WRONGPASS"}' },
+  "200 with another body": { kind: "status", status: 200, body: "<html>" },
+  "200 with another JSON": { kind: "status", status: 200, body: '{"result":{"a":[1]}}' },
+  "cut off half-way": { kind: "cuts" },
+  "a wrong byte": { kind: "flips", seed: 11 },
+};
+
+const lacks = ({ redis }: World) => (redis === undefined ? "needs a redis-server on the PATH" : undefined);
+
+/** Each text is new, so that it is looked for in L2 and not found. */
+let asked = 0;
+async function latencies(edge: string, count: number, onAnswer: (label: string | undefined, reply: Parameters<typeof shown>[0]) => void): Promise<number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < count; index++) {
+    const { reply, output } = await predict(edge, `${SURE.text}${" ".repeat(1 + (asked++ % 900))}`, { cache: "use" });
+    onAnswer(output?.label, reply);
+    times.push(reply.ms);
+  }
+  return times;
+}
+
+async function failing(world: World, { samples }: Size): Promise<Reached> {
+  const findings = createFindings();
+  const edge = await world.startEdge(L2_ONLY);
+  const figures = { faults: 0, requests: 0, addedP50MaxMs: 0, addedP99MaxMs: 0 };
+  try {
+    const check = (how: string) => (label: string | undefined, reply: Parameters<typeof shown>[0]) => {
+      figures.requests++;
+      findings.expect(label === SURE.label, () => `${how}: ${shown(reply)}`);
+    };
+    await latencies(edge.url, samples, check("without a fault"));
+    for (const [how, fault] of Object.entries(faults)) {
+      const without = await latencies(edge.url, samples, check("without a fault"));
+      world.proxies.redis.fault = fault;
+      const withFault = await latencies(edge.url, samples, check(how));
+      world.heal();
+      const [p50Ms, p99Ms] = [0.5, 0.99].map((share) => Math.max(0, quantile(withFault, share) - quantile(without, share)));
+      findings.expect((p50Ms ?? 0) < TIMEOUT_MS + SLACK_MS / 4, () => `${how} added ${p50Ms} ms to the median; the time-out is ${TIMEOUT_MS} ms`);
+      findings.expect((p99Ms ?? 0) < TIMEOUT_MS + SLACK_MS, () => `${how} added ${p99Ms} ms to the 99th percentile; the time-out is ${TIMEOUT_MS} ms`);
+      figures.addedP50MaxMs = Math.max(figures.addedP50MaxMs, p50Ms ?? 0);
+      figures.addedP99MaxMs = Math.max(figures.addedP99MaxMs, p99Ms ?? 0);
+      figures.faults++;
+    }
+    const text = `${ODD.text} ${performance.now()}`;
+    const recoveredMs = await until(async () => (await predict(edge.url, text, { cache: "use" })).reply.headers["x-edgetier-cache"] === "l2", 10_000);
+    findings.expect(recoveredMs !== undefined, () => "L2 did not answer again after its faults");
+    return { figures: { ...figures, recoverMs: recoveredMs ?? Number.POSITIVE_INFINITY }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+/** A Redis of the caller's own, as whoever has its token sees it. */
+async function redisCommand({ redis }: World, ...command: readonly string[]): Promise<unknown> {
+  const reply = await ask(redis?.url ?? "", { path: "/", headers: { authorization: `Bearer ${redis?.token}` }, body: JSON.stringify(command) });
+  const answer = jsonOf(reply.text);
+  return typeof answer === "object" && answer !== null && "result" in answer ? answer.result : undefined;
+}
+
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+const poisons: Readonly<Record<string, (value: string) => string>> = {
+  "nothing": () => "",
+  "no base64": () => "\u0000!!",
+  "half of it": (value) => value.slice(0, value.length >> 1),
+  "a byte less": (value) => value.slice(0, -4),
+  "a byte more": (value) => `${value}QQ==`,
+  "no JSON": () => base64("{"),
+  "another JSON": () => base64('{"label":1,"scores":{}}'),
+  "null": () => base64("null"),
+  "a prototype": () => base64('{"__proto__":{"label":"x"}}'),
+  "a megabyte": () => base64("x".repeat(1_000_000)),
+};
+
+async function poisoned(world: World): Promise<Reached> {
+  const findings = createFindings();
+  const edge = await world.startEdge({ ...L2_ONLY, EDGETIER_REDIS_TIMEOUT_MS: "1000" });
+  let changed = 0;
+  try {
+    for (const [what, poison] of Object.entries(poisons)) {
+      const text = `${ODD.text} ${what}`;
+      const before = new Set(keysOf(await redisCommand(world, "KEYS", "*")));
+      const first = await predict(edge.url, text, { cache: "use" });
+      let key: string | undefined;
+      const written = await until(async () => (key = keysOf(await redisCommand(world, "KEYS", "*")).find((one) => !before.has(one))) !== undefined, 10_000);
+      if (!findings.expect(written !== undefined, () => `${what}: nothing was written to L2`)) continue;
+      await redisCommand(world, "SET", key ?? "", poison(String(await redisCommand(world, "GET", key ?? ""))));
+      changed++;
+      const again = await predict(edge.url, text, { cache: "use" });
+      const isSame = again.output !== undefined && JSON.stringify(again.output) === JSON.stringify(first.output);
+      findings.expect(isSame && again.reply.headers["x-edgetier-cache"] === "miss", () => `${what} in L2: ${shown(again.reply)}`);
+    }
+    return { figures: { values: changed }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+const keysOf = (result: unknown): string[] => (Array.isArray(result) ? result.map(String) : []);
+
+const row = "Redis";
+export const cacheFaults: readonly Scenario[] = [
+  { row, name: "fails", expected: "right answers without L2, added latency at most the client time-out", lacks, run: failing },
+  { row, name: "poisoned and truncated values", expected: "count as absent", lacks, run: poisoned },
+];
