@@ -1,4 +1,5 @@
 // A reverse proxy for HTTP in front of a real server, which breaks what goes through it on demand. Node only.
+import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
@@ -30,6 +31,12 @@ export interface SeenRequest {
   readonly faulty: boolean;
 }
 
+export interface CapturedRequest {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
 export interface FaultProxy {
   readonly url: string;
   /** Origin of the server behind it. */
@@ -39,6 +46,8 @@ export interface FaultProxy {
   readonly seen: readonly SeenRequest[];
   /** Requests whose client left before it had its answer, since the last `forget`. */
   readonly abandoned: number;
+  /** The last request with a body that was passed on, for whoever wants to send it again. */
+  readonly captured: CapturedRequest | undefined;
   forget(): void;
   close(): Promise<void>;
 }
@@ -55,6 +64,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   let random = seededRandom(0);
   let seen: SeenRequest[] = [];
   let abandoned = 0;
+  let captured: CapturedRequest | undefined;
 
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, answer);
   server.on("connection", (socket: Socket) => {
@@ -113,7 +123,16 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       else response.pipe(outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders)));
     });
     incoming.pipe(upstream);
+    if (incoming.method === "POST") void capture(incoming);
     return () => void upstream.destroy();
+  }
+
+  async function capture(incoming: IncomingMessage): Promise<void> {
+    const parts: Buffer[] = [];
+    incoming.on("data", (part: Buffer) => parts.push(part));
+    await once(incoming, "end").catch(() => {});
+    const headers = Object.entries(incoming.headers).flatMap(([name, value]) => (typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : []));
+    captured = { path: incoming.url ?? "", headers: Object.fromEntries(headers), body: new Uint8Array(Buffer.concat(parts)) };
   }
 
   async function spoil(response: IncomingMessage, outgoing: ServerResponse, { kind }: Fault): Promise<void> {
@@ -144,7 +163,11 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
     get abandoned() {
       return abandoned;
     },
+    get captured() {
+      return captured;
+    },
     forget() {
+      captured = undefined;
       seen = [];
       abandoned = 0;
     },

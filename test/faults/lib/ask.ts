@@ -31,6 +31,9 @@ export async function ask(origin: string, question: Question): Promise<Reply> {
 }
 
 const STALE = "a kept connection was closed";
+/** A larger body waits a moment for a refusal by its length, whose connection ends while it is sent. */
+const LARGE_BYTES = 65_536;
+const REFUSED_WITHIN_MS = 100;
 
 function askOnce(origin: string, { method, path, headers, body, endsHere = false, timeoutMs = 30_000 }: Question): Promise<Reply> {
   const { hostname, port } = new URL(origin);
@@ -39,14 +42,19 @@ function askOnce(origin: string, { method, path, headers, body, endsHere = false
   return new Promise((resolve) => {
     const done = (status: number, text: string, of: Reply["headers"] = {}) => resolve({ status, text, headers: of, ms: performance.now() - startedAtMs });
     const outgoing = request({ agent: endsHere ? false : agent, hostname, port, path, method: method ?? (body === undefined ? "GET" : "POST"), headers: all }, async (response) => {
+      clearTimeout(sending);
       const bytes = await buffer(response).catch(() => undefined);
+      if (!outgoing.writableEnded) outgoing.destroy();
       if (bytes === undefined) done(0, "the answer broke off");
       else done(response.statusCode ?? 0, bytes.toString(), response.headers);
     });
     outgoing.setTimeout(timeoutMs, () => outgoing.destroy(new Error(`no answer within ${timeoutMs} ms`)));
     outgoing.on("error", (error) => done(0, outgoing.reusedSocket && "code" in error && error.code === "ECONNRESET" ? STALE : error.message));
     if (endsHere) outgoing.on("finish", () => outgoing.socket?.end());
-    outgoing.end(body);
+    const isLarge = body !== undefined && Buffer.byteLength(body) > LARGE_BYTES;
+    if (isLarge) outgoing.flushHeaders();
+    else outgoing.end(body);
+    const sending = isLarge ? setTimeout(() => outgoing.end(body), REFUSED_WITHIN_MS) : undefined;
   });
 }
 

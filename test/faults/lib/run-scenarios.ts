@@ -13,8 +13,7 @@ export interface Outcome {
 }
 
 export async function runScenario(scenario: Scenario, world: World, size: Size): Promise<Outcome> {
-  const left = scenario.needs ?? scenario.lacks?.(world);
-  if (left !== undefined) return { scenario, state: "left out", seconds: 0, figures: {}, problems: [left] };
+  if (scenario.needs !== undefined) return { scenario, state: "left out", seconds: 0, figures: {}, problems: [scenario.needs] };
   const startedAtMs = performance.now();
   const since = () => Math.round((performance.now() - startedAtMs) / 100) / 10;
   try {

@@ -29,10 +29,8 @@ export interface Scenario {
   readonly row: string;
   readonly name: string;
   readonly expected: string;
-  /** What is not there yet: the scenario is left out, with this as the reason. */
-  readonly needs?: string;
-  /** What this machine lacks; the scenario is left out, with this as the reason. */
-  readonly lacks?: (world: World) => string | undefined;
+  /** What is not there yet, or not on this machine: the scenario is left out, with this as the reason. */
+  readonly needs?: string | undefined;
   run(world: World, size: Size): Promise<Reached>;
 }
 

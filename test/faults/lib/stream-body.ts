@@ -21,25 +21,20 @@ export function stream(origin: string, { path, headers, piece, count, timeoutMs 
   const startedAtMs = performance.now();
   let sent = 0;
   return new Promise((resolve) => {
-    let isOver = false;
     const outgoing = request(`${origin}${path}`, { method: "POST", agent: false, headers: { "transfer-encoding": "chunked", ...headers } });
     const done = (status: number, text: string, of: Reply["headers"] = {}) => {
-      isOver = true;
       outgoing.destroy();
       resolve({ status, text, headers: of, ms: performance.now() - startedAtMs, sentBytes: sent * piece.byteLength });
     };
     outgoing.setTimeout(timeoutMs, () => done(0, "no answer in time"));
     outgoing.on("error", (error) => done(0, error.message));
     outgoing.on("response", async (response) => {
-      isOver = true;
+      sent = Math.min(sent, count); // nothing more is sent
       done(response.statusCode ?? 0, Buffer.concat(await response.toArray().catch(() => [])).toString(), response.headers);
     });
     const send = () => {
-      while (!isOver && sent < count) {
-        sent++;
-        if (!outgoing.write(piece)) return void outgoing.once("drain", send);
-      }
-      if (!isOver) outgoing.end();
+      for (; sent < count && !outgoing.destroyed; sent++) if (!outgoing.write(piece)) return void outgoing.once("drain", send);
+      if (!outgoing.destroyed) outgoing.end();
     };
     send();
   });

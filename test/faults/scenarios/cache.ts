@@ -1,5 +1,6 @@
 // Redis fails, or holds what no edge has written: answers stay right, and wait for it no longer than the time-out.
 import type { Fault } from "../../support/fault-proxy.ts";
+import { hasRedisServer } from "../../support/redis.ts";
 import { ask, jsonOf, shown } from "../lib/ask.ts";
 import { ODD, predict, SURE } from "../lib/intent.ts";
 import { quantile } from "../lib/quantile.ts";
@@ -24,7 +25,7 @@ const faults: Readonly<Record<string, Fault>> = {
   "a wrong byte": { kind: "flips", seed: 11 },
 };
 
-const lacks = ({ redis }: World) => (redis === undefined ? "needs a redis-server on the PATH" : undefined);
+const needs = hasRedisServer ? undefined : "a redis-server on the PATH";
 
 /** Each text is new, so that it is looked for in L2 and not found. */
 let asked = 0;
@@ -118,6 +119,6 @@ const keysOf = (result: unknown): string[] => (Array.isArray(result) ? result.ma
 
 const row = "Redis";
 export const cacheFaults: readonly Scenario[] = [
-  { row, name: "fails", expected: "right answers without L2, added latency at most the client time-out", lacks, run: failing },
-  { row, name: "poisoned and truncated values", expected: "count as absent", lacks, run: poisoned },
+  { row, name: "fails", expected: "right answers without L2, added latency at most the client time-out", needs, run: failing },
+  { row, name: "poisoned and truncated values", expected: "count as absent", needs, run: poisoned },
 ];

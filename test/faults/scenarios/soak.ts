@@ -34,7 +34,7 @@ function askAndLeave(edge: string, text: string, afterMs: number): Promise<void>
     const outgoing = request(`${edge}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) } });
     outgoing.on("error", () => resolve()).on("close", () => resolve()).on("response", (response) => response.resume());
     outgoing.write(afterMs % 2 === 0 ? body : body.slice(0, body.length >> 1));
-    setTimeout(() => outgoing.destroy(), afterMs);
+    setTimeout(() => outgoing.socket?.resetAndDestroy(), afterMs);
   });
 }
 
