@@ -54,9 +54,10 @@ try {
   await world.stop();
 }
 
-const rows = outcomes.map(({ scenario: { row, name, expected }, state, seconds, figures, problems }) => ({ row, scenario: name, expected, state, seconds, figures, problems }));
+const inFourDigits = (figures: Outcome["figures"]) => Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, rounded(value)]));
+const rows = outcomes.map(({ scenario: { row, name, expected }, figures, ...rest }) => ({ row, scenario: name, expected, ...rest, figures: inFourDigits(figures) }));
 const count = (state: Outcome["state"]) => outcomes.filter((one) => one.state === state).length;
-const inWords = (figures: Outcome["figures"]) => Object.entries(figures).map(([name, value]) => `${name} ${rounded(value)}`).join(", ");
+const inWords = (figures: Outcome["figures"]) => Object.entries(figures).map(([name, value]) => `${name} ${value}`).join(", ");
 if (values.json) console.log(JSON.stringify({ size: values.long ? "long" : "short", rows }));
 else console.log(table([["row", "scenario", "expected", "reached", "figures"], ...rows.map(({ row, scenario, expected, state, figures }) => [row, scenario, expected, state, inWords(figures)])]));
 if (only === undefined && !values["no-write"]) {

@@ -29,12 +29,13 @@ export function stream(origin: string, { path, headers, piece, count, timeoutMs 
     outgoing.setTimeout(timeoutMs, () => done(0, "no answer in time"));
     outgoing.on("error", (error) => done(0, error.message));
     outgoing.on("response", async (response) => {
-      sent = Math.min(sent, count); // nothing more is sent
+      outgoing.off("drain", send);
       done(response.statusCode ?? 0, Buffer.concat(await response.toArray().catch(() => [])).toString(), response.headers);
     });
     const send = () => {
-      for (; sent < count && !outgoing.destroyed; sent++) if (!outgoing.write(piece)) return void outgoing.once("drain", send);
-      if (!outgoing.destroyed) outgoing.end();
+      for (let isFree = true; isFree && sent < count && !outgoing.destroyed; sent++) isFree = outgoing.write(piece);
+      if (sent === count) outgoing.end();
+      else outgoing.once("drain", send);
     };
     send();
   });

@@ -40,15 +40,14 @@ export interface World {
   readonly proxies: { readonly region: FaultProxy; readonly redis: FaultProxy; readonly s3: FaultProxy };
   /** Undefined where the machine has no redis-server. */
   readonly redis: { readonly url: string; readonly token: string } | undefined;
-  /** Of `wrangler deploy`: serves models/intent; and what any edge needs to know. */
+  /** Of `wrangler deploy`. */
   readonly upload: Upload;
-  readonly edgeVariables: Variables;
   readonly edge: BareEdge;
   readonly region: LocalRegion;
   /** The Worker with the deployment of test/support/tensor-deployment.ts, started when it is first asked for. */
   tensorEdge(): Promise<BareEdge>;
-  /** One of the caller's own; what is still running at the end is stopped. */
-  startEdge(variables?: Variables, upload?: Upload): Promise<BareEdge>;
+  /** One of the caller's own; undefined takes a variable away. What is still running at the end is stopped. */
+  startEdge(variables?: Readonly<Record<string, string | undefined>>, upload?: Upload): Promise<BareEdge>;
   startRegion(variables?: Variables, preload?: readonly string[]): Promise<LocalRegion>;
   /** Ends all faults of the proxies. */
   heal(): void;
@@ -102,7 +101,10 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
       EDGETIER_REGION_URL: proxies.region.url,
       ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: proxies.redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
     };
-    const startEdge: World["startEdge"] = async (variables = {}, other = upload) => stopped(await startBareEdge(other, { ...edgeVariables, ...variables }));
+    const startEdge: World["startEdge"] = async (variables = {}, other = upload) => {
+      const all = Object.entries({ ...edgeVariables, ...variables }).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+      return stopped(await startBareEdge(other, Object.fromEntries(all)));
+    };
     const edge = await startEdge();
 
     let tensorEdge: Promise<BareEdge> | undefined;
@@ -118,7 +120,6 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
       proxies,
       redis,
       upload,
-      edgeVariables,
       edge,
       region,
       tensorEdge: () => (tensorEdge ??= openTensorEdge()),

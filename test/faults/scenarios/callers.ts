@@ -1,5 +1,7 @@
 // Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
-import { createHash, createHmac, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import * as z from "zod";
+import { edgetier } from "../../support/edgetier-command.ts";
 import { ask, type Reply, shown } from "../lib/ask.ts";
 import { ODD } from "../lib/intent.ts";
 import { pending } from "../lib/pending.ts";
@@ -13,30 +15,40 @@ const body = (text: string) => JSON.stringify({ inputs: text });
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 const layerOf = ({ headers }: Reply) => headers["x-edgetier-cache"];
 
-/** Whatever form keys have: the edge knows their SHA-256 alone. */
-const entry = (id: string, key: string, tenant: string) => ({ id, sha256: createHash("sha256").update(key).digest("hex"), tenant, scopes: ["predict"] });
+const created = z.object({ key: z.string(), entry: z.object({ id: z.string() }).loose() });
+const createdRegionKey = z.object({ key: z.string() });
+
+/** As an operator makes one: the key, and what the edge is told of it. */
+const newKey = async (tenant: string) => created.parse(await printed(["keys", "create", "--tenant", tenant, "--scope", "predict", "--json"]));
+const newRegionKey = async (id: string) => createdRegionKey.parse(await printed(["region", "key", "--id", id, "--json"])).key;
+
+async function printed(args: readonly string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await edgetier(args);
+  if (code !== 0) throw new Error(`edgetier ${args.join(" ")} ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout);
+}
 
 async function tenants(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
-  const keys = { one: newKey(), two: newKey() };
-  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([entry("1", keys.one, "one"), entry("2", keys.two, "two")]) });
+  const [one, two] = [await newKey("one"), await newKey("two")];
+  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]) });
   const figures = { inputs: 0, requests: 0, crossed: 0 };
   const headers = { "x-forwarded-for": "1.2.3.4", "x-forwarded-host": "other.example", "accept-language": "de", origin: "https://other.example", cookie: "session=1", "x-tenant": "one", "x-edgetier-tenant": "one", traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` };
   try {
     for (let index = 0; index < samples; index++) {
       const text = `${ODD.text} ${index}`;
       figures.inputs++;
-      const own = () => ask(edge.url, { path: PREDICT, headers: bearer(keys.one), body: body(text) });
+      const own = () => ask(edge.url, { path: PREDICT, headers: bearer(one.key), body: body(text) });
       await own();
       await passed(5);
       const again = await own();
       findings.expect(layerOf(again) !== "miss", () => `its own answer was not kept: ${shown(again)}`);
       for (const [name, value] of [["x-none", ""], ...Object.entries(headers)] as const) {
-        const other = await ask(edge.url, { path: PREDICT, headers: { ...bearer(keys.two), [name]: value }, body: body(`${text}${name}`) });
+        const other = await ask(edge.url, { path: PREDICT, headers: { ...bearer(two.key), [name]: value }, body: body(`${text}${name}`) });
         figures.requests++;
         findings.expect(other.status === 200 && layerOf(other) === "miss", () => `the other tenant with ${name} got ${layerOf(other)}: ${shown(other)}`);
       }
-      const crossed = await ask(edge.url, { path: PREDICT, headers: bearer(keys.two), body: body(text) });
+      const crossed = await ask(edge.url, { path: PREDICT, headers: bearer(two.key), body: body(text) });
       figures.crossed += Number(layerOf(crossed) !== "miss");
       findings.expect(layerOf(crossed) === "miss", () => `the other tenant's answer came from ${layerOf(crossed)}`);
     }
@@ -48,8 +60,6 @@ async function tenants(world: World, { samples }: Size): Promise<Reached> {
   }
 }
 
-const newKey = () => randomBytes(32).toString("base64url");
-
 async function expectRefused(findings: Findings, edge: string, cases: Readonly<Record<string, Readonly<Record<string, string>>>>): Promise<number> {
   for (const [what, headers] of Object.entries(cases)) {
     const reply = await ask(edge, { path: PREDICT, headers, body: body(ODD.text) });
@@ -60,9 +70,9 @@ async function expectRefused(findings: Findings, edge: string, cases: Readonly<R
 
 async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
-  const key = newKey();
-  const expired = newKey();
-  const list = [entry("1", key, "one"), { ...entry("2", expired, "two"), expiresAt: "2020-01-01T00:00:00Z" }];
+  const { key, entry } = await newKey("one");
+  const [expired, unknown] = [await newKey("two"), (await newKey("three")).key];
+  const list = [entry, { ...expired.entry, expiresAt: "2020-01-01T00:00:00Z" }];
   const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
   try {
     const right = await ask(edge.url, { path: PREDICT, headers: bearer(key), body: body(ODD.text) });
@@ -70,8 +80,8 @@ async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
     const cases = await expectRefused(findings, edge.url, {
       "no key": {},
       "an empty one": bearer(""),
-      "a forged one": bearer(newKey()),
-      "an expired one": bearer(expired),
+      "a forged one": bearer(unknown),
+      "an expired one": bearer(expired.key),
       "half of it": bearer(key.slice(0, key.length >> 1)),
       "a letter less": bearer(key.slice(0, -1)),
       "a letter more": bearer(`${key}A`),
@@ -85,7 +95,7 @@ async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
       for (let index = 0; index < samples; index++) times.push((await ask(edge.url, { path: PREDICT, headers: bearer(token), body: body("x") })).ms);
       return quantile(times, 0.5);
     };
-    const [nearMs, farMs] = [await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`), await timed(newKey())];
+    const [nearMs, farMs] = [await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`), await timed(unknown)];
     findings.expect(Math.abs(nearMs - farMs) < 5, () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`);
     return { figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs }, problems: findings.problems };
   } finally {
@@ -140,11 +150,11 @@ async function tokens(world: World): Promise<Reached> {
 /** What the edge has sent is taken from the proxy between them, and sent again, changed and not. */
 async function replayed(world: World): Promise<Reached> {
   const findings = createFindings();
-  const secret = randomBytes(32).toString("base64");
-  const region = await world.startRegion({ EDGETIER_REGION_KEYS: `edge:${secret}` }, ["intent"]);
+  const [own, other] = [await newRegionKey("edge"), await newRegionKey("other")];
+  const region = await world.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
   const through = world.proxies.region.target;
   world.proxies.region.target = region.url;
-  const [edge, stranger] = [await world.startEdge({ EDGETIER_REGION_KEY: `edge:${secret}` }), await world.startEdge({ EDGETIER_REGION_KEY: `edge:${randomBytes(32).toString("base64")}` })];
+  const [edge, stranger] = [await world.startEdge({ EDGETIER_REGION_KEY: own }), await world.startEdge({ EDGETIER_REGION_KEY: other })];
   try {
     const answered = await ask(edge.url, { path: PREDICT, body: body(ODD.text) });
     findings.expect(answered.status === 200 && answered.text.includes("region-int8"), () => `an edge with the right key: ${shown(answered)}`);

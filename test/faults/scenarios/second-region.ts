@@ -26,7 +26,7 @@ async function withTwoRegions(world: World, work: (two: TwoRegions) => Promise<R
   const proxies = [await startFaultProxy(regions[0].url), await startFaultProxy(regions[1].url)] as const;
   const places = [{ latitudeDegrees: 50.1, longitudeDegrees: 8.7 }, { latitudeDegrees: 39, longitudeDegrees: -77.5 }];
   const list = proxies.map(({ url }, index) => ({ id: `region-${index + 1}`, url, place: places[index] }));
-  const edge = await world.startEdge({ EDGETIER_REGION_URL: "", EDGETIER_REGIONS: JSON.stringify(list) });
+  const edge = await world.startEdge({ EDGETIER_REGION_URL: undefined, EDGETIER_REGIONS: JSON.stringify(list) });
   try {
     for (let count = 0; count < 40; count++) await predict(edge.url, ODD.text); // so that latencies are known
     return await work({ edge: edge.url, proxies });

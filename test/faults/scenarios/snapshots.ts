@@ -41,6 +41,13 @@ async function answersOf(edge: BareEdge, findings: Findings, what: string): Prom
 const refusals = (edge: BareEdge) => edge.output().match(/"event":"snapshot_refused"/g)?.length ?? 0;
 const traps = (edge: BareEdge) => edge.output().match(/"event":"engine_trap"/g)?.length ?? 0;
 
+/** The address of the snapshot that came with the published version. */
+async function storedSnapshot({ store }: World): Promise<RegExp> {
+  const version = (await store.listVersions("intent")).at(-1) ?? 0;
+  const tiers = (await store.readManifest("intent", version))?.tiers ?? [];
+  return new RegExp(tiers.find(({ snapshot }) => snapshot !== undefined)?.snapshot?.artifact.sha256 ?? "none");
+}
+
 async function damaged(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
   const random = seededRandom(SEED);
@@ -51,13 +58,14 @@ async function damaged(world: World, { samples }: Size): Promise<Reached> {
     "half of it": (bytes) => bytes.slice(0, bytes.byteLength >> 1),
     "nothing": () => new Uint8Array(),
   };
+  const inStore = await storedSnapshot(world);
   const [first, second] = world.upload.modules.filter(isSnapshot);
   const uploads = Object.entries(damages).map(([what, damage]) => [what, withModules(world.upload, isSnapshot, ({ bytes }) => damage(bytes))] as const);
   const swapped = withModules(world.upload, isSnapshot, ({ name }) => (name === first?.name ? second : first)?.bytes ?? new Uint8Array());
   for (const [what, upload] of [...uploads, ["that of the other model", swapped] as const]) {
     for (const storeWorks of [true, false]) {
       const edge = await world.startEdge({}, upload);
-      if (!storeWorks) world.proxies.s3.fault = { kind: "flips", only: /blobs\//, seed: figures.damages };
+      if (!storeWorks) world.proxies.s3.fault = { kind: "flips", only: inStore, seed: figures.damages };
       const { tiers } = await answersOf(edge, findings, `${what}${storeWorks ? "" : ", and a wrong one in the store"}`);
       findings.expect(refusals(edge) > 0, () => `${what}: no refusal was logged`);
       findings.expect((tiers[0] === "edge-int8") === storeWorks, () => `${what}: answered by ${tiers[0]}${storeWorks ? ", although the store has a right one" : ""}`);
