@@ -118,7 +118,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
   const answering = { catalogue, versions, clock, l1: createLruCache({ maxBytes: 1_000_000, clock }), l2, cacheTtlSeconds: 60, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
