@@ -3,7 +3,7 @@
 import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/models.ts";
 import { sharesOf } from "../../registry/aliases.ts";
-import { type Aliases, aliasedVersion } from "../../registry/manifest.ts";
+import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeSessions } from "../../serving/edge-sessions.ts";
@@ -34,17 +34,24 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
         place: tier.place,
         precision: tier.precision,
         bytes: tier.graph.size,
-        exitConfidence: ("exit" in tier ? tier.exit?.confidence : undefined) ?? null,
+        ...exitOf(tier),
+        ...(tier.p95Ms === undefined ? {} : { p95Ms: tier.p95Ms }),
         temperature: "calibration" in tier ? tier.calibration.temperature : null,
         figures: tier.figures,
         ...(tier.place === "edge" ? { edge: sessions.servingOf(tier) } : {}),
       })),
+      ...("risk" in manifest && manifest.risk !== undefined ? { risk: manifest.risk } : {}),
       figures: manifest.figures,
     };
     return c.json(detail);
   });
 
   return routes;
+}
+
+function exitOf(tier: TierManifest): Pick<ModelDetail["tiers"][number], "exitConfidence" | "saturatedExitConfidence"> {
+  const exit = "exit" in tier ? tier.exit : null;
+  return { exitConfidence: exit?.confidence ?? null, ...(exit?.whenSaturated === undefined ? {} : { saturatedExitConfidence: exit.whenSaturated.confidence }) };
 }
 
 function aliasesOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
