@@ -1,7 +1,5 @@
 // The Worker on a deployment: builds the application from its bindings and hands requests to it.
 
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -23,6 +21,7 @@ import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { createCacheLayers } from "./cache-layers.ts";
 
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
@@ -39,8 +38,6 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
   const regionUrl = config.EDGETIER_REGION_URL;
-  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
-  const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
   const metrics = createLoggedMetrics(log);
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
@@ -52,15 +49,13 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
     catalogue,
     versions,
     clock,
-    l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
-    l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
-    cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
+    cacheLayers: createCacheLayers(config, clock, log),
     maxInputs,
   };
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

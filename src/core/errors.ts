@@ -76,6 +76,8 @@ export const errors = {
     make("invalid_utf8", 400, `${where} is not valid UTF-8.`, "Encode text as UTF-8."),
   invalidRequest: (problems: readonly string[]) =>
     make("invalid_request", 400, `The request is not valid: ${problems.join("; ")}.`, "See /openapi.json for the schema."),
+  repeatedParameter: (name: string) =>
+    make("repeated_parameter", 400, `The query has the parameter ${shown(name)} more than once.`, "Give it once; POST or QUERY takes several inputs."),
   missingInput: () =>
     make("missing_input", 400, "The query has no 'input' parameter.", "Add ?input=some+text, or POST a JSON body."),
   emptyText: (index: number) =>
@@ -261,6 +263,10 @@ export const errors = {
     make("no_image_decoder", 503, "This Worker was deployed without image decoders.", "The region answers instead; the operator should run `edgetier engine build` with the model's project and deploy again."),
   sessionTooLarge: (bytes: number, budgetBytes: number) =>
     make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise edgetier.sessionBudgetBytes in package.json, or serve the model from the region."),
+  cacheTooSlow: (timeoutMs: number) =>
+    make("cache_too_slow", 503, `The cache did not answer within ${timeoutMs} ms.`, "Requests are answered without it."),
+  notCached: (inputs: number) =>
+    make("not_cached", 504, `No cache has the answer to ${inputs} of the inputs, and none may be computed.`, "Leave out cache-control: only-if-cached."),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 
@@ -275,6 +281,14 @@ export const errors = {
     make("component_died", 500, `The ${what} ended unexpectedly (${how}).`, "See the output above it, and start again."),
   notMeasured: (what: string, reason: string, cause?: unknown) =>
     make("not_measured", 500, `${what} could not be measured: ${reason}.`, "Correct that and run `edgetier doctor` again.", { cause }),
+  purgeFailed: (tags: readonly string[], reason: string, remedy: string, cause?: unknown) =>
+    make("purge_failed", 502, `The alias has moved, but the CDN may still answer with what it kept of ${tags.join(", ")}: ${reason}.`, `${remedy}.`, { retryable: true, cause }),
+  stateUnreadable: (path: string, reason: string) =>
+    make("state_unreadable", 400, `${path} does not say what has been done: ${reason}.`, "Delete it to begin again, or name another with --state."),
+  precomputeStopped: (code: string, detail: string, asked: number, count: number) =>
+    make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
+  notPrecomputed: (failed: number, asked: number) =>
+    make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
   limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
     make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),

@@ -30,6 +30,8 @@ export interface AppDependencies {
   readonly tensors: TensorModels;
   readonly sessions: Pick<EdgeSessions, "servingOf">;
   readonly clock: Clock;
+  /** For how long CDNs keep an alias's answers; not at all by default. */
+  readonly cdnAliasSeconds?: number;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
   readonly maxBodyBytes: number;
   /** Of a request whose body is an image. */
@@ -51,7 +53,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   const forImages = limitBody(dependencies.maxImageBodyBytes);
   const forOthers = limitBody(dependencies.maxBodyBytes);
   app.use("/v1/*", (c, next) => (mediaTypeOf(c.req).startsWith("image/") ? forImages : forOthers)(c, next));
-  app.route("/", predictRoutes(dependencies.predictor));
+  app.route("/", predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }));
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
   app.route("/", healthRoutes(catalogue));

@@ -20,8 +20,16 @@ const schema = z
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),
     EDGETIER_REDIS_TIMEOUT_MS: wholeNumber(50, 1, 5_000),
+    /** In the isolate and in the CDN. */
     EDGETIER_CACHE_TTL_SECONDS: wholeNumber(3_600, 1, 2_592_000),
+    EDGETIER_L2_TTL_SECONDS: wholeNumber(604_800, 1, 2_592_000),
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
+    /** Whether answers are kept in the data centre's cache, too. */
+    EDGETIER_CDN_CACHE: z.enum(["on", "off"]).default("on"),
+    /** For one look-up there. */
+    EDGETIER_CDN_TIMEOUT_MS: wholeNumber(20, 1, 5_000),
+    /** For how long CDNs may keep what is asked of an alias; only where `edgetier model promote` purges them. */
+    EDGETIER_CDN_ALIAS_SECONDS: wholeNumber(0, 0, 2_592_000),
     // Limits
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */

@@ -33,6 +33,7 @@ beforeAll(async () => {
       ...(hasRedisServer ? { EDGETIER_REDIS_REST_URL: proxies.redis.url } : {}),
       EDGETIER_REDIS_TIMEOUT_MS: "1000",
       EDGETIER_L1_MAX_BYTES: "0", // L2 has to answer
+      EDGETIER_CDN_CACHE: "off",
     },
   });
   proxies.s3.target = system.urls.s3;

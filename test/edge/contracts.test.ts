@@ -1,9 +1,11 @@
 // The contract suites of every driver that runs in the Worker, inside workerd.
 import { env } from "cloudflare:test";
 import { describe, expect, inject, it } from "vitest";
+import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import { ManualClock } from "../../src/core/clock.ts";
+import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
@@ -53,6 +55,11 @@ cacheStoreContract("lru, in workerd", async () => {
   const clock = new ManualClock();
   return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
 });
+
+const { default: cache } = globalThis.caches as unknown as { readonly default: HttpCache };
+const waits = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
+cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({ cache: createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 }), pass: waits }));
+cacheStoreContract("cdn, sealed, in workerd", async () => ({ cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })), pass: waits }));
 
 const redis = inject("redis");
 describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {

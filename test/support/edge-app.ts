@@ -1,7 +1,7 @@
 // The edge's HTTP application over the toy model, as the Worker builds it, with a store and a region that a test can
 // break. No imports from Node: it runs in workerd.
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheStore } from "../../src/cache/cache-store.ts";
+import type { CacheLayer } from "../../src/cache/policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
@@ -54,7 +54,10 @@ export const MAX_TENSOR_BODY_BYTES = 100_000;
 export const MAX_IMAGE_BODY_BYTES = 30_000;
 
 export interface EdgeUnderTestOptions {
-  readonly l2?: CacheStore;
+  /** Behind L1. */
+  readonly cacheLayers?: readonly CacheLayer[];
+  /** 0 by default. */
+  readonly cdnAliasSeconds?: number;
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
@@ -69,7 +72,7 @@ export interface EdgeUnderTestOptions {
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
-  const { l2, restored = { sessions: new Map(), refused: [] } } = options;
+  const { cacheLayers = [], cdnAliasSeconds = 0, restored = { sessions: new Map(), refused: [] } } = options;
   const clock = new ManualClock(1_000_000);
   const { signingKey } = options;
   const objects = createMemoryObjectStore();
@@ -120,12 +123,12 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const images = deployment.images && createImageDecoder(deployment.images);
   const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
-  const answering = { catalogue, versions, clock, l1: createLruCache({ maxBytes: 1_000_000, clock }), l2, cacheTtlSeconds: 60, maxInputs: 4 };
+  const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -45,6 +45,7 @@ export const root: CommandDef = defineCommand({
   subCommands: {
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
+    precompute: () => load(import("./precompute.ts")),
     doctor: () => load(import("./doctor.ts")),
     model,
     engine,

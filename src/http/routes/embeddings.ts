@@ -7,6 +7,7 @@ import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from 
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Embedder } from "../../serving/embedder.ts";
 import type { AppEnv } from "../app-env.ts";
+import { requestedCacheMode } from "../cache-control.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
 import { mediaTypeOf, readJson } from "../request-body.ts";
 
@@ -21,13 +22,13 @@ export function embeddingsRoutes(embedder: Embedder, defaultModel: string | unde
     if (mediaType !== JSON_MEDIA_TYPE) throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
     const parsed = embeddingsBody.safeParse(await readJson(c.req));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-    const { model = defaultModel, encoding_format: format, dimensions, cache } = parsed.data;
+    const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw errors.missingModel();
 
-    const request = { ref: parseModelRef(model), inputs: inputsOf(parsed.data), dimensions, cache, deadlineMs: requestedDeadlineMs(c.req) };
+    const request = { ref: parseModelRef(model), inputs: inputsOf(parsed.data), dimensions, cache: requestedCacheMode(c.req, parsed.data.cache), deadlineMs: requestedDeadlineMs(c.req) };
     const embeddings = await embedder.embed(request, c.get("context"));
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));
-    c.header("x-edgetier-cache", embeddings.cacheLayer);
+    c.header("x-edgetier-cache", embeddings.cacheResult);
     c.header("cache-control", "no-store");
     return c.json(embeddingsResponseOf(embeddings, format));
   });
