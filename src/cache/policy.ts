@@ -10,6 +10,9 @@
 // its tenant and its manifest's digest in it (key.ts): no answer crosses from one tenant to another, and a version that an alias
 // no longer names is not found any more, so that a time to live only bounds memory. No layer holds degraded answers or errors.
 //
+// Answers under /v2 are in no cache, as Triton leaves its own off unless a model asks for it: tensors seldom repeat byte for byte, what a
+// graph gives may be large, and an edge tier has mostly answered before L2 has. Texts that repeat are asked over /v1.
+//
 // In front of the Worker there may be HTTP caches that know nothing but URLs. They keep what is asked for by its version's number,
 // which never changes. An alias moves: its answers are revalidated each time, which costs no inference (the ETag follows
 // from version and inputs), unless the operator says that promotions purge (`aliasSeconds`). While a canary takes a share of an alias,
