@@ -1,6 +1,6 @@
 // The layers as one cache of answers: read through them in order, written to all.
 
-import { type CacheLayer, type CacheLayerName, type CacheMode, type CacheResult, layersFor } from "./policy.ts";
+import { type CacheLayer, type CacheLayerName, layersFor } from "./policy.ts";
 
 /** How an answer is stored. */
 export interface AnswerCodec<Value> {
@@ -12,29 +12,23 @@ export interface AnswerCodec<Value> {
 export interface CachedAnswers<Value> {
   /** One element per key, in order; undefined where the answer has to be computed. */
   readonly values: readonly (Value | undefined)[];
-  readonly result: CacheResult;
+  /** The slowest layer that was needed; `miss` where one of the keys is in none. */
+  readonly result: CacheLayerName | "miss";
   /** What was found being put into the layers before, to be finished after the response; absent where nothing is. */
   readonly filled?: Promise<void>;
 }
 
-/** What of a request decides which layers are asked. */
-export interface CacheUse {
-  readonly mode: CacheMode;
-  readonly tenant: string;
-}
-
-/** Keys are those of `cacheKey`. */
+/** Keys are those of `cacheKey`; a tenant's answers are not in all layers. */
 export interface AnswerCache<Value> {
-  read(keys: readonly string[], use: CacheUse): Promise<CachedAnswers<Value>>;
+  read(keys: readonly string[], tenant: string): Promise<CachedAnswers<Value>>;
   /** L1 at once; the returned promise is the rest, to be finished after the response. */
-  write(entries: readonly { readonly key: string; readonly value: Value }[], use: CacheUse): Promise<void>;
+  write(entries: readonly { readonly key: string; readonly value: Value }[], tenant: string): Promise<void>;
 }
 
 export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: AnswerCodec<Value>): AnswerCache<Value> {
   return {
-    async read(keys, { mode, tenant }) {
+    async read(keys, tenant) {
       const values: (Value | undefined)[] = keys.map(() => undefined);
-      if (mode === "bypass" || mode === "refresh") return { values, result: mode === "bypass" ? "bypass" : "miss" };
       const asked: CacheLayer[] = [];
       const fills: Promise<void>[] = [];
       let slowest: CacheLayerName = "l1";
@@ -59,8 +53,8 @@ export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: A
       return fills.length === 0 ? { values, result } : { values, result, filled: settled(fills) };
     },
 
-    async write(entries, { mode, tenant }) {
-      if (mode === "bypass" || entries.length === 0) return;
+    async write(entries, tenant) {
+      if (entries.length === 0) return;
       const encoded = entries.map(({ key, value }) => ({ key, value: codec.encode(value) }));
       await settled(layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)));
     },

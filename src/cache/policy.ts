@@ -10,10 +10,14 @@
 // its tenant and its manifest's digest in it (key.ts): no answer crosses from one tenant to another, and a version that an alias
 // no longer names is not found any more, so that a time to live only bounds memory. No layer holds degraded answers or errors.
 //
+// Answers under /v2 are in no cache, as Triton leaves its own off unless a model asks for it: tensors seldom repeat byte for byte, what a
+// graph gives may be large, and an edge tier has mostly answered before L2 has. Texts that repeat are asked over /v1.
+//
 // In front of the Worker there may be HTTP caches that know nothing but URLs. They keep what is asked for by its version's number,
 // which never changes. An alias moves: its answers are revalidated each time, which costs no inference (the ETag follows
 // from version and inputs), unless the operator says that promotions purge (`aliasSeconds`). While a canary takes a share of an alias,
 // its answers are never kept: one kept answer would give all users behind that cache the same version, whatever the weights say.
+// No answer depends on a header of the request that would have to be named by `vary`: who sends credentials gets what is private.
 // Cloudflare's Workers Caching is such a cache, but no purge of a zone reaches it: leave `aliasSeconds` at 0 with it.
 
 import type { CacheStore } from "./cache-store.ts";
@@ -33,17 +37,17 @@ export interface CacheLayer {
 /** The layers that may hold an answer, in order. */
 export const layersFor = (layers: readonly CacheLayer[], tenant: string): readonly CacheLayer[] => (tenant === "" ? layers : layers.filter(({ name }) => name !== "cdn"));
 
-/** How a request named what answered it. */
-export type NamedBy = "version" | "alias" | "alias with canaries";
-
 export interface KeptAnswer {
   readonly method: string;
-  /** What the request says of caches. */
-  readonly mode: CacheMode;
+  /** False where the request forbids it, or asks anew by what caches know it by: its URL or body. */
+  readonly mayBeKept: boolean;
   /** Whether the request says who sent it. */
   readonly isPrivate: boolean;
   readonly isDegraded: boolean;
-  readonly namedBy: NamedBy;
+  /** Whether the request named the version by its number. */
+  readonly isByNumber: boolean;
+  /** Whether the version was drawn, since canaries take a share. */
+  readonly isDrawn: boolean;
 }
 
 export interface Freshness {
@@ -59,17 +63,17 @@ export interface Freshness {
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 24 * HOUR_SECONDS;
 
-/** Of a version by its number. A browser's copy cannot be purged, should the version be withdrawn: it is kept for an hour. */
+/** Of a version by its number. A browser's copy cannot be purged, should the version be withdrawn: it is kept for an hour, and for a day while it is asked for. */
 const IMMUTABLE = `public, max-age=${HOUR_SECONDS}, s-maxage=${30 * DAY_SECONDS}, stale-while-revalidate=${DAY_SECONDS}, stale-if-error=${30 * DAY_SECONDS}, immutable`;
 
 /** @param aliasSeconds for how long a CDN keeps an alias's answer, since promotions purge it; 0: not without asking */
-export function freshnessOf({ method, mode, isPrivate, isDegraded, namedBy }: KeptAnswer, aliasSeconds: number): Freshness {
+export function freshnessOf({ method, mayBeKept, isPrivate, isDegraded, isByNumber, isDrawn }: KeptAnswer, aliasSeconds: number): Freshness {
   const isSafe = method === "GET" || method === "HEAD" || method === "QUERY";
-  if (!isSafe || isDegraded || mode === "bypass" || mode === "refresh") return { cacheControl: "no-store", isKeepable: false, isShared: false };
+  if (!isSafe || !mayBeKept || isDegraded) return { cacheControl: "no-store", isKeepable: false, isShared: false };
   if (isPrivate) return { cacheControl: "private, no-cache", isKeepable: true, isShared: false };
-  if (namedBy === "version") return { cacheControl: IMMUTABLE, isKeepable: true, isShared: true };
+  if (isByNumber) return { cacheControl: IMMUTABLE, isKeepable: true, isShared: true };
   const revalidated = { cacheControl: "public, no-cache", isKeepable: true };
-  if (namedBy === "alias with canaries" || aliasSeconds === 0) return { ...revalidated, isShared: false };
+  if (isDrawn || aliasSeconds === 0) return { ...revalidated, isShared: false };
   return { ...revalidated, cdnCacheControl: `public, max-age=${aliasSeconds}, stale-while-revalidate=${aliasSeconds}, stale-if-error=${DAY_SECONDS}`, isShared: true };
 }
 

@@ -5,7 +5,6 @@ import * as z from "zod";
 import { cacheTags } from "../cache/policy.ts";
 import { httpUrl, parseConfig } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
-import type { AliasMove } from "../registry/aliases.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
 export const purgeArgs = {
@@ -39,19 +38,25 @@ export function readPurge(args: { readonly purge?: boolean | undefined; readonly
   return { url: `${baseUrl}/zones/${zone}/purge_cache`, token, settleMs: 1_000 * settleSeconds };
 }
 
+/** An alias that names another version now. */
+export interface MovedAlias {
+  readonly model: string;
+  readonly alias: string;
+  readonly version: number;
+}
+
 /**
  * Purges what was answered before the move. Isolates that do not know of it yet go on with the old version for a while, and a CDN
  * keeps that again: so it is purged once more when none is left.
  * @throws purge_failed
  */
-export async function purgeAfter({ model, alias, before, after }: AliasMove, purge: Purge, tell: (line: string) => void): Promise<void> {
-  const hasShare = (before?.weight ?? 0) > 0 || (after.weight ?? 0) > 0; // it answers for the default alias, too
-  const tags = [...new Set([alias, ...(hasShare ? [DEFAULT_ALIAS] : [])])].map((one) => cacheTags.alias(model, one));
-  const remedy = `\`edgetier model promote ${model} ${after.version} --alias ${alias} --purge\` purges again and moves nothing`;
+export async function purgeAfter({ model, alias, version }: MovedAlias, purge: Purge, tell: (line: string) => void): Promise<void> {
+  const tags = [...new Set([alias, DEFAULT_ALIAS])].map((one) => cacheTags.alias(model, one)); // a canary answers for the default alias, too
+  const remedy = `\`edgetier model promote ${model} ${version} --alias ${alias} --purge\` purges again and moves nothing`;
   await purgeTags(tags, purge, remedy);
   tell(`purged ${tags.join(", ")}`);
   if (purge.settleMs === 0) return;
-  tell(`once more in ${purge.settleMs / 1_000} s, when every isolate knows version ${after.version}`);
+  tell(`once more in ${purge.settleMs / 1_000} s, when every isolate knows version ${version}`);
   await sleep(purge.settleMs);
   await purgeTags(tags, purge, remedy);
   tell(`purged ${tags.join(", ")}`);

@@ -1,8 +1,7 @@
 // What a prediction's response says to HTTP caches, by the cache policy.
 
 import type { Context } from "hono";
-import { cacheTags, freshnessOf } from "../cache/policy.ts";
-import type { CacheMode, Freshness } from "../cache/policy.ts";
+import { cacheTags, type Freshness, freshnessOf } from "../cache/policy.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { Prediction } from "../serving/predictor.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -14,12 +13,12 @@ export interface FreshnessOptions {
 
 /**
  * Sets `cache-control`, `cdn-cache-control` and `cache-tag`.
- * @param mode as the URL or the body has it: what asks anew by its URL must not be answered from a cache by that URL
+ * @param mayBeKept as of KeptAnswer
  */
-export function setFreshness(c: Context<AppEnv>, ref: ModelRef, mode: CacheMode, { model, version, namedBy, outcomes }: Prediction, { aliasSeconds }: FreshnessOptions): Freshness {
+export function setFreshness(c: Context<AppEnv>, ref: ModelRef, mayBeKept: boolean, { model, version, isDrawn, outcomes }: Prediction, { aliasSeconds }: FreshnessOptions): Freshness {
   const isPrivate = c.get("context").tenant !== "" || c.req.header("authorization") !== undefined;
   const isDegraded = outcomes.some(({ degraded }) => degraded);
-  const freshness = freshnessOf({ method: c.req.method, mode, isPrivate, isDegraded, namedBy }, aliasSeconds);
+  const freshness = freshnessOf({ method: c.req.method, mayBeKept, isPrivate, isDegraded, isByNumber: ref.target.kind === "version", isDrawn }, aliasSeconds);
   c.header("cache-control", freshness.cacheControl);
   if (freshness.cdnCacheControl !== undefined) c.header("cdn-cache-control", freshness.cdnCacheControl);
   if (freshness.isKeepable && !isPrivate) {

@@ -27,6 +27,7 @@ const predictHeaders = parameters(
   "header",
   z.object({
     "x-deadline-ms": z.int().optional().meta({ description: "When the answer is wanted, in milliseconds from now; the model's own deadline otherwise." }),
+    "cache-control": z.string().optional().meta({ description: "`no-cache` or `max-age=0`: a new answer, which is stored; `no-store`: neither read nor stored; `only-if-cached`: 504 rather than a computed answer.", examples: ["no-cache"] }),
     "x-request-id": z.string().optional(),
     traceparent: z.string().optional(),
   }),
@@ -37,7 +38,7 @@ const predictAnswers = {
   413: problem("The body, an input, or the number of inputs is over its limit."),
   415: problem("The model does not take the media type, or not this kind of image."),
   ...unavailable,
-  504: problem("No tier could answer within the deadline."),
+  504: problem("No tier could answer within the deadline, or no cache has the answer and none may be computed."),
 };
 
 const imageFile = z.string().meta({ format: "binary" });

@@ -1,6 +1,6 @@
 // The answers to a request's inputs, from the caches or computed: each distinct input once.
 
-import type { AnswerCache } from "../cache/answer-cache.ts";
+import type { AnswerCache, CachedAnswers } from "../cache/answer-cache.ts";
 import type { CacheMode, CacheResult } from "../cache/policy.ts";
 import { errors } from "../core/errors.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -27,9 +27,11 @@ export interface Answers<Value> {
 /** @throws not_cached where nothing may be computed, and as `compute` */
 export async function answersOf<Value>(cache: AnswerCache<Value>, request: AnswersRequest<Value>): Promise<Answers<Value>> {
   const { keys, mode, context, isUsable = () => true, isStorable = () => true } = request;
-  const use = { mode, tenant: context.tenant };
+  if (mode === "bypass") return { values: await request.compute([...keys.keys()], []), result: "bypass" }; // what was asked for is the work itself
+  const { tenant } = context;
   const distinct = [...new Set(keys)];
-  const { values, result, filled } = await context.phases.measure("cache", () => cache.read(distinct, use));
+  const nothing: CachedAnswers<Value> = { values: [], result: "miss" };
+  const { values, result, filled } = mode === "refresh" ? nothing : await context.phases.measure("cache", () => cache.read(distinct, tenant));
   if (filled !== undefined) context.waitUntil(filled);
 
   const known = new Map<string, Value>();
@@ -38,12 +40,12 @@ export async function answersOf<Value>(cache: AnswerCache<Value>, request: Answe
     if (value !== undefined && isUsable(value)) known.set(key, value);
   }
   const missing = distinct.filter((key) => !known.has(key));
-  if (missing.length > 0) {
-    if (mode === "only-if-cached") throw errors.notCached(missing.length);
-    const computed = await request.compute(missing.map((key) => keys.indexOf(key)), [...known.values()]);
-    const entries = missing.map((key, row) => ({ key, value: computed[row] as Value }));
-    context.waitUntil(cache.write(entries.filter(({ value }) => isStorable(value)), use));
-    for (const { key, value } of entries) known.set(key, value);
-  }
-  return { values: keys.map((key) => known.get(key) as Value), result: missing.length > 0 && result !== "bypass" ? "miss" : result };
+  if (missing.length === 0) return { values: keys.map((key) => known.get(key) as Value), result };
+
+  if (mode === "only-if-cached") throw errors.notCached(missing.length);
+  const computed = await request.compute(missing.map((key) => keys.indexOf(key)), [...known.values()]);
+  const entries = missing.map((key, row) => ({ key, value: computed[row] as Value }));
+  context.waitUntil(cache.write(entries.filter(({ value }) => isStorable(value)), tenant));
+  for (const { key, value } of entries) known.set(key, value);
+  return { values: keys.map((key) => known.get(key) as Value), result: "miss" };
 }

@@ -1,17 +1,15 @@
 // Embeddings from parsed request to vectors: resolve the version, look in the caches, run the encoder, store.
 
-import * as z from "zod";
-import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
+import { createAnswerCache } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
 import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
-import { fromBase64, toBase64 } from "../core/base64.ts";
-import { bytesOf } from "../core/bytes.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { shortened } from "../tasks/text/vectors.ts";
 import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import { type Embedding, embeddingCodec } from "./embedding-codec.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
@@ -59,19 +57,9 @@ export interface EmbedderOptions {
   readonly maxTokens: number;
 }
 
-/** As it is cached: with all its dimensions, so that a request for fewer finds it too. */
-interface Embedding {
-  /** FP32, little-endian as every platform that this runs on, in base64. */
-  readonly vector: string;
-  readonly tokens: number;
-  readonly tier: string;
-}
-
-const storedEmbedding = z.object({ vector: z.base64().min(1), tokens: z.int(), tier: z.string() });
-
 export function createEmbedder(options: EmbedderOptions): Embedder {
   const { catalogue, versions, clock, maxInputs, maxTokens } = options;
-  const cache = createAnswerCache(options.cacheLayers, jsonCodec<Embedding>((value) => storedEmbedding.safeParse(value).data));
+  const cache = createAnswerCache(options.cacheLayers, embeddingCodec);
 
   /** @param known tokens of the request's other inputs */
   async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext): Promise<Embedding[]> {
@@ -82,7 +70,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       const tokens = known + sumOf(texts);
       if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
       const { tier, vectors } = await encoder.embed(texts, context, deadline);
-      return texts.map((text, row) => ({ vector: toBase64(bytesOf(vectors[row] ?? new Float32Array())), tokens: text.tokens, tier }));
+      return texts.map((text, row) => ({ vector: vectors[row] ?? new Float32Array(), tokens: text.tokens, tier }));
     } finally {
       deadline.end();
     }
@@ -106,18 +94,13 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
         keys,
         mode,
         context,
-        isUsable: ({ vector }) => floatsOf(vector).length === manifest.dimensions,
+        isUsable: ({ vector }) => vector.length === manifest.dimensions,
         compute: (missing, found) => compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context),
       });
-      const vectors = all.map(({ vector }) => shortened(floatsOf(vector), dimensions ?? manifest.dimensions, manifest.normalise));
+      const vectors = all.map(({ vector }) => shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise));
       return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheResult };
     },
   };
 }
 
 const sumOf = (texts: readonly Pick<EncodedText, "tokens">[]): number => texts.reduce((sum, { tokens }) => sum + tokens, 0);
-
-function floatsOf(base64: string): Float32Array {
-  const { buffer } = fromBase64(base64) ?? new Uint8Array();
-  return new Float32Array(buffer, 0, Math.floor(buffer.byteLength / Float32Array.BYTES_PER_ELEMENT));
-}

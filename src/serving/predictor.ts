@@ -3,12 +3,11 @@
 import * as z from "zod";
 import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
-import type { CacheLayer, CacheMode, CacheResult, NamedBy } from "../cache/policy.ts";
+import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
 import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
-import { sharesOf } from "../registry/aliases.ts";
-import { DEFAULT_ALIAS, type ModelRef } from "../registry/model-ref.ts";
+import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
@@ -39,7 +38,8 @@ export interface PredictRequest {
 export interface Prediction {
   readonly model: string;
   readonly version: number;
-  readonly namedBy: NamedBy;
+  /** As of ChosenVersion. */
+  readonly isDrawn: boolean;
   /** Empty where the client holds them. */
   readonly outcomes: readonly Outcome[];
   readonly uses: readonly TierUse[];
@@ -78,12 +78,6 @@ export function createPredictor(options: PredictorOptions): Predictor {
   const { catalogue, versions, clock, maxInputs } = options;
   const cache = createAnswerCache(options.cacheLayers, jsonCodec<Outcome>((value) => storedOutcome.safeParse(value).data));
 
-  async function namedBy({ model, target }: ModelRef, context: RequestContext): Promise<NamedBy> {
-    if (target.kind === "version") return "version";
-    const hasCanaries = target.alias === DEFAULT_ALIAS && sharesOf(await catalogue.aliases(model, context)).length > 0;
-    return hasCanaries ? "alias with canaries" : "alias";
-  }
-
   return {
     async predict(request, context) {
       if ("length" in request.inputs && request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
@@ -99,7 +93,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const parameters = [request.topK, request.maxTier ?? ""];
       const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters };
       const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
-      const base = { model, version, namedBy: await namedBy(request.ref, context), keys };
+      const base = { model, version, isDrawn: known.isDrawn, keys };
       if (await request.isHeld?.(keys)) return { ...base, outcomes: [], uses: [] };
 
       let uses: readonly TierUse[] = [];

@@ -58,7 +58,7 @@ try {
     await measure(send, `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`, Array.from({ length: n }, () => queries[zipf()] ?? ""));
     await throughput(send, few);
   });
-  await withSystem({ EDGETIER_L1_MAX_BYTES: "0" }, async (send, hasRedis) => {
+  await withSystem({ EDGETIER_L1_MAX_BYTES: "0", EDGETIER_CDN_CACHE: "off" }, async (send, hasRedis) => {
     const few = queries.slice(0, 200);
     await warmUp(send, queries.slice(200, 500));
     for (const query of few) await send(predict(query, "use"));

@@ -29,7 +29,7 @@ export const command = defineCommand({
     const purge = readPurge(args, NAME);
     const move = await promote(openStore(args), model, target, { alias, weight });
     tellMove(move, args.json === true);
-    if (purge !== undefined) await purgeAfter(move, purge, progressTo(args.json === true));
+    if (purge !== undefined) await purgeAfter({ model, alias, version: move.after.version }, purge, progressTo(args.json === true));
   },
 });
 

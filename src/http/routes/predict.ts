@@ -45,7 +45,7 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
       c.header("x-edgetier-tier", [...new Set(prediction.outcomes.map((outcome) => outcome.tier))].join(", "));
       c.header("x-edgetier-cache", prediction.cacheResult);
     }
-    const { isKeepable, isShared } = setFreshness(c, ref, cache === "bypass" ? cache : (parameters.cache ?? "use"), prediction, options);
+    const { isKeepable, isShared } = setFreshness(c, ref, cache !== "bypass" && parameters.cache !== "refresh", prediction, options);
     if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.uses));
 
     const etag = await answerEtag(prediction.keys);
