@@ -4,6 +4,7 @@ import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
 
 const schema = z
   .object({
@@ -22,6 +23,8 @@ const schema = z
     EDGETIER_REDIS_TIMEOUT_MS: wholeNumber(50, 1, 5_000),
     EDGETIER_CACHE_TTL_SECONDS: wholeNumber(3_600, 1, 2_592_000),
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
+    // Who may ask, and how often
+    ...accessVariables,
     // Limits
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */
@@ -43,7 +46,8 @@ const schema = z
   .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
     path: ["EDGETIER_REDIS_REST_URL"],
     message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
-  });
+  })
+  .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
 
 export type EdgeConfig = z.output<typeof schema>;
 

@@ -4,8 +4,8 @@ import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
+import { requestedModel } from "../access/identity.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
 import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";
@@ -26,7 +26,7 @@ export function predictRoutes(predictor: Predictor): Hono<AppEnv> {
     const context = c.get("context");
     const prediction = await predictor.predict(
       {
-        ref: parseModelRef(c.req.param("model") ?? ""),
+        ref: requestedModel(c, c.req.param("model") ?? ""),
         inputs,
         topK: parameters.topK,
         maxTier: parameters.maxTier,
