@@ -7,6 +7,7 @@ import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
 import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { withoutSecrets } from "../../src/http/redacted-log.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
@@ -28,11 +29,12 @@ import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
 
-const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+const print = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
 function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
   const config = parseEdgeConfig(env);
+  const log = withoutSecrets(print, config);
   const clock = systemClock;
   const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), { trustedKeys: config.EDGETIER_TRUSTED_KEYS });
   const store = withBundledArtifacts(published, deployment.artifacts);
@@ -67,7 +69,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
 /** The log names the variables; clients learn only that the operator has to act. */
 function unconfigured(thrown: unknown): Response {
   const { code, status, detail } = asEdgeTierError(thrown);
-  log({ level: "error", event: "not_configured", code, detail });
+  print({ level: "error", event: "not_configured", code, detail });
   const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
   return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
 }

@@ -4,11 +4,15 @@ import { describe, expect, inject, it } from "vitest";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { ManualClock } from "../../src/core/clock.ts";
+import { createIsolateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
+import { createRedisLimiter } from "../../src/http/access/drivers/redis-limiter.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { allAuthenticatorContracts } from "../contract/authenticators.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
 import { modelStoreContract } from "../contract/model-store.ts";
+import { rateLimiterContract } from "../contract/rate-limiter.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 import bagOfTokens from "../fixtures/bag-of-tokens.onnx";
 import externalData from "../fixtures/external-data.onnx";
@@ -54,10 +58,14 @@ cacheStoreContract("lru, in workerd", async () => {
   return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
 });
 
+allAuthenticatorContracts(", in workerd");
+rateLimiterContract("isolate, in workerd", async (clock) => createIsolateLimiter(clock));
+
 const redis = inject("redis");
 describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {
   cacheStoreContract("upstash, in workerd", async () => ({
     cache: createUpstashCache({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 1000 }),
     pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
   }));
+  rateLimiterContract("redis, in workerd", async (clock) => createRedisLimiter({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 5_000, clock }));
 });

@@ -46,6 +46,7 @@ export const root: CommandDef = defineCommand({
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
     doctor: () => load(import("./doctor.ts")),
+    keys: () => load(import("./keys.ts")),
     model,
     engine,
   },

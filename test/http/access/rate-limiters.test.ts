@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type LocalRedis, startLocalRedis } from "../../../src/cli/local/redis.ts";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { createIsolateLimiter } from "../../../src/http/access/drivers/isolate-limiter.ts";
@@ -48,6 +48,10 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
     await redis?.stop();
   });
 
+  afterEach(() => {
+    proxy.mode = "forwards";
+  });
+
   const limit = { requests: 5, windowSeconds: 60 };
   const limiterOf = (clock: ManualClock, more: { url?: string; token?: string; timeoutMs?: number; onFailure?: (error: unknown) => void } = {}) => createRedisLimiter({ url: redis.url, token: redis.token, timeoutMs: 5_000, clock, ...more });
 
@@ -66,22 +70,39 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
     expect(await takeAll()).toBe(1);
   });
 
-  it("goes on by its own count when Redis refuses, hangs or knows the token no more: one time-out, then a pause", async () => {
-    for (const [mode, token] of [["refuses", redis.token], ["hangs", redis.token], ["forwards", "wrong"]] as const) {
-      const clock = new ManualClock(1_800_000_000_000);
-      const failures: unknown[] = [];
-      const limiter = limiterOf(clock, { url: proxy.url, token, timeoutMs: 200, onFailure: (error) => failures.push(error) });
-      proxy.mode = mode;
-      const startedAtMs = performance.now();
-      const decisions = [];
-      for (let count = 0; count < 6; count++) decisions.push((await limiter.take(`away-${mode}`, limit)).allowed);
-      expect(performance.now() - startedAtMs).toBeLessThan(1_500);
-      expect(decisions).toEqual([true, true, true, true, true, false]);
-      expect(failures).toHaveLength(1);
-      proxy.mode = "forwards";
-      clock.advance(60_000);
-      await limiter.take(`away-${mode}`, limit);
-      expect(failures).toHaveLength(token === "wrong" ? 2 : 1);
-    }
+  it.each([
+    ["resets the connection", "refuses", undefined],
+    ["hangs", "hangs", undefined],
+    ["knows the token no more", "forwards", "wrong"],
+  ] as const)("goes on by its own count when Redis %s: one time-out, then a pause", async (_, mode, token = redis.token) => {
+    const clock = new ManualClock(1_800_000_000_000);
+    const failures: unknown[] = [];
+    const limiter = limiterOf(clock, { url: proxy.url, token, timeoutMs: 200, onFailure: (error) => failures.push(error) });
+    proxy.mode = mode;
+    const startedAtMs = performance.now();
+    const decisions = [];
+    for (let count = 0; count < 6; count++) decisions.push((await limiter.take(mode, limit)).allowed);
+    expect(performance.now() - startedAtMs).toBeLessThan(1_500);
+    expect(decisions).toEqual([true, true, true, true, true, false]);
+    expect(failures).toHaveLength(1);
+    clock.advance(60_000);
+    await limiter.take(mode, limit);
+    expect(failures).toHaveLength(2);
+  });
+
+  it("asks Redis again when it is back", async () => {
+    const clock = new ManualClock(1_800_000_000_000);
+    const failures: unknown[] = [];
+    const [limiter, other] = [limiterOf(clock, { url: proxy.url, timeoutMs: 1_000, onFailure: (error) => failures.push(error) }), limiterOf(clock)];
+    proxy.mode = "hangs";
+    await limiter.take("back", limit);
+    proxy.mode = "forwards";
+    for (let count = 0; count < 5; count++) await other.take("back", limit);
+    expect(await limiter.take("back", limit)).toMatchObject({ allowed: true }); // not yet
+    await vi.waitFor(async () => {
+      clock.advance(1_000); // not long enough for a request to come back
+      expect(await limiter.take("back", limit)).toMatchObject({ allowed: false });
+    });
+    expect(failures.length).toBeGreaterThan(0);
   });
 });

@@ -11,13 +11,16 @@ import { createRemoteKeySet, createStaticKeySet } from "./jwks.ts";
 import { createJwtAuthenticator } from "./jwt.ts";
 import { createRedisLimiter } from "./redis-limiter.ts";
 
+/** Upstash's errors go on with the whole command. */
+const MAX_CAUSE_CHARACTERS = 200;
+
 export interface AccessParts {
   readonly clock: Clock;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
 }
 
 export function createAccess(config: EdgeConfig, { clock, log }: AccessParts): Access {
-  const warn = (event: string) => (error: unknown) => log({ level: "warn", event, cause: reasonOf(error) });
+  const warn = (event: string) => (error: unknown) => log({ level: "warn", event, cause: reasonOf(error).slice(0, MAX_CAUSE_CHARACTERS) });
   const authenticators: Authenticator[] = [];
   if (config.EDGETIER_API_KEYS !== undefined) authenticators.push(createApiKeyAuthenticator(config.EDGETIER_API_KEYS, clock));
   const tokens = jwtOf(config, clock, warn("jwks_failed"));
