@@ -5,7 +5,7 @@ import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from "../../protocol/embeddings.ts";
 import type { Embedder } from "../../serving/embedder.ts";
-import { requestedModel } from "../access/identity.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
 import { mediaTypeOf, readJson } from "../request-body.ts";

@@ -6,7 +6,7 @@ import { sharesOf } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion } from "../../registry/manifest.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeSessions } from "../../serving/edge-sessions.ts";
-import { mayAsk, requestedModel } from "../access/identity.ts";
+import { mayAsk, requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 
 export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "servingOf">): Hono<AppEnv> {

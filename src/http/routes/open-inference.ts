@@ -13,7 +13,7 @@ import type { ModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeRun } from "../../serving/edge-plan.ts";
 import type { TensorModel, TensorModels } from "../../serving/tensor-models.ts";
-import { requestedModel } from "../access/identity.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { MAX_DEADLINE_MS, requestedDeadlineMs } from "../deadline-header.ts";
 

@@ -5,7 +5,7 @@ import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
-import { requestedModel } from "../access/identity.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
 import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";

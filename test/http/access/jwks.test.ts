@@ -11,6 +11,7 @@ let one: TestIssuer;
 let two: TestIssuer;
 let served: () => Promise<Response>;
 let fetched: string[];
+let asked: RequestInit | undefined;
 let failures: unknown[];
 let keys: KeySet;
 beforeEach(async () => {
@@ -26,8 +27,8 @@ beforeEach(async () => {
     ttlMs: 600_000,
     minIntervalMs: 30_000,
     fetch: (url, init) => {
-      expect(init).toMatchObject({ redirect: "manual", signal: expect.any(AbortSignal) });
       fetched.push(url);
+      asked = init;
       return served();
     },
     onFailure: (error) => failures.push(error),
@@ -41,6 +42,7 @@ describe("keys from an address", () => {
   it("are fetched once, and again after their time", async () => {
     for (let count = 0; count < 10; count++) expect(await keys.find("one")).toBeDefined();
     expect(fetched).toEqual([URL]);
+    expect(asked).toMatchObject({ redirect: "manual", signal: expect.any(AbortSignal) });
     clock.advance(599_999);
     await keys.find("one");
     expect(fetched).toHaveLength(1);

@@ -75,6 +75,8 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
   let triedAtMs = Number.NEGATIVE_INFINITY;
   let fetching = false;
 
+  const areComing = () => keys === undefined && fetching;
+
   async function refresh(): Promise<void> {
     triedAtMs = clock.now();
     fetching = true;
@@ -105,7 +107,7 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
       // Without any keys nobody can be let in, so it is tried more often; a fetch never takes longer than that.
       const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minIntervalMs);
       if ((isOld || keys?.has(kid) !== true) && isDue) await refresh();
-      for (let looks = 0; keys === undefined && fetching && looks < timeoutMs / LOOK_EVERY_MS; looks++) await pause();
+      for (let looks = 0; areComing() && looks < timeoutMs / LOOK_EVERY_MS; looks++) await pause();
       if (keys === undefined) throw errors.identityUnavailable("the keys of the tokens' issuer cannot be fetched");
       return keys.get(kid);
     },
