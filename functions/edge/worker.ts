@@ -2,8 +2,10 @@
 
 import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
+import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { withoutSecrets } from "../../src/http/redacted-log.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
@@ -26,11 +28,12 @@ import { createCacheLayers } from "./cache-layers.ts";
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
 
-const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+const print = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
 function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
   const config = parseEdgeConfig(env);
+  const log = withoutSecrets(print, config);
   const clock = systemClock;
   const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), { trustedKeys: config.EDGETIER_TRUSTED_KEYS });
   const store = withBundledArtifacts(published, deployment.artifacts);
@@ -55,13 +58,13 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, access: createAccess(config, { clock, log }), clock, log, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */
 function unconfigured(thrown: unknown): Response {
   const { code, status, detail } = asEdgeTierError(thrown);
-  log({ level: "error", event: "not_configured", code, detail });
+  print({ level: "error", event: "not_configured", code, detail });
   const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
   return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
 }

@@ -133,6 +133,20 @@ export const errors = {
   invalidDeadline: (value: string) =>
     make("invalid_deadline", 400, `The deadline ${shown(value)} is not a whole number of milliseconds from 1 to 600000.`, "Send x-deadline-ms: 250, or leave it out."),
 
+  // Access: who may ask what, and how often
+  missingCredential: () =>
+    make("missing_credential", 401, "This needs a credential, and the request has none.", "Send authorization: Bearer <key>; the operator makes keys with `edgetier keys create`."),
+  invalidCredential: (reason: string) =>
+    make("invalid_credential", 401, `The credential was refused: ${reason}.`, "Send a valid one as authorization: Bearer <key>; the operator makes keys with `edgetier keys create`."),
+  missingScope: (scope: string, has: readonly string[]) =>
+    make("missing_scope", 403, `This needs the scope ${scope}; the credential has ${has.length === 0 ? "none" : has.join(", ")}.`, "Ask the operator for a credential with that scope."),
+  modelNotAllowed: (model: string) =>
+    make("model_not_allowed", 403, `The credential is not for the model ${shown(model)}.`, "GET /v1/models lists those that it is for."),
+  rateLimited: (requests: number, windowSeconds: number, retryAfterSeconds: number) =>
+    make("rate_limited", 429, `More than ${requests} requests within ${windowSeconds} s.`, "Wait as long as retry-after says.", { retryable: true, retryAfterSeconds }),
+  identityUnavailable: (reason: string, cause?: unknown) =>
+    make("identity_unavailable", 503, `The credential cannot be checked: ${reason}.`, "Try again shortly; the operator should check EDGETIER_JWT_JWKS_URL.", { retryable: true, retryAfterSeconds: 2, cause }),
+
   // Requests of the Open Inference Protocol: the details are in Triton's words, which its clients look for.
   unparsableJson: (reason: string) =>
     make("invalid_json", 400, `failed to parse the request JSON buffer: ${reason}.`, "Send a JSON object, as the Open Inference Protocol v2 has it."),

@@ -10,7 +10,10 @@ import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
 import type { Predictor } from "../serving/predictor.ts";
 import type { TensorModels } from "../serving/tensor-models.ts";
+import { type Access, OPEN_ACCESS } from "./access/access.ts";
 import type { AppEnv } from "./app-env.ts";
+import { access } from "./middleware/access.ts";
+import { browserHeaders } from "./middleware/browser-headers.ts";
 import { context } from "./middleware/context.ts";
 import { problems } from "./middleware/problems.ts";
 import { mediaTypeOf } from "./request-body.ts";
@@ -29,6 +32,8 @@ export interface AppDependencies {
   readonly embeddingModel?: string | undefined;
   readonly tensors: TensorModels;
   readonly sessions: Pick<EdgeSessions, "servingOf">;
+  /** Open to everybody by default. */
+  readonly access?: Access;
   readonly clock: Clock;
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
@@ -49,6 +54,8 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   });
 
   app.use(requestId());
+  app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
+  app.use(...access(dependencies.access ?? OPEN_ACCESS));
   app.use(context(clock));
   const forImages = limitBody(dependencies.maxImageBodyBytes);
   const forOthers = limitBody(dependencies.maxBodyBytes);

@@ -4,6 +4,7 @@ import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
 
 const schema = z
   .object({
@@ -30,6 +31,8 @@ const schema = z
     EDGETIER_CDN_TIMEOUT_MS: wholeNumber(20, 1, 5_000),
     /** For how long CDNs may keep what is asked of an alias; only where `edgetier model promote` purges them. */
     EDGETIER_CDN_ALIAS_SECONDS: wholeNumber(0, 0, 2_592_000),
+    // Who may ask, and how often
+    ...accessVariables,
     // Limits
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */
@@ -51,7 +54,8 @@ const schema = z
   .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
     path: ["EDGETIER_REDIS_REST_URL"],
     message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
-  });
+  })
+  .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
 
 export type EdgeConfig = z.output<typeof schema>;
 

@@ -6,7 +6,7 @@ import { EMBEDDINGS_PATH, embeddingsBody, embeddingsProblem, embeddingsResponse 
 import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
-import { body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
+import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
 export interface OpenApiDocument {
@@ -14,13 +14,15 @@ export interface OpenApiDocument {
   readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string } };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: Paths;
-  readonly components: { readonly schemas: Readonly<Record<string, object>> };
+  /** None, or a credential: which, is the deployment's to say. */
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly components: { readonly schemas: Readonly<Record<string, object>>; readonly securitySchemes: Readonly<Record<string, object>> };
 }
 
 const problem = (description: string) => content(description, problemSchema, PROBLEM_MEDIA_TYPE);
 
 const badRequests = { 400: problem("The request is not valid."), 404: problem("No such model, version or alias.") };
-const unavailable = { 503: problem("The model store or every tier is out of reach; see `retry-after`.") };
+const unavailable = { ...accessRefusals(problem), 503: problem("The model store or every tier is out of reach; see `retry-after`.") };
 
 const modelPath = parameters("path", z.object({ model: z.string().meta({ description: "`name`, `name@version` or `name@alias`; the default alias is `stable`.", examples: ["intent"] }) }));
 const predictHeaders = parameters(
@@ -85,6 +87,7 @@ const embeddingsPaths: Paths = {
         404: refusal("No such model, version or alias."),
         413: refusal("The body, an input, or the number of inputs or tokens is over its limit."),
         415: refusal("The body is not JSON."),
+        ...accessRefusals(refusal),
         503: refusal("The model store or the tier is out of reach; see `retry-after`."),
         504: refusal("No tier could answer within the deadline."),
       },
@@ -98,6 +101,7 @@ export function openApiDocument(): OpenApiDocument {
     info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
     servers: [{ url: "/" }],
     paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths() },
-    components: { schemas: componentSchemas() },
+    security: [{}, { bearer: [] }],
+    components: { schemas: componentSchemas(), securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key, or a token of the issuer that the deployment trusts." } } },
   };
 }

@@ -23,7 +23,7 @@ afterAll(async () => {
 const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
 
 describe("usage", () => {
-  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]]])("explains %j", async (args) => {
+  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]], [["keys", "create", "--help"]]])("explains %j", async (args) => {
     const { code, stdout, stderr } = await edgetier(args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/USAGE edgetier/);
@@ -126,6 +126,19 @@ describe("predict", () => {
     expect(text.stdout).toMatch(/label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/);
     const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
     expect(JSON.parse(json.stdout)).toMatchObject({ label: "freeze_account", tier: "student", cache: "l2", latencyMs: expect.any(Number) });
+    await server.stop();
+  });
+
+  it("brings the key that is given, or else EDGETIER_API_KEY, and never shows it", async () => {
+    const seen: (string | undefined)[] = [];
+    const server = await startTinyServer((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ code: "invalid_credential", detail: "No.", remedy: "Ask." }));
+    });
+    const args = ["predict", "x", "--model", "m", "--url", server.url];
+    const ran = [await edgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }), await edgetier(args, { EDGETIER_API_KEY: "from-the-environment" }), await edgetier(args), await edgetier([...args, "--api-key", "broken\nsecret"])];
+    expect(seen).toEqual(["Bearer given", "Bearer from-the-environment", undefined]);
+    expect(ran.map(({ code, stderr }) => [code, /given|environment|secret/.test(stderr)])).toEqual(ran.map(() => [1, false]));
     await server.stop();
   });
 

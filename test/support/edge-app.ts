@@ -6,6 +6,7 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import type { Access } from "../../src/http/access/access.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -69,6 +70,8 @@ export interface EdgeUnderTestOptions {
   readonly signingKey?: SigningKey;
   /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;
+  /** Open to everybody by default. */
+  readonly access?: (clock: ManualClock) => Access;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
@@ -128,7 +131,8 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const access = options.access && { access: options.access(clock) };
+  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -47,6 +47,7 @@ export const root: CommandDef = defineCommand({
     predict: () => load(import("./predict.ts")),
     precompute: () => load(import("./precompute.ts")),
     doctor: () => load(import("./doctor.ts")),
+    keys: () => load(import("./keys.ts")),
     model,
     engine,
   },

@@ -4,8 +4,8 @@ import { Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from "../../protocol/embeddings.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Embedder } from "../../serving/embedder.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedCacheMode } from "../cache-control.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
@@ -25,7 +25,7 @@ export function embeddingsRoutes(embedder: Embedder, defaultModel: string | unde
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw errors.missingModel();
 
-    const request = { ref: parseModelRef(model), inputs: inputsOf(parsed.data), dimensions, cache: requestedCacheMode(c.req, parsed.data.cache), deadlineMs: requestedDeadlineMs(c.req) };
+    const request = { ref: requestedModel(c, model), inputs: inputsOf(parsed.data), dimensions, cache: requestedCacheMode(c.req, parsed.data.cache), deadlineMs: requestedDeadlineMs(c.req) };
     const embeddings = await embedder.embed(request, c.get("context"));
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));
     c.header("x-edgetier-cache", embeddings.cacheResult);

@@ -4,22 +4,22 @@ import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/models.ts";
 import { sharesOf } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeSessions } from "../../serving/edge-sessions.ts";
+import { mayAsk, requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 
 export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "servingOf">): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.get("/v1/models", async (c) => {
-    const names = await catalogue.models();
+    const names = (await catalogue.models()).filter((model) => mayAsk(c, model));
     const models = names.map(async (model) => ({ model, ...aliasesOf(await catalogue.aliases(model, c.get("context"))) }));
     return c.json({ models: await Promise.all(models) });
   });
 
   routes.get("/v1/models/:model", async (c) => {
-    const ref = parseModelRef(c.req.param("model"));
+    const ref = requestedModel(c, c.req.param("model"));
     const { manifest } = await catalogue.resolve(ref, c.get("context"));
     const detail: ModelDetail = {
       model: ref.model,

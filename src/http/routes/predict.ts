@@ -4,8 +4,8 @@ import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { requestedCacheMode } from "../cache-control.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
@@ -26,7 +26,7 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
 
   async function answer(c: Context<AppEnv>, { inputs, parameters }: ParsedRequest): Promise<Response> {
     const context = c.get("context");
-    const ref = parseModelRef(c.req.param("model") ?? "");
+    const ref = requestedModel(c, c.req.param("model") ?? "");
     const cache = requestedCacheMode(c.req, parameters.cache);
     const isHeld = async (keys: readonly string[]) => matchesEtag(c.req.header("if-none-match"), await answerEtag(keys));
     const prediction = await predictor.predict(
