@@ -8,6 +8,7 @@ import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
@@ -44,7 +45,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const metrics = createLoggedMetrics(log);
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
+  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl, fetch: createRegionFetch(config.EDGETIER_REGION_KEY) }) };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });

@@ -15,6 +15,7 @@ import { startRegionServer, type RegionServer } from "../../src/region/server/se
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
+import { createGate } from "./gate.ts";
 import { readModelsFile } from "./models-file.ts";
 import { createObservers } from "./observers.ts";
 import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
@@ -51,6 +52,7 @@ async function main(): Promise<void> {
     lifecycle,
     config,
     version: packageJson.version,
+    gate: await createGate(settings, log),
     permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
     statistics: observers.statistics,
     metrics: observers.metrics,

@@ -8,6 +8,7 @@ import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
+import { messageSignatureContract } from "../contract/message-signature.ts";
 import { modelStoreContract } from "../contract/model-store.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 import bagOfTokens from "../fixtures/bag-of-tokens.onnx";
@@ -25,6 +26,8 @@ const fixtures: Readonly<Record<string, ArrayBuffer>> = {
   "int64-identity.onnx": int64Identity,
   "int8-matmul.onnx": int8Matmul,
 };
+
+messageSignatureContract();
 
 runtimeContract(
   "onnxruntime-web, in workerd",

@@ -1,6 +1,6 @@
 // The region's HTTP interface: the Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
 
-import { Hono } from "hono";
+import { Hono, type MiddlewareHandler } from "hono";
 import { requestId } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Clock } from "../../core/clock.ts";
@@ -29,6 +29,8 @@ export interface RegionAppDependencies {
   readonly clock?: Clock;
   /** Of infer requests; without any, their number is not bounded before they reach the executor. */
   readonly permits?: Permits;
+  /** Without one, everyone is believed. */
+  readonly gate?: MiddlewareHandler<Env> | undefined;
   /** What `/v2/models/stats` answers; fed by the executor's and the repository's events, and by `onOutcome`. */
   readonly statistics?: Statistics;
   /** What `/metrics` answers; there is no such route without it. */
@@ -76,10 +78,12 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     if (lifecycle.state === "leaving" || lifecycle.state === "draining") c.header("connection", "close");
     onAnswer({ action: c.get("action"), status: c.res.status, durationMs: clock.now() - startedMs });
   });
+  if (dependencies.gate !== undefined) app.use(dependencies.gate);
   const refuse = (c: RegionContext, error: EdgeTierError): Response => {
     const isOurs = error.status >= 500 && error.status !== 501;
     if (isOurs) onFailure({ event: "request_failed", requestId: c.get("requestId"), traceparent: c.req.header("traceparent"), error: error.cause ?? error });
     if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
+    if (error.status === 401) c.header("www-authenticate", "Signature");
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     return c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
   };

@@ -40,7 +40,7 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
         const jsonBytes = jsonLengthOf(headers);
         const deadlineMs = readDeadlineMs(headers);
         const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
-        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool });
+        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool, check: c.get("checkBody") });
         if (signal.aborted) throw errors.requestCancelled();
         if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
 
