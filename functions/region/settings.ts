@@ -66,6 +66,8 @@ const schema = z
     EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
     /** Requests that are read, wait or run at once, over all models; further ones are refused before they are read. */
     EDGETIER_REGION_MAX_PENDING: wholeNumber(512, 1, 1_000_000),
+    /** Whether identical requests that come at the same time are computed once. */
+    EDGETIER_REGION_SHARED_RUNS: z.enum(["on", "off"]).default("on"),
     /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
     EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("fixed"),
     /** Rows of one shared run. */

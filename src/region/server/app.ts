@@ -18,6 +18,7 @@ import { addModelRoutes } from "./routes/models.ts";
 import { addRepositoryRoutes } from "./routes/repository.ts";
 import type { Action, Env, RegionContext } from "./routes/route.ts";
 import { addServerRoutes, type MetricsPage } from "./routes/server.ts";
+import { type SharedRuns, unsharedRuns } from "./shared-runs.ts";
 import { createStatistics, type Statistics } from "./statistics.ts";
 
 export interface RegionAppDependencies {
@@ -29,6 +30,8 @@ export interface RegionAppDependencies {
   readonly clock?: Clock;
   /** Of infer requests; without any, their number is not bounded before they reach the executor. */
   readonly permits?: Permits;
+  /** Without them, each request has a run of its own, or a place in one. */
+  readonly sharedRuns?: SharedRuns;
   /** Without one, everyone is believed. */
   readonly gate?: MiddlewareHandler<Env> | undefined;
   /** What `/v2/models/stats` answers; fed by the executor's and the repository's events, and by `onOutcome`. */
@@ -65,7 +68,7 @@ export interface RegionFailure {
 const NO_LIMIT: Permits = { take: () => () => {} };
 
 export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> {
-  const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
+  const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, sharedRuns = unsharedRuns, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
   const { maxBodyBytes = 8_388_608, maxRows = 256, onOutcome = () => {}, onAnswer = () => {}, onFailure = () => {} } = dependencies;
   const app = new Hono<Env>();
 
@@ -93,6 +96,6 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
   addServerRoutes(app, { lifecycle, version, metrics });
   addRepositoryRoutes(app, repository);
   addModelRoutes(app, { repository, statistics, config });
-  addInferRoute(app, { repository, executor, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
+  addInferRoute(app, { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
   return app;
 }
