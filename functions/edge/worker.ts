@@ -61,7 +61,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

@@ -213,6 +213,8 @@ export const errors = {
     make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
   regionRefused: (status: number, reason: string) =>
     make("region_refused", 502, `The region refused the request with status ${status}: ${reason}.`, "The operator should check that edge and region serve the same model store."),
+  overloaded: (maxInFlight: number, status: 429 | 503, retryAfterSeconds: number) =>
+    make("overloaded", status, `${maxInFlight} requests are being answered here already, and no more are taken.`, "Try again shortly; the operator can raise EDGETIER_MAX_IN_FLIGHT.", { retryable: true, retryAfterSeconds }),
   deadlineExceeded: (deadlineMs: number) =>
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   sessionFailed: (reason: string, cause?: unknown) =>

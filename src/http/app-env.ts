@@ -8,6 +8,8 @@ export interface AppEnv {
     requestId: string;
     /** Set where requests have to say whose they are. */
     tenant?: string;
+    /** Of a request under /v1, decompressed. */
+    maxBodyBytes: number;
     context: RequestContext;
   };
 }

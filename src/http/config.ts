@@ -26,6 +26,8 @@ const schema = z
     EDGETIER_CACHE_TTL_SECONDS: wholeNumber(3_600, 1, 2_592_000),
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
     // Limits
+    /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
+    EDGETIER_MAX_IN_FLIGHT: wholeNumber(256, 1, 100_000),
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */
     EDGETIER_MAX_IMAGE_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),

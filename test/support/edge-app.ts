@@ -50,6 +50,7 @@ export interface EdgeUnderTest {
 }
 
 export const ALIAS_TTL_MS = 10_000;
+export const MAX_BODY_BYTES = 4_096;
 export const MAX_TENSOR_BODY_BYTES = 100_000;
 export const MAX_IMAGE_BODY_BYTES = 30_000;
 
@@ -66,6 +67,8 @@ export interface EdgeUnderTestOptions {
   readonly signingKey?: SigningKey;
   /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;
+  /** Requests that compute at the same time. */
+  readonly maxInFlight?: number;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
@@ -125,7 +128,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,
