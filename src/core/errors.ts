@@ -206,6 +206,12 @@ export const errors = {
     return make(code, status, `failed to load ${quoted(model)}, ${why}`, remedy, { retryable, cause, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) });
   },
 
+  // Trust between edge and region
+  signatureRefused: (reason: string) =>
+    make("signature_refused", 401, `The request's signature was refused: ${reason}.`, "Requests to this region are signed (RFC 9421, hmac-sha256) with a key of its EDGETIER_REGION_KEYS; an edge has it as EDGETIER_REGION_KEY, and a clock that is right."),
+  noncesFull: (maxNonces: number) =>
+    make("nonces_full", 503, `This region remembers ${maxNonces} signed requests, and cannot tell a further one from one that is sent again.`, "Send fewer requests, or ask another region; the operator can raise EDGETIER_REGION_MAX_NONCES.", { retryable: true, retryAfterSeconds: 1 }),
+
   // Serving: 5xx
   storeUnavailable: (reason: string, cause?: unknown) =>
     make("model_store_unavailable", 503, `The model store cannot be read: ${reason}.`, "Try again shortly; the operator should check the S3 endpoint and credentials.", { retryable: true, retryAfterSeconds: 1, cause }),
@@ -223,6 +229,8 @@ export const errors = {
     make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
   regionRefused: (status: number, reason: string) =>
     make("region_refused", 502, `The region refused the request with status ${status}: ${reason}.`, "The operator should check that edge and region serve the same model store."),
+  overloaded: (maxInFlight: number, status: 429 | 503, retryAfterSeconds: number) =>
+    make("overloaded", status, `${maxInFlight} requests are being answered here already, and no more are taken.`, "Try again shortly; the operator can raise EDGETIER_MAX_IN_FLIGHT.", { retryable: true, retryAfterSeconds }),
   deadlineExceeded: (deadlineMs: number) =>
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   deadlineTooNear: (tier: string, remainingMs: number, p95Ms: number) =>

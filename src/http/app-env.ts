@@ -10,6 +10,8 @@ export interface AppEnv {
     /** Set where requests have to say whose they are. */
     tenant?: string;
     identity?: Identity;
+    /** Of a request under /v1, decompressed. */
+    maxBodyBytes: number;
     context: RequestContext;
   };
 }

@@ -1,7 +1,6 @@
 // The edge's HTTP application. Everything it needs is injected, so that it runs in workerd, in Node and in tests alike.
 
-import { Hono, type MiddlewareHandler } from "hono";
-import { bodyLimit } from "hono/body-limit";
+import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
@@ -15,8 +14,9 @@ import type { AppEnv } from "./app-env.ts";
 import { access } from "./middleware/access.ts";
 import { browserHeaders } from "./middleware/browser-headers.ts";
 import { context } from "./middleware/context.ts";
+import { type BodyLimits, limitBodies } from "./middleware/limit-bodies.ts";
 import { problems } from "./middleware/problems.ts";
-import { mediaTypeOf } from "./request-body.ts";
+import { COMPUTING_PATHS, shed } from "./middleware/shed.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { embeddingsRoutes } from "./routes/embeddings.ts";
 import { healthRoutes } from "./routes/health.ts";
@@ -24,7 +24,7 @@ import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
 
-export interface AppDependencies {
+export interface AppDependencies extends BodyLimits {
   readonly catalogue: Catalogue;
   readonly predictor: Predictor;
   readonly embedder: Embedder;
@@ -38,9 +38,8 @@ export interface AppDependencies {
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
-  readonly maxBodyBytes: number;
-  /** Of a request whose body is an image. */
-  readonly maxImageBodyBytes: number;
+  /** Requests that compute at the same time. */
+  readonly maxInFlight: number;
   /** Of a request under /v2, which brings tensors. */
   readonly maxTensorBodyBytes: number;
 }
@@ -57,9 +56,9 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
   app.use(...access(dependencies.access ?? OPEN_ACCESS));
   app.use(context(clock));
-  const forImages = limitBody(dependencies.maxImageBodyBytes);
-  const forOthers = limitBody(dependencies.maxBodyBytes);
-  app.use("/v1/*", (c, next) => (mediaTypeOf(c.req).startsWith("image/") ? forImages : forOthers)(c, next));
+  const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });
+  for (const path of COMPUTING_PATHS) app.use(path, shedding);
+  app.use("/v1/*", limitBodies(dependencies));
   app.route("/", predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }));
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
@@ -67,11 +66,4 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
   app.route("/", docsRoutes());
   return app;
-}
-
-function limitBody(maxSize: number): MiddlewareHandler {
-  const onError = () => {
-    throw errors.bodyTooLarge(maxSize);
-  };
-  return bodyLimit({ maxSize, onError });
 }

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
 import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
@@ -17,6 +18,8 @@ const schema = z
     EDGETIER_ALIAS_TTL_MS: wholeNumber(10_000, 0, 3_600_000),
     // The region; without one, every model has only its edge tiers
     EDGETIER_REGION_URL: httpUrl().optional(),
+    /** One of the region's EDGETIER_REGION_KEYS: requests to it are signed. */
+    EDGETIER_REGION_KEY: regionKey().optional(),
     // Caches; without Redis there is no L2
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),
@@ -34,6 +37,8 @@ const schema = z
     // Who may ask, and how often
     ...accessVariables,
     // Limits
+    /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
+    EDGETIER_MAX_IN_FLIGHT: wholeNumber(256, 1, 100_000),
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */
     EDGETIER_MAX_IMAGE_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),

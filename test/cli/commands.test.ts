@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { regionKeys } from "../../src/region/region-keys.ts";
 import { sampleProject } from "../support/sample-model.ts";
 import { writeSampleProject } from "../support/sample-folder.ts";
 import { int8MatMul, tensorProject } from "../support/tensor-model.ts";
@@ -21,6 +22,13 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
+
+it("region key makes a secret that edge and region take", async () => {
+  const { code, stdout } = await edgetier(["region", "key", "--id", "edge-1", "--json"]);
+  const { keyId, key } = JSON.parse(stdout);
+  expect([code, keyId, regionKeys().parse(key)]).toMatchObject([0, "edge-1", [{ id: "edge-1", secret: { byteLength: 32 } }]]);
+  expect(await edgetier(["region", "key", "--id", "no spaces"])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("is not an id") });
+});
 
 describe("usage", () => {
   it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]], [["keys", "create", "--help"]]])("explains %j", async (args) => {

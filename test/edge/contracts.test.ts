@@ -13,6 +13,7 @@ import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { allAuthenticatorContracts } from "../contract/authenticators.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
+import { messageSignatureContract } from "../contract/message-signature.ts";
 import { modelStoreContract } from "../contract/model-store.ts";
 import { rateLimiterContract } from "../contract/rate-limiter.ts";
 import { runtimeContract } from "../contract/runtime.ts";
@@ -31,6 +32,8 @@ const fixtures: Readonly<Record<string, ArrayBuffer>> = {
   "int64-identity.onnx": int64Identity,
   "int8-matmul.onnx": int8Matmul,
 };
+
+messageSignatureContract();
 
 runtimeContract(
   "onnxruntime-web, in workerd",

@@ -45,6 +45,13 @@ describe("the edge's configuration", () => {
     expect(refusal({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},half` })).toContain("EDGETIER_TRUSTED_KEYS");
   });
 
+  it("takes the region's key, and shows nothing of one that is wrong", () => {
+    const key = `edge-1:${Buffer.alloc(32, 7).toString("base64")}`;
+    expect(parseEdgeConfig({ ...complete, EDGETIER_REGION_KEY: key }).EDGETIER_REGION_KEY).toEqual({ id: "edge-1", secret: new Uint8Array(32).fill(7) });
+    const detail = refusal({ ...complete, EDGETIER_REGION_KEY: key.slice(0, -8) });
+    expect([detail.includes("EDGETIER_REGION_KEY: must be"), detail.includes(key.slice(7, 20))]).toEqual([true, false]);
+  });
+
   it("wants Redis' address and token together", () => {
     expect(refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" })).toContain("go together");
   });

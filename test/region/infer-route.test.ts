@@ -129,7 +129,7 @@ describe("a request", () => {
     });
     const { app } = await start({ executor });
     const response = await app.request(infer, post(textBody(["good"])));
-    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, failure }]);
+    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, isShared: false, failure }]);
     expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7 }]);
   });
 

@@ -51,6 +51,7 @@ export interface EdgeUnderTest {
 }
 
 export const ALIAS_TTL_MS = 10_000;
+export const MAX_BODY_BYTES = 4_096;
 export const MAX_TENSOR_BODY_BYTES = 100_000;
 export const MAX_IMAGE_BODY_BYTES = 30_000;
 
@@ -72,6 +73,8 @@ export interface EdgeUnderTestOptions {
   readonly driftShare?: number;
   /** Open to everybody by default. */
   readonly access?: (clock: ManualClock) => Access;
+  /** Requests that compute at the same time. */
+  readonly maxInFlight?: number;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
@@ -132,7 +135,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
   const access = options.access && { access: options.access(clock) };
-  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -40,6 +40,13 @@ const engine = defineCommand({
   },
 });
 
+const region = defineCommand({
+  meta: { name: "region", description: "Work on regions" },
+  subCommands: {
+    key: () => load(import("./region-key.ts")),
+  },
+});
+
 export const root: CommandDef = defineCommand({
   meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
   subCommands: {
@@ -50,5 +57,6 @@ export const root: CommandDef = defineCommand({
     keys: () => load(import("./keys.ts")),
     model,
     engine,
+    region,
   },
 });

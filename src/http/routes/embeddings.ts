@@ -20,7 +20,7 @@ export function embeddingsRoutes(embedder: Embedder, defaultModel: string | unde
   routes.post(EMBEDDINGS_PATH, async (c) => {
     const mediaType = mediaTypeOf(c.req);
     if (mediaType !== JSON_MEDIA_TYPE) throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
-    const parsed = embeddingsBody.safeParse(await readJson(c.req));
+    const parsed = embeddingsBody.safeParse(await readJson(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw errors.missingModel();

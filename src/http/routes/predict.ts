@@ -81,15 +81,15 @@ function parseQuery(c: Context): ParsedRequest {
   return { inputs: [input], parameters: predictParameters.parse(parameters) };
 }
 
-async function parseBody(c: Context): Promise<ParsedRequest> {
+async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   const mediaType = mediaTypeOf(c.req);
   if (mediaType !== "application/json") {
     // Whether its model takes the media type is its task's to say.
     const parsed = predictBodyQuery.safeParse(readQuery(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-    return { inputs: { mediaType, bytes: await readBytes(c.req) }, parameters: predictParameters.parse(parsed.data) };
+    return { inputs: { mediaType, bytes: await readBytes(c) }, parameters: predictParameters.parse(parsed.data) };
   }
-  const parsed = predictBody.safeParse(await readJson(c.req));
+  const parsed = predictBody.safeParse(await readJson(c));
   if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
   const { inputs, parameters } = parsed.data;
   return { inputs: Array.isArray(inputs) ? inputs : [inputs], parameters: parameters ?? predictParameters.parse({}) };

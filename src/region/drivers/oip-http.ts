@@ -7,11 +7,13 @@ import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
 import type { RegionCall, RegionClient } from "../region-client.ts";
+import { plainFetch, type RegionFetch } from "../region-fetch.ts";
 
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
   readonly baseUrl: string;
-  readonly fetch?: (input: string, init: RequestInit) => Promise<Response>;
+  /** For one that signs: region-fetch.ts. */
+  readonly fetch?: RegionFetch;
   /** An answer larger than this is not read. */
   readonly maxResponseBytes?: number;
 }
@@ -21,16 +23,15 @@ interface TierCall extends RegionCall {
 }
 
 const READY_TIMEOUT_MS = 2_000;
-/** Refusals that another moment or another region may not repeat, so that they count as the region's fault. */
-const PASSING_STATUSES = new Set([408, 425, 429]);
+/** Refusals that another moment or another region may not repeat, so that they count as the region's fault; 401 is one of the edge, not of its client. */
+const PASSING_STATUSES = new Set([401, 408, 425, 429]);
 /** Headers of an answer that are the client's business. */
 const ANSWER_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
 /** Of an error's body; its text goes into a log line. */
 const MAX_ERROR_BYTES = 4_096;
 
 export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient {
-  // Called without `this`: workerd's fetch refuses any other.
-  const { fetch: send = (input, init) => fetch(input, init), maxResponseBytes = 16_777_216 } = options;
+  const { fetch: send = plainFetch, maxResponseBytes = 16_777_216 } = options;
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
 
   const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) => `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
@@ -86,6 +87,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
 
 /** And not that of something on the way: refusals are JSON, too. */
 function isOfTheProtocol({ status, headers }: Response): boolean {
+  if (status === 401) return false;
   return status === 200 || (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true);
 }
 
