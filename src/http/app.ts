@@ -5,6 +5,7 @@ import { bodyLimit } from "hono/body-limit";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
+import type { RegionPool } from "../region/client/region-pool.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
@@ -20,6 +21,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
+import { regionRoutes } from "./routes/regions.ts";
 
 export interface AppDependencies {
   readonly catalogue: Catalogue;
@@ -29,6 +31,8 @@ export interface AppDependencies {
   readonly embeddingModel?: string | undefined;
   readonly tensors: TensorModels;
   readonly sessions: Pick<EdgeSessions, "servingOf">;
+  /** Undefined where no region is configured. */
+  readonly regions?: Pick<RegionPool, "regions"> | undefined;
   readonly clock: Clock;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
   readonly maxBodyBytes: number;
@@ -54,6 +58,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.route("/", predictRoutes(dependencies.predictor));
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
+  app.route("/", regionRoutes(dependencies.regions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
   app.route("/", docsRoutes());
