@@ -7,6 +7,8 @@ import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createApp } from "../../src/http/app.ts";
+import { createRegionPool } from "../../src/region/client/region-pool.ts";
+import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
@@ -58,6 +60,8 @@ export interface EdgeUnderTestOptions {
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** In place of the one that a test can break. */
+  readonly regions?: readonly PooledRegion[];
   /** Of one request for embeddings. */
   readonly maxTokens?: number;
   /** What the region's graphs give, in place of labels. */
@@ -118,14 +122,15 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const regions = options.regions && createRegionPool(options.regions, { clock });
+  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
   const answering = { catalogue, versions, clock, l1: createLruCache({ maxBytes: 1_000_000, clock }), l2, cacheTtlSeconds: 60, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, regions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,
