@@ -16,6 +16,7 @@ import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
+import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createEmbedder } from "../../src/serving/embedder.ts";
@@ -41,11 +42,12 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
   const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
-  const regionUrl = config.EDGETIER_REGION_URL;
   const metrics = createLoggedMetrics(log);
+  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY);
+  const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, clock, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl, fetch: createRegionFetch(config.EDGETIER_REGION_KEY) }) };
+  const tiers = { store, sessions, images, clock, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
@@ -59,7 +61,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

@@ -225,8 +225,10 @@ export const errors = {
     make("aliases_invalid", 503, `The aliases of ${model} are not valid: ${problems.join("; ")}.`, `The operator should correct or delete models/${model}/aliases.json in the store.`, { retryable: true, retryAfterSeconds: 10 }),
   preprocessorInvalid: (kind: string, problems: readonly string[]) =>
     make("preprocessor_invalid", 503, `The artifact of a ${kind} preprocessor is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
-  regionUnavailable: (reason: string, cause?: unknown) =>
-    make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
+  regionUnavailable: (reason: string, cause?: unknown, facts?: ErrorFields["facts"]) =>
+    make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause, ...(facts && { facts }) }),
+  noRegionOpen: (openForMs: number) =>
+    make("region_unavailable", 503, "No region is asked at present: the last calls to each of them have failed.", "Try again shortly; GET /v1/regions tells how they are.", { retryable: true, retryAfterSeconds: Math.max(1, Math.ceil(openForMs / 1_000)) }),
   regionRefused: (status: number, reason: string) =>
     make("region_refused", 502, `The region refused the request with status ${status}: ${reason}.`, "The operator should check that edge and region serve the same model store."),
   overloaded: (maxInFlight: number, status: 429 | 503, retryAfterSeconds: number) =>

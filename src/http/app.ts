@@ -4,6 +4,7 @@ import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
+import type { RegionPool } from "../region/client/region-pool.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
@@ -23,6 +24,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
+import { regionRoutes } from "./routes/regions.ts";
 
 export interface AppDependencies extends BodyLimits {
   readonly catalogue: Catalogue;
@@ -34,6 +36,8 @@ export interface AppDependencies extends BodyLimits {
   readonly sessions: Pick<EdgeSessions, "servingOf">;
   /** Open to everybody by default. */
   readonly access?: Access;
+  /** Undefined where no region is configured. */
+  readonly regions?: Pick<RegionPool, "regions"> | undefined;
   readonly clock: Clock;
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
@@ -62,6 +66,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.route("/", predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }));
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
+  app.route("/", regionRoutes(dependencies.regions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
   app.route("/", docsRoutes());

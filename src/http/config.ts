@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+import { regionVariables } from "../region/client/regions-config.ts";
 import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
@@ -16,9 +17,8 @@ const schema = z
     EDGETIER_S3_TIMEOUT_MS: wholeNumber(10_000, 1, 60_000),
     /** How old an alias may be before it is read again. */
     EDGETIER_ALIAS_TTL_MS: wholeNumber(10_000, 0, 3_600_000),
-    // The region; without one, every model has only its edge tiers
-    EDGETIER_REGION_URL: httpUrl().optional(),
-    /** One of the region's EDGETIER_REGION_KEYS: requests to it are signed. */
+    ...regionVariables,
+    /** One of the regions' EDGETIER_REGION_KEYS: requests to them are signed. */
     EDGETIER_REGION_KEY: regionKey().optional(),
     // Caches; without Redis there is no L2
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),

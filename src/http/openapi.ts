@@ -6,6 +6,7 @@ import { EMBEDDINGS_PATH, embeddingsBody, embeddingsProblem, embeddingsResponse 
 import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
+import { regionList } from "../protocol/regions.ts";
 import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
@@ -61,6 +62,7 @@ const predictionPaths: Paths = {
       responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
     },
   },
+  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList) } } },
   "/v1/models": { get: { operationId: "listModels", summary: "What is served", responses: { 200: content("All models.", modelList), ...unavailable } } },
   "/v1/models/{model}": {
     get: {

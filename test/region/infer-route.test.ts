@@ -49,6 +49,7 @@ describe("a request", () => {
   it("takes a permit before its body is read, and gives it back however it ends", async () => {
     let taken = 0;
     const permits = {
+      takenShare: 0,
       take() {
         if (taken === 2) throw errors.queueFull(2);
         taken++;

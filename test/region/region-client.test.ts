@@ -1,7 +1,9 @@
-// Both region clients: the contract, and over HTTP every way in which a region can fail.
+// Every region client: the contract, and over HTTP every way in which a region can fail.
 import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createRegionFetch } from "../../src/region/region-fetch.ts";
@@ -40,6 +42,22 @@ regionClientContract("over HTTP, signed", async () => {
     client: createOipHttpRegionClient({ baseUrl: server.url, fetch: createRegionFetch(key) }),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
     close: async () => void (await server.stop()),
+  };
+});
+
+regionClientContract("a pool of one", async () => {
+  const { app, lifecycle } = await servingRegion();
+  const pool = createRegionPool([{ id: "a", client: createInProcessRegionClient(app.fetch) }], { clock: systemClock });
+  return { client: pool, drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })), close: async () => {} };
+});
+
+regionClientContract("a pool of two", async () => {
+  const regions = [await servingRegion(), await servingRegion()];
+  const pooled = regions.map(({ app }, index) => ({ id: String(index), client: createInProcessRegionClient(app.fetch) }));
+  return {
+    client: createRegionPool(pooled, { clock: systemClock }),
+    drain: async () => void (await Promise.all(regions.map(({ lifecycle }) => lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })))),
+    close: async () => {},
   };
 });
 

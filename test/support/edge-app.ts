@@ -8,6 +8,8 @@ import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import type { Access } from "../../src/http/access/access.ts";
 import { createApp } from "../../src/http/app.ts";
+import { createRegionPool } from "../../src/region/client/region-pool.ts";
+import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
@@ -63,6 +65,8 @@ export interface EdgeUnderTestOptions {
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** In place of the one that a test can break. */
+  readonly regions?: readonly PooledRegion[];
   /** Of one request for embeddings. */
   readonly maxTokens?: number;
   /** What the region's graphs give, in place of labels. */
@@ -127,7 +131,8 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const regions = options.regions && createRegionPool(options.regions, { clock });
+  const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
   const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
@@ -135,7 +140,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
   const access = options.access && { access: options.access(clock) };
-  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, regions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -11,6 +11,7 @@ import { createPreciseClock } from "./batching/precise-clock.ts";
 import type { Executor } from "./executor.ts";
 import type { InferOutcome } from "./infer.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { addLoadReport } from "./load-report.ts";
 import type { ModelRepository } from "./model-repository.ts";
 import { NO_MODELS_CONFIG, type ModelsConfig } from "./models-config.ts";
 import { addInferRoute } from "./routes/infer.ts";
@@ -65,7 +66,7 @@ export interface RegionFailure {
   readonly error: unknown;
 }
 
-const NO_LIMIT: Permits = { take: () => () => {} };
+const NO_LIMIT: Permits = { takenShare: 0, take: () => () => {} };
 
 export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> {
   const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, sharedRuns = unsharedRuns, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
@@ -96,6 +97,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
   addServerRoutes(app, { lifecycle, version, metrics });
   addRepositoryRoutes(app, repository);
   addModelRoutes(app, { repository, statistics, config });
+  addLoadReport(app, { lifecycle, executor, permits, clock });
   addInferRoute(app, { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
   return app;
 }

@@ -25,7 +25,7 @@ export interface SlowCalls {
 export async function measureSlowCalls(system: TailSystem, queries: readonly string[], options: { readonly n: number; readonly rate: number; readonly wayMs: number; readonly random: Random }): Promise<readonly [SlowCalls, SlowCalls]> {
   const { n, rate, wayMs, random } = options;
   const arms = [];
-  for (const variables of [{ EDGETIER_HEDGE_SHARE: "0" }, {}]) {
+  for (const variables of [{ EDGETIER_REGION_EXTRA_CALLS_SHARE: "0" }, {}]) {
     const edge = await system.startEdge(variables);
     arms.push({ edge, send: createSender(edge.url), latenciesMs: [] as number[], regionCalls: 0, tally: { answers: 0, degraded: 0, errors: 0 } satisfies Tally });
   }
