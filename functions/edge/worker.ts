@@ -1,13 +1,14 @@
 // The Worker on a deployment: builds the application from its bindings and hands requests to it.
 
-import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
+import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { withoutSecrets } from "../../src/http/redacted-log.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
@@ -15,6 +16,7 @@ import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
+import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createEmbedder } from "../../src/serving/embedder.ts";
@@ -23,28 +25,29 @@ import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { createCacheLayers } from "./cache-layers.ts";
 
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
 
-const log = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+const print = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
 function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
   const config = parseEdgeConfig(env);
+  const log = withoutSecrets(print, config);
   const clock = systemClock;
   const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), { trustedKeys: config.EDGETIER_TRUSTED_KEYS });
   const store = withBundledArtifacts(published, deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
   const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
-  const regionUrl = config.EDGETIER_REGION_URL;
-  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
-  const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: "l2_failed", operation, cause: reasonOf(error) });
   const metrics = createLoggedMetrics(log);
+  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY);
+  const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl }) };
+  const tiers = { store, sessions, images, clock, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
@@ -52,21 +55,19 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
     catalogue,
     versions,
     clock,
-    l1: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
-    l2: url === undefined || token === undefined ? undefined : createUpstashCache({ url, token, timeoutMs, onFailure }),
-    cacheTtlSeconds: config.EDGETIER_CACHE_TTL_SECONDS,
+    cacheLayers: createCacheLayers(config, clock, log),
     maxInputs,
   };
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, clock, log, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */
 function unconfigured(thrown: unknown): Response {
   const { code, status, detail } = asEdgeTierError(thrown);
-  log({ level: "error", event: "not_configured", code, detail });
+  print({ level: "error", event: "not_configured", code, detail });
   const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
   return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
 }

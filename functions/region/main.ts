@@ -11,10 +11,13 @@ import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { createPermits } from "../../src/region/server/batching/permits.ts";
+import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
+import { createSharedRuns } from "../../src/region/server/shared-runs.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
+import { createGate } from "./gate.ts";
 import { readModelsFile } from "./models-file.ts";
 import { createObservers } from "./observers.ts";
 import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
@@ -51,6 +54,8 @@ async function main(): Promise<void> {
     lifecycle,
     config,
     version: packageJson.version,
+    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on" ? { sharedRuns: createSharedRuns(createPreciseClock()) } : {}),
+    gate: await createGate(settings, log),
     permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
     statistics: observers.statistics,
     metrics: observers.metrics,

@@ -5,6 +5,7 @@ import { parseConfig, wholeNumber } from "../../src/core/config.ts";
 import { s3Variables } from "../../src/registry/s3-config.ts";
 import type { BatchingConfig } from "../../src/registry/serving-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
+import { regionKeys } from "../../src/region/region-keys.ts";
 import { trustVariables } from "../../src/registry/signing-keys.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
@@ -53,10 +54,20 @@ const schema = z
     EDGETIER_REGION_THREADS: wholeNumber(0, 0, 1_024),
     /** Sessions of a tier that run at the same time, where neither model nor EDGETIER_REGION_MODELS says it. */
     EDGETIER_REGION_INSTANCES: wholeNumber(1, 1, 64),
+    /** Whose requests are answered: `<id>:<base64>` of each edge's EDGETIER_REGION_KEY, several with commas between them; without it, everyone's. */
+    EDGETIER_REGION_KEYS: regionKeys().optional(),
+    /** How far the clock of a request's signature may be from this one. */
+    EDGETIER_REGION_CLOCK_TOLERANCE_MS: wholeNumber(30_000, 1_000, 600_000),
+    /** Signed requests that are remembered, so that none is answered twice; further ones are refused until the oldest is too old to come again. */
+    EDGETIER_REGION_MAX_NONCES: wholeNumber(262_144, 1, 16_777_216),
+    /** Paths that are answered without a signature, with commas between them: a kubelet and Prometheus have none. */
+    EDGETIER_REGION_OPEN_PATHS: z.string().default("/v2/health/live,/v2/health/ready,/metrics").transform((text) => text.split(",").map((path) => path.trim())),
     EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
     EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
     /** Requests that are read, wait or run at once, over all models; further ones are refused before they are read. */
     EDGETIER_REGION_MAX_PENDING: wholeNumber(512, 1, 1_000_000),
+    /** Whether identical requests that come at the same time are computed once. */
+    EDGETIER_REGION_SHARED_RUNS: z.enum(["on", "off"]).default("on"),
     /** Whether requests share runs: `off`, by Triton's rules (`fixed`), or by what is learned of the model and its load (`adaptive`). */
     EDGETIER_REGION_BATCHING: z.enum(["off", "fixed", "adaptive"]).default("fixed"),
     /** Rows of one shared run. */

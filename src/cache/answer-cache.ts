@@ -1,73 +1,80 @@
-// The freshness policy: L1, then L2, for the answers of one request; what may be stored, and for how long.
+// The layers as one cache of answers: read through them in order, written to all.
 
-import type { CacheEntry, CacheStore } from "./cache-store.ts";
-import { sharedCacheKey } from "./key.ts";
+import { type CacheLayer, type CacheLayerName, layersFor } from "./policy.ts";
 
-/** Which layer an answer came from; `bypass` where the client asked for no cache. */
-export type CacheLayer = "l1" | "l2" | "miss" | "bypass";
-export type CacheMode = "use" | "bypass" | "refresh";
+/** How an answer is stored. */
+export interface AnswerCodec<Value> {
+  encode(value: Value): Uint8Array;
+  /** @returns undefined for what this version did not write: it then counts as absent */
+  decode(bytes: Uint8Array): Value | undefined;
+}
 
 export interface CachedAnswers<Value> {
   /** One element per key, in order; undefined where the answer has to be computed. */
   readonly values: readonly (Value | undefined)[];
-  /** The slowest layer that was needed. */
-  readonly layer: CacheLayer;
+  /** The slowest layer that was needed; `miss` where one of the keys is in none. */
+  readonly result: CacheLayerName | "miss";
+  /** What was found being put into the layers before, to be finished after the response; absent where nothing is. */
+  readonly filled?: Promise<void>;
 }
 
-export interface AnswerCacheOptions {
-  readonly l1: CacheStore;
-  /** Absent where no Redis is configured. */
-  readonly l2: CacheStore | undefined;
-  readonly ttlSeconds: number;
-}
-
-/** Keys are those of `cacheKey`. */
+/** Keys are those of `cacheKey`; a tenant's answers are not in all layers. */
 export interface AnswerCache<Value> {
-  read(keys: readonly string[], mode: CacheMode): Promise<CachedAnswers<Value>>;
-  /** L1 at once; the returned promise is the write to L2, to be finished after the response. */
-  write(entries: readonly { readonly key: string; readonly value: Value }[], mode: CacheMode): Promise<void>;
+  read(keys: readonly string[], tenant: string): Promise<CachedAnswers<Value>>;
+  /** L1 at once; the returned promise is the rest, to be finished after the response. */
+  write(entries: readonly { readonly key: string; readonly value: Value }[], tenant: string): Promise<void>;
 }
 
-/** @param decode undefined for a value that this version did not write: it then counts as absent */
-export function createAnswerCache<Value>(options: AnswerCacheOptions, decode: (value: unknown) => Value | undefined): AnswerCache<Value> {
-  const { l1, l2, ttlSeconds } = options;
-
+export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: AnswerCodec<Value>): AnswerCache<Value> {
   return {
-    async read(keys, mode) {
-      if (mode !== "use") return { values: keys.map(() => undefined), layer: mode === "bypass" ? "bypass" : "miss" };
-      const values = (await l1.get(keys)).map((bytes) => parse(bytes, decode));
-      const missing = keys.flatMap((key, index) => (values[index] === undefined ? [{ key, index }] : []));
-      if (missing.length === 0) return { values, layer: "l1" };
-      if (l2 === undefined) return { values, layer: "miss" };
-
-      const found = await l2.get(await Promise.all(missing.map(({ key }) => sharedCacheKey(key))));
-      const valid = missing.flatMap(({ key, index }, row) => {
-        const bytes = found[row];
-        const value = parse(bytes, decode);
-        if (bytes === undefined || value === undefined) return [];
-        values[index] = value;
-        return [{ key, value: bytes }];
-      });
-      await l1.set(valid, ttlSeconds);
-      return { values, layer: valid.length === missing.length ? "l2" : "miss" };
+    async read(keys, tenant) {
+      const values: (Value | undefined)[] = keys.map(() => undefined);
+      const asked: CacheLayer[] = [];
+      const fills: Promise<void>[] = [];
+      let slowest: CacheLayerName = "l1";
+      for (const layer of layersFor(layers, tenant)) {
+        const missing = keys.flatMap((key, index) => (values[index] === undefined ? [{ key, index }] : []));
+        if (missing.length === 0) break;
+        const stored = await layer.store.get(missing.map(({ key }) => key));
+        const found = missing.flatMap(({ key, index }, row) => {
+          const bytes = stored[row];
+          const value = bytes && codec.decode(bytes);
+          if (bytes === undefined || value === undefined) return [];
+          values[index] = value;
+          return [{ key, value: bytes }];
+        });
+        if (found.length > 0) {
+          slowest = layer.name;
+          fills.push(...asked.map(({ store, ttlSeconds }) => store.set(found, ttlSeconds)));
+        }
+        asked.push(layer);
+      }
+      const result = values.includes(undefined) ? "miss" : slowest;
+      return fills.length === 0 ? { values, result } : { values, result, filled: settled(fills) };
     },
 
-    async write(entries, mode) {
-      if (mode === "bypass" || entries.length === 0) return;
-      const encoded = entries.map(({ key, value }) => ({ key, value: new TextEncoder().encode(JSON.stringify(value)) }));
-      await l1.set(encoded, ttlSeconds);
-      if (l2 === undefined) return;
-      const shared = encoded.map(async ({ key, value }): Promise<CacheEntry> => ({ key: await sharedCacheKey(key), value }));
-      await l2.set(await Promise.all(shared), ttlSeconds);
+    async write(entries, tenant) {
+      if (entries.length === 0) return;
+      const encoded = entries.map(({ key, value }) => ({ key, value: codec.encode(value) }));
+      await settled(layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)));
     },
   };
 }
 
-function parse<Value>(bytes: Uint8Array | undefined, decode: (value: unknown) => Value | undefined): Value | undefined {
-  if (bytes === undefined) return undefined;
-  try {
-    return decode(JSON.parse(new TextDecoder().decode(bytes)));
-  } catch {
-    return undefined;
-  }
+async function settled(writes: readonly Promise<void>[]): Promise<void> {
+  await Promise.all(writes);
+}
+
+/** @param decode undefined for a value that is none */
+export function jsonCodec<Value>(decode: (value: unknown) => Value | undefined): AnswerCodec<Value> {
+  return {
+    encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
+    decode(bytes) {
+      try {
+        return decode(JSON.parse(new TextDecoder().decode(bytes)));
+      } catch {
+        return undefined;
+      }
+    },
+  };
 }

@@ -3,22 +3,24 @@
 import { sha256Hex } from "../core/hash.ts";
 
 export interface AnswerIdentity {
+  /** Whose answer it is; "" where nobody has to say who they are. */
+  readonly tenant: string;
   readonly model: string;
   readonly version: number;
   /** SHA-256 of the manifest: the same version number in another store is another model. */
   readonly manifestDigest: string;
-  /** What of the request changes the answer. */
-  readonly parameters: { readonly topK: number; readonly maxTier: string | undefined };
-  /** Of the input, as its task gives it. */
+  /** What of the request changes the answer, in an order of its task's own. */
+  readonly parameters: readonly (string | number)[];
+  /** Of the input, as its task gives it: equal only for inputs that are the same. */
   readonly input: string;
 }
 
 /** Raise it when the stored form of an answer changes. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** Each field with its length before it, so that no two identities give the same text. The key in L1. */
-export function cacheKey({ model, version, manifestDigest, parameters, input }: AnswerIdentity): string {
-  const fields = [FORMAT, model, version, manifestDigest, parameters.topK, parameters.maxTier ?? "", input].map(String);
+export function cacheKey({ tenant, model, version, manifestDigest, parameters, input }: AnswerIdentity): string {
+  const fields = [FORMAT, tenant, model, version, manifestDigest, parameters.length, ...parameters, input].map(String);
   return fields.map((field) => `${field.length}:${field}`).join("");
 }
 
@@ -27,5 +29,5 @@ export function cacheKey({ model, version, manifestDigest, parameters, input }: 
  * all the rest of an answer from the cache (Web Crypto answers asynchronously).
  */
 export async function sharedCacheKey(key: string): Promise<string> {
-  return `edgetier:${await sha256Hex(new TextEncoder().encode(key))}`;
+  return await sha256Hex(new TextEncoder().encode(key));
 }

@@ -95,6 +95,7 @@ export async function runCascade(
     }
   }
 
+  if (deadline.isAbandoned) throw asEdgeTierError(deadline.signal.reason);
   if (failure !== undefined) {
     for (const index of open) {
       const best = outcomes[index];

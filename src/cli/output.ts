@@ -14,6 +14,11 @@ export function printLine(line = ""): void {
   process.stdout.write(`${line}\n`);
 }
 
+/** Lines for people to follow, on stderr; none beside JSON, whose stderr is for errors. */
+export const progressTo = (json: boolean) => (line: string): void => {
+  if (!json) process.stderr.write(`${line}\n`);
+};
+
 /** Columns as wide as their widest cell, two spaces apart. */
 export function table(rows: readonly (readonly (string | number)[])[]): string {
   const widths: number[] = [];

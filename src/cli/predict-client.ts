@@ -30,13 +30,18 @@ export interface ShownPrediction {
   readonly cache: string;
 }
 
+export interface RequestOptions {
+  readonly apiKey?: string | undefined;
+  readonly signal?: AbortSignal;
+}
+
 /**
  * @param model a reference such as `intent` or `intent@3`
  * @throws edge_unreachable, or the error that the edge answers with
  */
-export async function requestPrediction(url: string, model: string, input: PredictionInput, signal?: AbortSignal): Promise<ShownPrediction> {
+export async function requestPrediction(url: string, model: string, input: PredictionInput, options: RequestOptions = {}): Promise<ShownPrediction> {
   const startedAtMs = performance.now();
-  const { response, body } = await send(url, model, input, signal);
+  const { response, body } = await send(url, model, input, options);
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
   if (!response.ok) {
     const problem = problemSchema.safeParse(body);
@@ -50,12 +55,12 @@ export async function requestPrediction(url: string, model: string, input: Predi
   return { model: name, version, ...output, latencyMs, cache: response.headers.get("x-edgetier-cache") ?? "miss" };
 }
 
-async function send(url: string, model: string, input: PredictionInput, signal: AbortSignal = AbortSignal.timeout(TIMEOUT_MS)) {
+async function send(url: string, model: string, input: PredictionInput, { apiKey, signal = AbortSignal.timeout(TIMEOUT_MS) }: RequestOptions) {
   const [mediaType, content] = "text" in input ? ["application/json", JSON.stringify({ inputs: input.text })] : [mediaTypeOf(input.file), input.file];
   try {
     const response = await fetch(`${url}/v1/models/${encodeURIComponent(model)}/predict`, {
       method: "POST",
-      headers: { "content-type": mediaType },
+      headers: { "content-type": mediaType, ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) },
       body: content,
       signal,
     });

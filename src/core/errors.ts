@@ -76,6 +76,8 @@ export const errors = {
     make("invalid_utf8", 400, `${where} is not valid UTF-8.`, "Encode text as UTF-8."),
   invalidRequest: (problems: readonly string[]) =>
     make("invalid_request", 400, `The request is not valid: ${problems.join("; ")}.`, "See /openapi.json for the schema."),
+  repeatedParameter: (name: string) =>
+    make("repeated_parameter", 400, `The query has the parameter ${shown(name)} more than once.`, "Give it once; POST or QUERY takes several inputs."),
   missingInput: () =>
     make("missing_input", 400, "The query has no 'input' parameter.", "Add ?input=some+text, or POST a JSON body."),
   emptyText: (index: number) =>
@@ -130,6 +132,20 @@ export const errors = {
     make("invalid_tensor", 400, `Tensor ${shown(name)}: ${reason}.`, "GET /v2/models/{model} describes the inputs."),
   invalidDeadline: (value: string) =>
     make("invalid_deadline", 400, `The deadline ${shown(value)} is not a whole number of milliseconds from 1 to 600000.`, "Send x-deadline-ms: 250, or leave it out."),
+
+  // Access: who may ask what, and how often
+  missingCredential: () =>
+    make("missing_credential", 401, "This needs a credential, and the request has none.", "Send authorization: Bearer <key>; the operator makes keys with `edgetier keys create`."),
+  invalidCredential: (reason: string) =>
+    make("invalid_credential", 401, `The credential was refused: ${reason}.`, "Send a valid one as authorization: Bearer <key>; the operator makes keys with `edgetier keys create`."),
+  missingScope: (scope: string, has: readonly string[]) =>
+    make("missing_scope", 403, `This needs the scope ${scope}; the credential has ${has.length === 0 ? "none" : has.join(", ")}.`, "Ask the operator for a credential with that scope."),
+  modelNotAllowed: (model: string) =>
+    make("model_not_allowed", 403, `The credential is not for the model ${shown(model)}.`, "GET /v1/models lists those that it is for."),
+  rateLimited: (requests: number, windowSeconds: number, retryAfterSeconds: number) =>
+    make("rate_limited", 429, `More than ${requests} requests within ${windowSeconds} s.`, "Wait as long as retry-after says.", { retryable: true, retryAfterSeconds }),
+  identityUnavailable: (reason: string, cause?: unknown) =>
+    make("identity_unavailable", 503, `The credential cannot be checked: ${reason}.`, "Try again shortly; the operator should check EDGETIER_JWT_JWKS_URL.", { retryable: true, retryAfterSeconds: 2, cause }),
 
   // Requests of the Open Inference Protocol: the details are in Triton's words, which its clients look for.
   unparsableJson: (reason: string) =>
@@ -190,6 +206,12 @@ export const errors = {
     return make(code, status, `failed to load ${quoted(model)}, ${why}`, remedy, { retryable, cause, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) });
   },
 
+  // Trust between edge and region
+  signatureRefused: (reason: string) =>
+    make("signature_refused", 401, `The request's signature was refused: ${reason}.`, "Requests to this region are signed (RFC 9421, hmac-sha256) with a key of its EDGETIER_REGION_KEYS; an edge has it as EDGETIER_REGION_KEY, and a clock that is right."),
+  noncesFull: (maxNonces: number) =>
+    make("nonces_full", 503, `This region remembers ${maxNonces} signed requests, and cannot tell a further one from one that is sent again.`, "Send fewer requests, or ask another region; the operator can raise EDGETIER_REGION_MAX_NONCES.", { retryable: true, retryAfterSeconds: 1 }),
+
   // Serving: 5xx
   storeUnavailable: (reason: string, cause?: unknown) =>
     make("model_store_unavailable", 503, `The model store cannot be read: ${reason}.`, "Try again shortly; the operator should check the S3 endpoint and credentials.", { retryable: true, retryAfterSeconds: 1, cause }),
@@ -203,10 +225,14 @@ export const errors = {
     make("aliases_invalid", 503, `The aliases of ${model} are not valid: ${problems.join("; ")}.`, `The operator should correct or delete models/${model}/aliases.json in the store.`, { retryable: true, retryAfterSeconds: 10 }),
   preprocessorInvalid: (kind: string, problems: readonly string[]) =>
     make("preprocessor_invalid", 503, `The artifact of a ${kind} preprocessor is not valid: ${problems.join("; ")}.`, "The operator should publish the model again.", { retryable: true, retryAfterSeconds: 10 }),
-  regionUnavailable: (reason: string, cause?: unknown) =>
-    make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause }),
+  regionUnavailable: (reason: string, cause?: unknown, facts?: ErrorFields["facts"]) =>
+    make("region_unavailable", 503, `The region cannot answer: ${reason}.`, "Try again shortly.", { retryable: true, retryAfterSeconds: 1, cause, ...(facts && { facts }) }),
+  noRegionOpen: (openForMs: number) =>
+    make("region_unavailable", 503, "No region is asked at present: the last calls to each of them have failed.", "Try again shortly; GET /v1/regions tells how they are.", { retryable: true, retryAfterSeconds: Math.max(1, Math.ceil(openForMs / 1_000)) }),
   regionRefused: (status: number, reason: string) =>
     make("region_refused", 502, `The region refused the request with status ${status}: ${reason}.`, "The operator should check that edge and region serve the same model store."),
+  overloaded: (maxInFlight: number, status: 429 | 503, retryAfterSeconds: number) =>
+    make("overloaded", status, `${maxInFlight} requests are being answered here already, and no more are taken.`, "Try again shortly; the operator can raise EDGETIER_MAX_IN_FLIGHT.", { retryable: true, retryAfterSeconds }),
   deadlineExceeded: (deadlineMs: number) =>
     make("deadline_exceeded", 504, `No tier could answer within ${deadlineMs} ms.`, "Allow more time with x-deadline-ms.", { retryable: true }),
   deadlineTooNear: (tier: string, remainingMs: number, p95Ms: number) =>
@@ -261,6 +287,10 @@ export const errors = {
     make("no_image_decoder", 503, "This Worker was deployed without image decoders.", "The region answers instead; the operator should run `edgetier engine build` with the model's project and deploy again."),
   sessionTooLarge: (bytes: number, budgetBytes: number) =>
     make("session_too_large", 503, `The session takes ${bytes} bytes; this isolate has ${budgetBytes} for all.`, "The operator should raise edgetier.sessionBudgetBytes in package.json, or serve the model from the region."),
+  cacheTooSlow: (timeoutMs: number) =>
+    make("cache_too_slow", 503, `The cache did not answer within ${timeoutMs} ms.`, "Requests are answered without it."),
+  notCached: (inputs: number) =>
+    make("not_cached", 504, `No cache has the answer to ${inputs} of the inputs, and none may be computed.`, "Leave out cache-control: only-if-cached."),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 
@@ -275,6 +305,14 @@ export const errors = {
     make("component_died", 500, `The ${what} ended unexpectedly (${how}).`, "See the output above it, and start again."),
   notMeasured: (what: string, reason: string, cause?: unknown) =>
     make("not_measured", 500, `${what} could not be measured: ${reason}.`, "Correct that and run `edgetier doctor` again.", { cause }),
+  purgeFailed: (tags: readonly string[], reason: string, remedy: string, cause?: unknown) =>
+    make("purge_failed", 502, `The alias has moved, but the CDN may still answer with what it kept of ${tags.join(", ")}: ${reason}.`, `${remedy}.`, { retryable: true, cause }),
+  stateUnreadable: (path: string, reason: string) =>
+    make("state_unreadable", 400, `${path} does not say what has been done: ${reason}.`, "Delete it to begin again, or name another with --state."),
+  precomputeStopped: (code: string, detail: string, asked: number, count: number) =>
+    make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
+  notPrecomputed: (failed: number, asked: number) =>
+    make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
   limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
     make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),

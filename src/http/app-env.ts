@@ -1,6 +1,7 @@
 // What middleware hands to routes.
 
 import type { RequestContext } from "../serving/request-context.ts";
+import type { Identity } from "./access/identity.ts";
 
 export interface AppEnv {
   Variables: {
@@ -8,6 +9,9 @@ export interface AppEnv {
     requestId: string;
     /** Set where requests have to say whose they are. */
     tenant?: string;
+    identity?: Identity;
+    /** Of a request under /v1, decompressed. */
+    maxBodyBytes: number;
     context: RequestContext;
   };
 }

@@ -2,8 +2,11 @@
 
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+import { regionVariables } from "../region/client/regions-config.ts";
+import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
 
 const schema = z
   .object({
@@ -14,15 +17,28 @@ const schema = z
     EDGETIER_S3_TIMEOUT_MS: wholeNumber(10_000, 1, 60_000),
     /** How old an alias may be before it is read again. */
     EDGETIER_ALIAS_TTL_MS: wholeNumber(10_000, 0, 3_600_000),
-    // The region; without one, every model has only its edge tiers
-    EDGETIER_REGION_URL: httpUrl().optional(),
+    ...regionVariables,
+    /** One of the regions' EDGETIER_REGION_KEYS: requests to them are signed. */
+    EDGETIER_REGION_KEY: regionKey().optional(),
     // Caches; without Redis there is no L2
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),
     EDGETIER_REDIS_TIMEOUT_MS: wholeNumber(50, 1, 5_000),
+    /** In the isolate and in the CDN. */
     EDGETIER_CACHE_TTL_SECONDS: wholeNumber(3_600, 1, 2_592_000),
+    EDGETIER_L2_TTL_SECONDS: wholeNumber(604_800, 1, 2_592_000),
     EDGETIER_L1_MAX_BYTES: wholeNumber(8_388_608, 0, 67_108_864),
+    /** Whether answers are kept in the data centre's cache, too. */
+    EDGETIER_CDN_CACHE: z.enum(["on", "off"]).default("on"),
+    /** For one look-up there. */
+    EDGETIER_CDN_TIMEOUT_MS: wholeNumber(20, 1, 5_000),
+    /** For how long CDNs may keep what is asked of an alias; only where `edgetier model promote` purges them. */
+    EDGETIER_CDN_ALIAS_SECONDS: wholeNumber(0, 0, 2_592_000),
+    // Who may ask, and how often
+    ...accessVariables,
     // Limits
+    /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
+    EDGETIER_MAX_IN_FLIGHT: wholeNumber(256, 1, 100_000),
     EDGETIER_MAX_BODY_BYTES: wholeNumber(262_144, 1, 104_857_600),
     /** Of a request that is an image; one in JSON is within the limit above. */
     EDGETIER_MAX_IMAGE_BODY_BYTES: wholeNumber(8_388_608, 1, 104_857_600),
@@ -43,7 +59,8 @@ const schema = z
   .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
     path: ["EDGETIER_REDIS_REST_URL"],
     message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
-  });
+  })
+  .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
 
 export type EdgeConfig = z.output<typeof schema>;
 

@@ -5,7 +5,8 @@ import { html, raw } from "hono/html";
 import type { OpenApiDocument } from "./openapi.ts";
 import type { Operation, Parameter } from "./openapi-parts.ts";
 
-const STYLE = `
+/** Its hash is in the page's content security policy. */
+export const STYLE = `
   :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
   body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
   section { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .5rem 0 1rem; }

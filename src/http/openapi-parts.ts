@@ -36,6 +36,13 @@ function withoutSafeBounds({ jsonSchema }: { readonly jsonSchema: z.core.JSONSch
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
 }
 
+/** What every route but health and this description may answer, by configuration. */
+export const accessRefusals = (refusal: (description: string) => Content): Readonly<Record<string, Content>> => ({
+  401: refusal("No credential, or none that is valid; see `www-authenticate`."),
+  403: refusal("The credential lacks the scope, or is not for this model."),
+  429: refusal("Too many requests; see `ratelimit` and `retry-after`."),
+});
+
 /** A reference, or the schema itself where it has no id. */
 function schemaOf(schema: z.ZodType): object {
   const id = z.globalRegistry.get(schema)?.id;

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { DATATYPES } from "../core/tensor.ts";
-import { body, content, noContent, type Operation, parameters, type Paths } from "./openapi-parts.ts";
+import { accessRefusals, body, content, noContent, type Operation, parameters, type Paths } from "./openapi-parts.ts";
 
 const VERSIONED = "As well under `/v2/models/{model}/versions/{version}`.";
 
@@ -25,7 +25,7 @@ export function openInferencePaths(): Paths {
 
   const model = parameters("path", z.object({ model: z.string() }));
   const refusals = { 400: content("No such model, or a request that is not valid.", error), 404: content("No such version.", error) };
-  const unavailable = { 503: content("The store, or every tier, is out of reach, or it took too long; see `retry-after`.", error) };
+  const unavailable = { ...accessRefusals((description) => content(description, error)), 503: content("The store, or every tier, is out of reach, or it took too long; see `retry-after`.", error) };
   const yes = { 200: noContent("Yes.") };
   const ofModel = (operationId: string, summary: string, responses: Operation["responses"]): { readonly get: Operation } => ({
     get: { operationId, summary, description: VERSIONED, parameters: model, responses: { ...responses, ...refusals, ...unavailable } },

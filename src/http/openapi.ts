@@ -6,7 +6,8 @@ import { EMBEDDINGS_PATH, embeddingsBody, embeddingsProblem, embeddingsResponse 
 import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
-import { body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
+import { regionList } from "../protocol/regions.ts";
+import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
 export interface OpenApiDocument {
@@ -14,19 +15,22 @@ export interface OpenApiDocument {
   readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string } };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: Paths;
-  readonly components: { readonly schemas: Readonly<Record<string, object>> };
+  /** None, or a credential: which, is the deployment's to say. */
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly components: { readonly schemas: Readonly<Record<string, object>>; readonly securitySchemes: Readonly<Record<string, object>> };
 }
 
 const problem = (description: string) => content(description, problemSchema, PROBLEM_MEDIA_TYPE);
 
 const badRequests = { 400: problem("The request is not valid."), 404: problem("No such model, version or alias.") };
-const unavailable = { 503: problem("The model store or every tier is out of reach; see `retry-after`.") };
+const unavailable = { ...accessRefusals(problem), 503: problem("The model store or every tier is out of reach; see `retry-after`.") };
 
 const modelPath = parameters("path", z.object({ model: z.string().meta({ description: "`name`, `name@version` or `name@alias`; the default alias is `stable`.", examples: ["intent"] }) }));
 const predictHeaders = parameters(
   "header",
   z.object({
     "x-deadline-ms": z.int().optional().meta({ description: "When the answer is wanted, in milliseconds from now; the model's own deadline otherwise." }),
+    "cache-control": z.string().optional().meta({ description: "`no-cache` or `max-age=0`: a new answer, which is stored; `no-store`: neither read nor stored; `only-if-cached`: 504 rather than a computed answer.", examples: ["no-cache"] }),
     "x-request-id": z.string().optional(),
     traceparent: z.string().optional(),
   }),
@@ -37,7 +41,7 @@ const predictAnswers = {
   413: problem("The body, an input, or the number of inputs is over its limit."),
   415: problem("The model does not take the media type, or not this kind of image."),
   ...unavailable,
-  504: problem("No tier could answer within the deadline."),
+  504: problem("No tier could answer within the deadline, or no cache has the answer and none may be computed."),
 };
 
 const imageFile = z.string().meta({ format: "binary" });
@@ -58,6 +62,7 @@ const predictionPaths: Paths = {
       responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
     },
   },
+  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList) } } },
   "/v1/models": { get: { operationId: "listModels", summary: "What is served", responses: { 200: content("All models.", modelList), ...unavailable } } },
   "/v1/models/{model}": {
     get: {
@@ -84,6 +89,7 @@ const embeddingsPaths: Paths = {
         404: refusal("No such model, version or alias."),
         413: refusal("The body, an input, or the number of inputs or tokens is over its limit."),
         415: refusal("The body is not JSON."),
+        ...accessRefusals(refusal),
         503: refusal("The model store or the tier is out of reach; see `retry-after`."),
         504: refusal("No tier could answer within the deadline."),
       },
@@ -97,6 +103,7 @@ export function openApiDocument(): OpenApiDocument {
     info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
     servers: [{ url: "/" }],
     paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths() },
-    components: { schemas: componentSchemas() },
+    security: [{}, { bearer: [] }],
+    components: { schemas: componentSchemas(), securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key, or a token of the issuer that the deployment trusts." } } },
   };
 }

@@ -1,7 +1,9 @@
-// Reads a request's body as bytes, or strictly as JSON.
+// Reads a request's body, decompressed and within its limit, as bytes, or strictly as JSON.
 
-import type { HonoRequest } from "hono";
+import type { Context, HonoRequest } from "hono";
 import { errors, reasonOf, shown } from "../core/errors.ts";
+import { readBody } from "../protocol/read-body.ts";
+import type { AppEnv } from "./app-env.ts";
 
 const NO_MEDIA_TYPE = "(none)";
 
@@ -10,13 +12,14 @@ export function mediaTypeOf(request: HonoRequest): string {
   return request.header("content-type")?.split(";")[0]?.trim().toLowerCase() ?? NO_MEDIA_TYPE;
 }
 
-export async function readBytes(request: HonoRequest): Promise<Uint8Array> {
-  return new Uint8Array(await request.arrayBuffer());
+/** @throws as readBody */
+export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array> {
+  return await readBody(c.req.raw, c.get("maxBodyBytes"));
 }
 
-/** @throws invalid_utf8, invalid_json */
-export async function readJson(request: HonoRequest): Promise<unknown> {
-  const text = decoded(await readBytes(request));
+/** @throws as readBody; invalid_utf8, invalid_json */
+export async function readJson(c: Context<AppEnv>): Promise<unknown> {
+  const text = decoded(await readBytes(c));
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -21,7 +21,7 @@ export const embeddingsBody = z
     encoding_format: z.enum(["float", "base64"]).default("float").meta({ description: "`base64`: FP32, little-endian." }),
     dimensions: z.int().min(1).optional().meta({ description: "Only so many of a vector's first numbers, scaled to length 1 again." }),
     user: z.string().optional().meta({ description: "Not heeded." }),
-    cache: z.enum(["use", "bypass", "refresh"]).default("use").meta({ description: "EdgeTier's own: `bypass` neither reads nor stores; `refresh` stores new vectors." }),
+    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({ description: "EdgeTier's own, in place of the header `cache-control`: `bypass` neither reads nor stores; `refresh` stores new vectors." }),
   })
   .meta({ id: "EmbeddingsRequest" });
 export type EmbeddingsBody = z.output<typeof embeddingsBody>;

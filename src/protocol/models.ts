@@ -29,6 +29,8 @@ export const modelDetail = modelSummary
         precision: z.string(),
         bytes: z.int().meta({ description: "Of the graph." }),
         exitConfidence: z.number().nullable().meta({ description: "From this confidence on the tier's answer is taken; null: always." }),
+        saturatedExitConfidence: z.number().optional().meta({ description: "In its place while the next tier has more to do than it can; such answers are marked as degraded." }),
+        p95Ms: z.number().optional().meta({ description: "Of answering one input, where the model was calibrated and without the way there." }),
         temperature: z.number().nullable().meta({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
         figures: z.record(z.string(), z.number()),
         edge: z
@@ -37,6 +39,10 @@ export const modelDetail = modelSummary
           .meta({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
       }),
     ),
+    risk: z
+      .object({ what: z.string(), epsilon: z.number(), delta: z.number(), method: z.string(), samples: z.int(), empiricalRisk: z.number() })
+      .optional()
+      .meta({ description: "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon." }),
     figures: z.record(z.string(), z.number()).meta({ description: "Of the cascade as a whole, measured when it was made." }),
   })
   .meta({ id: "ModelDetail" });

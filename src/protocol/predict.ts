@@ -12,7 +12,7 @@ export const predictParameters = z
   .strictObject({
     topK: topK.default(5).meta({ description: "How many labels `scores` holds." }),
     maxTier: z.string().min(1).max(64).optional().meta({ description: "Id of the last tier that may be asked; its answer is final." }),
-    cache: z.enum(["use", "bypass", "refresh"]).default("use").meta({ description: "`bypass` neither reads nor stores; `refresh` stores a new answer." }),
+    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({ description: "`bypass` neither reads nor stores; `refresh` stores a new answer. As the header `cache-control` says otherwise: `no-store`, `no-cache`, `only-if-cached`." }),
   })
   .meta({ id: "PredictParameters" });
 
@@ -27,7 +27,7 @@ export const predictBody = z
 export const predictBodyQuery = z.strictObject({
   topK: z.coerce.number<string>().pipe(topK).optional(),
   maxTier: predictParameters.shape.maxTier,
-  cache: predictParameters.shape.cache.optional(),
+  cache: predictParameters.shape.cache,
 });
 export const predictQuery = predictBodyQuery.extend({ input: z.string().meta({ description: "One text." }) });
 

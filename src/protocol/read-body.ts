@@ -3,30 +3,38 @@
 import { errors, reasonOf } from "../core/errors.ts";
 import { readAtMost } from "../core/read-at-most.ts";
 
-/** @throws body_too_large, unsupported_encoding, invalid_request for a body that breaks off or is not in its content-encoding */
-export async function readBody(request: Request, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
-  const declared = request.headers.get("content-length");
+/** @throws where the bytes, as they came, are not those that were sent */
+export type BodyCheck = (received: Uint8Array<ArrayBuffer>) => Promise<void>;
+
+/**
+ * @param check is called with the whole body before any of it is decompressed
+ * @throws body_too_large, unsupported_encoding, invalid_request for a body that breaks off or is not in its content-encoding; what `check` throws
+ */
+export async function readBody(request: Request, maxBytes: number, check?: BodyCheck): Promise<Uint8Array<ArrayBuffer>> {
+  const { headers } = request;
+  // A length beside a transfer-encoding says nothing: the body ends where its last chunk does.
+  const declared = headers.has("transfer-encoding") ? null : headers.get("content-length");
   if (declared !== null && Number(declared) > maxBytes) throw errors.bodyTooLarge(maxBytes);
 
-  const encoding = request.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
-  // With a length within the limit the server lets no more through, so the body can be read in one piece.
-  if (encoding === "identity" && declared !== null) return new Uint8Array(await attempt(request.arrayBuffer()));
+  const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
+  if (encoding === "identity" || check !== undefined) {
+    // With a length within the limit the server lets no more through, so the body can be read in one piece.
+    const received = declared === null ? await readWithin(request.body, maxBytes) : new Uint8Array(await attempt(request.arrayBuffer()));
+    await check?.(received);
+    return encoding === "identity" ? received : await readWithin(decompressed(new Response(received).body, encoding), maxBytes);
+  }
+  return await readWithin(decompressed(request.body, encoding), maxBytes);
+}
 
-  const bytes = await attempt(readAtMost(decoded(request, encoding), maxBytes));
+async function readWithin(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await attempt(readAtMost(body, maxBytes));
   if (bytes === undefined) throw errors.bodyTooLarge(maxBytes);
   return bytes;
 }
 
-function decoded(request: Request, encoding: string): ReadableStream<Uint8Array> | null {
-  switch (encoding) {
-    case "identity":
-      return request.body;
-    case "gzip":
-    case "deflate":
-      return request.body?.pipeThrough(new DecompressionStream(encoding)) ?? null;
-    default:
-      throw errors.unsupportedEncoding(encoding);
-  }
+function decompressed(body: Response["body"], encoding: string): ReadableStream<Uint8Array> | null {
+  if (encoding !== "gzip" && encoding !== "deflate") throw errors.unsupportedEncoding(encoding);
+  return body?.pipeThrough(new DecompressionStream(encoding)) ?? null;
 }
 
 async function attempt<Result>(reading: Promise<Result>): Promise<Result> {

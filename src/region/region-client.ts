@@ -1,6 +1,10 @@
-// The region client port: how the edge asks a heavier tier. Drivers: drivers/oip-http.ts, and in-process for tests.
+// The region client port: how the edge asks a heavier tier. Drivers: drivers/oip-http.ts for one region, and in-process for
+// tests; client/region-pool.ts makes one of several.
 
+import { EdgeTierError } from "../core/errors.ts";
+import type { Place } from "../core/place.ts";
 import type { NamedTensors } from "../core/tensor.ts";
+import type { LoadReport } from "../protocol/load-report.ts";
 
 /** What every request to a region brings along. */
 export interface RegionCall {
@@ -11,7 +15,36 @@ export interface RegionCall {
   /** What is left of the client's deadline; the region drops work that is older. */
   readonly timeoutMs: number;
   readonly traceparent?: string;
+  /** Where the client is. */
+  readonly place?: Place;
+  /** Keeps work alive after the response, such as a look at a region's health. */
+  readonly waitUntil?: (work: Promise<unknown>) => void;
+  /** The region is asked for its load, and this is told what it says of it. */
+  readonly onLoad?: (load: LoadReport) => void;
 }
+
+/**
+ * What region_unavailable means, in its `facts.failure`.
+ * - `unreached`: no answer began: refused, reset, broken off on the way
+ * - `timed_out`: none within the call's time, or the caller has ended it
+ * - `busy`: the region says that another moment may do: 408, 425, 429, 503
+ * - `failed`: it has tried, or does not know this edge: any other 5xx, 401
+ * - `unreadable`: what came is no answer of the protocol, or broke off
+ */
+export type RegionFailure = "unreached" | "timed_out" | "busy" | "failed" | "unreadable";
+
+/** @returns undefined where the region has answered, by a refusal, or the failure is not its own */
+export function regionFailureOf(error: unknown): RegionFailure | undefined {
+  return error instanceof EdgeTierError && error.code === "region_unavailable" ? ((error.facts["failure"] as RegionFailure | undefined) ?? "unreached") : undefined;
+}
+
+export function regionFailureOfStatus(status: number): RegionFailure | undefined {
+  if (BUSY_STATUSES.has(status)) return "busy";
+  // 401 is the region's word on this edge, and not on its client.
+  return status === 401 || (status >= 500 && status !== 501) ? "failed" : undefined;
+}
+
+const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export interface RegionRequest extends RegionCall {
   readonly tier: string;

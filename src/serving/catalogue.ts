@@ -5,7 +5,7 @@
 import type { Clock } from "../core/clock.ts";
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
-import { previousOf } from "../registry/aliases.ts";
+import { previousOf, sharesOf } from "../registry/aliases.ts";
 import { aliasedVersion, type Aliases, type AliasTarget, type Manifest } from "../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../registry/model-ref.ts";
 import type { ModelStore } from "../registry/model-store.ts";
@@ -37,11 +37,16 @@ export interface KnownVersion {
   readonly digest: string;
 }
 
+export interface ChosenVersion extends KnownVersion {
+  /** Canaries take a share: another request for the same may get another version. */
+  readonly isDrawn: boolean;
+}
+
 export interface Catalogue {
   /** What a reference names. @throws model_not_found, version_not_found, alias_not_found, manifest_untrusted, manifest_invalid, model_store_unavailable */
   resolve(ref: ModelRef, context: RequestContext): Promise<KnownVersion>;
   /** What answers this request: for the default alias that may be a canary, by the request's id. @throws as resolve */
-  choose(ref: ModelRef, context: RequestContext): Promise<KnownVersion>;
+  choose(ref: ModelRef, context: RequestContext): Promise<ChosenVersion>;
   /** @throws model_not_found, model_store_unavailable */
   aliases(model: string, context: RequestContext): Promise<Aliases>;
   models(): Promise<string[]>;
@@ -167,14 +172,16 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     async choose(ref, context) {
       const { model, target } = ref;
       const isDefault = target.kind === "alias" && target.alias === DEFAULT_ALIAS;
-      const canary = isDefault ? await chooseCanary(await aliases(model, context), `${model} ${context.requestId}`) : undefined;
-      if (canary === undefined) return await resolve(ref, context);
+      const byAlias = isDefault ? await aliases(model, context) : {};
+      const isDrawn = sharesOf(byAlias).length > 0;
+      const canary = await chooseCanary(byAlias, `${model} ${context.requestId}`);
+      if (canary === undefined) return { ...(await resolve(ref, context)), isDrawn };
       try {
-        return await version(model, canary.version, true);
+        return { ...(await version(model, canary.version, true)), isDrawn };
       } catch (error) {
         const known = await resolve(ref, context);
         tell({ model, alias: canary.alias, version: canary.version, servedVersion: known.manifest.version, error });
-        return known;
+        return { ...known, isDrawn };
       }
     },
     models: () => store.listModels(timeout()),

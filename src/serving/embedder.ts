@@ -1,16 +1,15 @@
 // Embeddings from parsed request to vectors: resolve the version, look in the caches, run the encoder, store.
 
-import * as z from "zod";
-import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
-import type { CacheStore } from "../cache/cache-store.ts";
+import { createAnswerCache } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
-import { fromBase64, toBase64 } from "../core/base64.ts";
-import { bytesOf } from "../core/bytes.ts";
+import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { shortened } from "../tasks/text/vectors.ts";
+import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import { type Embedding, embeddingCodec } from "./embedding-codec.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
@@ -36,7 +35,7 @@ export interface Embeddings {
   readonly tokens: number;
   /** Ids of the tiers whose vectors they are. */
   readonly tiers: readonly string[];
-  readonly cacheLayer: CacheLayer;
+  readonly cacheResult: CacheResult;
 }
 
 export interface Embedder {
@@ -51,32 +50,16 @@ export interface EmbedderOptions {
   readonly catalogue: Pick<Catalogue, "resolve">;
   readonly versions: (known: KnownVersion) => ServedVersion;
   readonly clock: Clock;
-  readonly l1: CacheStore;
-  readonly l2: CacheStore | undefined;
-  readonly cacheTtlSeconds: number;
+  /** In the order in which they are asked. */
+  readonly cacheLayers: readonly CacheLayer[];
   /** Of one request. */
   readonly maxInputs: number;
   readonly maxTokens: number;
 }
 
-/** As it is cached: with all its dimensions, so that a request for fewer finds it too. */
-interface Embedding {
-  /** FP32, little-endian as every platform that this runs on, in base64. */
-  readonly vector: string;
-  readonly tokens: number;
-  readonly tier: string;
-}
-
-const storedEmbedding = z.object({ vector: z.base64().min(1), tokens: z.int(), tier: z.string() });
-/** Of what a key holds for other tasks. */
-const NO_PARAMETERS = { topK: 0, maxTier: undefined };
-
 export function createEmbedder(options: EmbedderOptions): Embedder {
   const { catalogue, versions, clock, maxInputs, maxTokens } = options;
-  const cache: AnswerCache<Embedding> = createAnswerCache(
-    { l1: options.l1, l2: options.l2, ttlSeconds: options.cacheTtlSeconds },
-    (value) => storedEmbedding.safeParse(value).data,
-  );
+  const cache = createAnswerCache(options.cacheLayers, embeddingCodec);
 
   /** @param known tokens of the request's other inputs */
   async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext): Promise<Embedding[]> {
@@ -87,7 +70,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       const tokens = known + sumOf(texts);
       if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
       const { tier, vectors } = await encoder.embed(texts, context, deadline);
-      return texts.map((text, row) => ({ vector: toBase64(bytesOf(vectors[row] ?? new Float32Array())), tokens: text.tokens, tier }));
+      return texts.map((text, row) => ({ vector: vectors[row] ?? new Float32Array(), tokens: text.tokens, tier }));
     } finally {
       deadline.end();
     }
@@ -105,24 +88,19 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (dimensions !== undefined && dimensions > manifest.dimensions) throw errors.invalidDimensions(dimensions, manifest.dimensions);
       const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
 
-      const identity = { model, version, manifestDigest: known.digest, parameters: NO_PARAMETERS };
+      const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters: [] };
       const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
-      const cached = await context.phases.measure("cache", () => cache.read(keys, mode));
-      const found = cached.values.map((value) => (value !== undefined && floatsOf(value.vector).length === manifest.dimensions ? value : undefined));
-      const missing = keys.flatMap((_, index) => (found[index] === undefined ? [index] : []));
-      const computed = missing.length === 0 ? [] : await compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context);
-      if (computed.length > 0) context.waitUntil(cache.write(missing.map((index, row) => ({ key: keys[index] as string, value: computed[row] as Embedding })), mode));
-
-      const all = keys.map((_, index) => found[index] ?? (computed[missing.indexOf(index)] as Embedding));
-      const vectors = all.map(({ vector }) => shortened(floatsOf(vector), dimensions ?? manifest.dimensions, manifest.normalise));
-      return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheLayer: cached.layer };
+      const { values: all, result: cacheResult } = await answersOf(cache, {
+        keys,
+        mode,
+        context,
+        isUsable: ({ vector }) => vector.length === manifest.dimensions,
+        compute: (missing, found) => compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context),
+      });
+      const vectors = all.map(({ vector }) => shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise));
+      return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheResult };
     },
   };
 }
 
-const sumOf = (texts: readonly (Pick<EncodedText, "tokens"> | undefined)[]): number => texts.reduce((sum, text) => sum + (text?.tokens ?? 0), 0);
-
-function floatsOf(base64: string): Float32Array {
-  const { buffer } = fromBase64(base64) ?? new Uint8Array();
-  return new Float32Array(buffer, 0, Math.floor(buffer.byteLength / Float32Array.BYTES_PER_ELEMENT));
-}
+const sumOf = (texts: readonly Pick<EncodedText, "tokens">[]): number => texts.reduce((sum, { tokens }) => sum + tokens, 0);

@@ -1,14 +1,15 @@
 // One prediction from parsed request to outcomes: resolve the version, look in the caches, run the cascade, store.
 
 import * as z from "zod";
-import { type AnswerCache, type CacheLayer, type CacheMode, createAnswerCache } from "../cache/answer-cache.ts";
-import type { CacheStore } from "../cache/cache-store.ts";
+import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
+import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
 import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
+import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import type { DriftCheck } from "./drift-check.ts";
 import type { ServedVersion } from "./served-version.ts";
@@ -30,15 +31,21 @@ export interface PredictRequest {
   readonly cache: CacheMode;
   /** As the client named it; the manifest's otherwise. */
   readonly deadlineMs: number | undefined;
+  /** Whether the client has the answers to these keys already. They are then neither looked up nor computed. */
+  readonly isHeld?: (keys: readonly string[]) => Promise<boolean>;
 }
 
 export interface Prediction {
   readonly model: string;
   readonly version: number;
+  /** As of ChosenVersion. */
+  readonly isDrawn: boolean;
+  /** Empty where the client holds them. */
   readonly outcomes: readonly Outcome[];
   readonly uses: readonly TierUse[];
-  readonly cacheLayer: CacheLayer;
-  /** Of the version and all inputs: equal requests have equal keys. */
+  /** Absent where no cache was asked, since the client holds the answers. */
+  readonly cacheResult?: CacheResult;
+  /** Of the tenant, the version and all inputs: equal requests have equal keys. */
   readonly keys: readonly string[];
 }
 
@@ -51,9 +58,8 @@ export interface PredictorOptions {
   readonly catalogue: Catalogue;
   readonly versions: (known: KnownVersion) => ServedVersion;
   readonly clock: Clock;
-  readonly l1: CacheStore;
-  readonly l2: CacheStore | undefined;
-  readonly cacheTtlSeconds: number;
+  /** In the order in which they are asked. */
+  readonly cacheLayers: readonly CacheLayer[];
   readonly maxInputs: number;
   /** Left out, nothing is checked. */
   readonly drift?: DriftCheck | undefined;
@@ -70,10 +76,7 @@ const storedOutcome = z.object({
 
 export function createPredictor(options: PredictorOptions): Predictor {
   const { catalogue, versions, clock, maxInputs } = options;
-  const cache: AnswerCache<Outcome> = createAnswerCache(
-    { l1: options.l1, l2: options.l2, ttlSeconds: options.cacheTtlSeconds },
-    (value) => storedOutcome.safeParse(value).data,
-  );
+  const cache = createAnswerCache(options.cacheLayers, jsonCodec<Outcome>((value) => storedOutcome.safeParse(value).data));
 
   return {
     async predict(request, context) {
@@ -86,27 +89,36 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const cascade = tiers(context, request.topK);
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
-      const identity = { model: manifest.model, version: manifest.version, manifestDigest: known.digest, parameters: { topK: request.topK, maxTier: request.maxTier } };
+      const { model, version } = manifest;
+      const parameters = [request.topK, request.maxTier ?? ""];
+      const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters };
       const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
-      const cached = await context.phases.measure("cache", () => cache.read(keys, request.cache));
-      const base = { model: manifest.model, version: manifest.version, keys, cacheLayer: cached.layer };
-      const missing = keys.flatMap((_, index) => (cached.values[index] === undefined ? [index] : []));
-      if (missing.length === 0) return { ...base, outcomes: cached.values as Outcome[], uses: [] };
+      const base = { model, version, isDrawn: known.isDrawn, keys };
+      if (await request.isHeld?.(keys)) return { ...base, outcomes: [], uses: [] };
 
-      const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
-      try {
-        const result = await runCascade(cascade, missing.map((index) => inputs[index] as (typeof inputs)[number]), deadline, request.maxTier);
-        const computed = missing.map((index, row) => ({ key: keys[index] as string, value: result.outcomes[row] as Outcome }));
-        context.waitUntil(cache.write(computed.filter(({ value }) => !value.degraded), request.cache));
-        if (request.maxTier === undefined && !deadline.signal.aborted) {
-          const answers = missing.map((index, row) => ({ input: inputs[index] as TaskInput, outcome: result.outcomes[row] as Outcome }));
-          options.drift?.consider({ model: manifest.model, version: manifest.version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers }, context);
-        }
-        const outcomes = keys.map((_, index) => cached.values[index] ?? (result.outcomes[missing.indexOf(index)] as Outcome));
-        return { ...base, outcomes, uses: result.uses };
-      } finally {
-        deadline.end();
-      }
+      let uses: readonly TierUse[] = [];
+      const answers = await answersOf(cache, {
+        keys,
+        mode: request.cache,
+        context,
+        isStorable: ({ degraded }) => !degraded,
+        async compute(missing) {
+          const asked = missing.map((index) => inputs[index] as TaskInput);
+          const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
+          try {
+            const result = await runCascade(cascade, asked, deadline, request.maxTier);
+            if (request.maxTier === undefined && !deadline.signal.aborted) {
+              const answered = asked.map((input, row) => ({ input, outcome: result.outcomes[row] as Outcome }));
+              options.drift?.consider({ model, version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers: answered }, context);
+            }
+            uses = result.uses;
+            return result.outcomes;
+          } finally {
+            deadline.end();
+          }
+        },
+      });
+      return { ...base, outcomes: answers.values, uses, cacheResult: answers.result };
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Deadline } from "../cascade/deadline.ts";
 import type { RegionCall } from "../region/region-client.ts";
 import type { RequestContext } from "./request-context.ts";
 
-export function regionCallOf({ model, version }: Pick<RegionCall, "model" | "version">, { requestId, traceparent }: RequestContext, deadline: Deadline): RegionCall {
-  return { model, version, requestId, timeoutMs: deadline.remainingMs(), ...(traceparent === undefined ? {} : { traceparent }) };
+export function regionCallOf({ model, version }: Pick<RegionCall, "model" | "version">, context: RequestContext, deadline: Deadline): RegionCall {
+  const { requestId, traceparent, place, waitUntil } = context;
+  return { model, version, requestId, timeoutMs: deadline.remainingMs(), waitUntil, ...(traceparent && { traceparent }), ...(place && { place }) };
 }

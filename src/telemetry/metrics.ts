@@ -12,6 +12,10 @@ export const COUNTERS = {
   edgetier_sessions_evicted_total: [],
   /** Early exits asked of the last tier again (serving/drift-check.ts). tier: whose answer it was; result: agrees, differs, failed. */
   edgetier_drift_checks_total: ["model", "version", "tier", "result"],
+  /** A region's circuit breaker in one isolate. region: its id in EDGETIER_REGIONS; to: open, half_open, closed. */
+  edgetier_region_circuit_changes_total: ["region", "to"],
+  /** kind: hedge, retry; result: sent, won (its answer was taken), over_budget (wanted, and not sent). */
+  edgetier_region_extra_calls_total: ["kind", "result"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 export type CounterName = keyof typeof COUNTERS;

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { regionKeyText } from "../../src/region/region-keys.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
@@ -58,7 +59,7 @@ try {
     await measure(send, `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`, Array.from({ length: n }, () => queries[zipf()] ?? ""));
     await throughput(send, few);
   });
-  await withSystem({ EDGETIER_L1_MAX_BYTES: "0" }, async (send, hasRedis) => {
+  await withSystem({ EDGETIER_L1_MAX_BYTES: "0", EDGETIER_CDN_CACHE: "off" }, async (send, hasRedis) => {
     const few = queries.slice(0, 200);
     await warmUp(send, queries.slice(200, 500));
     for (const query of few) await send(predict(query, "use"));
@@ -76,6 +77,7 @@ async function withSystem(edgeVariables: Record<string, string>, use: (send: Sen
   const edge = await startBareEdge(upload, {
     ...s3VariablesOf(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
+    EDGETIER_REGION_KEY: regionKeyText(system.regionKey),
     EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",
     EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",
     ...edgeVariables,

@@ -1,64 +1,50 @@
 import { describe, expect, it } from "vitest";
-import { createAnswerCache } from "../../src/cache/answer-cache.ts";
+import { createAnswerCache, jsonCodec } from "../../src/cache/answer-cache.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import { cacheKey, sharedCacheKey } from "../../src/cache/key.ts";
+import type { CacheLayer, CacheLayerName } from "../../src/cache/policy.ts";
 import { systemClock } from "../../src/core/clock.ts";
 
-const layer = () => createLruCache({ maxBytes: 1_000_000, clock: systemClock });
-const decode = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
-const bytes = (text: string) => new TextEncoder().encode(text);
+const layer = (name: CacheLayerName): CacheLayer => ({ name, store: createLruCache({ maxBytes: 1_000_000, clock: systemClock }), ttlSeconds: 60 });
+const codec = jsonCodec((value) => (typeof value === "string" ? value : undefined));
+const NOBODY = "";
 
 describe("the answer cache", () => {
-  it("answers from L1, then from L2, then not at all", async () => {
-    const l2 = layer();
-    const isolate1 = createAnswerCache({ l1: layer(), l2, ttlSeconds: 60 }, decode);
-    const isolate2 = createAnswerCache({ l1: layer(), l2, ttlSeconds: 60 }, decode);
-    await isolate1.write([{ key: "a", value: "A" }], "use");
-    expect(await isolate1.read(["a"], "use")).toEqual({ values: ["A"], layer: "l1" });
-    expect(await isolate2.read(["a"], "use")).toEqual({ values: ["A"], layer: "l2" });
-    expect(await isolate2.read(["a"], "use")).toEqual({ values: ["A"], layer: "l1" });
-    expect(await isolate2.read(["a", "b"], "use")).toEqual({ values: ["A", undefined], layer: "miss" });
+  it("asks L1, then the CDN, then L2, and fills those before from those behind", async () => {
+    const [cdn, l2] = [layer("cdn"), layer("l2")];
+    const elsewhere = createAnswerCache([layer("l1"), layer("cdn"), l2], codec);
+    await elsewhere.write([{ key: "a", value: "A" }], NOBODY);
+    expect(await elsewhere.read(["a"], NOBODY)).toEqual({ values: ["A"], result: "l1" });
+
+    const here = createAnswerCache([layer("l1"), cdn, l2], codec);
+    const { values, result, filled } = await here.read(["a"], NOBODY);
+    await filled;
+    expect({ values, result }).toEqual({ values: ["A"], result: "l2" });
+    expect(await here.read(["a"], NOBODY)).toEqual({ values: ["A"], result: "l1" });
+    expect(await createAnswerCache([layer("l1"), cdn], codec).read(["a"], NOBODY)).toMatchObject({ values: ["A"], result: "cdn" });
+    expect(await here.read(["a", "b"], NOBODY)).toEqual({ values: ["A", undefined], result: "miss" });
   });
 
-  it("neither reads nor stores on bypass; stores but does not read on refresh", async () => {
-    const cache = createAnswerCache({ l1: layer(), l2: undefined, ttlSeconds: 60 }, decode);
-    await cache.write([{ key: "a", value: "old" }], "use");
-    expect(await cache.read(["a"], "bypass")).toEqual({ values: [undefined], layer: "bypass" });
-    expect(await cache.read(["a"], "refresh")).toEqual({ values: [undefined], layer: "miss" });
-    await cache.write([{ key: "a", value: "bypassed" }], "bypass");
-    expect((await cache.read(["a"], "use")).values).toEqual(["old"]);
-    await cache.write([{ key: "a", value: "new" }], "refresh");
-    expect((await cache.read(["a"], "use")).values).toEqual(["new"]);
+  it("tells the slowest layer that was needed", async () => {
+    const [l1, l2] = [layer("l1"), layer("l2")];
+    await createAnswerCache([l2], codec).write([{ key: "b", value: "B" }], NOBODY);
+    await createAnswerCache([l1], codec).write([{ key: "a", value: "A" }], NOBODY);
+    expect(await createAnswerCache([l1, l2], codec).read(["a", "b"], NOBODY)).toMatchObject({ values: ["A", "B"], result: "l2" });
   });
 
-  it("takes a poisoned or truncated value for absent", async () => {
-    const l2 = layer();
-    const poison = { cut: bytes('"A'), other: bytes('{"x":1}'), binary: Uint8Array.of(0xff, 0) };
-    for (const [key, value] of Object.entries(poison)) await l2.set([{ key: await sharedCacheKey(key), value }], 60);
-    const cache = createAnswerCache({ l1: layer(), l2, ttlSeconds: 60 }, decode);
-    expect(await cache.read(["cut", "other", "binary"], "use")).toEqual({ values: [undefined, undefined, undefined], layer: "miss" });
+  it("keeps a tenant's answers out of the CDN, and nowhere else", async () => {
+    const layers = [layer("l1"), layer("cdn"), layer("l2")] as const;
+    const own = "acme";
+    await createAnswerCache(layers, codec).write([{ key: "a", value: "A" }], own);
+    const found = await Promise.all(layers.map(async (one) => (await createAnswerCache([one], codec).read(["a"], NOBODY)).result));
+    expect(found).toEqual(["l1", "miss", "l2"]);
+    await createAnswerCache([layers[1]], codec).write([{ key: "b", value: "B" }], NOBODY);
+    expect((await createAnswerCache([layers[1]], codec).read(["b"], own)).values).toEqual([undefined]);
   });
-});
 
-describe("the cache key", () => {
-  const identity = { model: "m", version: 1, manifestDigest: "d", parameters: { topK: 5, maxTier: undefined }, input: "x" };
-
-  it("is the same for the same request, and differs in every field", async () => {
-    const others = [
-      { ...identity, model: "n" },
-      { ...identity, version: 2 },
-      { ...identity, manifestDigest: "e" },
-      { ...identity, parameters: { topK: 6, maxTier: undefined } },
-      { ...identity, parameters: { topK: 5, maxTier: "edge" } },
-      { ...identity, input: "y" },
-      { ...identity, model: "m1", version: 1 },
-      { ...identity, manifestDigest: "", input: "dx" },
-    ];
-    const keys = [identity, ...others].map(cacheKey);
-    const shared = await Promise.all(keys.map(sharedCacheKey));
-    expect(new Set(keys).size).toBe(keys.length);
-    expect(new Set(shared).size).toBe(keys.length);
-    expect(cacheKey({ ...identity })).toBe(keys[0]);
-    expect(shared[0]).toMatch(/^edgetier:[0-9a-f]{64}$/);
+  it("takes what it did not write for absent", async () => {
+    const l1 = layer("l1");
+    const values = { cut: new TextEncoder().encode('"A'), other: new TextEncoder().encode('{"x":1}'), binary: Uint8Array.of(0xff, 0) };
+    await l1.store.set(Object.entries(values).map(([key, value]) => ({ key, value })), 60);
+    expect(await createAnswerCache([l1], codec).read(Object.keys(values), NOBODY)).toEqual({ values: [undefined, undefined, undefined], result: "miss" });
   });
 });

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
+import { createGuardedStore } from "../../src/cache/guarded-store.ts";
 import { type LocalRedis, startLocalRedis } from "../../src/cli/local/redis.ts";
+import { ManualClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
@@ -14,38 +17,55 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
   });
   afterAll(async () => await redis?.stop());
 
-  const failures: string[] = [];
-  const cacheAt = (url: string, token = redis.token) =>
-    createUpstashCache({ url, token, timeoutMs: 300, onFailure: (operation) => failures.push(operation) });
+  const cacheAt = (url: string, token = redis.token) => createUpstashCache({ url, token, timeoutMs: 300 });
 
   cacheStoreContract("upstash, over a real Redis", async () => ({
     cache: cacheAt(redis.url),
     pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
   }));
 
-  it("fails no request when Redis is away, hangs, or knows the token no more; and says so", async () => {
+  it("rejects in its time when Redis is away, hangs, or knows the token no more", async () => {
     const proxy = await startTcpProxy();
     proxy.target = redis.url;
-    const entries = [{ key: "fault", value: Uint8Array.of(1) }];
     for (const mode of ["refuses", "hangs"] as const) {
       proxy.mode = mode;
-      failures.length = 0;
       const startedAtMs = performance.now();
-      await cacheAt(proxy.url).set(entries, 60);
-      expect(await cacheAt(proxy.url).get(["fault"])).toEqual([undefined]);
-      expect(failures).toEqual(["set", "get"]);
+      await expect(cacheAt(proxy.url).get(["fault"])).rejects.toBeInstanceOf(Error);
+      await expect(cacheAt(proxy.url).set([{ key: "fault", value: Uint8Array.of(1) }], 60)).rejects.toBeInstanceOf(Error);
       expect(performance.now() - startedAtMs).toBeLessThan(2 * 300 + 400);
     }
     await proxy.close();
-    failures.length = 0;
-    expect(await cacheAt(redis.url, "wrong").get(["fault"])).toEqual([undefined]);
-    expect(failures).toEqual(["get"]);
+    await expect(cacheAt(redis.url, "wrong").get(["fault"])).rejects.toBeInstanceOf(Error);
+  });
+
+  it("behind its guard, costs requests its time-out once while Redis is frozen, and is used again after", async () => {
+    const proxy = await startTcpProxy();
+    proxy.target = redis.url;
+    const clock = new ManualClock();
+    const failures: string[] = [];
+    const cache = createGuardedStore(cacheAt(proxy.url), createCircuitBreaker({ clock, minOpenMs: 1_000 }), (operation) => failures.push(operation));
+    const entries = [{ key: "frozen", value: Uint8Array.of(1) }];
+    await cache.set(entries, 60);
+    proxy.mode = "refuses"; // ends connections that are open
+    proxy.mode = "hangs";
+    const before = proxy.connections;
+    const startedAtMs = performance.now();
+    for (let count = 0; count < 100; count++) expect(await cache.get(["frozen"])).toEqual([undefined]);
+    expect(performance.now() - startedAtMs).toBeLessThan(300 + 200);
+    expect({ failures, connections: proxy.connections - before }).toEqual({ failures: ["get"], connections: 1 });
+
+    proxy.mode = "refuses";
+    proxy.mode = "forwards";
+    clock.advance(1_000);
+    await cache.set(entries, 60);
+    expect(await cache.get(["frozen"])).toEqual([Uint8Array.of(1)]);
+    await proxy.close();
   });
 
   it("asks once for many keys, and retries nothing", async () => {
     const proxy = await startTcpProxy();
     proxy.mode = "refuses";
-    await cacheAt(proxy.url).get(["a", "b", "c"]);
+    await expect(cacheAt(proxy.url).get(["a", "b", "c"])).rejects.toBeInstanceOf(Error);
     expect(proxy.connections).toBe(1);
     await proxy.close();
   });

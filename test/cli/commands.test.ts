@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { regionKeys } from "../../src/region/region-keys.ts";
 import { sampleProject } from "../support/sample-model.ts";
 import { writeSampleProject } from "../support/sample-folder.ts";
 import { int8MatMul, tensorProject } from "../support/tensor-model.ts";
@@ -22,8 +23,15 @@ afterAll(async () => {
 });
 const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
 
+it("region key makes a secret that edge and region take", async () => {
+  const { code, stdout } = await edgetier(["region", "key", "--id", "edge-1", "--json"]);
+  const { keyId, key } = JSON.parse(stdout);
+  expect([code, keyId, regionKeys().parse(key)]).toMatchObject([0, "edge-1", [{ id: "edge-1", secret: { byteLength: 32 } }]]);
+  expect(await edgetier(["region", "key", "--id", "no spaces"])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("is not an id") });
+});
+
 describe("usage", () => {
-  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]]])("explains %j", async (args) => {
+  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]], [["keys", "create", "--help"]]])("explains %j", async (args) => {
     const { code, stdout, stderr } = await edgetier(args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/USAGE edgetier/);
@@ -126,6 +134,19 @@ describe("predict", () => {
     expect(text.stdout).toMatch(/label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/);
     const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
     expect(JSON.parse(json.stdout)).toMatchObject({ label: "freeze_account", tier: "student", cache: "l2", latencyMs: expect.any(Number) });
+    await server.stop();
+  });
+
+  it("brings the key that is given, or else EDGETIER_API_KEY, and never shows it", async () => {
+    const seen: (string | undefined)[] = [];
+    const server = await startTinyServer((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ code: "invalid_credential", detail: "No.", remedy: "Ask." }));
+    });
+    const args = ["predict", "x", "--model", "m", "--url", server.url];
+    const ran = [await edgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }), await edgetier(args, { EDGETIER_API_KEY: "from-the-environment" }), await edgetier(args), await edgetier([...args, "--api-key", "broken\nsecret"])];
+    expect(seen).toEqual(["Bearer given", "Bearer from-the-environment", undefined]);
+    expect(ran.map(({ code, stderr }) => [code, /given|environment|secret/.test(stderr)])).toEqual(ran.map(() => [1, false]));
     await server.stop();
   });
 

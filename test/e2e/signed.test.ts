@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { movedTo } from "../../src/registry/aliases.ts";
+import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { newKey } from "../support/signing-key.ts";
@@ -39,7 +40,17 @@ it("serves what is signed, and serves it on when the alias goes to what is not",
   const refused = await predict("intent@2");
   expect([refused.status, await refused.json()]).toMatchObject([503, { code: "manifest_untrusted" }]);
 
-  const load = await fetch(`${system.urls.region}/v2/repository/models/intent/load`, { method: "POST" });
+  const ask = createRegionFetch(system.regionKey);
+  const load = await ask(`${system.urls.region}/v2/repository/models/intent/load`, { method: "POST" });
   expect([load.status, await load.json()]).toMatchObject([503, { error: expect.stringContaining("intent@2 is not trusted: it is not signed") }]);
-  expect((await fetch(`${system.urls.region}/v2/models/intent/versions/1/ready`)).status).toBe(200);
+  expect((await ask(`${system.urls.region}/v2/models/intent/versions/1/ready`, {})).status).toBe(200);
+});
+
+it("has a region that answers its edge, and nobody else", async () => {
+  const odd = "the moss remembers what colour tuesday was before it rained upwards";
+  const answer = await (await fetch(`${system.urls.edge}/v1/models/intent/predict?${new URLSearchParams({ input: odd, cache: "bypass" })}`)).json();
+  expect(answer).toMatchObject({ outputs: [{ tier: "region-int8", degraded: false }] });
+  const statusOf = async (path: string, init: RequestInit = {}) => (await fetch(`${system.urls.region}${path}`, init)).status;
+  expect(await Promise.all([statusOf("/v2/models/intent/infer", { method: "POST", body: "{}" }), statusOf("/v2/repository/models/intent/unload", { method: "POST" }), statusOf("/v2/models/intent")])).toEqual([401, 401, 401]);
+  expect(await Promise.all([statusOf("/v2/health/ready"), statusOf("/metrics")])).toEqual([200, 200]);
 });

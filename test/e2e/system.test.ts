@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startLocalEdge } from "../../src/cli/local/edge.ts";
 import { MODELS_FOLDER, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
+import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { asFloat32 } from "../../src/core/tensor.ts";
@@ -33,6 +34,7 @@ beforeAll(async () => {
       ...(hasRedisServer ? { EDGETIER_REDIS_REST_URL: proxies.redis.url } : {}),
       EDGETIER_REDIS_TIMEOUT_MS: "1000",
       EDGETIER_L1_MAX_BYTES: "0", // L2 has to answer
+      EDGETIER_CDN_CACHE: "off",
     },
   });
   proxies.s3.target = system.urls.s3;
@@ -74,7 +76,8 @@ const SURE = "what is the exchange rate between dollars and euros";
 async function infer(server: string | undefined, texts: readonly string[], more: Omit<InferRequest, "inputs"> = {}, headers: Record<string, string> = {}): Promise<Response> {
   const data = texts.map((text) => new TextEncoder().encode(text));
   const { body, jsonBytes } = encodeInferRequest({ ...more, inputs: { input: { datatype: "BYTES", shape: [texts.length], data } } }, true);
-  return await fetch(`${server}/v2/models/intent/infer`, { method: "POST", headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers }, body });
+  const send = createRegionFetch(system.regionKey); // the edge does not mind
+  return await send(`${server}/v2/models/intent/infer`, { method: "POST", headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers }, body });
 }
 
 async function inferred(response: Response): Promise<InferResponse> {

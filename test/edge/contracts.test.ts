@@ -1,14 +1,21 @@
 // The contract suites of every driver that runs in the Worker, inside workerd.
 import { env } from "cloudflare:test";
 import { describe, expect, inject, it } from "vitest";
+import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import { ManualClock } from "../../src/core/clock.ts";
+import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { ManualClock, systemClock } from "../../src/core/clock.ts";
+import { createIsolateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
+import { createRedisLimiter } from "../../src/http/access/drivers/redis-limiter.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
+import { allAuthenticatorContracts } from "../contract/authenticators.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
+import { messageSignatureContract } from "../contract/message-signature.ts";
 import { modelStoreContract } from "../contract/model-store.ts";
+import { rateLimiterContract } from "../contract/rate-limiter.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 import bagOfTokens from "../fixtures/bag-of-tokens.onnx";
 import externalData from "../fixtures/external-data.onnx";
@@ -25,6 +32,8 @@ const fixtures: Readonly<Record<string, ArrayBuffer>> = {
   "int64-identity.onnx": int64Identity,
   "int8-matmul.onnx": int8Matmul,
 };
+
+messageSignatureContract();
 
 runtimeContract(
   "onnxruntime-web, in workerd",
@@ -54,10 +63,18 @@ cacheStoreContract("lru, in workerd", async () => {
   return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
 });
 
+const { default: cache } = globalThis.caches as unknown as { readonly default: HttpCache };
+const waits = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
+cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({ cache: createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 }), pass: waits }));
+cacheStoreContract("cdn, sealed, in workerd", async () => ({ cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })), pass: waits }));
+allAuthenticatorContracts(", in workerd");
+rateLimiterContract("isolate, in workerd", async (clock) => createIsolateLimiter(clock));
+
 const redis = inject("redis");
 describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {
   cacheStoreContract("upstash, in workerd", async () => ({
     cache: createUpstashCache({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 1000 }),
     pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
   }));
+  rateLimiterContract("redis, in workerd", async (clock) => createRedisLimiter({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 5_000, clock }));
 });

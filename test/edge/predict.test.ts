@@ -73,7 +73,7 @@ describe("GET and QUERY predict", () => {
     const first = await edge.app.request(path);
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
-    expect(first.headers.get("cache-tag")).toBe("toy,toy:1");
+    expect(first.headers.get("cache-tag")).toBe("toy,toy:1,toy@stable");
     const again = await edge.app.request(path, { headers: { "if-none-match": `"other", ${etag}` } });
     expect([again.status, await again.text()]).toEqual([304, ""]);
     const other = await edge.app.request(`${path}&topK=1`, { headers: { "if-none-match": etag } });

@@ -67,6 +67,7 @@ describe("the API's description", () => {
           get: { operationId: "predictOne", responses: { 304: {} } },
         },
         "/v1/models": { get: {} },
+        "/v1/regions": { get: { operationId: "listRegions" } },
         "/v1/models/{model}": { get: {} },
         "/v2": { get: {} },
         "/v2/health/live": { get: {} },

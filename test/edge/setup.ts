@@ -11,12 +11,14 @@ import { startLocalRedis } from "../../src/cli/local/redis.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import type { S3Options } from "../../src/registry/s3-config.ts";
 import { intentSpecs, makeSmallMobileNet, mobileNetSpecs } from "../support/reference-models.ts";
+import { type NamedRegions, startNamedRegions } from "../support/named-regions.ts";
 import { buildTensorDeployment } from "../support/tensor-deployment.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     s3: S3Options;
     redis: { readonly url: string; readonly token: string } | null;
+    regions: NamedRegions["urls"];
   }
 }
 
@@ -26,9 +28,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const s3 = await startLocalS3({ port: 0 });
   const redis = await startLocalRedis({ port: 0, onLine: () => {} });
   if (redis === undefined) console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");
+  const regions = await startNamedRegions();
   project.provide("s3", s3.options);
+  project.provide("regions", regions.urls);
   project.provide("redis", redis === undefined ? null : { url: redis.url, token: redis.token });
   return async () => {
+    regions.stop();
     await redis?.stop();
     await s3.stop();
   };

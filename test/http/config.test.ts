@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { regionsOf } from "../../src/region/client/regions-config.ts";
 
 const complete = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com/",
@@ -45,7 +46,39 @@ describe("the edge's configuration", () => {
     expect(refusal({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},half` })).toContain("EDGETIER_TRUSTED_KEYS");
   });
 
+  it("takes the region's key, and shows nothing of one that is wrong", () => {
+    const key = `edge-1:${Buffer.alloc(32, 7).toString("base64")}`;
+    expect(parseEdgeConfig({ ...complete, EDGETIER_REGION_KEY: key }).EDGETIER_REGION_KEY).toEqual({ id: "edge-1", secret: new Uint8Array(32).fill(7) });
+    const detail = refusal({ ...complete, EDGETIER_REGION_KEY: key.slice(0, -8) });
+    expect([detail.includes("EDGETIER_REGION_KEY: must be"), detail.includes(key.slice(7, 20))]).toEqual([true, false]);
+  });
+
   it("wants Redis' address and token together", () => {
     expect(refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" })).toContain("go together");
+  });
+
+  describe("of regions", () => {
+    const regions = (value: unknown, more: object = {}) => parseEdgeConfig({ ...complete, EDGETIER_REGIONS: JSON.stringify(value), ...more });
+
+    it("is a list, or one address", () => {
+      const eu = { id: "eu-1", url: "https://eu.example.com/", place: { latitudeDegrees: 50.1, longitudeDegrees: 8.7 }, publicUrl: "https://public.example.com" };
+      expect(regionsOf(regions([eu, { id: "us", url: "http://us" }]))).toEqual([{ ...eu, url: "https://eu.example.com" }, { id: "us", url: "http://us" }]);
+      expect(regionsOf(parseEdgeConfig({ ...complete, EDGETIER_REGION_URL: "http://region:8788/" }))).toEqual([{ id: "default", url: "http://region:8788" }]);
+      expect(regionsOf(parseEdgeConfig(complete))).toEqual([]);
+      expect(() => regionsOf(regions([eu], { EDGETIER_REGION_URL: "http://region" }))).toThrow(/keep one of them/);
+    });
+
+    it.each([
+      ["no JSON", "eu", /must be JSON/],
+      ["no list", "{}", /array/],
+      ["an empty list", "[]", /EDGETIER_REGIONS/],
+      ["another address than http", '[{"id":"a","url":"file:///etc/passwd"}]', /0\.url.*http/],
+      ["the same id twice", '[{"id":"a","url":"http://a"},{"id":"a","url":"http://b"}]', /same id/],
+      ["an id that is none", '[{"id":"A b","url":"http://a"}]', /0\.id/],
+      ["a place off the Earth", '[{"id":"a","url":"http://a","place":{"latitudeDegrees":91,"longitudeDegrees":0}}]', /latitudeDegrees/],
+      ["a field that is none", '[{"id":"a","url":"http://a","weight":3}]', /weight/],
+    ])("refuses %s", (_what, text, problem) => {
+      expect(refusal({ ...complete, EDGETIER_REGIONS: text })).toMatch(problem);
+    });
   });
 });

@@ -1,5 +1,5 @@
 // Bodies made to exhaust memory, stack or patience: each is refused at once, and the next request is answered right.
-import { gzipSync } from "node:zlib";
+import { deflateSync, gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createRegion, post, publish, textBody, type Region } from "./world.ts";
 
@@ -66,6 +66,36 @@ describe("a region refuses", () => {
     const stream = new ReadableStream<Uint8Array>({ pull: (controller) => (at === body.byteLength ? controller.close() : controller.enqueue(body.subarray(at, ++at))) });
     const init: RequestInit & { duplex: "half" } = { method: "POST", body: stream, duplex: "half" };
     expect((await region.app.request(infer, init)).status).toBe(200);
+  });
+
+  it("nothing up to its limit, and what is a byte beyond it, as it is, in pieces, and compressed", async () => {
+    const limit = 65_536;
+    const binary = (bytes: number) => ({ body: Buffer.concat([Buffer.from('{"inputs":[]}'), Buffer.alloc(bytes - 13)]), headers: { "inference-header-content-length": "13" } });
+    const json = (bytes: number) => ({ body: Buffer.from(textBody(["good"]).padEnd(bytes)), headers: {} });
+    for (const make of [json, binary]) {
+      for (const bytes of [limit - 1, limit, limit + 1]) {
+        const { body, headers } = make(bytes);
+        expect(body.byteLength).toBe(bytes);
+        const responses = [
+          region.app.request(infer, post(body, headers)),
+          region.app.request(infer, { ...inChunks(body, 1).init, headers }),
+          region.app.request(infer, post(new Uint8Array(gzipSync(body)), { ...headers, "content-encoding": "gzip" })),
+          region.app.request(infer, post(new Uint8Array(deflateSync(body)), { ...headers, "content-encoding": "deflate" })),
+        ];
+        const tooLarge = (await Promise.all(responses)).map(({ status }) => status === 413);
+        expect([bytes, tooLarge]).toEqual([bytes, Array(4).fill(bytes > limit)]);
+      }
+    }
+  });
+
+  it.each([120, 250_000])("JSON %i deep, within a limit that it fits in", async (depth) => {
+    const { app, store } = createRegion();
+    await publish(store);
+    const nested = `${"[".repeat(depth)}${"]".repeat(depth)}`;
+    for (const body of [nested, `{"inputs":${nested}}`]) {
+      const response = await app.request("/v2/models/mood/versions/1/infer", post(body));
+      expect([response.status, (await response.json()).error]).toEqual([400, expect.stringContaining("nested deeper than 100 levels")]);
+    }
   });
 
   it.each([

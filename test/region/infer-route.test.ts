@@ -49,6 +49,7 @@ describe("a request", () => {
   it("takes a permit before its body is read, and gives it back however it ends", async () => {
     let taken = 0;
     const permits = {
+      takenShare: 0,
       take() {
         if (taken === 2) throw errors.queueFull(2);
         taken++;
@@ -129,7 +130,7 @@ describe("a request", () => {
     });
     const { app } = await start({ executor });
     const response = await app.request(infer, post(textBody(["good"])));
-    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, failure }]);
+    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, isShared: false, failure }]);
     expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7 }]);
   });
 

@@ -48,7 +48,9 @@ function start(variables: Readonly<Record<string, string>>) {
       EDGETIER_REGION_PORT: "0",
       EDGETIER_REGION_PRELOAD: "mood@1",
       EDGETIER_REGION_THREADS: "1",
-      EDGETIER_REGION_BATCHING: "off", // so that a server is busy for as long as it has requests
+      // So that a server is busy for as long as it has requests:
+      EDGETIER_REGION_BATCHING: "off",
+      EDGETIER_REGION_SHARED_RUNS: "off",
       ...variables,
     },
     stdio: ["ignore", "pipe", "pipe"],

@@ -1,15 +1,20 @@
-// Both region clients: the contract, and over HTTP every way in which a region can fail.
+// Every region client: the contract, and over HTTP every way in which a region can fail.
 import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { createRegionFetch } from "../../src/region/region-fetch.ts";
+import { generateRegionKey } from "../../src/region/region-keys.ts";
+import { createSignatureGate } from "../../src/region/server/trust/signature-gate.ts";
 import { startRegionServer } from "../../src/region/server/server.ts";
 import { regionClientContract } from "../contract/region-client.ts";
-import { createRegion, publish } from "./world.ts";
+import { createRegion, publish, type RegionOptions } from "./world.ts";
 
-async function servingRegion() {
-  const region = createRegion();
+async function servingRegion(options: RegionOptions = {}) {
+  const region = createRegion(options);
   await publish(region.store, { tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
   return region;
 }
@@ -26,6 +31,33 @@ regionClientContract("over HTTP", async () => {
     client: createOipHttpRegionClient({ baseUrl: `${server.url}/` }),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
     close: async () => void (await server.stop()),
+  };
+});
+
+regionClientContract("over HTTP, signed", async () => {
+  const key = generateRegionKey("edge");
+  const { app, lifecycle } = await servingRegion({ gate: await createSignatureGate({ keys: [key] }) });
+  const server = await startRegionServer({ fetch: app.fetch, lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  return {
+    client: createOipHttpRegionClient({ baseUrl: server.url, fetch: createRegionFetch(key) }),
+    drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
+    close: async () => void (await server.stop()),
+  };
+});
+
+regionClientContract("a pool of one", async () => {
+  const { app, lifecycle } = await servingRegion();
+  const pool = createRegionPool([{ id: "a", client: createInProcessRegionClient(app.fetch) }], { clock: systemClock });
+  return { client: pool, drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })), close: async () => {} };
+});
+
+regionClientContract("a pool of two", async () => {
+  const regions = [await servingRegion(), await servingRegion()];
+  const pooled = regions.map(({ app }, index) => ({ id: String(index), client: createInProcessRegionClient(app.fetch) }));
+  return {
+    client: createRegionPool(pooled, { clock: systemClock }),
+    drain: async () => void (await Promise.all(regions.map(({ lifecycle }) => lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })))),
+    close: async () => {},
   };
 });
 
@@ -74,6 +106,7 @@ describe("over HTTP", () => {
     ["broken off", "region_unavailable", /./, (_, response) => { response.writeHead(200, { "content-length": "500" }).write("{"); setImmediate(() => response.destroy()); }],
     ["500", "region_unavailable", /500.*out of memory/, (_, response) => response.writeHead(500).end('{"error":"out of memory"}')],
     ["503", "region_unavailable", /503.*expired/, (_, response) => response.writeHead(503).end('{"error":"Request timeout expired"}')],
+    ["401, which is not the client's doing", "region_unavailable", /401.*signature/, (_, response) => response.writeHead(401, { "content-type": "application/json" }).end('{"error":"no signature"}')],
     ["429", "region_unavailable", /429/, (_, response) => response.writeHead(429).end()],
     ["a page of a proxy", "region_unavailable", /502.*<html>/, (_, response) => response.writeHead(502).end("<html>")],
     ["400", "region_refused", /400.*no such tensor/, (_, response) => response.writeHead(400).end('{"error":"no such tensor"}')],
@@ -102,6 +135,7 @@ describe("over HTTP", () => {
     const endless = await forward(await serve((_, response) => void response.writeHead(200, { "content-type": "application/json" }).write("{")));
     await expect(endless.text()).rejects.toThrow(/time/i);
     await expect(forward(await serve((_, response) => response.writeHead(502).end("<html>")))).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringMatching(/502.*<html>/) });
+    await expect(forward(await serve((_, response) => response.writeHead(401, { "content-type": "application/json" }).end('{"error":"no"}')))).rejects.toMatchObject({ code: "region_unavailable" });
     await expect(forward(await serve((_, response) => void response.writeHead(413).write("too lar")))).rejects.toMatchObject({ code: "region_refused" });
   });
 

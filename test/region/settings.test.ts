@@ -1,6 +1,7 @@
 // The region's settings; process.test.ts has those of the store.
 import { describe, expect, it } from "vitest";
 import { readRegionSettings } from "../../functions/region/settings.ts";
+import { generateRegionKey, regionKeyText } from "../../src/region/region-keys.ts";
 
 const s3 = { EDGETIER_S3_ENDPOINT: "http://127.0.0.1:1", EDGETIER_S3_BUCKET: "b", EDGETIER_S3_ACCESS_KEY_ID: "k", EDGETIER_S3_SECRET_ACCESS_KEY: "s" };
 const read = (variables: object) => readRegionSettings({ ...s3, ...variables });
@@ -30,6 +31,22 @@ describe("settings of trust", () => {
     expect(read({}).EDGETIER_TRUSTED_KEYS).toBeUndefined();
     expect(read({ EDGETIER_TRUSTED_KEYS: key }).EDGETIER_TRUSTED_KEYS).toHaveLength(1);
     expect(() => read({ EDGETIER_TRUSTED_KEYS: `${key},` })).toThrow("EDGETIER_TRUSTED_KEYS");
+  });
+});
+
+describe("settings of who may ask", () => {
+  const text = regionKeyText(generateRegionKey("edge-1"));
+
+  it("take keys, and answer everyone without any", () => {
+    expect(read({}).EDGETIER_REGION_KEYS).toBeUndefined();
+    expect(read({}).EDGETIER_REGION_OPEN_PATHS).toEqual(["/v2/health/live", "/v2/health/ready", "/metrics"]);
+    expect(read({ EDGETIER_REGION_KEYS: `${text}, edge-2:${text.slice(7)}` }).EDGETIER_REGION_KEYS).toMatchObject([{ id: "edge-1" }, { id: "edge-2" }]);
+  });
+
+  it.each([["a part of one", `${text},`], ["no id", text.slice(6)], ["a secret that is short", "edge-1:c2hvcnQ="], ["no base64", `edge-1:${"-".repeat(44)}`], ["an id twice", `${text},${text}`]])("refuse %s, and show no secret", (_what, value) => {
+    const reading = () => read({ EDGETIER_REGION_KEYS: value });
+    expect(reading).toThrow("EDGETIER_REGION_KEYS");
+    expect(reading).not.toThrow(text.slice(10));
   });
 });
 

@@ -7,7 +7,7 @@ import { createStatistics } from "../../src/region/server/statistics.ts";
 
 const of = { model: "mood", version: 1, tier: "heavy" };
 const run = (fields: Partial<Run> = {}): Run => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
-const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({ of, durationMs: 20, preprocessMs: 0, failure: undefined, ...fields });
+const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
 const ms = (count: number, each: number) => ({ count, ns: each * 1e6 });
 const none = { count: 0, ns: 0 };
 
@@ -57,6 +57,13 @@ describe("statistics", () => {
     statistics.finished(outcome({ preprocessMs: 3 }));
     statistics.finished(outcome({ preprocessMs: 3, failure: "REJECTED" }));
     expect(statistics.of("mood", 1).inference_stats.compute_input).toEqual(ms(1, 4));
+  });
+
+  it("count what another request's run has answered as cache hits: no run, no rows, no compute", () => {
+    const statistics = createStatistics(new ManualClock());
+    statistics.ran(run());
+    for (const isShared of [false, true, true]) statistics.finished(outcome({ isShared }));
+    expect(statistics.of("mood", 1)).toMatchObject({ inference_count: 1, execution_count: 1, inference_stats: { success: ms(3, 60), cache_hit: ms(2, 40), cache_miss: none, queue: ms(3, 0), compute_infer: ms(1, 10) } });
   });
 
   it("keep failures apart, and leave out runs that failed", () => {

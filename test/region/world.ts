@@ -76,7 +76,7 @@ export interface Region {
 }
 
 export interface RegionOptions
-  extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor" | "permits" | "statistics" | "metrics" | "onOutcome" | "onAnswer">>,
+  extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor" | "permits" | "sharedRuns" | "gate" | "statistics" | "metrics" | "onOutcome" | "onAnswer">>,
     Pick<ModelRepositoryOptions, "budgetBytes" | "roomTimeoutMs" | "leftoverIdleMs"> {
   readonly clock?: Clock;
   readonly objects?: ObjectStore;

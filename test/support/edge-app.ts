@@ -1,12 +1,15 @@
 // The edge's HTTP application over the toy model, as the Worker builds it, with a store and a region that a test can
 // break. No imports from Node: it runs in workerd.
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheStore } from "../../src/cache/cache-store.ts";
+import type { CacheLayer } from "../../src/cache/policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import type { Access } from "../../src/http/access/access.ts";
 import { createApp } from "../../src/http/app.ts";
+import { createRegionPool } from "../../src/region/client/region-pool.ts";
+import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import type { RegionClient, RegionRequest } from "../../src/region/region-client.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
@@ -50,14 +53,20 @@ export interface EdgeUnderTest {
 }
 
 export const ALIAS_TTL_MS = 10_000;
+export const MAX_BODY_BYTES = 4_096;
 export const MAX_TENSOR_BODY_BYTES = 100_000;
 export const MAX_IMAGE_BODY_BYTES = 30_000;
 
 export interface EdgeUnderTestOptions {
-  readonly l2?: CacheStore;
+  /** Behind L1. */
+  readonly cacheLayers?: readonly CacheLayer[];
+  /** 0 by default. */
+  readonly cdnAliasSeconds?: number;
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** In place of the one that a test can break. */
+  readonly regions?: readonly PooledRegion[];
   /** Of one request for embeddings. */
   readonly maxTokens?: number;
   /** What the region's graphs give, in place of labels. */
@@ -66,10 +75,14 @@ export interface EdgeUnderTestOptions {
   readonly signingKey?: SigningKey;
   /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;
+  /** Open to everybody by default. */
+  readonly access?: (clock: ManualClock) => Access;
+  /** Requests that compute at the same time. */
+  readonly maxInFlight?: number;
 }
 
 export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
-  const { l2, restored = { sessions: new Map(), refused: [] } } = options;
+  const { cacheLayers = [], cdnAliasSeconds = 0, restored = { sessions: new Map(), refused: [] } } = options;
   const clock = new ManualClock(1_000_000);
   const { signingKey } = options;
   const objects = createMemoryObjectStore();
@@ -118,14 +131,16 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : region, storeTimeoutMs: 1000 };
+  const regions = options.regions && createRegionPool(options.regions, { clock });
+  const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
-  const answering = { catalogue, versions, clock, l1: createLruCache({ maxBytes: 1_000_000, clock }), l2, cacheTtlSeconds: 60, maxInputs: 4 };
+  const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
-  const app = createApp({ catalogue, predictor, embedder, tensors, sessions, clock, log, maxBodyBytes: 4096, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const access = options.access && { access: options.access(clock) };
+  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, regions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,

@@ -32,6 +32,16 @@ export async function findCrossings(runtime: Runtime, model: Model, values: read
   return found;
 }
 
+/** The value in 8 bits, where the graph has it so before it makes it a real number of it, and by the same scale. */
+export function quantisedForm(model: Model, name: string, crossing: Quantisation): string | undefined {
+  const table = valuesOf(model);
+  const value = table.values.find((one) => one.name === name);
+  const node = makerOf(value, "DequantizeLinear");
+  const own = node && ownQuantisation(table, value);
+  const isSame = own?.scale === crossing.scale && own.zeroPoint === crossing.zeroPoint && own.type === crossing.type;
+  return isSame ? node?.input[0] : undefined;
+}
+
 /** Of a value that comes out of 8 bits, or goes nowhere but into them: nothing is lost on the way then. */
 function ownQuantisation(table: ValueTable, value: Value | undefined): Quantisation | undefined {
   const reader = soleReaderOf(value);

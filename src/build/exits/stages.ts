@@ -7,6 +7,7 @@ import { cut } from "../onnx/cut.ts";
 import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
 import { makeNode } from "../onnx/nodes.ts";
 import type { Quantisation } from "../quantise/scheme.ts";
+import { quantisedForm } from "./crossing.ts";
 import type { DenseLayer } from "../train/network.ts";
 import type { CutPoint } from "./find-cuts.ts";
 import { freeName, type GraphWriter, opsetOf, tensorInfo, writerOf } from "./graph-parts.ts";
@@ -45,8 +46,10 @@ export function firstStage(model: Model, place: Place, { layers, grid }: ExitHea
   const value = [LOGITS, ACTIVATION].reduce((name, wanted) => freeName(copy, wanted, name), place.value);
   const writer = writerOf(copy);
   addHead(writer, addPooling(copy, writer, value, place.shape, grid), layers);
-  const [op, inputs] = crossing === undefined ? ["Identity", [value]] : ["QuantizeLinear", [value, ...scaleOf(writer, crossing)]];
-  writer.node(op, inputs, ACTIVATION);
+  // To quantise again what has just been dequantised trips up ONNX Runtime's removal of such pairs: it leaves a graph that cannot be opened.
+  const quantised = crossing && quantisedForm(copy, value, crossing);
+  if (crossing !== undefined && quantised === undefined) writer.node("QuantizeLinear", [value, ...scaleOf(writer, crossing)], ACTIVATION);
+  else writer.node("Identity", [quantised ?? value], ACTIVATION);
   copy.graph.valueInfo.push(tensorInfo(LOGITS, "FP32", [-1, layers.at(-1)?.outputs ?? -1]), tensorInfo(ACTIVATION, datatypeOf(crossing), place.shape));
   const stage = cut(copy, { outputs: [LOGITS, ACTIVATION] });
   stage.graph.input = model.graph.input; // all that the tier's preprocessor gives, needed here or not

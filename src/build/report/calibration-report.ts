@@ -1,6 +1,6 @@
 // A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
 
-import type { CalibrationCurves } from "../calibrate/curves.ts";
+import type { CalibrationCurves, Reliability } from "../calibrate/curves.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { escapeXml, type Plot, rangeOf, type Series, svgPlot } from "./svg-plot.ts";
 
@@ -55,17 +55,22 @@ function promiseOf(risk: RiskRecord | undefined, { tested, chosen }: Calibration
 
 const legendOf = ({ name, colour, kind }: Series) => `<span class="key ${kind} colour-${colour}">${escapeXml(name)}</span>`;
 
+/** Bins of fewer samples say hardly anything, and would be all that one sees. */
+const MIN_IN_BIN = 10;
+
+const binPoints = ({ bins }: Reliability): Series["points"] => bins.filter(({ samples }) => samples >= MIN_IN_BIN).map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy]);
+
 function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   return reliability.map(({ tier, before, after }, position) => ({
     id: `reliability-${position}`,
     title: `Reliability of ${tier}`,
-    description: `Accuracy by confidence. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
+    description: `Accuracy by confidence, in bins of ${MIN_IN_BIN} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
     x: { label: "confidence", from: 0, to: 1, format: percent },
     y: { label: "accuracy", from: 0, to: 1, format: percent },
     series: [
       { name: "as it should be", kind: "dashed", colour: 0, points: [[0, 0], [1, 1]] },
-      { name: "before", kind: "points", colour: 1, points: before.bins.map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy]) },
-      { name: "after", kind: "line", colour: 2, points: after.bins.map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy]) },
+      { name: "before", kind: "points", colour: 1, points: binPoints(before) },
+      { name: "after", kind: "line", colour: 2, points: binPoints(after) },
     ],
   }));
 }

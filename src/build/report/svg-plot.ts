@@ -27,7 +27,7 @@ export interface Plot {
 }
 
 const [WIDTH, HEIGHT] = [480, 320];
-const EDGE = { left: 64, right: 16, top: 16, bottom: 48 } as const;
+const EDGE = { left: 80, right: 28, top: 16, bottom: 48 } as const;
 const TICKS = 5;
 
 export function escapeXml(text: string): string {

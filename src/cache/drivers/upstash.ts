@@ -1,5 +1,5 @@
 // L2: a CacheStore in Upstash Redis over REST, shared by all isolates. Values travel as base64, since the REST interface
-// carries JSON strings. No retries and a hard time-out: a slow cache is worse than none.
+// carries JSON strings. Many keys go in one round trip. No retries and a hard time-out: a slow cache is worse than none.
 
 import { Redis } from "@upstash/redis";
 import { fromBase64, toBase64 } from "../../core/base64.ts";
@@ -10,9 +10,10 @@ export interface UpstashOptions {
   readonly token: string;
   /** For one round trip. */
   readonly timeoutMs: number;
-  /** Told of every failed round trip; the request goes on without L2. */
-  readonly onFailure?: (operation: "get" | "set", error: unknown) => void;
 }
+
+/** Other programs may use the same Redis. */
+const PREFIX = "edgetier:";
 
 export function createUpstashCache(options: UpstashOptions): CacheStore {
   const redis = new Redis({
@@ -28,26 +29,17 @@ export function createUpstashCache(options: UpstashOptions): CacheStore {
   return {
     async get(keys) {
       if (keys.length === 0) return [];
-      try {
-        const values = await redis.mget<unknown[]>(...keys);
-        return keys.map((_, index) => {
-          const value = values[index];
-          return typeof value === "string" ? fromBase64(value) : undefined;
-        });
-      } catch (error) {
-        options.onFailure?.("get", error);
-        return keys.map(() => undefined);
-      }
+      const values = await redis.mget<unknown[]>(...keys.map((key) => PREFIX + key));
+      return keys.map((_, index) => {
+        const value = values[index];
+        return typeof value === "string" ? fromBase64(value) : undefined;
+      });
     },
     async set(entries, ttlSeconds) {
       if (entries.length === 0) return;
-      try {
-        const pipeline = redis.pipeline();
-        for (const { key, value } of entries) pipeline.set(key, toBase64(value), { ex: ttlSeconds });
-        await pipeline.exec();
-      } catch (error) {
-        options.onFailure?.("set", error);
-      }
+      const pipeline = redis.pipeline();
+      for (const { key, value } of entries) pipeline.set(PREFIX + key, toBase64(value), { ex: ttlSeconds });
+      await pipeline.exec();
     },
   };
 }

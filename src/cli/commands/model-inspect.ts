@@ -55,9 +55,10 @@ function show(manifest: Manifest, artifacts: readonly { sha256: string; size: nu
   printLine(signature);
   const { publishing } = manifest.provenance;
   if (publishing !== undefined) printLine(`published from ${JSON.stringify(publishing)}`);
+  if ("risk" in manifest && manifest.risk !== undefined) printLine(`with a confidence of ${1 - manifest.risk.delta}, the risk (${manifest.risk.what}) is at most ${manifest.risk.epsilon}`);
   printLine();
-  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), "preprocessor" in tier ? tier.preprocessor.kind : "none", ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always", figures(tier.figures)]);
-  printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "FIGURES"], ...tiers]));
+  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), "preprocessor" in tier ? tier.preprocessor.kind : "none", ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always", "resumes" in tier ? (tier.resumes?.tier ?? "") : "", figures(tier.figures)]);
+  printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "RESUMES", "FIGURES"], ...tiers]));
   printLine();
   printLine(table([["ARTIFACT", "BYTES", "STATE"], ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"])]));
 }

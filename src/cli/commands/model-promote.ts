@@ -5,7 +5,8 @@ import { errors } from "../../core/errors.ts";
 import { promote } from "../../registry/aliases.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import { aliasArg, readAliasName, tellMove } from "../alias-options.ts";
-import { jsonArg } from "../output.ts";
+import { purgeAfter, purgeArgs, readPurge } from "../cdn-purge.ts";
+import { jsonArg, progressTo } from "../output.ts";
 import { openStore, storeArgs } from "../store-options.ts";
 
 const NAME = "edgetier model promote";
@@ -17,6 +18,7 @@ export const command = defineCommand({
     to: { type: "positional", description: "A version, or another alias for the version that it names", required: true },
     ...aliasArg,
     weight: { type: "string", valueHint: "share", description: "Share of the requests to `stable` that another alias answers, from 0 to 1; as it is without it" },
+    ...purgeArgs,
     ...storeArgs,
     ...jsonArg,
   },
@@ -24,7 +26,10 @@ export const command = defineCommand({
     const alias = readAliasName(args.alias, NAME);
     const { model, target } = parseModelRef(`${args.model}@${args.to}`);
     const weight = readWeight(args.weight, alias);
-    tellMove(await promote(openStore(args), model, target, { alias, weight }), args.json === true);
+    const purge = readPurge(args, NAME);
+    const move = await promote(openStore(args), model, target, { alias, weight });
+    tellMove(move, args.json === true);
+    if (purge !== undefined) await purgeAfter({ model, alias, version: move.after.version }, purge, progressTo(args.json === true));
   },
 });
 

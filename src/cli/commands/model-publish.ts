@@ -6,8 +6,9 @@ import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
 import { reasonAgainst } from "../../runtime/wasm/snapshot-fit.ts";
 import { aliasArg, readAliasName } from "../alias-options.ts";
+import { purgeAfter, purgeArgs, readPurge } from "../cdn-purge.ts";
 import { makeProjectSnapshots } from "../deployment.ts";
-import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
+import { inKiB, jsonArg, printJson, printLine, progressTo } from "../output.ts";
 import { publishingFacts } from "../provenance.ts";
 import { readSigningKeys, signArgs } from "../signing-options.ts";
 import { openStoreToPublish, storeArgs } from "../store-options.ts";
@@ -20,12 +21,14 @@ export const command = defineCommand({
     folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
     ...aliasArg,
     snapshots: { type: "boolean", description: "Make the snapshots of edge tiers; without them the edge opens models itself", default: true, negativeDescription: "Leave the snapshots out" },
+    ...purgeArgs,
     ...signArgs,
     ...storeArgs,
     ...jsonArg,
   },
   async run({ args }) {
     const alias = readAliasName(args.alias, NAME);
+    const purge = readPurge(args, NAME);
     const signingKeys = await readSigningKeys(args["sign-key"], NAME);
     const store = openStoreToPublish(args, signingKeys);
     const log = args.json ? () => {} : printLine;
@@ -42,10 +45,13 @@ export const command = defineCommand({
       },
     });
     const signedBy = signingKeys.map(({ id }) => id);
-    if (args.json) return printJson({ ...result, signedBy, withoutSnapshot: without, notAtTheEdge });
     const { model, version, outcome, aliasMoved, aliasVersion } = result;
-    printLine(outcome === "published" ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}` : `unchanged: ${model}@${version} has this content already`);
-    printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
+    if (args.json) printJson({ ...result, signedBy, withoutSnapshot: without, notAtTheEdge });
+    else {
+      printLine(outcome === "published" ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}` : `unchanged: ${model}@${version} has this content already`);
+      printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
+    }
+    if (purge !== undefined && aliasMoved) await purgeAfter({ model, alias, version: aliasVersion }, purge, progressTo(args.json === true));
   },
 });
 

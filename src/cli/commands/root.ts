@@ -40,13 +40,23 @@ const engine = defineCommand({
   },
 });
 
+const region = defineCommand({
+  meta: { name: "region", description: "Work on regions" },
+  subCommands: {
+    key: () => load(import("./region-key.ts")),
+  },
+});
+
 export const root: CommandDef = defineCommand({
   meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
   subCommands: {
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
+    precompute: () => load(import("./precompute.ts")),
     doctor: () => load(import("./doctor.ts")),
+    keys: () => load(import("./keys.ts")),
     model,
     engine,
+    region,
   },
 });

@@ -4,6 +4,7 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { readProjects } from "../../build/project.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
+import { generateRegionKey, type RegionKey, regionKeyText } from "../../region/region-keys.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
 import type { PublishResult } from "../../registry/publish.ts";
@@ -27,6 +28,7 @@ export interface LocalSystemOptions {
   /** False leaves out the region. */
   readonly region?: boolean;
   readonly edgeVariables?: Readonly<Record<string, string>>;
+  /** `EDGETIER_REGION_KEYS: ""` has it answer everyone; else only this system's edge knows the key. */
   readonly regionVariables?: Readonly<Record<string, string>>;
   readonly modelsFolder?: string;
   /** What is published is signed with these, and edge and region trust nothing else. */
@@ -48,6 +50,8 @@ export interface LocalSystem {
   readonly parts: readonly Part[];
   readonly store: S3Options;
   readonly redisToken: string | undefined;
+  /** The region answers only what is signed with it. */
+  readonly regionKey: RegionKey;
   readonly models: readonly PublishResult[];
   /** Resolves with component_died if a part ends by itself. */
   readonly died: Promise<EdgeTierError>;
@@ -59,6 +63,8 @@ export interface LocalSystem {
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
   const { ports = {}, stateFolder, signingKeys = [], signal, log = () => {}, onLine = () => {} } = options;
   const trust = signingKeys.length === 0 ? {} : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
+  const regionKey = generateRegionKey("local");
+  const keyText = regionKeyText(regionKey);
   await requireFreePorts(ports);
   const parts: Part[] = [];
   const stop = async () => {
@@ -90,7 +96,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         port: ports.EDGETIER_REGION_PORT ?? 0,
         store: s3.options,
         preload: sources.filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region")).map(({ project: { model } }) => model),
-        variables: { ...trust, ...options.regionVariables },
+        variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
         onLine: (line) => onLine("region", line),
       }),
     );
@@ -102,7 +108,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         variables: {
           ...s3VariablesOf(s3.options),
           ...trust,
-          ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url }),
+          ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url, EDGETIER_REGION_KEY: keyText }),
           ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
           ...options.edgeVariables,
         },
@@ -111,7 +117,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     );
     const urls = { edge: edge.url, s3: s3.url, ...(region && { region: region.url }), ...(redis && { redis: redis.url }) };
     const died = Promise.race(parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))));
-    return { urls, parts, store: s3.options, redisToken: redis?.token, models, died, stop };
+    return { urls, parts, store: s3.options, redisToken: redis?.token, regionKey, models, died, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -18,6 +18,7 @@ export function problems(log: (record: Readonly<Record<string, unknown>>) => voi
       log({ level: "error", event: "request_failed", requestId, code: error.code, detail: error.detail, ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }) });
     }
     if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
+    if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     c.header("cache-control", "no-store");
     return /^\/v2(\/|$)/.test(c.req.path) ? openInferenceError(c, error) : problemDetails(c, error, requestId);
   };

@@ -4,9 +4,10 @@ import { Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from "../../protocol/embeddings.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { Embedder } from "../../serving/embedder.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
+import { requestedCacheMode } from "../cache-control.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
 import { mediaTypeOf, readJson } from "../request-body.ts";
 
@@ -19,15 +20,15 @@ export function embeddingsRoutes(embedder: Embedder, defaultModel: string | unde
   routes.post(EMBEDDINGS_PATH, async (c) => {
     const mediaType = mediaTypeOf(c.req);
     if (mediaType !== JSON_MEDIA_TYPE) throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
-    const parsed = embeddingsBody.safeParse(await readJson(c.req));
+    const parsed = embeddingsBody.safeParse(await readJson(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-    const { model = defaultModel, encoding_format: format, dimensions, cache } = parsed.data;
+    const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw errors.missingModel();
 
-    const request = { ref: parseModelRef(model), inputs: inputsOf(parsed.data), dimensions, cache, deadlineMs: requestedDeadlineMs(c.req) };
+    const request = { ref: requestedModel(c, model), inputs: inputsOf(parsed.data), dimensions, cache: requestedCacheMode(c.req, parsed.data.cache), deadlineMs: requestedDeadlineMs(c.req) };
     const embeddings = await embedder.embed(request, c.get("context"));
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));
-    c.header("x-edgetier-cache", embeddings.cacheLayer);
+    c.header("x-edgetier-cache", embeddings.cacheResult);
     c.header("cache-control", "no-store");
     return c.json(embeddingsResponseOf(embeddings, format));
   });

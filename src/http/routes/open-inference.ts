@@ -9,10 +9,11 @@ import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, type In
 import { readBody } from "../../protocol/read-body.ts";
 import { checkRequestInputs } from "../../protocol/request-inputs.ts";
 import { pickOutputs, readTimeoutMs, readWantedOutputs, refuseUnheededParameters } from "../../protocol/request-options.ts";
-import { type ModelRef, parseModelRef } from "../../registry/model-ref.ts";
+import type { ModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeRun } from "../../serving/edge-plan.ts";
 import type { TensorModel, TensorModels } from "../../serving/tensor-models.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { MAX_DEADLINE_MS, requestedDeadlineMs } from "../deadline-header.ts";
 
@@ -123,11 +124,11 @@ async function answerFromRegion(c: Context<AppEnv>, model: TensorModel, body: Ui
 
 const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
 
-/** The alias `stable` where the path names no version. @throws invalid_model_name */
-function refOf(c: Context): ModelRef {
+/** The alias `stable` where the path names no version. @throws invalid_model_name, model_not_allowed */
+function refOf(c: Context<AppEnv>): ModelRef {
   const model = c.req.param("model") ?? "";
   const version = c.req.param("version");
-  return parseModelRef(version === undefined ? model : `${model}@${version}`);
+  return requestedModel(c, version === undefined ? model : `${model}@${version}`);
 }
 
 function soonest(...deadlinesMs: readonly (number | undefined)[]): number | undefined {

@@ -4,12 +4,14 @@ import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
-import { parseModelRef } from "../../registry/model-ref.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
+import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
+import { requestedCacheMode } from "../cache-control.ts";
 import { requestedDeadlineMs } from "../deadline-header.ts";
-import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";
 import { answerEtag, matchesEtag } from "../etag.ts";
+import { type FreshnessOptions, setFreshness } from "../freshness.ts";
+import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";
 
 const PATH = "/v1/models/:model/predict";
 const METHODS = ["GET", "POST", "QUERY"];
@@ -19,26 +21,39 @@ interface ParsedRequest {
   readonly parameters: PredictParameters;
 }
 
-export function predictRoutes(predictor: Predictor): Hono<AppEnv> {
+export function predictRoutes(predictor: Predictor, options: FreshnessOptions): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   async function answer(c: Context<AppEnv>, { inputs, parameters }: ParsedRequest): Promise<Response> {
     const context = c.get("context");
+    const ref = requestedModel(c, c.req.param("model") ?? "");
+    const cache = requestedCacheMode(c.req, parameters.cache);
+    const isHeld = async (keys: readonly string[]) => matchesEtag(c.req.header("if-none-match"), await answerEtag(keys));
     const prediction = await predictor.predict(
       {
-        ref: parseModelRef(c.req.param("model") ?? ""),
+        ref,
         inputs,
         topK: parameters.topK,
         maxTier: parameters.maxTier,
-        cache: parameters.cache,
+        cache,
         deadlineMs: requestedDeadlineMs(c.req),
+        ...(c.req.method === "POST" || cache === "refresh" || cache === "bypass" ? {} : { isHeld }),
       },
       context,
     );
-    c.header("x-edgetier-tier", [...new Set(prediction.outcomes.map((outcome) => outcome.tier))].join(", "));
-    c.header("x-edgetier-cache", prediction.cacheLayer);
-    if (await setFreshness(c, prediction)) return c.body(null, 304);
-    return c.json(responseOf(prediction, context.requestId));
+    if (prediction.cacheResult !== undefined) {
+      c.header("x-edgetier-tier", [...new Set(prediction.outcomes.map((outcome) => outcome.tier))].join(", "));
+      c.header("x-edgetier-cache", prediction.cacheResult);
+    }
+    const { isKeepable, isShared } = setFreshness(c, ref, cache !== "bypass" && parameters.cache !== "refresh", prediction, options);
+    if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.uses));
+
+    const etag = await answerEtag(prediction.keys);
+    c.header("etag", etag);
+    if (isShared) c.header("x-request-id", undefined); // the client may have chosen it, and others will get this answer
+    if (await isHeld(prediction.keys)) return c.body(null, 304);
+    // A strong ETag stands for bytes: nothing in them is of this request.
+    return c.json(responseOf(prediction, etag.replaceAll('"', ""), []));
   }
 
   routes.get(PATH, (c) => answer(c, parseQuery(c)));
@@ -50,8 +65,15 @@ export function predictRoutes(predictor: Predictor): Hono<AppEnv> {
   return routes;
 }
 
+/** Each parameter once: a cache in front may take another one of several for the one that counts. @throws repeated_parameter */
+function readQuery(c: Context): Record<string, string> {
+  const repeated = Object.entries(c.req.queries()).find(([, values]) => values.length > 1);
+  if (repeated !== undefined) throw errors.repeatedParameter(repeated[0]);
+  return c.req.query();
+}
+
 function parseQuery(c: Context): ParsedRequest {
-  const query = c.req.query();
+  const query = readQuery(c);
   if (query["input"] === undefined) throw errors.missingInput();
   const parsed = predictQuery.safeParse(query);
   if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
@@ -59,21 +81,21 @@ function parseQuery(c: Context): ParsedRequest {
   return { inputs: [input], parameters: predictParameters.parse(parameters) };
 }
 
-async function parseBody(c: Context): Promise<ParsedRequest> {
+async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   const mediaType = mediaTypeOf(c.req);
   if (mediaType !== "application/json") {
     // Whether its model takes the media type is its task's to say.
-    const parsed = predictBodyQuery.safeParse(c.req.query());
+    const parsed = predictBodyQuery.safeParse(readQuery(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-    return { inputs: { mediaType, bytes: await readBytes(c.req) }, parameters: predictParameters.parse(parsed.data) };
+    return { inputs: { mediaType, bytes: await readBytes(c) }, parameters: predictParameters.parse(parsed.data) };
   }
-  const parsed = predictBody.safeParse(await readJson(c.req));
+  const parsed = predictBody.safeParse(await readJson(c));
   if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
   const { inputs, parameters } = parsed.data;
   return { inputs: Array.isArray(inputs) ? inputs : [inputs], parameters: parameters ?? predictParameters.parse({}) };
 }
 
-function responseOf({ model, version, outcomes, uses }: Prediction, id: string): PredictResponse {
+function responseOf({ model, version, outcomes }: Prediction, id: string, uses: Prediction["uses"]): PredictResponse {
   const outputs = outcomes.map(({ label, confidence, ranking, tier, degraded, degradedBy }) => ({
     label,
     score: confidence,
@@ -84,18 +106,4 @@ function responseOf({ model, version, outcomes, uses }: Prediction, id: string):
     ...(degradedBy === undefined ? {} : { degradedBy }),
   }));
   return { id, model, version, outputs, usage: { tiers: [...uses] } };
-}
-
-/**
- * Sets `etag`, `cache-control` and `cache-tag`. Only safe methods may be kept, and only by asking again each time: an
- * alias moves. @returns whether the client has this very answer already
- */
-async function setFreshness(c: Context, { model, version, keys, outcomes }: Prediction): Promise<boolean> {
-  const keepable = c.req.method !== "POST" && outcomes.every((outcome) => !outcome.degraded);
-  c.header("cache-control", keepable ? "public, no-cache" : "no-store");
-  if (!keepable) return false;
-  const etag = await answerEtag(keys);
-  c.header("etag", etag);
-  c.header("cache-tag", `${model},${model}:${version}`);
-  return matchesEtag(c.req.header("if-none-match"), etag);
 }

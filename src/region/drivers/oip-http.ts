@@ -3,15 +3,18 @@
 import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { headersOf as messageHeaders } from "../../protocol/http.ts";
+import { LOAD_FORMAT_HEADER, LOAD_REPORT_HEADER, readLoadReport } from "../../protocol/load-report.ts";
 import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH_HEADER } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
-import type { RegionCall, RegionClient } from "../region-client.ts";
+import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOfStatus } from "../region-client.ts";
+import { plainFetch, type RegionFetch } from "../region-fetch.ts";
 
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
   readonly baseUrl: string;
-  readonly fetch?: (input: string, init: RequestInit) => Promise<Response>;
+  /** For one that signs: region-fetch.ts. */
+  readonly fetch?: RegionFetch;
   /** An answer larger than this is not read. */
   readonly maxResponseBytes?: number;
 }
@@ -21,26 +24,25 @@ interface TierCall extends RegionCall {
 }
 
 const READY_TIMEOUT_MS = 2_000;
-/** Refusals that another moment or another region may not repeat, so that they count as the region's fault. */
-const PASSING_STATUSES = new Set([408, 425, 429]);
 /** Headers of an answer that are the client's business. */
 const ANSWER_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
 /** Of an error's body; its text goes into a log line. */
 const MAX_ERROR_BYTES = 4_096;
 
 export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient {
-  // Called without `this`: workerd's fetch refuses any other.
-  const { fetch: send = (input, init) => fetch(input, init), maxResponseBytes = 16_777_216 } = options;
+  const { fetch: send = plainFetch, maxResponseBytes = 16_777_216 } = options;
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
 
   const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) => `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
 
   /** @throws region_unavailable */
-  async function post(call: RegionCall, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>, signal: AbortSignal | undefined): Promise<Response> {
+  async function post(call: RegionCall, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     try {
-      return await send(urlOf(call, "infer"), { method: "POST", headers: { ...headers, ...headersOf(call) }, body, signal: limited(call.timeoutMs, signal), redirect: "manual" });
+      const response = await send(urlOf(call, "infer"), { method: "POST", headers: { ...headers, ...headersOf(call) }, body, signal, redirect: "manual" });
+      call.onLoad?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
+      return response;
     } catch (error) {
-      throw errors.regionUnavailable(reasonOf(error), error);
+      throw unavailable(signal.aborted ? "timed_out" : "unreached", reasonOf(error), error);
     }
   }
 
@@ -55,16 +57,17 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   }
 
   /** @returns what a tier gives for these rows @throws region_unavailable, region_refused */
-  async function ask(call: TierCall, inputs: NamedTensors, rows: number, signal: AbortSignal | undefined): Promise<NamedTensors> {
+  async function ask(call: TierCall, inputs: NamedTensors, rows: number, caller: AbortSignal | undefined): Promise<NamedTensors> {
+    const signal = limited(call.timeoutMs, caller);
     const message = encodeMessage(call, inputs);
     const response = await post(call, message.body, messageHeaders(message), signal);
     try {
       if (response.status !== 200) throw await refusal(response);
       const bytes = await readAtMost(response.body, maxResponseBytes);
-      if (bytes === undefined) throw errors.regionUnavailable(`its answer is larger than ${maxResponseBytes} bytes`);
+      if (bytes === undefined) throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
       return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
     } catch (error) {
-      throw error instanceof EdgeTierError ? error : errors.regionUnavailable(reasonOf(error), error);
+      throw error instanceof EdgeTierError ? error : unavailable(signal.aborted ? "timed_out" : "unreadable", reasonOf(error), error);
     }
   }
 
@@ -73,7 +76,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     resume: ({ tensors, rows, ...call }, signal) => ask(call, tensors, rows, signal),
 
     async forward(request, signal) {
-      const response = await post(request, request.body, request.headers, signal);
+      const response = await post(request, request.body, request.headers, limited(request.timeoutMs, signal));
       if (!isOfTheProtocol(response)) throw await refusal(response);
       const headers = ANSWER_HEADERS.map((name) => [name, response.headers.get(name)] as const).filter((pair): pair is [string, string] => pair[1] !== null);
       return new Response(response.body, { status: response.status, headers });
@@ -86,6 +89,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
 
 /** And not that of something on the way: refusals are JSON, too. */
 function isOfTheProtocol({ status, headers }: Response): boolean {
+  if (status === 401) return false;
   return status === 200 || (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true);
 }
 
@@ -94,13 +98,14 @@ function encodeMessage({ tier, timeoutMs, requestId }: TierCall, inputs: NamedTe
   return encodeInferRequest({ id: requestId, parameters, inputs }, true);
 }
 
-function headersOf({ requestId, traceparent, timeoutMs }: RegionCall): Record<string, string> {
+function headersOf({ requestId, traceparent, timeoutMs, onLoad }: RegionCall): Record<string, string> {
   return {
     // What is forwarded is passed on as it comes; what is decoded here is binary, and compresses badly.
     "accept-encoding": "identity",
     "x-request-id": requestId,
     "x-deadline-ms": String(Math.max(1, Math.floor(timeoutMs))),
     ...(traceparent === undefined ? {} : { traceparent }),
+    ...(onLoad === undefined ? {} : { [LOAD_FORMAT_HEADER]: "text" }),
   };
 }
 
@@ -109,10 +114,13 @@ function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSigna
   return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
 }
 
+const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError => errors.regionUnavailable(reason, cause, { failure });
+
 async function refusal(response: Response): Promise<EdgeTierError> {
+  const { status } = response;
   const reason = shown(await errorText(response), 300);
-  const refused = response.status >= 400 && response.status < 500 && !PASSING_STATUSES.has(response.status);
-  return refused ? errors.regionRefused(response.status, reason) : errors.regionUnavailable(`status ${response.status}, ${reason}`);
+  const kind = regionFailureOfStatus(status);
+  return kind === undefined && status >= 400 && status < 500 ? errors.regionRefused(status, reason) : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
 }
 
 /** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
@@ -131,14 +139,14 @@ function readAnswer(bytes: Uint8Array, jsonLength: string | null): NamedTensors 
   try {
     return decodeInferResponse(bytes, jsonLength === null ? undefined : Number(jsonLength)).outputs;
   } catch (error) {
-    throw errors.regionUnavailable(`its answer cannot be read (${reasonOf(error)})`, error);
+    throw unavailable("unreadable", `its answer cannot be read (${reasonOf(error)})`, error);
   }
 }
 
 function checkedRows(outputs: NamedTensors, rows: number): NamedTensors {
   const names = Object.keys(outputs);
-  if (names.length === 0) throw errors.regionUnavailable("its answer has no outputs");
+  if (names.length === 0) throw unavailable("unreadable", "its answer has no outputs");
   const wrong = names.find((name) => outputs[name]?.shape[0] !== rows);
-  if (wrong !== undefined) throw errors.regionUnavailable(`its output ${shown(wrong)} does not have ${rows} rows`);
+  if (wrong !== undefined) throw unavailable("unreadable", `its output ${shown(wrong)} does not have ${rows} rows`);
   return outputs;
 }

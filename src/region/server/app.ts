@@ -1,6 +1,6 @@
 // The region's HTTP interface: the Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
 
-import { Hono } from "hono";
+import { Hono, type MiddlewareHandler } from "hono";
 import { requestId } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Clock } from "../../core/clock.ts";
@@ -11,6 +11,7 @@ import { createPreciseClock } from "./batching/precise-clock.ts";
 import type { Executor } from "./executor.ts";
 import type { InferOutcome } from "./infer.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { addLoadReport } from "./load-report.ts";
 import type { ModelRepository } from "./model-repository.ts";
 import { NO_MODELS_CONFIG, type ModelsConfig } from "./models-config.ts";
 import { addInferRoute } from "./routes/infer.ts";
@@ -18,6 +19,7 @@ import { addModelRoutes } from "./routes/models.ts";
 import { addRepositoryRoutes } from "./routes/repository.ts";
 import type { Action, Env, RegionContext } from "./routes/route.ts";
 import { addServerRoutes, type MetricsPage } from "./routes/server.ts";
+import { type SharedRuns, unsharedRuns } from "./shared-runs.ts";
 import { createStatistics, type Statistics } from "./statistics.ts";
 
 export interface RegionAppDependencies {
@@ -29,6 +31,10 @@ export interface RegionAppDependencies {
   readonly clock?: Clock;
   /** Of infer requests; without any, their number is not bounded before they reach the executor. */
   readonly permits?: Permits;
+  /** Without them, each request has a run of its own, or a place in one. */
+  readonly sharedRuns?: SharedRuns;
+  /** Without one, everyone is believed. */
+  readonly gate?: MiddlewareHandler<Env> | undefined;
   /** What `/v2/models/stats` answers; fed by the executor's and the repository's events, and by `onOutcome`. */
   readonly statistics?: Statistics;
   /** What `/metrics` answers; there is no such route without it. */
@@ -60,10 +66,10 @@ export interface RegionFailure {
   readonly error: unknown;
 }
 
-const NO_LIMIT: Permits = { take: () => () => {} };
+const NO_LIMIT: Permits = { takenShare: 0, take: () => () => {} };
 
 export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> {
-  const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
+  const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, sharedRuns = unsharedRuns, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
   const { maxBodyBytes = 8_388_608, maxRows = 256, onOutcome = () => {}, onAnswer = () => {}, onFailure = () => {} } = dependencies;
   const app = new Hono<Env>();
 
@@ -76,10 +82,12 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     if (lifecycle.state === "leaving" || lifecycle.state === "draining") c.header("connection", "close");
     onAnswer({ action: c.get("action"), status: c.res.status, durationMs: clock.now() - startedMs });
   });
+  if (dependencies.gate !== undefined) app.use(dependencies.gate);
   const refuse = (c: RegionContext, error: EdgeTierError): Response => {
     const isOurs = error.status >= 500 && error.status !== 501;
     if (isOurs) onFailure({ event: "request_failed", requestId: c.get("requestId"), traceparent: c.req.header("traceparent"), error: error.cause ?? error });
     if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
+    if (error.status === 401) c.header("www-authenticate", "Signature");
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     return c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
   };
@@ -89,6 +97,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
   addServerRoutes(app, { lifecycle, version, metrics });
   addRepositoryRoutes(app, repository);
   addModelRoutes(app, { repository, statistics, config });
-  addInferRoute(app, { repository, executor, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
+  addLoadReport(app, { lifecycle, executor, permits, clock });
+  addInferRoute(app, { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
   return app;
 }

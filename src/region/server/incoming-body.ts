@@ -4,7 +4,7 @@
 import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { errors, reasonOf } from "../../core/errors.ts";
-import { readBody } from "../../protocol/read-body.ts";
+import { type BodyCheck, readBody } from "../../protocol/read-body.ts";
 import type { BufferPool } from "./buffer-pool.ts";
 
 export interface IncomingBody {
@@ -19,6 +19,8 @@ export interface IncomingBodyOptions {
   /** Of the JSON at its beginning. */
   readonly jsonBytes: number | undefined;
   readonly pool: BufferPool;
+  /** Of the bytes as they came. */
+  readonly check?: BodyCheck | undefined;
 }
 
 /** Below that, keeping a buffer saves nothing. */
@@ -30,17 +32,18 @@ const ALIGNMENT = 8;
  * @param bindings of the Node server; without them, and for a body that is compressed or sent in chunks, it is read as the web does
  * @throws as readBody
  */
-export async function readIncomingBody(request: Request, bindings: Partial<HttpBindings> | undefined, { maxBytes, jsonBytes = 0, pool }: IncomingBodyOptions): Promise<IncomingBody> {
+export async function readIncomingBody(request: Request, bindings: Partial<HttpBindings> | undefined, { maxBytes, jsonBytes = 0, pool, check }: IncomingBodyOptions): Promise<IncomingBody> {
   const incoming = bindings?.incoming;
   const length = Number(incoming?.headers["content-length"] ?? Number.NaN);
   if (incoming === undefined || !("socket" in incoming) || !(length <= maxBytes) || (incoming.headers["content-encoding"] ?? "identity") !== "identity") {
-    return { bytes: await readBody(request, maxBytes), release: () => {} };
+    return { bytes: await readBody(request, maxBytes, check), release: () => {} };
   }
   const offset = (ALIGNMENT - (jsonBytes % ALIGNMENT)) % ALIGNMENT;
   const isPooled = length >= MIN_POOLED_BYTES;
   const buffer = isPooled ? pool.take(2 ** Math.ceil(Math.log2(length + offset))) : new ArrayBuffer(length + offset);
   const bytes = new Uint8Array(buffer, offset, length);
   await fill(bytes, incoming as IncomingMessage);
+  await check?.(bytes);
   return { bytes, release: () => isPooled && pool.giveBack(buffer) };
 }
 

@@ -10,9 +10,11 @@ import { taskRowsOf } from "../../tasks/task-rows.ts";
 import type { Executor, TierName, Work } from "./executor.ts";
 import type { LoadedModel, LoadedResumption, LoadedTier } from "./load-model.ts";
 import { defaultTierOf, TASK_INPUTS } from "./model-inputs.ts";
+import { expiresByItself, type SharedRuns, unsharedRuns, type Waiter } from "./shared-runs.ts";
 
 export interface InferContext {
   readonly executor: Executor;
+  readonly sharedRuns: SharedRuns;
   readonly clock: Clock;
   /** Inputs of the task's own kind in one request, at most. */
   readonly maxRows: number;
@@ -34,6 +36,8 @@ export interface InferOutcome {
   readonly durationMs: number;
   /** What of that was making the graph's inputs of the task's own. */
   readonly preprocessMs: number;
+  /** It was answered by the run of another request, just like it. */
+  readonly isShared: boolean;
   /** Undefined for one that was answered. */
   readonly failure: FailureReason | undefined;
 }
@@ -47,7 +51,7 @@ export interface InferOutcome {
  * @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
  */
 export async function infer(model: LoadedModel, request: InferRequest, context: InferContext): Promise<InferResponse> {
-  const { executor, clock, receivedAtMs, signal, onOutcome } = context;
+  const { executor, sharedRuns, clock, receivedAtMs, signal, onOutcome } = context;
   const { manifest } = model;
   refuseUnheededParameters(request);
   const tier = chooseTier(model, request.parameters?.["tier"]);
@@ -60,25 +64,24 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
 
   const of: TierName = { model: manifest.model, version: manifest.version, tier: resumption?.name ?? tier.manifest.id };
   const startedMs = clock.now();
-  const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
-  const preparedMs = clock.now();
-  const report = (failure?: FailureReason) => onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs: preparedMs - startedMs, failure });
-  const work: Work = {
-    session,
-    of,
-    batching: tier.serving.batching,
-    ...prepared,
-    priority,
-    latencyBoundMs: manifest.deadlineMs,
-    expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs,
-    signal,
+  let preprocessMs = 0;
+  const start = async (waiter: Waiter): Promise<NamedTensors> => {
+    const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
+    const preparedMs = clock.now();
+    preprocessMs = preparedMs - startedMs;
+    // A shared run does not expire with this request, but waits for company no longer than it can.
+    const latencyBoundMs = waiter.expiresAtMs === undefined ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs) : manifest.deadlineMs;
+    return await executor.execute({ session, of, batching: tier.serving.batching, ...prepared, ...waiter, priority, latencyBoundMs });
   };
-  const outputs = await executor.execute(work).catch((thrown: unknown) => {
+  const report = (isShared: boolean, failure?: FailureReason) => onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs, isShared, failure });
+  const runs = expiresByItself(tier.serving.batching?.queue) ? sharedRuns : unsharedRuns;
+  const asked = { session, inputs: request.inputs, priority, expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs, signal };
+  const { outputs, isShared } = await runs.run(asked, start).catch((thrown: unknown) => {
     const error = asEdgeTierError(thrown);
-    if (error.status >= 499) report(failureOf(error)); // below, the request was wrong
+    if (error.status >= 499) report(false, failureOf(error)); // below, the request was wrong
     throw thrown;
   });
-  report();
+  report(isShared);
   return {
     model: manifest.model,
     version: String(manifest.version),

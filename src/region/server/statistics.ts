@@ -3,6 +3,8 @@
 // Durations are a request's, as in Triton's InferenceStatsAggregator: each of a shared run's has all of its compute time.
 // `success` and `fail` last from the decoded request to its outputs. `compute_input` is preprocessing and merging, what
 // the graph needs before it can run; `compute_output` is splitting. Reading a request and writing its answer is in none.
+// A request that another one's run has answered is a cache hit: it counts in `success` and `queue`, and in no compute and no
+// execution, as one that Triton's response cache answers does.
 // Requests that are refused for what they say are not counted. They go with `unload`; eviction is not the client's doing.
 
 import { systemClock, type Clock } from "../../core/clock.ts";
@@ -32,7 +34,7 @@ interface Sum {
 const newCompute = () => ({ input: newSum(), infer: newSum(), output: newSum() });
 
 function newRecord() {
-  return { lastRunMs: 0, rows: 0, runs: 0, success: newSum(), fail: newSum(), queue: newSum(), compute: newCompute(), bySize: new Map<number, ReturnType<typeof newCompute>>() };
+  return { lastRunMs: 0, rows: 0, runs: 0, success: newSum(), shared: newSum(), fail: newSum(), queue: newSum(), compute: newCompute(), bySize: new Map<number, ReturnType<typeof newCompute>>() };
 }
 
 export function createStatistics(clock: Clock = systemClock): Statistics {
@@ -58,8 +60,12 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
       }
     },
 
-    finished({ of, durationMs, preprocessMs, failure }) {
+    finished({ of, durationMs, preprocessMs, isShared, failure }) {
       const record = recordOf(of);
+      if (isShared) {
+        add(record.shared, 1, durationMs);
+        add(record.queue, 1, 0);
+      }
       add(failure === undefined ? record.success : record.fail, 1, durationMs);
       if (failure === undefined) add(record.compute.input, 0, preprocessMs); // counted with its run
     },
@@ -72,7 +78,7 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
     },
 
     of(model, version) {
-      const { lastRunMs, rows, runs, success, fail, queue, compute, bySize } = records.get(keyOf({ model, version })) ?? newRecord();
+      const { lastRunMs, rows, runs, success, shared, fail, queue, compute, bySize } = records.get(keyOf({ model, version })) ?? newRecord();
       const sizes = [...bySize].toSorted(([a], [b]) => a - b);
       return {
         name: model,
@@ -80,7 +86,7 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
         last_inference: Math.floor(lastRunMs),
         inference_count: rows,
         execution_count: runs,
-        inference_stats: { success: written(success), fail: written(fail), queue: written(queue), ...computed(compute), cache_hit: NONE, cache_miss: NONE },
+        inference_stats: { success: written(success), fail: written(fail), queue: written(queue), ...computed(compute), cache_hit: written(shared), cache_miss: NONE },
         batch_stats: sizes.map(([size, ofSize]) => ({ batch_size: size, ...computed(ofSize) })),
         memory_usage: [],
       };
@@ -90,7 +96,7 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
 
 const keyOf = ({ model, version }: ModelVersion) => `${model}@${version}`;
 
-/** The region caches no answers: the edge does. */
+/** Nothing is kept that could be missed: the edge caches answers. */
 const NONE: DurationStatistic = { count: 0, ns: 0 };
 
 function newSum(): Sum {

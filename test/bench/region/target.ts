@@ -60,7 +60,8 @@ async function answersAll(url: string, paths: readonly string[]): Promise<boolea
 }
 
 /** Queues are long here: what is too late should be measured, not refused. */
-const VARIABLES = { EDGETIER_REGION_PORT: "0", EDGETIER_REGION_HOST: "127.0.0.1", EDGETIER_REGION_THREADS: "1", EDGETIER_REGION_MAX_PENDING: "100000", EDGETIER_REGION_MAX_QUEUE_SIZE: "100000" };
+/** Peers compute every request: so do we. */
+const VARIABLES = { EDGETIER_REGION_SHARED_RUNS: "off", EDGETIER_REGION_PORT: "0", EDGETIER_REGION_HOST: "127.0.0.1", EDGETIER_REGION_THREADS: "1", EDGETIER_REGION_MAX_PENDING: "100000", EDGETIER_REGION_MAX_QUEUE_SIZE: "100000" };
 
 /** A region with one model, and one thread an operator. */
 export async function startRegion(store: S3Options, model: string, variables: Readonly<Record<string, string>>): Promise<Target> {

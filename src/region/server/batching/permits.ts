@@ -7,6 +7,8 @@
 import { errors } from "../../../core/errors.ts";
 
 export interface Permits {
+  /** Of all permits, the share that is taken. */
+  readonly takenShare: number;
   /** @returns gives it back @throws queue_full */
   take(): () => void;
 }
@@ -14,6 +16,9 @@ export interface Permits {
 export function createPermits(maxPending: number): Permits {
   let taken = 0;
   return {
+    get takenShare() {
+      return taken / maxPending;
+    },
     take() {
       if (taken >= maxPending) throw errors.queueFull(maxPending);
       taken++;

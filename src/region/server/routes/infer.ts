@@ -13,11 +13,13 @@ import { infer, type InferOutcome } from "../infer.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 import { defaultTierOf, inputsOf } from "../model-inputs.ts";
 import type { ModelRepository } from "../model-repository.ts";
+import type { SharedRuns } from "../shared-runs.ts";
 import { addRoute, modelPaths, refOf, send, type Env } from "./route.ts";
 
 export interface InferRoute {
   readonly repository: ModelRepository;
   readonly executor: Executor;
+  readonly sharedRuns: SharedRuns;
   readonly lifecycle: Lifecycle;
   readonly permits: Permits;
   readonly clock: Clock;
@@ -27,7 +29,7 @@ export interface InferRoute {
 }
 
 export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
-  const { repository, executor, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome } = route;
+  const { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome } = route;
   const pool = createBufferPool();
 
   addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
@@ -40,14 +42,14 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
         const jsonBytes = jsonLengthOf(headers);
         const deadlineMs = readDeadlineMs(headers);
         const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
-        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool });
+        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool, check: c.get("checkBody") });
         if (signal.aborted) throw errors.requestCancelled();
         if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
 
         const message = await repository.use(ref, async (model) => {
           const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
           const request = jsonBytes === 0 ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model) : decodeInferRequest(body.bytes, jsonBytes, ref.model);
-          const response = await infer(model, request, { executor, clock, maxRows, receivedAtMs, expiresAtMs, signal, onOutcome });
+          const response = await infer(model, request, { executor, sharedRuns, clock, maxRows, receivedAtMs, expiresAtMs, signal, onOutcome });
           return encodeInferResponse(response, (output) => wantsBinary(request, output));
         });
         body.release(); // the answer is a copy; where there is none, its run may still be reading

@@ -12,14 +12,14 @@ const MAX_BYTES = 65_536;
 
 export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository): void {
   addRoute(app, "index", ["POST"], ["/v2/repository/index", "/v2/repository/:repository/index"], async (c) => {
-    const { ready = false } = readIndexRequest(await readBody(c.req.raw, MAX_BYTES));
+    const { ready = false } = readIndexRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     const entries = await repository.index();
     return await sendJson(c, ready ? entries.filter(({ state }) => state === "READY") : entries);
   });
 
   addRoute(app, "load", ["POST"], ["/v2/repository/models/:model/load"], async (c) => {
     const model = nameOf(c);
-    checkLoadRequest(await readBody(c.req.raw, MAX_BYTES));
+    checkLoadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     try {
       await repository.load(model);
     } catch (error) {
@@ -30,7 +30,7 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
 
   addRoute(app, "unload", ["POST"], ["/v2/repository/models/:model/unload"], async (c) => {
     const model = nameOf(c);
-    checkUnloadRequest(await readBody(c.req.raw, MAX_BYTES));
+    checkUnloadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     await repository.unload(model);
     return c.json({});
   });

@@ -4,6 +4,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
 import { errors } from "../../../core/errors.ts";
+import type { BodyCheck } from "../../../protocol/read-body.ts";
 import { modelName } from "../../../registry/manifest.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
 import { chooseEncoding, compress } from "../compress.ts";
@@ -26,7 +27,7 @@ export type Action =
   | "unsupported";
 
 /** Bindings are there on a Node server only. */
-export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action } };
+export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action; checkBody?: BodyCheck } };
 export type RegionContext = Context<Env>;
 type Method = "GET" | "POST";
 

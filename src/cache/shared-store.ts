@@ -1,0 +1,23 @@
+// What a store outside the isolate gets: hashed keys, so that it does not learn inputs, and sealed values.
+
+import type { CacheStore } from "./cache-store.ts";
+import { sharedCacheKey } from "./key.ts";
+import { seal, unseal } from "./sealed-value.ts";
+
+/** @param store its keys are the SHA-256 of those that come in, in hexadecimal digits */
+export function createSharedStore(store: CacheStore): CacheStore {
+  return {
+    async get(keys) {
+      const hashes = await Promise.all(keys.map(sharedCacheKey));
+      const found = await store.get(hashes);
+      return await Promise.all(hashes.map(async (hash, index) => found[index] && (await unseal(hash, found[index]))));
+    },
+    async set(entries, ttlSeconds) {
+      const sealed = entries.map(async ({ key, value }) => {
+        const hash = await sharedCacheKey(key);
+        return { key: hash, value: await seal(hash, value) };
+      });
+      await store.set(await Promise.all(sealed), ttlSeconds);
+    },
+  };
+}

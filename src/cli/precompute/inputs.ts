@@ -1,0 +1,46 @@
+// The inputs of a precomputation: one a line, as the predict route takes them.
+
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import * as z from "zod";
+import { problemsOf } from "../../core/config.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+
+export type PrecomputeInput = string | { readonly b64: string };
+
+export interface InputLine {
+  /** In the file, from 1. */
+  readonly line: number;
+  readonly input: PrecomputeInput;
+}
+
+/** Rows of samples have a label and more beside their text, which does not matter here. */
+const lineSchema = z.union([z.string(), z.object({ text: z.string() }).transform(({ text }) => text), z.object({ b64: z.base64() })], 'must be "a text", {"text": "a text"} or {"b64": "<an image>"}');
+
+/** Each input once, in the order of the file. @throws usage, where a line is none or there is none */
+export async function readInputs(path: string, command: string): Promise<{ readonly lines: readonly InputLine[]; readonly sha256: string }> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw errors.usage(`--inputs ${path} cannot be read: ${reasonOf(error)}`, command);
+  });
+  const byContent = new Map<string, InputLine>();
+  for (const [index, row] of text.split("\n").entries()) {
+    if (row.trim() === "") continue;
+    const input = parseLine(row, `--inputs ${path}, line ${index + 1}`, command);
+    const content = JSON.stringify(input);
+    if (!byContent.has(content)) byContent.set(content, { line: index + 1, input });
+  }
+  if (byContent.size === 0) throw errors.usage(`--inputs ${path} has no inputs`, command);
+  return { lines: [...byContent.values()], sha256: createHash("sha256").update(text).digest("hex") };
+}
+
+function parseLine(row: string, where: string, command: string): PrecomputeInput {
+  let value: unknown;
+  try {
+    value = JSON.parse(row);
+  } catch (error) {
+    throw errors.usage(`${where} is not JSON: ${reasonOf(error)}`, command);
+  }
+  const parsed = lineSchema.safeParse(value);
+  if (!parsed.success) throw errors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
+  return parsed.data;
+}

@@ -1,0 +1,57 @@
+// The form of an API key: a prefix that scanners for leaked secrets can look for, 256 random bits, and a checksum, so that a truncated
+// or mistyped key is told from an unknown one without a look-up. Only its SHA-256 is kept anywhere; since the key is random, no
+// slow hash is needed.
+
+import { sha256Hex } from "../../core/hash.ts";
+import type { Principal } from "./authenticator.ts";
+
+/** What is kept of a key: whose it is, and its hash. */
+export interface ApiKeyEntry extends Principal {
+  /** In lower-case hex. */
+  readonly sha256: string;
+  /** From then on it is refused. */
+  readonly expiresAtMs?: number | undefined;
+}
+
+const PREFIX = "edgetier_";
+const RANDOM_BYTES = 32;
+const RANDOM_DIGITS = 43; // 62 ** 43 > 2 ** 256
+const CHECKSUM_DIGITS = 6; // 62 ** 6 > 2 ** 32
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_DIGITS + CHECKSUM_DIGITS}}$`);
+
+const encoder = new TextEncoder();
+
+export function generateApiKey(): string {
+  let value = 0n;
+  for (const byte of crypto.getRandomValues(new Uint8Array(RANDOM_BYTES))) value = value * 256n + BigInt(byte);
+  const body = PREFIX + inBase62(value, RANDOM_DIGITS);
+  return body + checksumOf(body);
+}
+
+export const looksLikeApiKey = (credential: string): boolean => credential.startsWith(PREFIX);
+
+/** Whether it is whole, and nothing in it was changed. */
+export function isWholeApiKey(credential: string): boolean {
+  return FORM.test(credential) && credential.slice(-CHECKSUM_DIGITS) === checksumOf(credential.slice(0, -CHECKSUM_DIGITS));
+}
+
+/** As it is kept. */
+export const hashOfApiKey = async (key: string): Promise<string> => await sha256Hex(encoder.encode(key));
+
+const checksumOf = (body: string): string => inBase62(BigInt(crc32(encoder.encode(body))), CHECKSUM_DIGITS);
+
+function inBase62(value: bigint, digits: number): string {
+  let text = "";
+  for (let rest = value; text.length < digits; rest /= 62n) text = DIGITS.charAt(Number(rest % 62n)) + text;
+  return text;
+}
+
+function crc32(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return ~crc >>> 0;
+}

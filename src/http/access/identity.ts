@@ -1,0 +1,9 @@
+// Whose a request is, once that has been asked.
+
+import type { EdgeTierError } from "../../core/errors.ts";
+import type { Principal } from "./authenticator.ts";
+
+/** A refusal is kept until the request has been counted. */
+export type Identity = { readonly principal: Principal } | { readonly refusal: EdgeTierError };
+
+export const principalOf = (identity: Identity | undefined): Principal | undefined => (identity !== undefined && "principal" in identity ? identity.principal : undefined);

@@ -1,0 +1,98 @@
+// Who asks, how often, and whether they may: three steps in that order, so that refused requests are counted, too.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { asEdgeTierError, errors } from "../../core/errors.ts";
+import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
+import type { Access, RateLimits } from "../access/access.ts";
+import type { Authenticator } from "../access/authenticator.ts";
+import { addressIn } from "../access/client-address.ts";
+import { type Identity, principalOf } from "../access/identity.ts";
+import { needOf } from "../access/policy.ts";
+import type { RateLimit } from "../access/rate-limiter.ts";
+import type { AppEnv } from "../app-env.ts";
+
+const REALM = 'Bearer realm="edgetier"';
+
+type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
+
+export function access({ authenticators, limits }: Access): Handlers {
+  return [identify(authenticators), ...(limits === undefined ? [] : [limitRate(limits)]), authorise(authenticators.length > 0)];
+}
+
+function identify(authenticators: readonly Authenticator[]): MiddlewareHandler<AppEnv> {
+  return async function findPrincipal(c, next) {
+    if (authenticators.length > 0 && needOf(c.req.path).scope !== undefined) c.set("identity", await identityOf(c, authenticators));
+    await next();
+  };
+}
+
+async function identityOf(c: Context<AppEnv>, authenticators: readonly Authenticator[]): Promise<Identity> {
+  // RFC 6750, section 2.1; and no other header: what caches and proxies treat as secret is this one.
+  const credential = /^Bearer +([\w.~+/-]+=*) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
+  if (credential === undefined) return { refusal: errors.missingCredential() };
+  const authenticator = authenticators.find((one) => one.recognises(credential));
+  if (authenticator === undefined) return { refusal: errors.invalidCredential("it has the form of none that is taken here") };
+  try {
+    return { principal: await authenticator.authenticate(credential) };
+  } catch (error) {
+    return { refusal: asEdgeTierError(error) };
+  }
+}
+
+/** Fields by draft-ietf-httpapi-ratelimit-headers-11. */
+function limitRate({ limiter, perPrincipal, perAddress, addressHeader }: RateLimits): MiddlewareHandler<AppEnv> {
+  async function subjectOf(c: Context<AppEnv>) {
+    const principal = principalOf(c.get("identity"));
+    const address = principal === undefined ? addressIn(c.req.header(addressHeader)) : undefined;
+    const limit = principal === undefined ? address && perAddress : (principal.rateLimit ?? perPrincipal);
+    if (!limit) return undefined;
+    const policy = principal === undefined ? "address" : "key";
+    const fields = principal === undefined ? [policy, address ?? ""] : [policy, principal.tenant, principal.id];
+    return { policy, limit, subject: await sha256Hex(lengthPrefixed([...fields, textOf(limit)])) };
+  }
+
+  return async function countRequest(c, next) {
+    const counted = needOf(c.req.path).scope === undefined ? undefined : await subjectOf(c);
+    if (counted !== undefined) {
+      const { policy, limit, subject } = counted;
+      const { allowed, remaining, resetSeconds, retryAfterSeconds } = await limiter.take(subject, limit);
+      c.header("ratelimit-policy", `"${policy}";q=${limit.requests};w=${limit.windowSeconds}`);
+      c.header("ratelimit", `"${policy}";r=${remaining};t=${resetSeconds}`);
+      if (!allowed) throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
+    }
+    await next();
+  };
+}
+
+const textOf = ({ requests, windowSeconds }: RateLimit): string => `${requests}/${windowSeconds}`;
+
+/** @param isClosed whether there is any credential; without one only administration is closed */
+function authorise(isClosed: boolean): MiddlewareHandler<AppEnv> {
+  return async function requireScope(c, next) {
+    const { scope } = needOf(c.req.path);
+    if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
+    const identity = c.get("identity") ?? { refusal: errors.missingCredential() };
+    if ("refusal" in identity) {
+      const { code, status, detail } = identity.refusal;
+      // RFC 6750, section 3: without a credential the challenge says no more.
+      if (status === 401) c.header("www-authenticate", code === "missing_credential" ? REALM : `${REALM}, error="invalid_token", error_description="${detail.replaceAll('"', "'")}"`);
+      throw identity.refusal;
+    }
+    const { scopes, tenant } = identity.principal;
+    if (!scopes.includes(scope)) {
+      c.header("www-authenticate", `${REALM}, error="insufficient_scope", scope="${scope}"`);
+      throw errors.missingScope(scope, scopes);
+    }
+    c.set("tenant", tenant);
+    await next();
+    keepPrivate(c);
+  };
+}
+
+/** What is told to one tenant must stay in no cache that others read (RFC 9111, section 3.5). */
+function keepPrivate(c: Context<AppEnv>): void {
+  const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((one) => one.trim());
+  c.header("cache-control", ["private", ...directives.filter((one) => one !== "" && !/^(public|private|s-maxage)/i.test(one))].join(", "));
+  c.header("vary", "authorization", { append: true });
+  for (const name of ["cache-tag", "cdn-cache-control", "cloudflare-cdn-cache-control"]) c.res.headers.delete(name);
+}

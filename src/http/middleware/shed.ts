@@ -1,0 +1,47 @@
+// Load shedding: a request that computes takes a permit before its body is read, and is refused at once where there is none, so
+// that those that were taken are answered in time, within an isolate's memory.
+
+import type { MiddlewareHandler } from "hono";
+import type { Clock } from "../../core/clock.ts";
+import { errors } from "../../core/errors.ts";
+import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
+import type { AppEnv } from "../app-env.ts";
+
+export interface ShedOptions {
+  /** Requests of this isolate that compute at the same time. */
+  readonly maxInFlight: number;
+  readonly clock: Clock;
+}
+
+/** Routes that compute. Metadata and health are answered always. */
+export const COMPUTING_PATHS = ["/v1/models/:model/predict", EMBEDDINGS_PATH, "/v2/models/:model/infer", "/v2/models/:model/versions/:version/infer"];
+
+/** The platform may end a request without a word: so old a permit is free again. */
+const PERMIT_LIFE_MS = 60_000;
+const RETRY_AFTER_SECONDS = 1;
+
+export function shed({ maxInFlight, clock }: ShedOptions): MiddlewareHandler<AppEnv> {
+  /** When each permit was taken, the oldest first. */
+  const taken = new Map<symbol, number>();
+
+  function forgetOld(): void {
+    const beforeMs = clock.now() - PERMIT_LIFE_MS;
+    for (const [permit, takenAtMs] of taken) {
+      if (takenAtMs > beforeMs) return;
+      taken.delete(permit);
+    }
+  }
+
+  return async function takePermit(c, next) {
+    if (taken.size >= maxInFlight) forgetOld();
+    // OpenAI's clients wait and ask again after a 429.
+    if (taken.size >= maxInFlight) throw errors.overloaded(maxInFlight, c.req.path === EMBEDDINGS_PATH ? 429 : 503, RETRY_AFTER_SECONDS);
+    const permit = Symbol("permit");
+    taken.set(permit, clock.now());
+    try {
+      await next();
+    } finally {
+      taken.delete(permit);
+    }
+  };
+}

@@ -1,0 +1,33 @@
+// What hedges and retries may add to the calls of clients: a token bucket that each call adds a share of a token to.
+//
+// Over any window of n calls at most `share` * n + `burst` extra ones are made, also when every region is down: what is lost
+// then is lost without making it worse. (Dean and Barroso, The Tail at Scale, 2013; gRPC's retry throttling is alike.)
+
+export interface CallBudget {
+  /** A call of a client is made. */
+  earn(): void;
+  /** @returns whether one extra call may be made, which is then counted */
+  spend(): boolean;
+}
+
+export interface CallBudgetOptions {
+  /** Extra calls for each call; 0 forbids them. */
+  readonly share: number;
+  /** How many may be saved up. */
+  readonly burst: number;
+}
+
+export function createCallBudget({ share, burst }: CallBudgetOptions): CallBudget {
+  // Isolates are many and some serve few requests: one extra call each, and no saved-up ones, to begin with.
+  let tokens = share > 0 ? Math.min(1, burst) : 0;
+  return {
+    earn() {
+      tokens = Math.min(burst, tokens + share);
+    },
+    spend() {
+      if (tokens < 1) return false;
+      tokens--;
+      return true;
+    },
+  };
+}

@@ -1,0 +1,169 @@
+// Several regions as one RegionClient: the one that is expected to answer first is asked, and within a budget another one where
+// it is late or has failed. See region-state.ts for what an isolate knows, and what not.
+
+import type { Clock } from "../../core/clock.ts";
+import { errors } from "../../core/errors.ts";
+import type { Place } from "../../core/place.ts";
+import { regionFailureOf, regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
+import { createCallBudget } from "./call-budget.ts";
+import { chooseRegion } from "./choose-region.ts";
+import type { CircuitKind } from "./circuit-breaker.ts";
+import { type Attempt, type Ended, firstGood } from "./first-good.ts";
+import { createRecentMeans } from "./recent-means.ts";
+import { type CallEnd, createRegionState, type PooledRegion, type RegionState } from "./region-state.ts";
+import { regionsSeen, type RegionSeen } from "./regions-seen.ts";
+import { roundTripMs } from "./round-trip.ts";
+
+export interface RegionPool extends RegionClient {
+  /** The nearest to `place` first; those whose place is unknown last. */
+  regions(place: Place | undefined): RegionSeen[];
+  /**
+   * What this isolate has measured of the region that is quickest now.
+   * @param of one tier's calls; all calls if left out
+   * @returns undefined until there are enough samples
+   */
+  latencyMs(quantile: number, of?: { readonly model: string; readonly tier?: string }): number | undefined;
+}
+
+export interface RegionPoolOptions {
+  readonly clock: Clock;
+  /** From 0 to 1; choice and jitter. */
+  readonly random?: () => number;
+  /** Hedges and retries for each call; 0 forbids them. */
+  readonly extraCallsShare?: number;
+  /** Whether a late call may be hedged in its own region where there is no other: worth it where a call is slow and not the region. */
+  readonly hedgeSameRegion?: boolean;
+  readonly onEvent?: (event: RegionEvent) => void;
+}
+
+export type ExtraCall = "hedge" | "retry";
+export type RegionEvent =
+  | { readonly event: "circuit"; readonly region: string; readonly to: CircuitKind }
+  /** `sent`, and `won` where its answer counts; `over_budget` where one was wanted. */
+  | { readonly event: "extra_call"; readonly kind: ExtraCall; readonly result: "sent" | "won" | "over_budget" };
+
+const BURST = 10;
+/** Dean and Barroso's, which makes 5 % more calls. */
+const HEDGE_QUANTILE = 0.95;
+/** Of the budget, that hedges may take on average: a lower quantile would spend it on calls that are hardly late, and have none for the slow ones. */
+const HEDGED_SHARE = 0.8;
+const MIN_HEDGE_MS = 3;
+/** Times what is expected, until there are enough samples for a quantile. */
+const SEEDED_HEDGE = 3;
+const ENOUGH_SAMPLES = 30;
+/** For what runs in the region, beside the way there, until it has been measured. */
+const SERVICE_MS = 10;
+/** What another region may not repeat, and has cost no region a run. All calls are inferences, which may be made twice. */
+const RETRIED = new Set<RegionFailure>(["unreached", "busy", "unreadable"]);
+
+/** @param regions one at least, of different ids */
+export function createRegionPool(regions: readonly PooledRegion[], options: RegionPoolOptions): RegionPool {
+  const { clock, random = Math.random, extraCallsShare = 0.03, hedgeSameRegion = true, onEvent = () => {} } = options;
+  const states = regions.map((region) => createRegionState(region, { clock, random, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
+  const budget = createCallBudget({ share: extraCallsShare, burst: BURST });
+  const hedgeQuantile = Math.max(HEDGE_QUANTILE, 1 - HEDGED_SHARE * extraCallsShare);
+  /** What calls take beside the way, in whichever region: so one that was not asked yet does not look like the quickest. */
+  const services = createRecentMeans(clock);
+
+  /** One client's call, of which there may be several attempts. */
+  async function call<Request extends RegionCall, Answer>(request: Request, kind: string, caller: AbortSignal | undefined, send: (client: RegionClient, request: Request, signal: AbortSignal) => Promise<Answer>, failureOf: (answer: Answer) => RegionFailure | undefined = () => undefined): Promise<Answer> {
+    const startedAtMs = clock.now();
+    const leftMs = () => request.timeoutMs - (clock.now() - startedAtMs);
+    const tripMs = (state: RegionState) => roundTripMs(request.place, state.region.place);
+    const priorMs = (state: RegionState) => tripMs(state) + services.value(kind, SERVICE_MS);
+    const expectedMs = (state: RegionState) => state.expectedMs(kind, priorMs(state));
+    const choose = (among: readonly RegionState[]) => chooseRegion(among.map((state) => ({ state, expectedMs: expectedMs(state), inFlight: state.inFlight })), random)?.state;
+    const asked = new Set<RegionState>();
+    const extras = new Map<Attempt<Answer>, ExtraCall>();
+
+    function start(state: RegionState): Attempt<Answer> | undefined {
+      const timeoutMs = leftMs();
+      const end = state.begin(kind, timeoutMs, priorMs(state));
+      if (end === undefined) return undefined;
+      asked.add(state);
+      const own = new AbortController();
+      const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
+      const sentAtMs = clock.now();
+
+      function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
+        if (own.signal.aborted) end?.("abandoned");
+        else if (failure === undefined) end?.(otherwise);
+        else end?.(failure === "timed_out" || leftMs() <= 0 ? "timed_out" : "failed");
+        if (failure === undefined && otherwise === "answered") services.record(kind, clock.now() - sentAtMs - tripMs(state));
+        return { failure, settle };
+      }
+
+      async function run(): Promise<Ended<Answer>> {
+        try {
+          const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad }, signal);
+          return close(failureOf(answer), "answered", () => answer);
+        } catch (error) {
+          return close(regionFailureOf(error), codeOf(error) === "region_refused" ? "refused" : "void", () => {
+            throw error;
+          });
+        }
+      }
+      return { ended: run(), abandon: () => own.abort() };
+    }
+
+    function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
+      if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state)) return undefined;
+      const isPaid = budget.spend();
+      onEvent({ event: "extra_call", kind, result: isPaid ? "sent" : "over_budget" });
+      const attempt = isPaid ? start(state) : undefined;
+      if (attempt !== undefined) extras.set(attempt, kind);
+      return attempt;
+    }
+
+    if (request.waitUntil !== undefined) for (const state of states) state.checkIfDue(request.waitUntil);
+    budget.earn();
+    const open = states.filter(({ breaker }) => breaker.lets);
+    const ready = open.filter(({ isReady }) => isReady);
+    const chosen = choose(ready.length > 0 ? ready : open);
+    const first = chosen && start(chosen);
+    // No region is asked through an open circuit, not even when all are open: it would only be waited for in vain.
+    if (chosen === undefined || first === undefined) throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
+
+    const another = () => choose(states.filter((state) => !asked.has(state) && state.isReady && state.breaker.kind === "closed"));
+    const same = () => (hedgeSameRegion && chosen.breaker.kind === "closed" ? chosen : undefined);
+    const { attempt, ended } = await firstGood(first, {
+      clock,
+      hedgeAfterMs: hedgeAfterMs(chosen, kind, expectedMs(chosen), request.timeoutMs),
+      hedge: () => startExtra("hedge", another() ?? same()),
+      retry: (failure) => (RETRIED.has(failure) ? startExtra("retry", another()) : undefined),
+    });
+    const extra = extras.get(attempt);
+    if (extra !== undefined && ended.failure === undefined) onEvent({ event: "extra_call", kind: extra, result: "won" });
+    return ended.settle();
+  }
+
+  function hedgeAfterMs(state: RegionState, kind: string, expectedMs: number, timeoutMs: number): number | undefined {
+    if (extraCallsShare === 0) return undefined;
+    const afterMs = Math.max(MIN_HEDGE_MS, state.latencyMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
+    return afterMs < timeoutMs ? afterMs : undefined;
+  }
+
+  const anyOf = async (ask: (client: RegionClient) => Promise<boolean>): Promise<boolean> => {
+    const yes = states.map(async ({ region }) => ((await ask(region.client)) ? true : await Promise.reject(new Error("not ready"))));
+    return await Promise.any(yes).catch(() => false);
+  };
+
+  return {
+    infer: (request, signal) => call(request, kindOf(request), signal, (client, ...rest) => client.infer(...rest)),
+    resume: (request, signal) => call(request, `${kindOf(request)} resumed`, signal, (client, ...rest) => client.resume(...rest)),
+    // Its body is whole in memory, so it can be sent twice. The answer is chosen when it begins: what breaks off later is not asked for again.
+    forward: (request, signal) => call(request, kindOf(request), signal, (client, ...rest) => client.forward(...rest), ({ status }) => regionFailureOfStatus(status)),
+    ready: (signal) => anyOf((client) => client.ready(signal)),
+    modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
+    regions: (place) => regionsSeen(states, place),
+    latencyMs(quantile, of) {
+      const kind = of && kindOf(of);
+      const measured = states.flatMap((state) => (state.breaker.lets && state.isReady ? (state.latencyMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
+      return measured.length === 0 ? undefined : Math.min(...measured);
+    },
+  };
+}
+
+/** Of calls that take about as long; a forwarded one names no tier outside its body. */
+const kindOf = ({ model, tier = "" }: { readonly model: string; readonly tier?: string }): string => `${model} ${tier}`;
+const codeOf = (error: unknown): unknown => (error instanceof Error && "code" in error ? error.code : undefined);

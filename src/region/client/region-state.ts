@@ -1,0 +1,166 @@
+// One region as this isolate sees it: how quick, how busy, how well.
+//
+// All of it is the isolate's own: thousands of others see the same region each for themselves, and this one forgets with its
+// end. So what is known comes with the answers, not from looking around; a breaker opens in each isolate after its own few
+// failures; and nothing here is a promise, which one request must not await of another (calls leave times after which they are
+// over in any case, since the platform ends requests without a word).
+
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../core/clock.ts";
+import type { Place } from "../../core/place.ts";
+import type { LoadReport } from "../../protocol/load-report.ts";
+import type { RegionClient } from "../region-client.ts";
+import { type CircuitBreaker, type CircuitKind, createCircuitBreaker } from "./circuit-breaker.ts";
+import { createLatencyHistogram, type LatencyHistogram, quantileMs } from "./latency-histogram.ts";
+import { createRecentMeans, MAX_KINDS } from "./recent-means.ts";
+
+export interface PooledRegion {
+  readonly id: string;
+  readonly place?: Place | undefined;
+  /** What clients may be told. */
+  readonly publicUrl?: string | undefined;
+  readonly client: RegionClient;
+}
+
+/**
+ * How a call ended.
+ * - `refused`: the region answers, but not this
+ * - `timed_out`: no answer within the caller's time, or the caller has left. Held against the region only where it had time enough.
+ * - `abandoned`: another one was quicker. Never held against it.
+ * - `void`: it tells nothing of the region
+ */
+export type CallEnd = "answered" | "refused" | "failed" | "timed_out" | "abandoned" | "void";
+
+export interface RegionState {
+  readonly region: PooledRegion;
+  readonly breaker: CircuitBreaker;
+  /** `unhealthy` ones are left out. */
+  readonly health: "healthy" | "doubtful" | "unhealthy";
+  /** Whether it may be asked: else only where no other is left, or not at all (`breaker.lets`). */
+  readonly isReady: boolean;
+  readonly inFlight: number;
+  /** @param priorMs what it counts with until it is measured */
+  expectedMs(kind: string, priorMs: number): number;
+  /** Of one kind of call, or of all. @returns undefined for fewer samples than `atLeast` */
+  latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined;
+  noteLoad(load: LoadReport): void;
+  /** @returns tells how it ended; undefined where the breaker lets none through */
+  begin(kind: string, timeoutMs: number, priorMs: number): ((end: CallEnd) => void) | undefined;
+  /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
+  checkIfDue(waitUntil: (work: Promise<unknown>) => void): void;
+}
+
+export interface RegionStateOptions {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly onCircuit: (to: CircuitKind) => void;
+}
+
+/** A report of its load holds so long. */
+const LOAD_FRESH_MS = 2_000;
+const FAILURES_OF_DOUBT = 2;
+/**
+ * Of one region in one isolate. Only regions in doubt are asked: calls tell of the others for nothing, while each isolate's
+ * asking would reach a region thousands of times, and takes one of the few requests that the platform allows at a time.
+ */
+const CHECK_EVERY_MS = 5_000;
+/** Times the usual latency: who had that much time and got no answer was not too short of it. */
+const TIME_ENOUGH = 3;
+/** The platform may end a request without a word: its call is over so long after its time. */
+const GRACE_MS = 1_000;
+const MAX_PENALTY = 6;
+
+export function createRegionState(region: PooledRegion, { clock, random, onCircuit }: RegionStateOptions): RegionState {
+  const breaker = createCircuitBreaker({ clock, random, onChange: onCircuit });
+  const means = createRecentMeans(clock);
+  const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_KINDS });
+  const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
+  let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
+  /** Its own last word. */
+  let isReady = true;
+  let checkedAtMs = -Infinity;
+
+  /** In the order in which they began. */
+  function running(): readonly { readonly startedAtMs: number }[] {
+    for (const call of calls) if (call.endsAtMs <= clock.now()) calls.delete(call);
+    return [...calls];
+  }
+
+  /** Half of what is under way has waited longer already: so a region that hangs is noticed before any call has failed. */
+  function medianAgeMs(): number {
+    const all = running();
+    const middle = all[Math.floor(all.length / 2)];
+    return middle === undefined ? 0 : clock.now() - middle.startedAtMs;
+  }
+
+  function record(kind: string, latencyMs: number): void {
+    means.record(kind, latencyMs);
+    const histogram = histograms.get(kind) ?? createLatencyHistogram();
+    histograms.set(kind, histogram);
+    histogram.record(latencyMs);
+  }
+
+  function latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined {
+    const one = kind === undefined ? undefined : histograms.get(kind);
+    return quantileMs(kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one], quantile, atLeast);
+  }
+
+  const isInDoubt = () => !isReady || breaker.kind !== "closed" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
+
+  async function check(): Promise<void> {
+    const wasReady = isReady;
+    isReady = await region.client.ready();
+    if (isReady && !wasReady) breaker.probeEarly();
+  }
+
+  return {
+    region,
+    breaker,
+    get health() {
+      if (!isReady || breaker.kind === "open") return "unhealthy";
+      return isInDoubt() ? "doubtful" : "healthy";
+    },
+    get isReady() {
+      return isReady;
+    },
+    get inFlight() {
+      return running().length;
+    },
+    latencyMs,
+
+    expectedMs(kind, priorMs) {
+      const report: LoadReport = load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {};
+      const leastMs = Math.max(means.value(kind, priorMs), medianAgeMs(), report.oldestQueuedMs ?? 0);
+      return leastMs * (1 + (report.utilisation ?? 0)) * 2 ** Math.min(MAX_PENALTY, breaker.failuresInARow);
+    },
+
+    noteLoad(report) {
+      load = { report, atMs: clock.now() };
+    },
+
+    begin(kind, timeoutMs, priorMs) {
+      const verdict = breaker.begin(timeoutMs);
+      if (verdict === undefined) return undefined;
+      const startedAtMs = clock.now();
+      const usualMs = latencyMs(0.5, 1, kind) ?? means.value(kind, priorMs);
+      const call = { startedAtMs, endsAtMs: startedAtMs + timeoutMs + GRACE_MS };
+      calls.add(call);
+      return (end) => {
+        calls.delete(call);
+        const tookMs = clock.now() - startedAtMs;
+        if (end === "answered" || end === "refused") verdict.succeeded();
+        else if (end === "failed" || (end === "timed_out" && tookMs >= TIME_ENOUGH * usualMs)) verdict.failed();
+        else verdict.cancelled();
+        // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
+        if (end === "answered" || (end === "abandoned" && tookMs > usualMs)) record(kind, tookMs);
+        else if (end === "timed_out" && tookMs > usualMs) means.record(kind, tookMs);
+      };
+    },
+
+    checkIfDue(waitUntil) {
+      if (!isInDoubt() || clock.now() - checkedAtMs < CHECK_EVERY_MS) return;
+      checkedAtMs = clock.now();
+      waitUntil(check());
+    },
+  };
+}

@@ -1,0 +1,26 @@
+// The regions of this deployment: those that its variables name, and what happens to them counted.
+
+import type { Clock } from "../core/clock.ts";
+import { createRegionPool, type RegionPool } from "../region/client/region-pool.ts";
+import { regionsOf, type RegionVariables } from "../region/client/regions-config.ts";
+import type { RegionClient } from "../region/region-client.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+
+/**
+ * @param clientOf the region at this address
+ * @returns undefined where no region is configured
+ * @throws invalid_configuration
+ */
+export function createConfiguredRegions(config: RegionVariables, clientOf: (baseUrl: string) => RegionClient, { clock, metrics }: { readonly clock: Clock; readonly metrics: Metrics }): RegionPool | undefined {
+  const regions = regionsOf(config).map(({ url, ...region }) => ({ ...region, client: clientOf(url) }));
+  if (regions.length === 0) return undefined;
+  return createRegionPool(regions, {
+    clock,
+    extraCallsShare: config.EDGETIER_REGION_EXTRA_CALLS_SHARE,
+    hedgeSameRegion: config.EDGETIER_REGION_HEDGE_SAME === "true",
+    onEvent(event) {
+      if (event.event === "circuit") metrics.count("edgetier_region_circuit_changes_total", { region: event.region, to: event.to });
+      else metrics.count("edgetier_region_extra_calls_total", { kind: event.kind, result: event.result });
+    },
+  });
+}

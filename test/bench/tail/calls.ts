@@ -1,0 +1,52 @@
+// Requests whose answer only the region is sure of, and how their answers are read.
+import { predictResponse } from "../../../src/protocol/predict.ts";
+import { type Call, createSender, type Reply } from "../lib/load.ts";
+import { makeQueries } from "../lib/queries.ts";
+import { MODEL } from "./system.ts";
+
+const PATH = `/v1/models/${MODEL}/predict`;
+/** Long enough that no answer is cut short by it. */
+const PATIENT_MS = 10_000;
+
+export function predict(query: string, cache: "use" | "bypass" = "bypass"): Call {
+  return { path: PATH, body: JSON.stringify({ inputs: query, parameters: { cache } }), headers: { "x-deadline-ms": String(PATIENT_MS) } };
+}
+
+/** @returns queries that the edge tier sends on */
+export async function queriesForTheRegion(edgeUrl: string, count: number, seed: number): Promise<string[]> {
+  const send = createSender(edgeUrl, 4);
+  const found: string[] = [];
+  try {
+    for (const query of makeQueries(40 * count, seed)) {
+      const [output] = predictResponse.parse(JSON.parse((await send(predict(query))).body)).outputs;
+      if (output?.tier.startsWith("region") === true) found.push(query);
+      if (found.length === count) return found;
+    }
+    throw new Error(`only ${found.length} of the queries go on to the region`);
+  } finally {
+    send.close();
+  }
+}
+
+/** What became of requests. */
+export interface Tally {
+  answers: number;
+  degraded: number;
+  errors: number;
+}
+
+export function tally({ status, body }: Reply, into: Tally): "full" | "degraded" | "error" {
+  into.answers++;
+  if (status !== 200) {
+    into.errors++;
+    return "error";
+  }
+  const isDegraded = predictResponse.parse(JSON.parse(body)).outputs.some(({ degraded }) => degraded);
+  if (isDegraded) into.degraded++;
+  return isDegraded ? "degraded" : "full";
+}
+
+export function quantileMs(latenciesMs: readonly number[], quantile: number): number {
+  const sorted = latenciesMs.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(quantile * sorted.length) - 1)] ?? Number.NaN;
+}

@@ -1,0 +1,42 @@
+// Queries drawn by Zipf's law: which layer answers them, and how quickly.
+import { createSender, openLoop } from "../lib/load.ts";
+import { makeQueries } from "../lib/queries.ts";
+import { createZipf, type Random } from "../lib/random.ts";
+import { predict, quantileMs } from "./calls.ts";
+import type { TailSystem } from "./system.ts";
+
+const EXPONENT = 1;
+
+export interface LayerFigures {
+  readonly layer: string;
+  readonly n: number;
+  readonly share: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** From an empty cache on. */
+export async function measureZipf(system: TailSystem, { keys, n, rate, seed, random }: { readonly keys: number; readonly n: number; readonly rate: number; readonly seed: number; readonly random: Random }): Promise<LayerFigures[]> {
+  const edge = await system.startEdge();
+  const send = createSender(edge.url);
+  const byLayer = new Map<string, number[]>();
+  try {
+    const queries = makeQueries(keys, seed);
+    const zipf = createZipf(random, keys, EXPONENT);
+    const calls = Array.from({ length: n }, () => predict(queries[zipf()] ?? "", "use"));
+    const layered = async (call: (typeof calls)[number]) => {
+      const startedAtMs = performance.now();
+      const reply = await send(call);
+      const layer = String(reply.headers["x-edgetier-cache"]);
+      byLayer.set(layer, [...(byLayer.get(layer) ?? []), performance.now() - startedAtMs]);
+      return reply;
+    };
+    await openLoop(layered, calls, rate, random, ({ status, body }) => {
+      if (status !== 200) throw new Error(`status ${status}: ${body}`);
+    });
+  } finally {
+    send.close();
+    await edge.stop();
+  }
+  return [...byLayer].map(([layer, latenciesMs]) => ({ layer, n: latenciesMs.length, share: latenciesMs.length / n, p50Ms: quantileMs(latenciesMs, 0.5), p99Ms: quantileMs(latenciesMs, 0.99) })).toSorted((a, b) => b.n - a.n);
+}

@@ -1,0 +1,97 @@
+// Promoting with a purge: a real S3, and a server of the test's own in place of Cloudflare's API.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { edgetier, type Ran } from "../support/edgetier-command.ts";
+import { startTestS3, type TestS3 } from "../support/local-s3.ts";
+import { writeSampleProject } from "../support/sample-folder.ts";
+import { sampleFiles, sampleProject } from "../support/sample-model.ts";
+import { refusingUrl, startTinyServer, type TinyServer } from "../support/tiny-server.ts";
+
+interface Purged {
+  readonly path: string | undefined;
+  readonly authorization: string | undefined;
+  readonly body: unknown;
+}
+
+let folder: string;
+let s3: TestS3;
+let api: TinyServer;
+let purged: Purged[];
+/** The API's answer from now on. */
+let answer: { readonly status: number; readonly body: object };
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-purge-"));
+  s3 = await startTestS3();
+  api = await startTinyServer((request, response) => {
+    void text(request).then((body) => {
+      purged.push({ path: request.url, authorization: request.headers.authorization, body: JSON.parse(body) });
+      response.writeHead(answer.status, { "content-type": "application/json" }).end(JSON.stringify(answer.body));
+    });
+  });
+  for (const seed of ["a", "b"]) {
+    await writeSampleProject(join(folder, "sample"), sampleProject, sampleFiles(seed));
+    await model(["publish", join(folder, "sample"), "--no-snapshots"], {});
+  }
+});
+afterAll(async () => {
+  await api?.stop();
+  await s3?.stop();
+  await rm(folder, { recursive: true });
+});
+beforeEach(() => {
+  purged = [];
+  answer = { status: 200, body: { success: true, errors: [], result: { id: "z1" } } };
+});
+
+const model = (args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ran> => edgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
+const zone = () => ({ CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "secret-token", CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4` });
+const tags = () => purged.map(({ body }) => body);
+
+describe("moving an alias", () => {
+  it("purges what was asked for by it, at once and when every isolate knows", async () => {
+    const ran = await model(["promote", "sample", "1", "--purge", "--settle", "0.05"], zone());
+    expect(ran).toMatchObject({ code: 0, stdout: "sample@stable: version 2 -> version 1\n", stderr: expect.stringContaining("purged sample@stable") });
+    const call = { path: "/client/v4/zones/z1/purge_cache", authorization: "Bearer secret-token", body: { tags: ["sample@stable"] } };
+    expect(purged).toEqual([call, call]);
+    expect(await model(["rollback", "sample", "--settle", "0", "--json"], zone())).toMatchObject({ code: 0, stderr: "" });
+    expect(tags().slice(2)).toEqual([{ tags: ["sample@stable"] }]);
+  });
+
+  it("purges the default alias, too, since another may answer for it; and is what publishing does", async () => {
+    await model(["promote", "sample", "1", "--alias", "canary", "--weight", "0.1", "--settle", "0"], zone());
+    await model(["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"], zone());
+    await model(["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"], zone()); // moves nothing
+    expect(tags()).toEqual([{ tags: ["sample@canary", "sample@stable"] }, { tags: ["sample@night", "sample@stable"] }]);
+  });
+
+  it("purges nothing without a zone, and with --no-purge", async () => {
+    expect(await model(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" })).toMatchObject({ code: 0, stderr: "" });
+    expect(await model(["promote", "sample", "2", "--no-purge"], zone())).toMatchObject({ code: 0, stderr: "" });
+    expect(purged).toEqual([]);
+  });
+
+  it.each([
+    [["--purge"], {}, "CLOUDFLARE_ZONE_ID"],
+    [[], { CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "" }, "CLOUDFLARE_API_TOKEN"],
+    [["--settle", "soon"], { CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "t" }, "--settle soon"],
+  ])("moves nothing when it could not purge: %j", async (more, environment, problem) => {
+    expect(await model(["promote", "sample", "1", ...more], environment)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });
+    expect((await model(["list"], {})).stdout).toContain("stable=2");
+  });
+
+  it.each([
+    ["says no", async () => zone(), { status: 403, body: { success: false, errors: [{ code: 10000, message: "Authentication error" }] } }, "403: Authentication error"],
+    ["does not know how", async () => zone(), { status: 200, body: { ok: true } }, "answered 200"],
+    ["is away", async () => ({ ...zone(), CLOUDFLARE_API_BASE_URL: await refusingUrl() }), { status: 200, body: {} }, "ECONNREFUSED"],
+  ])("fails loudly, with what to do, when the API %s", async (_, environment, itsAnswer, reason) => {
+    answer = itsAnswer;
+    const ran = await model(["promote", "sample", "2", "--json"], await environment());
+    expect([ran.code, JSON.parse(ran.stdout)]).toMatchObject([1, { after: { version: 2 } }]);
+    expect(JSON.parse(ran.stderr)).toMatchObject({ code: "purge_failed", detail: expect.stringContaining(reason), remedy: expect.stringContaining("edgetier model promote sample 2 --alias stable --purge") });
+    expect(ran.stderr).not.toContain("secret-token");
+  });
+});

@@ -1,0 +1,139 @@
+// A precomputation's pace and bookkeeping, by a clock of the test's own; test/e2e/precompute.test.ts has the command itself.
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Asked } from "../../src/cli/precompute/ask-edge.ts";
+import { type PrecomputeInput, readInputs } from "../../src/cli/precompute/inputs.ts";
+import { type PrecomputeOptions, runPrecompute } from "../../src/cli/precompute/run.ts";
+import { openState } from "../../src/cli/precompute/state.ts";
+import type { Clock } from "../../src/core/clock.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-precompute-"));
+});
+afterAll(async () => await rm(folder, { recursive: true }));
+
+/** Passes as soon as somebody waits for it. */
+class PassingClock implements Clock {
+  nowMs = 0;
+  now = () => this.nowMs;
+  setTimer(callback: () => void, delayMs: number): () => void {
+    this.nowMs += delayMs;
+    callback();
+    return () => {};
+  }
+}
+
+const job = { model: "m", version: 1, inputsSha256: "0", count: 10 };
+const lines = Array.from({ length: 10 }, (_, index) => ({ line: index + 1, input: `text ${index}` }));
+const computedAll = (inputs: readonly PrecomputeInput[]): Asked => ({ is: "answered", computed: inputs.length, degraded: [] });
+
+let path: string;
+let count = 0;
+beforeEach(() => {
+  path = join(folder, `state-${++count}.json`);
+});
+
+async function run(ask: (inputs: readonly PrecomputeInput[]) => Asked, options: Partial<PrecomputeOptions> = {}, jobNow = job) {
+  const calls: number[] = [];
+  const told: string[] = [];
+  const clock = new PassingClock();
+  const report = await runPrecompute({
+    inputs: lines,
+    state: await openState(path, jobNow),
+    batch: 4,
+    perSecond: undefined,
+    tell: (line) => told.push(line),
+    clock,
+    ask: async (inputs) => {
+      calls.push(inputs.length);
+      clock.nowMs += 10;
+      return ask(inputs);
+    },
+    ...options,
+  });
+  return { report, calls, told, clock };
+}
+
+describe("a precomputation", () => {
+  it("asks batch after batch, and counts what was there", async () => {
+    const { report, calls } = await run((inputs) => ({ is: "answered", computed: inputs.length - 1, degraded: [] }));
+    expect(calls).toEqual([4, 4, 2]);
+    expect(report).toEqual({ asked: 10, cached: 3, computed: 7, failed: 0, hitShare: 0.3, failures: [] });
+  });
+
+  it("asks no more inputs a second than it may", async () => {
+    const { clock } = await run(computedAll, { perSecond: 2 });
+    expect(clock.nowMs).toBeGreaterThanOrEqual(4_000); // 8 inputs at 2 a second; nothing waits after the last batch
+    expect(clock.nowMs).toBeLessThan(5_000);
+  });
+
+  it("waits as long as the edge says, and asks the same again", async () => {
+    let refusals = 2;
+    const { report, calls, told, clock } = await run((inputs) => (refusals-- > 0 ? { is: "put off", retryAfterMs: 7_000, code: "overloaded", detail: "Too much." } : computedAll(inputs)));
+    expect(calls).toEqual([4, 4, 4, 4, 2]);
+    expect(clock.nowMs).toBeGreaterThanOrEqual(14_000);
+    expect(told).toContain("overloaded: Too much. Again in 7 s.");
+    expect(report).toMatchObject({ asked: 10, computed: 10, failed: 0 });
+  });
+
+  it("stops when it is put off again and again, and goes on from there another time", async () => {
+    let answered = 0;
+    const flaky = (inputs: readonly PrecomputeInput[]): Asked => (answered++ === 0 ? computedAll(inputs) : { is: "put off", retryAfterMs: undefined, code: "edge_unreachable", detail: "Refused." });
+    await expect(run(flaky)).rejects.toMatchObject({ code: "edge_unreachable", detail: expect.stringContaining("after 4 of 10") });
+    const { report, calls, told } = await run(computedAll);
+    expect(calls).toEqual([4, 2]);
+    expect(told[0]).toContain("going on after 4 of 10");
+    expect(report).toMatchObject({ asked: 10, computed: 10 });
+  });
+
+  it("begins anew for another version, for other inputs, and once it was done", async () => {
+    await run(computedAll);
+    for (const other of [{ ...job, version: 2 }, { ...job, inputsSha256: "1" }, { ...job, inputsSha256: "1" }]) expect((await run(computedAll, {}, other)).calls).toEqual([4, 4, 2]);
+  });
+
+  it("names the line of an input that is refused, and keeps its neighbours", async () => {
+    const { report } = await run((inputs) => (inputs.includes("text 5") ? { is: "refused", code: "empty_text", detail: "Input 1 is empty." } : computedAll(inputs)));
+    expect(report).toMatchObject({ asked: 10, computed: 9, failed: 1, failures: [{ line: 6, code: "empty_text" }] });
+  });
+
+  it("counts a degraded answer as failed: no cache keeps it", async () => {
+    const { report } = await run((inputs) => ({ is: "answered", computed: inputs.length, degraded: inputs.flatMap((input, index) => (input === "text 9" ? [index] : [])) }));
+    expect(report).toMatchObject({ computed: 9, failed: 1, failures: [{ line: 10, code: "degraded" }] });
+  });
+
+  it("refuses a state that is something else", async () => {
+    for (const content of ["", "{}", "[1", '{"model":"m"}']) {
+      await writeFile(path, content);
+      await expect(openState(path, job)).rejects.toMatchObject({ code: "state_unreadable" });
+    }
+  });
+
+  it("leaves a whole state behind after each batch", async () => {
+    const states: string[] = [];
+    await run((inputs) => computedAll(inputs), { tell: () => {}, ask: async (inputs) => (states.push(await readFile(path, "utf8").catch(() => "")), computedAll(inputs)) });
+    expect(states.map((state) => (state === "" ? 0 : JSON.parse(state).progress.asked))).toEqual([0, 4, 8]);
+  });
+});
+
+describe("its inputs", () => {
+  const read = async (text: string) => {
+    const file = join(folder, "inputs.jsonl");
+    await writeFile(file, text);
+    return (await readInputs(file, "edgetier precompute")).lines;
+  };
+
+  it("are texts, rows with a text, and images, each once", async () => {
+    expect(await read('"a"\n\n{"text":"b","label":"x"}\n{"b64":"aGk="}\n"a"\n')).toEqual([
+      { line: 1, input: "a" },
+      { line: 3, input: "b" },
+      { line: 4, input: { b64: "aGk=" } },
+    ]);
+  });
+
+  it.each([["", "no inputs"], ['"a"\nnope', "line 2 is not JSON"], ["7", "line 1: value: must be"]])("are refused as %j", async (text, problem) => {
+    await expect(read(text)).rejects.toMatchObject({ code: "usage", message: expect.stringContaining(problem) });
+  });
+});

@@ -1,0 +1,138 @@
+// Bodies made to exhaust memory, sent to the Worker in workerd and to the region's server, as processes: each is refused while it
+// comes in, and what the process takes for it stays small.
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { startListeningChild } from "../../src/cli/local/listening.ts";
+import { REGION_ENTRY } from "../../src/cli/local/paths.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { refusingUrl } from "../support/tiny-server.ts";
+
+const MIB = 1_048_576;
+const MAX_GROWTH_MIB = 32;
+/** As `node` and workerd are started here, with nothing changed. */
+const EDGE_LIMIT = 262_144;
+const REGION_LIMIT = 8_388_608;
+const EDGE = { path: "/v1/models/intent/predict", limit: EDGE_LIMIT, taken: 400 };
+/** Without a store there is no model, and without one nothing is parsed. */
+const REGION = { path: "/v2/models/intent/infer", limit: REGION_LIMIT, taken: 503 };
+const JSON_TYPE = { "content-type": "application/json" };
+const GZIP = { ...JSON_TYPE, "content-encoding": "gzip" };
+
+const bomb = gzipSync(Buffer.alloc(100 * MIB));
+const spaces = (bytes: number) => Buffer.alloc(bytes, 0x20);
+const repeated = function* (chunk: Uint8Array, count: number) {
+  for (let index = 0; index < count; index++) yield chunk;
+};
+
+interface Attack {
+  readonly what: string;
+  readonly headers: Record<string, string>;
+  readonly chunks: () => Iterable<Uint8Array>;
+  /** The length is told beforehand. */
+  readonly bytes?: number;
+  readonly status: number;
+}
+
+/** @param taken the status of a body that is within the limit, and is no request */
+const attacks = ({ limit, taken }: typeof EDGE): Attack[] => [
+  { what: "100 kB of gzip that are 100 MB", headers: GZIP, chunks: () => [bomb], bytes: bomb.byteLength, status: 413 },
+  { what: "the same in pieces", headers: GZIP, chunks: () => pieces(bomb, 1_000), status: 413 },
+  { what: "65,537 chunks of a byte", headers: JSON_TYPE, chunks: () => repeated(spaces(1), 65_537), status: taken },
+  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413 },
+  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413 },
+  { what: "gzip that is a byte too much", headers: GZIP, chunks: () => [gzipSync(spaces(limit + 1))], status: 413 },
+  { what: "JSON 120 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))], status: taken },
+  { what: "JSON 125,000 deep, closed", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))], status: taken },
+  { what: "JSON 250,000 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(250_000))], status: taken },
+];
+
+function* pieces(bytes: Uint8Array, size: number) {
+  for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size);
+}
+
+/**
+ * Over a socket of its own: a server may answer, and close the connection, before it has been sent everything.
+ * @returns the status
+ */
+async function send(url: string, { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
+  const { hostname, port, pathname } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const { promise, resolve } = Promise.withResolvers<number>();
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data.toString("latin1");
+    if (answer.length >= 12) resolve(Number(answer.slice(9, 12)));
+  });
+  socket.on("error", () => {}); // of what was still to be sent
+  socket.once("close", () => resolve(Number(answer.slice(9, 12))));
+  const over = promise.then(() => true);
+  await once(socket, "connect");
+  const length = bytes === undefined ? "transfer-encoding: chunked" : `content-length: ${bytes}`;
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`POST ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n${lines.join("")}${length}\r\n\r\n`);
+  for (const chunk of chunks()) {
+    if (bytes === undefined) socket.write(`${chunk.byteLength.toString(16)}\r\n`);
+    const isFull = !socket.write(chunk);
+    if (bytes === undefined) socket.write("\r\n");
+    if (socket.destroyed || (isFull && (await Promise.race([over, once(socket, "drain").then(() => false, () => true)])))) break;
+  }
+  if (bytes === undefined) socket.write("0\r\n\r\n");
+  const status = await promise;
+  socket.destroy();
+  return status;
+}
+
+/** What the kernel says of the process's memory: now, and the most since `resetPeak`. */
+const memoryBytes = async (pid: number, field: "VmRSS" | "VmHWM") => Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]) * 1_024;
+const residentBytes = (pid: number) => memoryBytes(pid, "VmRSS");
+const peakBytes = (pid: number) => memoryBytes(pid, "VmHWM");
+const resetPeak = (pid: number) => writeFile(`/proc/${pid}/clear_refs`, "5");
+const inMib = (bytes: number) => Math.round((10 * bytes) / MIB) / 10;
+
+const isMeasurable = existsSync(`/proc/${process.pid}/clear_refs`);
+
+describe.skipIf(!isMeasurable)("bodies that are too much (needs Linux, whose /proc tells a process's memory)", () => {
+  let folder: string;
+  const servers = new Map<"edge" | "region", { readonly url: string; readonly pid: number; stop(): Promise<void> }>();
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "edgetier-bodies-"));
+    // No store: what is taken is answered with 503, once it has been read.
+    const store = { EDGETIER_S3_ENDPOINT: await refusingUrl(), EDGETIER_S3_BUCKET: "b", EDGETIER_S3_ACCESS_KEY_ID: "k", EDGETIER_S3_SECRET_ACCESS_KEY: "s" };
+    servers.set("edge", await startBareEdge(await bundleWorker(join(folder, "worker.bundle")), store));
+    servers.set("region", await startListeningChild({ name: "region", file: REGION_ENTRY, environment: { ...store, EDGETIER_REGION_PORT: "0" }, onLine: () => {} }));
+  });
+  afterAll(async () => {
+    await Promise.all([...servers.values()].map((server) => server.stop()));
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it.each(["edge", "region"] as const)("cost the %s little", async (name) => {
+    const target = { edge: EDGE, region: REGION }[name];
+    const server = servers.get(name);
+    if (server === undefined) throw new Error(`no ${name}`);
+    const url = `${server.url}${target.path}`;
+    const ordinary = { headers: JSON_TYPE, chunks: () => [Buffer.from('{"inputs":"hello"}')] };
+    const ordinaryStatus = await send(url, ordinary);
+    for (let index = 0; index < 200; index++) await send(url, ordinary);
+    const before = await residentBytes(server.pid);
+    const rows: { what: string; status: number; growthMib: number; ms: number }[] = [];
+    for (const attack of attacks(target)) {
+      await resetPeak(server.pid);
+      const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
+      const status = await send(url, attack);
+      rows.push({ what: attack.what, status, growthMib: inMib((await peakBytes(server.pid)) - startBytes), ms: Math.round(performance.now() - startedMs) });
+    }
+    const after = inMib((await residentBytes(server.pid)) - before);
+    console.log(`${name}, ${inMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`);
+    expect(rows.map(({ what, status }) => [what, status])).toEqual(attacks(target).map(({ what, status }) => [what, status]));
+    expect(Math.max(...rows.map(({ growthMib }) => growthMib))).toBeLessThan(MAX_GROWTH_MIB);
+    expect(await send(url, ordinary)).toBe(ordinaryStatus);
+  });
+});

@@ -1,0 +1,82 @@
+// The CDN layer as the platform has it: answers to POST in the Cache API, shared by the isolates of a data centre.
+import { describe, expect, it } from "vitest";
+import { createCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
+import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
+import { createGuardedStore } from "../../src/cache/guarded-store.ts";
+import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { ManualClock, systemClock } from "../../src/core/clock.ts";
+import { predictResponse } from "../../src/protocol/predict.ts";
+import toy from "../fixtures/toy.onnx";
+import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
+import { publishToy } from "../support/toy-model.ts";
+import { fullDeployment } from "./engine.ts";
+
+const { default: platformCache } = globalThis.caches as unknown as { readonly default: HttpCache };
+const keyed = (cache: HttpCache, timeoutMs = 5_000) => createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
+
+/** An isolate: its L1 is its own. @param cache of its data centre */
+function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
+  const store = createGuardedStore(keyed(cache), createCircuitBreaker({ clock: systemClock }));
+  return startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { cacheLayers: [{ name: "cdn", store, ttlSeconds: 60 }] });
+}
+
+const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
+
+/** The platform's cache, each test with URLs of its own. */
+function dataCentre(): { readonly cache: HttpCache; readonly urls: string[] } {
+  const urls: string[] = [];
+  const own = `${Math.random()}`;
+  const cache: HttpCache = {
+    match: (url) => platformCache.match(`${url}?${own}`),
+    put: (url, response) => {
+      urls.push(url);
+      return platformCache.put(`${url}?${own}`, response);
+    },
+  };
+  return { cache, urls };
+}
+
+describe("the CDN layer", () => {
+  it("answers in another isolate of the data centre, and never with an old version", async () => {
+    const { cache, urls } = dataCentre();
+    const [here, there] = [await startIsolate(cache), await startIsolate(cache)];
+    expect(resultOf(await here.predict({ inputs: "maybe" }))).toBe("miss");
+    await expect.poll(() => urls.length).toBe(1);
+    expect(urls[0]).toMatch(/^https:\/\/answers\.edgetier\.invalid\/[0-9a-f]{64}$/);
+    await expect.poll(async () => resultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" }))).toBe("cdn");
+    expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("cdn");
+    expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("l1");
+
+    await publishToy(there.store, new Uint8Array(toy), { version: 2 });
+    there.clock.advance(2 * ALIAS_TTL_MS);
+    const after = await there.predict({ inputs: "maybe" });
+    expect([resultOf(after), predictResponse.parse(await after.json()).version]).toEqual(["miss", 2]);
+  });
+
+  it("loses nothing where the platform gives the API no effect, or fails", async () => {
+    const without: HttpCache = { match: async () => undefined, put: async () => {} };
+    const failing: HttpCache = { match: () => Promise.reject(new Error("no cache was configured")), put: () => Promise.reject(new Error("no cache was configured")) };
+    for (const cache of [without, failing]) {
+      const edge = await startIsolate(cache);
+      expect([resultOf(await edge.predict({ inputs: "maybe" })), resultOf(await edge.predict({ inputs: "maybe" }))]).toEqual(["miss", "l1"]);
+    }
+  });
+
+  it("is given up after its time", async () => {
+    const clock = new ManualClock();
+    const silent: HttpCache = { match: () => new Promise(() => {}), put: async () => {} };
+    const waiting = createCdnCache({ cache: silent, clock, timeoutMs: 20 }).get(["a"]);
+    clock.advance(20);
+    await expect(waiting).rejects.toMatchObject({ code: "cache_too_slow" });
+  });
+
+  it("asks for no more keys than its subrequests allow", async () => {
+    const asked: string[] = [];
+    const counting: HttpCache = { match: async (url) => void asked.push(url), put: async (url) => void asked.push(url) };
+    const keys = Array.from({ length: 9 }, (_, index) => `${index}`);
+    const store = createCdnCache({ cache: counting, clock: systemClock, timeoutMs: 1_000, maxKeys: 4 });
+    expect(await store.get(keys)).toEqual(keys.map(() => undefined));
+    await store.set(keys.map((key) => ({ key, value: Uint8Array.of(1) })), 60);
+    expect(asked).toHaveLength(8);
+  });
+});

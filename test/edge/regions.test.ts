@@ -1,0 +1,72 @@
+// Several regions from inside workerd: over the network, and what the edge tells of them.
+import { describe, expect, inject, it } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { regionList } from "../../src/protocol/regions.ts";
+import { createRegionPool, type RegionEvent } from "../../src/region/client/region-pool.ts";
+import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
+import { originOf, request } from "../region/client/scripted-region.ts";
+import toy from "../fixtures/toy.onnx";
+import { startEdgeUnderTest } from "../support/edge-app.ts";
+import { fullDeployment } from "./engine.ts";
+
+const { quick, slow, refusing } = inject("regions");
+const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
+const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
+
+function poolOf(near: string, far: string) {
+  const events: RegionEvent[] = [];
+  const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({ id, place, client: createOipHttpRegionClient({ baseUrl }) });
+  const pool = createRegionPool([region("near", near, frankfurt), region("far", far, virginia)], { clock: systemClock, onEvent: (event) => events.push(event) });
+  const infer = () => pool.infer(request({ place: frankfurt, timeoutMs: 10_000, inputs: [new Uint8Array(1)] }));
+  return { pool, events, infer };
+}
+
+describe("a pool in workerd", () => {
+  it("has a late answer given by the other region", async () => {
+    const { events, infer } = poolOf(slow, quick);
+    expect(originOf(await infer())).toBe("quick");
+    expect(events).toEqual([{ event: "extra_call", kind: "hedge", result: "sent" }, { event: "extra_call", kind: "hedge", result: "won" }]);
+  });
+
+  it("asks another region where one refuses connections, and learns how quick each is", async () => {
+    const { pool, events, infer } = poolOf(refusing, quick);
+    expect(originOf(await infer())).toBe("quick");
+    expect(events).toEqual([{ event: "extra_call", kind: "retry", result: "sent" }, { event: "extra_call", kind: "retry", result: "won" }]);
+    expect(pool.regions(frankfurt)).toMatchObject([{ id: "near", latencyMs: null }, { id: "far", latencyMs: { p50: expect.any(Number) } }]);
+  });
+
+  it("forwards a request and its answer's body, with the loser given up", async () => {
+    const { pool } = poolOf(slow, quick);
+    const answer = await pool.forward({ model: "mood", version: 1, requestId: "r", timeoutMs: 10_000, place: frankfurt, body: new TextEncoder().encode("{}"), headers: { "content-type": "application/json" } });
+    expect(await answer.json()).toMatchObject({ outputs: [{ data: ["quick"] }] });
+  });
+});
+
+describe("GET /v1/regions", () => {
+  it("lists the regions, the nearest to the client first, and no address that is not public", async () => {
+    const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
+      regions: [
+        { id: "us", place: virginia, client: createOipHttpRegionClient({ baseUrl: "http://secret.us" }) },
+        { id: "eu", place: frankfurt, publicUrl: "https://eu.example.com", client: createOipHttpRegionClient({ baseUrl: "http://secret.eu" }) },
+      ],
+    });
+    const list = async (latitude: string, longitude: string) => await edge.app.request(new Request("http://edge/v1/regions", { cf: { latitude, longitude } } as RequestInit));
+    const fromBerlin = await list("52.52", "13.40");
+    expect(fromBerlin.headers.get("cache-control")).toBe("no-store");
+    const text = await fromBerlin.text();
+    expect(regionList.parse(JSON.parse(text))).toEqual({
+      regions: [
+        { id: "eu", place: frankfurt, url: "https://eu.example.com", health: "healthy", distanceKm: 423, latencyMs: null },
+        { id: "us", place: virginia, health: "healthy", distanceKm: expect.any(Number), latencyMs: null },
+      ],
+    });
+    expect(text).not.toContain("secret");
+    const fromNewYork = regionList.parse(await (await list("40.7", "-74.0")).json());
+    expect(fromNewYork.regions.map(({ id }) => id)).toEqual(["us", "eu"]);
+  });
+
+  it("is an empty list where there is none", async () => {
+    const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { withoutRegion: true });
+    expect(await (await edge.app.request("/v1/regions")).json()).toEqual({ regions: [] });
+  });
+});

@@ -1,0 +1,3 @@
+import { allAuthenticatorContracts } from "../../contract/authenticators.ts";
+
+allAuthenticatorContracts("");

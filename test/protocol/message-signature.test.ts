@@ -1,0 +1,3 @@
+import { messageSignatureContract } from "../contract/message-signature.ts";
+
+messageSignatureContract();

@@ -1,0 +1,126 @@
+import fc from "fast-check";
+import { beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../../src/core/clock.ts";
+import { type CircuitBreaker, createCircuitBreaker } from "../../../src/region/client/circuit-breaker.ts";
+
+let clock: ManualClock;
+let changes: string[];
+let breaker: CircuitBreaker;
+beforeEach(() => {
+  clock = new ManualClock(1_000_000);
+  changes = [];
+  breaker = createCircuitBreaker({ clock, random: () => 0.5, onChange: (to) => changes.push(to) });
+});
+
+const fail = (times: number) => Array.from({ length: times }, () => breaker.begin(100)?.failed());
+const succeed = (times: number) => Array.from({ length: times }, () => breaker.begin(100)?.succeeded());
+
+describe("a circuit breaker", () => {
+  it("opens after five failures in a row, which a success interrupts and a cancelled call does not", () => {
+    fail(4);
+    succeed(1);
+    fail(4);
+    breaker.begin(100)?.cancelled();
+    expect([breaker.kind, breaker.failuresInARow]).toEqual(["closed", 4]);
+    fail(1);
+    expect([breaker.kind, breaker.lets, breaker.begin(100), breaker.openMs]).toEqual(["open", false, undefined, 1_000]);
+  });
+
+  it("opens when half of the last calls have failed, and forgets those of more than half a minute ago", () => {
+    const mixed = () => {
+      for (let pair = 0; pair < 4; pair++) {
+        fail(1);
+        succeed(1);
+      }
+    };
+    mixed();
+    clock.advance(30_001);
+    mixed();
+    expect(breaker.kind).toBe("closed");
+    succeed(1);
+    fail(1);
+    expect(breaker.kind).toBe("open");
+  });
+
+  it("lets one call through at a time when its time is over, and closes by its success", () => {
+    fail(5);
+    clock.advance(999);
+    expect(breaker.kind).toBe("open");
+    clock.advance(1);
+    const probe = breaker.begin(100);
+    expect([breaker.kind, probe === undefined, breaker.lets, breaker.begin(100)]).toEqual(["half_open", false, false, undefined]);
+    probe?.succeeded();
+    expect([breaker.kind, breaker.failuresInARow, changes]).toEqual(["closed", 0, ["open", "half_open", "closed"]]);
+  });
+
+  it("stays open twice as long after each failed probe, thirty seconds at most", () => {
+    fail(5);
+    const waits = Array.from({ length: 7 }, () => {
+      const waitedMs = breaker.openMs;
+      clock.advance(waitedMs);
+      breaker.begin(100)?.failed();
+      return waitedMs;
+    });
+    expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+  });
+
+  it("spreads the probes of many isolates", () => {
+    const waits = [0, 0.999].map((random) => {
+      const one = createCircuitBreaker({ clock, random: () => random });
+      for (let call = 0; call < 5; call++) one.begin(100)?.failed();
+      return Math.round(one.openMs);
+    });
+    expect(waits).toEqual([750, 1_250]);
+  });
+
+  it("gives a cancelled probe's place to the next, and that of one which was never heard of after its time", () => {
+    fail(5);
+    clock.advance(1_000);
+    breaker.begin(100)?.cancelled();
+    const lost = breaker.begin(100);
+    clock.advance(1_099);
+    expect(breaker.lets).toBe(false);
+    clock.advance(1);
+    const next = breaker.begin(100);
+    lost?.failed(); // too late: it counts no more
+    expect(breaker.kind).toBe("half_open");
+    next?.succeeded();
+    expect(breaker.kind).toBe("closed");
+  });
+
+  it("takes no word from a call of before it opened", () => {
+    const early = Array.from({ length: 7 }, () => breaker.begin(100));
+    for (const call of early.slice(0, 5)) call?.failed();
+    early[5]?.succeeded();
+    expect(breaker.kind).toBe("open");
+    clock.advance(1_000);
+    breaker.begin(100)?.succeeded();
+    early[6]?.failed();
+    expect([breaker.kind, breaker.failuresInARow]).toEqual(["closed", 0]);
+  });
+
+  it("probes early when the other side is known to be back", () => {
+    breaker.probeEarly();
+    expect(breaker.kind).toBe("closed");
+    fail(5);
+    breaker.probeEarly();
+    expect(breaker.kind).toBe("half_open");
+  });
+
+  it("never stays shut for ever, whatever happens to its calls", () => {
+    const event = fc.record({ passMs: fc.nat(3_000), end: fc.constantFrom("succeeded" as const, "failed" as const, "cancelled" as const, "lost" as const) });
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 60 }), (events) => {
+        const clock = new ManualClock();
+        const breaker = createCircuitBreaker({ clock, random: () => 0.9 });
+        for (const { passMs, end } of events) {
+          const call = breaker.begin(100);
+          clock.advance(passMs);
+          if (end !== "lost") call?.[end]();
+        }
+        clock.advance(37_500); // the longest open time with its jitter, or a lost probe's
+        expect(breaker.lets).toBe(true);
+      }),
+    );
+  });
+});

@@ -1,0 +1,129 @@
+// The pool over regions on the network, real servers all: slow ones, dead ones, hanging ones, and their return.
+import { createServer, type RequestListener } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
+import { encodeInferResponse } from "../../../src/protocol/open-inference.ts";
+import { createRegionPool, type RegionEvent, type RegionPoolOptions } from "../../../src/region/client/region-pool.ts";
+import { createOipHttpRegionClient } from "../../../src/region/drivers/oip-http.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { originOf, request } from "./scripted-region.ts";
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+interface Server {
+  readonly url: string;
+  answersAfterMs: (call: number) => number;
+  calls: number;
+  /** Calls whose client left before the answer. */
+  left: number;
+  isReady: boolean;
+}
+
+/** A server of the protocol that says its own name. */
+async function startServer(name: string): Promise<Server> {
+  const data = [new TextEncoder().encode(name)];
+  const body = encodeInferResponse({ model: "mood", version: "1", outputs: { from: { datatype: "BYTES", shape: [1], data } } }, () => false).body;
+  const listener: RequestListener = (incoming, response) => {
+    incoming.resume();
+    if (incoming.url === "/v2/health/ready") return void response.writeHead(region.isReady ? 200 : 400).end();
+    const timer = setTimeout(() => response.writeHead(200, { "content-type": "application/json" }).end(body), region.answersAfterMs(region.calls++));
+    response.on("close", () => {
+      clearTimeout(timer);
+      if (!response.writableEnded) region.left++;
+    });
+  };
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closing.push(() => (server.closeAllConnections(), server.close()));
+  const region: Server = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, answersAfterMs: () => 2, calls: 0, left: 0, isReady: true };
+  return region;
+}
+
+async function throughProxy(name: string): Promise<{ readonly server: Server; readonly proxy: TcpProxy }> {
+  const [server, proxy] = [await startServer(name), await startTcpProxy()];
+  proxy.target = server.url;
+  closing.push(() => proxy.close());
+  return { server, proxy };
+}
+
+function poolOf(urls: readonly string[], options: Partial<RegionPoolOptions> = {}) {
+  const events: RegionEvent[] = [];
+  const regions = urls.map((baseUrl, index) => ({ id: "ab"[index] ?? "", client: createOipHttpRegionClient({ baseUrl }) }));
+  const pool = createRegionPool(regions, { clock: systemClock, onEvent: (event) => events.push(event), ...options });
+  const background: Promise<unknown>[] = [];
+  const waitUntil = (work: Promise<unknown>) => void background.push(work);
+  const ask = async (times: number, timeoutMs = 2_000) => {
+    const origins: string[] = [];
+    for (let call = 0; call < times; call++) {
+      const outputs = pool.infer(request({ inputs: [new Uint8Array(3)], timeoutMs, waitUntil }));
+      origins.push(await outputs.then(originOf, (error: { code: string }) => error.code));
+    }
+    return origins;
+  };
+  const won = (kind: string) => events.filter((event) => event.event === "extra_call" && event.kind === kind && event.result === "won").length;
+  return { pool, events, ask, won, background };
+}
+
+describe("regions over the network", () => {
+  it("a slow answer is given by another region, and the slow one hears that nobody waits", async () => {
+    const [a, b] = [await startServer("a"), await startServer("b")];
+    const { ask, won } = poolOf([a.url, b.url]);
+    await ask(100);
+    let slow = 1;
+    a.answersAfterMs = b.answersAfterMs = () => (slow-- > 0 ? 5_000 : 2);
+    const startedAtMs = performance.now();
+    expect(await ask(1)).toEqual([expect.stringMatching(/a|b/)]);
+    expect(performance.now() - startedAtMs).toBeLessThan(1_500);
+    expect(won("hedge")).toBeGreaterThan(0);
+    await expect.poll(() => a.left + b.left).toBeGreaterThan(0);
+  });
+
+  it("a region that resets its connections costs no answer, is left, and is used again when it is back", async () => {
+    const [a, b] = [await throughProxy("a"), await throughProxy("b")];
+    b.server.answersAfterMs = () => 30;
+    const { ask, pool, won } = poolOf([a.proxy.url, b.proxy.url]);
+    const before = await ask(200);
+    expect(before.filter((origin) => origin === "a").length).toBeGreaterThan(100);
+    a.proxy.mode = "refuses";
+    expect(new Set(await ask(40))).toEqual(new Set(["b"]));
+    expect([won("retry") > 0, won("retry") < 10, pool.regions(undefined)[0]?.health]).toEqual([true, true, expect.stringMatching(/doubtful|unhealthy/)]);
+    a.proxy.mode = "forwards";
+    b.proxy.mode = "refuses";
+    await expect.poll(async () => (await ask(1))[0], { timeout: 10_000 }).toBe("a");
+  });
+
+  it("a region that hangs is broken off within its callers' time, and asked no more until its circuit lets one through", async () => {
+    const { server, proxy } = await throughProxy("a");
+    const { ask, events, pool, background } = poolOf([proxy.url], { hedgeSameRegion: false });
+    await ask(40);
+    proxy.mode = "hangs";
+    const startedAtMs = performance.now();
+    const lost = await Promise.all(Array.from({ length: 8 }, () => ask(1, 150)));
+    expect([new Set(lost.flat()), performance.now() - startedAtMs < 2_000]).toEqual([new Set(["region_unavailable"]), true]);
+    expect([pool.regions(undefined)[0]?.health, events.at(-1)]).toEqual(["unhealthy", { event: "circuit", region: "a", to: "open" }]);
+    const connections = proxy.connections;
+    await ask(20);
+    expect(proxy.connections - connections).toBeLessThanOrEqual(1); // to ask whether it is ready
+    proxy.mode = "forwards";
+    server.isReady = true;
+    await expect.poll(async () => (await ask(1))[0], { timeout: 10_000 }).toBe("a");
+    expect(pool.regions(undefined)[0]?.health).toBe("healthy");
+    await Promise.all(background);
+  });
+
+  it("in a total outage, hardly more is sent than clients have asked", async () => {
+    const [a, b] = [await throughProxy("a"), await throughProxy("b")];
+    const { pool, events, ask } = poolOf([a.proxy.url, b.proxy.url]);
+    await ask(50);
+    a.proxy.mode = b.proxy.mode = "refuses";
+    await Promise.all(Array.from({ length: 100 }, () => ask(1)));
+    const sent = events.filter((event) => event.event === "extra_call" && event.result === "sent").length;
+    expect(sent).toBeLessThanOrEqual(1 + 0.03 * 150);
+    expect(pool.regions(undefined).map(({ health }) => health)).toEqual(["unhealthy", "unhealthy"]);
+  });
+});

@@ -1,0 +1,85 @@
+// A region whose answers a test writes, on a clock that it moves. No imports from Node: suites in workerd use it too.
+import { type ManualClock } from "../../../src/core/clock.ts";
+import { errors } from "../../../src/core/errors.ts";
+import type { NamedTensors } from "../../../src/core/tensor.ts";
+import type { LoadReport } from "../../../src/protocol/load-report.ts";
+import type { PooledRegion } from "../../../src/region/client/region-state.ts";
+import type { RegionCall, RegionFailure, RegionRequest } from "../../../src/region/region-client.ts";
+
+export type Behaviour = { readonly afterMs: number; readonly failure?: RegionFailure; readonly refuses?: boolean; readonly status?: number; readonly load?: LoadReport } | "hangs";
+
+export interface ScriptedRegion extends PooledRegion {
+  /** What it does with calls from now on; by the number of the call, from 0. */
+  does: (call: number) => Behaviour;
+  isReady: boolean;
+  readonly calls: (RegionCall & { readonly aborted: () => boolean })[];
+  readonly readyChecks: number;
+}
+
+export function scriptedRegion(clock: ManualClock, id: string, latencyMs: number, more: Partial<Pick<PooledRegion, "place" | "publicUrl">> = {}): ScriptedRegion {
+  let readyChecks = 0;
+  const outputs: NamedTensors = { from: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode(id)] } };
+
+  function call<Answer>(request: RegionCall, signal: AbortSignal | undefined, answer: (status: number) => Answer): Promise<Answer> {
+    const behaviour = region.does(region.calls.length);
+    region.calls.push({ ...request, aborted: () => signal?.aborted === true });
+    return new Promise((resolve, reject) => {
+      const timeOut = () => reject(errors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }));
+      if (signal?.aborted === true) return timeOut();
+      signal?.addEventListener("abort", timeOut, { once: true });
+      clock.setTimer(timeOut, request.timeoutMs);
+      if (behaviour === "hangs") return;
+      clock.setTimer(() => {
+        if (behaviour.load !== undefined) request.onLoad?.(behaviour.load);
+        if (behaviour.failure !== undefined) reject(errors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, { failure: behaviour.failure }));
+        else if (behaviour.refuses === true) reject(errors.regionRefused(400, "scripted"));
+        else resolve(answer(behaviour.status ?? 200));
+      }, behaviour.afterMs);
+    });
+  }
+
+  const region: ScriptedRegion = {
+    id,
+    ...more,
+    does: () => ({ afterMs: latencyMs }),
+    isReady: true,
+    calls: [],
+    get readyChecks() {
+      return readyChecks;
+    },
+    client: {
+      infer: (request, signal) => call(request, signal, () => outputs),
+      resume: (request, signal) => call(request, signal, () => outputs),
+      forward: (request, signal) => call(request, signal, (status) => new Response(id, { status })),
+      ready: async () => {
+        readyChecks++;
+        return region.isReady;
+      },
+      modelReady: async () => region.isReady,
+    },
+  };
+  return region;
+}
+
+export const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({ model: "mood", version: 1, tier: "heavy", inputs: [], requestId: "r", timeoutMs: 1_000, ...more });
+
+/** Which region gave these outputs. */
+export function originOf({ from }: NamedTensors): string {
+  return from?.datatype === "BYTES" ? new TextDecoder().decode(from.data[0]) : "";
+}
+
+/** Lets everything happen that does not wait for the clock. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 30; turn++) await Promise.resolve();
+}
+
+/** Moves the clock until the work is over. */
+export async function finished<Result>(clock: ManualClock, work: Promise<Result>, stepMs = 1): Promise<PromiseSettledResult<Result>> {
+  const seen: { result?: PromiseSettledResult<Result> } = {};
+  void Promise.allSettled([work]).then(([settled]) => (seen.result = settled));
+  for (;;) {
+    await settled();
+    if (seen.result !== undefined) return seen.result;
+    clock.advance(stepMs);
+  }
+}
