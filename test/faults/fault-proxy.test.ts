@@ -91,6 +91,13 @@ describe("with a fault", () => {
     expect([...bytes].filter((byte, index) => byte !== TEXT.charCodeAt(index))).toHaveLength(1);
   });
 
+  it("is as far away as it is told, also without a fault", async () => {
+    proxy.wayMs = 30;
+    const startedAtMs = performance.now();
+    expect(await get()).toBe(TEXT);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(29);
+  });
+
   it("slows down the same share of requests with the same seed", async () => {
     const slow = async () => {
       proxy.forget();

@@ -42,6 +42,8 @@ export interface FaultProxy {
   /** Origin of the server behind it. */
   target: string;
   fault: Fault;
+  /** How far away the server is: what passing a request on takes, whatever the fault. */
+  wayMs: number;
   /** Since the last `forget`. */
   readonly seen: readonly SeenRequest[];
   /** Requests whose client left before it had its answer, since the last `forget`. */
@@ -105,10 +107,11 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       case "status":
         incoming.resume();
         return void outgoing.writeHead(found.status).end(found.body);
-      case "slow":
-        return timer(forward, found.delayMs);
-      default:
-        forward();
+      default: {
+        const delayMs = proxy.wayMs + (found.kind === "slow" ? found.delayMs : 0);
+        if (delayMs > 0) timer(forward, delayMs);
+        else forward();
+      }
     }
   }
 
@@ -149,6 +152,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   const proxy: FaultProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     target,
+    wayMs: 0,
     get fault() {
       return fault;
     },

@@ -9,8 +9,10 @@ import { until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";
 
 const TIMEOUT_MS = 50;
-/** Of a busy machine, in whose medians it disappears and in whose worst cases it does not. */
-const SLACK_MS = 60;
+/** Of a busy machine. */
+const SLACK_MS = 40;
+/** With fewer, a single stall of the machine is the 99th percentile. */
+const SAMPLES_FOR_P99 = 459;
 const L2_ONLY = { EDGETIER_L1_MAX_BYTES: "0", EDGETIER_REDIS_TIMEOUT_MS: String(TIMEOUT_MS) };
 
 const faults: Readonly<Record<string, Fault>> = {
@@ -42,7 +44,7 @@ async function latencies(edge: string, count: number, onAnswer: (label: string |
 /** An edge for each, whose breaker knows nothing yet. */
 async function failing(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
-  const figures = { faults: 0, requests: 0, addedP50MaxMs: 0, addedP99MaxMs: 0, callsToRedisMax: 0 };
+  const figures = { faults: 0, requests: 0, addedP50MaxMs: 0, addedP90MaxMs: 0, addedP99MaxMs: 0, callsToRedisMax: 0 };
   for (const [how, fault] of Object.entries(faults)) {
     const edge = await world.startEdge(L2_ONLY);
     const check = (when: string) => (label: string | undefined, reply: Parameters<typeof shown>[0]) => {
@@ -56,11 +58,13 @@ async function failing(world: World, { samples }: Size): Promise<Reached> {
     const withFault = await latencies(edge.url, samples, check(how));
     figures.callsToRedisMax = Math.max(figures.callsToRedisMax, world.proxies.redis.seen.length);
     world.heal();
-    const [p50Ms, p99Ms] = [0.5, 0.99].map((share) => Math.max(0, quantile(withFault, share) - quantile(without, share)));
-    findings.expect((p50Ms ?? 0) < TIMEOUT_MS + SLACK_MS / 4, () => `${how} added ${p50Ms} ms to the median; the time-out is ${TIMEOUT_MS} ms`);
-    findings.expect((p99Ms ?? 0) < TIMEOUT_MS + SLACK_MS, () => `${how} added ${p99Ms} ms to the 99th percentile; the time-out is ${TIMEOUT_MS} ms`);
-    figures.addedP50MaxMs = Math.max(figures.addedP50MaxMs, p50Ms ?? 0);
-    figures.addedP99MaxMs = Math.max(figures.addedP99MaxMs, p99Ms ?? 0);
+    const added = (share: number) => Math.max(0, quantile(withFault, share) - quantile(without, share));
+    for (const share of samples < SAMPLES_FOR_P99 ? [0.5, 0.9] : [0.5, 0.9, 0.99]) {
+      findings.expect(added(share) < TIMEOUT_MS + SLACK_MS, () => `${how} added ${added(share)} ms to the ${share} quantile; the time-out is ${TIMEOUT_MS} ms`);
+    }
+    figures.addedP50MaxMs = Math.max(figures.addedP50MaxMs, added(0.5));
+    figures.addedP90MaxMs = Math.max(figures.addedP90MaxMs, added(0.9));
+    figures.addedP99MaxMs = Math.max(figures.addedP99MaxMs, added(0.99));
     figures.faults++;
     await edge.stop();
   }
