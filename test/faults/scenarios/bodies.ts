@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { ask, jsonOf, type Question, type Reply, shown } from "../lib/ask.ts";
 import { SURE, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
 import { peakGrowthMiB } from "../lib/rss.ts";
-import { createFindings, type Findings, type Reached, type Scenario } from "../lib/scenario.ts";
+import { createFindings, type Findings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
 import { type Pieces, stream } from "../lib/stream-body.ts";
 import type { World } from "../lib/world.ts";
 
@@ -73,7 +73,6 @@ async function checkAnswers(findings: Findings, edge: string, region: string): P
   for (const wrong of [await wrongAnswer(edge), await wrongRegionAnswer(region)]) findings.expect(wrong === undefined, () => wrong ?? "");
 }
 
-const ROUNDS = 4;
 const KILOBYTES = new Uint8Array(16_384).fill(0x20);
 const SPACE = Uint8Array.of(0x20);
 /** Under way between client and server when it is refused. */
@@ -93,11 +92,12 @@ const endless: Attack = { what: "a body without an end", send: (url, path) => st
 const bytewise: Attack = { what: "65,537 chunks of a byte", send: (url, path) => stream(url, pieces(path, SPACE, 65_537)), statuses: [400, 413] };
 
 /** Some rounds show what the first ones take, and as many again whether it goes on. */
-async function growth(world: World, attacks: readonly Attack[]): Promise<Reached> {
+async function growth(world: World, { samples }: Size, attacks: readonly Attack[]): Promise<Reached> {
   const findings = createFindings();
   const edge = await world.startEdge();
   const region = await world.startRegion({}, ["intent"]);
   const figures: Record<string, number> = {};
+  const count = Math.min(8, Math.ceil(samples / 40));
   const targets = [
     { name: "edge", url: edge.url, pid: edge.pid, paths: [PREDICT, INFER] },
     { name: "region", url: region.url, pid: region.pid, paths: [INFER] },
@@ -116,7 +116,7 @@ async function growth(world: World, attacks: readonly Attack[]): Promise<Reached
         }
       };
       const rounds = async () => {
-        for (let round = 0; round < ROUNDS; round++) await attack();
+        for (let round = 0; round < count; round++) await attack();
       };
       const [firstMiB, growthMiB] = [await peakGrowthMiB(pid, rounds), await peakGrowthMiB(pid, rounds)];
       if (firstMiB === undefined || growthMiB === undefined) continue;
@@ -136,6 +136,6 @@ const row = "bodies";
 const GROWTH = "413 or 400 while streaming, growth under 32 MiB";
 export const bodies: readonly Scenario[] = [
   { row, name: "at the limit, a byte less, a byte more", expected: "taken at the limit, 413 beyond it", run: atLimits },
-  { row, name: "100 MiB in 100 kB, and one without an end", expected: GROWTH, run: (world) => growth(world, [packed(bomb()), endless]) },
-  { row, name: "65,537 chunks of a byte", expected: GROWTH, run: (world) => growth(world, [bytewise]) },
+  { row, name: "100 MiB in 100 kB, and one without an end", expected: GROWTH, run: (world, size) => growth(world, size, [packed(bomb()), endless]) },
+  { row, name: "65,537 chunks of a byte", expected: GROWTH, run: (world, size) => growth(world, size, [bytewise]) },
 ];

@@ -1,9 +1,9 @@
 // Redis fails, or holds what no edge has written: answers stay right, and wait for it no longer than the time-out.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
 import { hasRedisServer } from "../../support/redis.ts";
 import { ask, jsonOf, shown } from "../lib/ask.ts";
 import { ODD, predict, SURE } from "../lib/intent.ts";
-import { quantile } from "../lib/quantile.ts";
 import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
 import { until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";

@@ -1,8 +1,8 @@
 // Two regions, of which one fails: the other answers, breakers open and close again, and hedging stays within its budget.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { type Fault, type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { shown } from "../lib/ask.ts";
 import { ODD, predict } from "../lib/intent.ts";
-import { quantile } from "../lib/quantile.ts";
 import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
 import { passed, until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";

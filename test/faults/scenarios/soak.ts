@@ -1,11 +1,11 @@
 // Right and wrong requests and clients that leave, mixed, for a long time: memory stays flat and nothing is left behind.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { request } from "node:http";
 import { seededRandom } from "../../../src/build/seeded-random.ts";
 import { makeQueries } from "../../bench/lib/queries.ts";
 import { createMutator } from "../../support/mutate-request.ts";
 import { ask, inParallel, shown } from "../lib/ask.ts";
 import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
-import { quantile } from "../lib/quantile.ts";
 import { isIdle, regionFigures } from "../lib/region-metrics.ts";
 import { rssMiBOf } from "../lib/rss.ts";
 import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
