@@ -1,7 +1,7 @@
 // `npm run test:faults`: the table of faults as scenarios against the running system, with what each reached.
 import { parseArgs } from "node:util";
 import { table } from "../../src/cli/output.ts";
-import { report, rounded } from "../bench/lib/report.ts";
+import { inFourDigits, writeResults } from "./lib/results.ts";
 import { type Outcome, runScenario } from "./lib/run-scenarios.ts";
 import { LONG, SHORT } from "./lib/scenario.ts";
 import { startWorld } from "./lib/world.ts";
@@ -12,7 +12,7 @@ const HELP = `npm run test:faults -- [options]
   --long          100,000 mutated requests, 10,000 mutated models, a soak of 30 minutes
   --list          the scenarios, without running them
   --json          print JSON on stdout, and no table
-  --no-write      leave test/bench/results/faults.json as it is (as with --only)
+  --no-write      leave these scenarios' rows in test/bench/results/faults.json as they are
 Progress goes to stderr. The exit code is 1 if a scenario found problems.`;
 
 const { values } = parseArgs({
@@ -54,22 +54,10 @@ try {
   await world.stop();
 }
 
-const inFourDigits = (figures: Outcome["figures"]) => Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, rounded(value)]));
 const rows = outcomes.map(({ scenario: { row, name, expected }, figures, ...rest }) => ({ row, scenario: name, expected, ...rest, figures: inFourDigits(figures) }));
-const count = (state: Outcome["state"]) => outcomes.filter((one) => one.state === state).length;
 const inWords = (figures: Outcome["figures"]) => Object.entries(figures).map(([name, value]) => `${name} ${value}`).join(", ");
-if (values.json) console.log(JSON.stringify({ size: values.long ? "long" : "short", rows }));
+const size = values.long ? "long" : "short";
+if (values.json) console.log(JSON.stringify({ size, rows }));
 else console.log(table([["row", "scenario", "expected", "reached", "figures"], ...rows.map(({ row, scenario, expected, state, figures }) => [row, scenario, expected, state, inWords(figures)])]));
-if (only === undefined && !values["no-write"]) {
-  await report({
-    name: "faults",
-    seed: 0,
-    n: outcomes.length,
-    packages: ["workerd", "hono", "onnxruntime-node", "onnxruntime-web"],
-    isPrinted: false,
-    notes: [values.long ? "long form" : "short form"],
-    rows: rows.map(({ row, scenario, expected, state, seconds, figures, problems }) => ({ case: `${row}: ${scenario}`, expected, state, seconds, ...figures, ...(problems.length === 0 ? {} : { problems: problems.join(" | ") }) })),
-    figures: { passed: count("passed"), failed: count("failed"), leftOut: count("left out") },
-  });
-}
-process.exitCode = count("failed") === 0 ? 0 : 1;
+if (!values["no-write"]) await writeResults(outcomes, size);
+process.exitCode = outcomes.some(({ state }) => state === "failed") ? 1 : 0;

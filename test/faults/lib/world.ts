@@ -49,6 +49,8 @@ export interface World {
   /** One of the caller's own; undefined takes a variable away. What is still running at the end is stopped. */
   startEdge(variables?: Readonly<Record<string, string | undefined>>, upload?: Upload): Promise<BareEdge>;
   startRegion(variables?: Variables, preload?: readonly string[]): Promise<LocalRegion>;
+  /** How far a long scenario has come. */
+  readonly log: (line: string) => void;
   /** Ends all faults of the proxies. */
   heal(): void;
   stop(): Promise<void>;
@@ -125,6 +127,7 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
       tensorEdge: () => (tensorEdge ??= openTensorEdge()),
       startEdge,
       startRegion,
+      log,
       heal() {
         for (const one of Object.values(proxies)) one.fault = { kind: "none" };
       },

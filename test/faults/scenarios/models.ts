@@ -24,6 +24,7 @@ const SEED = 17;
 const WORKER = join(import.meta.dirname, "../lib/import-mutants.ts");
 /** Of one model in a process that also has to start. */
 const SILENT_MS = 30_000;
+const TELL_EVERY = 1_000;
 
 const external = (entries: Readonly<Record<string, string>>, dims: readonly bigint[] = [3n]): TensorProto =>
   create(TensorProtoSchema, { name: "w", dataType: 1, dims: [...dims], dataLocation: 1, externalData: Object.entries(entries).map(([key, value]) => ({ key, value })) });
@@ -81,7 +82,7 @@ async function importMutants(count: number, onOutcome: (index: number, outcome: 
   }
 }
 
-async function imported(_world: World, { mutatedModels }: Size): Promise<Reached> {
+async function imported({ log }: World, { mutatedModels }: Size): Promise<Reached> {
   const findings = createFindings();
   const figures = { models: 0, refused: 0, imported: 0, processesLost: 0 };
   await importMutants(mutatedModels, (index, outcome) => {
@@ -89,6 +90,7 @@ async function imported(_world: World, { mutatedModels }: Size): Promise<Reached
     if (outcome === "imported") figures.imported++;
     else if (/^[a-z_]+$/.test(outcome)) figures.refused++;
     else if (outcome.startsWith("killed")) figures.processesLost++;
+    if (figures.models % TELL_EVERY === 0) log(`  ${figures.models} models`);
     findings.expect(/^[a-z_]+$/.test(outcome), () => `mutant ${index} ${outcome}`);
   });
   return { figures, problems: findings.problems };

@@ -19,6 +19,7 @@ const LEAVING_SHARE = 0.1;
 /** Between an eighth of the way, when everything is warm, and the end. */
 const MAX_GROWTH_MIB = 32;
 const WARM_SHARE = 1 / 8;
+const TELL_EVERY = 10_000;
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const corpus = [
@@ -80,6 +81,7 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     await inParallel(WIDTH, WIDTH, async () => {
       while (!isOver()) {
         figures.requests++;
+        if (figures.requests % TELL_EVERY === 0) world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
         const drawn = random();
         await (drawn < BAD_SHARE ? bad() : drawn < BAD_SHARE + LEAVING_SHARE ? leaving() : right());
         if (warm === undefined && progress() >= WARM_SHARE) warm = await sizes();
