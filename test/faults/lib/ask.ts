@@ -81,3 +81,6 @@ const refusal = z.union([z.object({ error: z.string().min(1) }), z.object({ code
 export const saysWhy = ({ text }: Reply): boolean => refusal.safeParse(jsonOf(text)).success;
 
 export const shown = ({ status, text, ms }: Reply): string => `${status} after ${Math.round(ms)} ms: ${text.slice(0, 200)}`;
+
+/** Answers from 500 on that are no failures: a deadline or time-out may be a moment that has passed; 501 refuses what there is elsewhere. */
+export const isLateOrUnsupported = ({ status, text }: Reply): boolean => status === 501 || ((status === 503 || status === 504) && /timeout expired|could answer within|takes up to/.test(text));

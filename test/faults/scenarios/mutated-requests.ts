@@ -2,7 +2,7 @@
 import { encodeInferRequest, type InferRequest } from "../../../src/protocol/open-inference.ts";
 import { createMutator, type RawRequest } from "../../support/mutate-request.ts";
 import { IDENTITY_DATATYPES } from "../../support/tensor-model.ts";
-import { ask, inParallel, jsonOf, type Reply, shown } from "../lib/ask.ts";
+import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
 import { ODD, SURE, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
 import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
 import type { World } from "../lib/world.ts";
@@ -74,7 +74,7 @@ async function attack({ url, corpus, wrongAnswer }: Target, count: number, log: 
       const reply = await ask(url, { ...request, path: printable(request.path), endsHere, timeoutMs: TIMEOUT_MS }).catch((error: Error) => ({ status: 400, text: error.message, ms: 0, headers: {} })); // Node's client refuses to send it
       statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
       slowestMs = Math.max(slowestMs, reply.ms);
-      const isFine = reply.status === 0 ? endsHere : reply.status < 500 || isExpected(reply);
+      const isFine = reply.status === 0 ? endsHere : reply.status < 500 || isLateOrUnsupported(reply);
       const isShort = reply.status === 200 || reply.text.length < 2_500;
       findings.expect(isFine && isShort, () => `request ${index} ${request.method} ${request.path.slice(0, 100)} ${JSON.stringify(request.headers)} got ${shown(reply)}`);
     }
@@ -95,13 +95,6 @@ async function attack({ url, corpus, wrongAnswer }: Target, count: number, log: 
 }
 
 const printable = (path: string) => path.replace(/[^\x21-\x7e]/gu, encodeURIComponent);
-
-/** Answers from 500 on that are no failures: a deadline or time-out may be mutated to a moment that has passed; 501 refuses what there is elsewhere. */
-const isExpected = ({ status, text }: Reply): boolean => {
-  const problem = jsonOf(text);
-  const code = typeof problem === "object" && problem !== null && "code" in problem ? problem.code : undefined;
-  return status === 501 || (status === 504 && code === "deadline_exceeded") || ((status === 503 || status === 504) && /timeout expired|could answer within|takes up to/.test(text));
-};
 
 const shared = { row: "mutated requests", expected: "no 5xx from parsing, alive, next request right" } as const;
 

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { seededRandom } from "../../../src/build/seeded-random.ts";
 import { makeQueries } from "../../bench/lib/queries.ts";
 import { createMutator } from "../../support/mutate-request.ts";
-import { ask, inParallel, shown } from "../lib/ask.ts";
+import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
 import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
 import { isIdle, regionFigures } from "../lib/region-metrics.ts";
 import { rssMiBOf } from "../lib/rss.ts";
@@ -68,7 +68,7 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     const { headers, ...question } = mutated();
     const { "content-length": _, ...others } = headers; // another scenario's
     const reply = await ask(edge.url, { ...question, headers: others, path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent) }).catch(() => undefined);
-    const isAnswer = reply === undefined || (reply.status > 0 && reply.status < 500) || reply.status === 501 || /timeout expired|could answer within|deadline_exceeded/.test(reply.text);
+    const isAnswer = reply === undefined || (reply.status > 0 && reply.status < 500) || isLateOrUnsupported(reply);
     findings.expect(isAnswer, () => `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : shown(reply)}`);
   }
 

@@ -11,7 +11,7 @@ import type { World } from "../lib/world.ts";
 const ALIAS_TTL_MS = 200;
 const STORE_TIMEOUT_MS = 500;
 /** Aliases are read again within it several times over. */
-const FAULT_MS = 900;
+const FAULT_MS = 600;
 /** The region may have to load the version that is asked for, from a store that does not answer. */
 const deadlineMs = 1_000;
 const RECOVERED_WITHIN_MS = 15_000;
@@ -19,6 +19,7 @@ const variables = { EDGETIER_ALIAS_TTL_MS: String(ALIAS_TTL_MS), EDGETIER_S3_TIM
 
 const s3Error = (code: string) => `<?xml version="1.0"?><Error><Code>${code}</Code><Message>no</Message></Error>`;
 const VERIFIED = /blobs\/|versions\//;
+const AT_COLD_START = ["refused", "403", "404 of something on the way", "500", "hanging", "cut off half-way"] as const;
 const faults: Readonly<Record<string, Fault>> = {
   "refused": { kind: "refuses" },
   "reset after a while": { kind: "halfOpen", resetAfterMs: 100 },
@@ -93,8 +94,8 @@ async function whilePublishing(world: World): Promise<Reached> {
 async function atColdStart(world: World): Promise<Reached> {
   const findings = createFindings();
   let recoverMaxMs = 0;
-  const total = Object.entries(faults).filter(([, fault]) => fault.only === undefined);
-  for (const [how, fault] of total) {
+  for (const how of AT_COLD_START) {
+    const fault = faults[how] ?? { kind: "none" };
     const edge = await world.startEdge(variables);
     world.proxies.s3.fault = fault;
     const { reply } = await predict(edge.url, SURE.text);
@@ -105,7 +106,7 @@ async function atColdStart(world: World): Promise<Reached> {
     recoverMaxMs = Math.max(recoverMaxMs, Math.round(recoveredMs ?? RECOVERED_WITHIN_MS));
     await edge.stop();
   }
-  return { figures: { faults: total.length, recoverMaxMs }, problems: findings.problems };
+  return { figures: { faults: AT_COLD_START.length, recoverMaxMs }, problems: findings.problems };
 }
 
 /** What lies in the store was signed by nobody, by somebody else, or was changed after it was signed. */
