@@ -1,6 +1,8 @@
 // S3 fails in every way while a new version is published: the old one goes on serving, and the new one comes when S3 is back.
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
 import { layout } from "../../../src/registry/layout.ts";
+import { signManifest } from "../../../src/registry/signing.ts";
+import { newKey } from "../../support/signing-key.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
 import { saysWhy, shown } from "../lib/ask.ts";
 import { ODD, predict, type Predicted, SURE } from "../lib/intent.ts";
@@ -36,6 +38,7 @@ const faults: Readonly<Record<string, Fault>> = {
   "a wrong byte": { kind: "flips", only: VERIFIED, seed: 5 },
 };
 
+/** So that no two are the same. */
 let published = 1;
 
 /** As a publisher with a store that works: the same model with other labels, so that there is something new to read. @returns its number */
@@ -119,17 +122,21 @@ async function brokenSignature(world: World): Promise<Reached> {
     const signed = await new Response((await world.objects.get(layout.manifest("intent", before)))?.body).text();
     const envelope: { payload: string; signatures: { sig: string }[] } = JSON.parse(signed);
     const payload = Buffer.from(envelope.payload, "base64").toString();
-    const manifests = {
-      "an unsigned manifest": payload.replace(/"version":\d+/, '"version":NEXT'),
-      "a manifest of another version": signed,
-      "a changed payload": JSON.stringify({ ...envelope, payload: Buffer.from(payload.replace(/"version":\d+/, '"version":NEXT')).toString("base64") }),
-      "a changed signature": JSON.stringify({ ...envelope, signatures: envelope.signatures.map((one) => ({ ...one, sig: `AAAA${one.sig.slice(4)}` })) }),
-      "no signature": JSON.stringify({ ...envelope, signatures: [] }),
-      "no JSON": "{",
+    const stranger = await newKey();
+    const ofNext = (next: number) => payload.replace(/"version":\d+/, `"version":${next}`);
+    const asFile = (changes: object) => `${JSON.stringify({ ...envelope, ...changes })}\n`; // the form that a reader takes
+    const manifests: Readonly<Record<string, (next: number) => string | Promise<string>>> = {
+      "an unsigned manifest": ofNext,
+      "a manifest of another version": () => signed,
+      "one that somebody else has signed": async (next) => new TextDecoder().decode(await signManifest(new TextEncoder().encode(ofNext(next)), [stranger])),
+      "a changed payload": (next) => asFile({ payload: Buffer.from(ofNext(next)).toString("base64") }),
+      "a changed signature": () => asFile({ signatures: envelope.signatures.map((one) => ({ ...one, sig: `AAAA${one.sig.slice(4)}` })) }),
+      "no signature": () => asFile({ signatures: [] }),
+      "no JSON": () => "{",
     };
     for (const [what, manifest] of Object.entries(manifests)) {
       const next = ((await world.store.listVersions("intent")).at(-1) ?? 0) + 1;
-      await world.objects.put(layout.manifest("intent", next), new TextEncoder().encode(manifest.replaceAll("NEXT", String(next))), { kind: "any" }, "application/json");
+      await world.objects.put(layout.manifest("intent", next), new TextEncoder().encode(await manifest(next)), { kind: "any" }, "application/json");
       const aliases = await world.store.readAliases("intent");
       await world.store.writeAliases("intent", { ...aliases?.aliases, stable: next }, aliases?.etag);
       for (let count = 0; count < 8; count++) {
@@ -144,7 +151,6 @@ async function brokenSignature(world: World): Promise<Reached> {
       await world.store.writeAliases("intent", { ...restored?.aliases, stable: before }, restored?.etag);
       await world.objects.delete(layout.manifest("intent", next));
     }
-    published = (await world.store.listVersions("intent")).length;
     return { figures: { manifests: Object.keys(manifests).length, requests: refused }, problems: findings.problems };
   } finally {
     await edge.stop();
