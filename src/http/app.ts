@@ -53,8 +53,8 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
-  app.use(...access(dependencies.access ?? OPEN_ACCESS));
   app.use(context(clock));
+  app.use(...access(dependencies.access ?? OPEN_ACCESS));
   const forImages = limitBody(dependencies.maxImageBodyBytes);
   const forOthers = limitBody(dependencies.maxBodyBytes);
   app.use("/v1/*", (c, next) => (mediaTypeOf(c.req).startsWith("image/") ? forImages : forOthers)(c, next));
