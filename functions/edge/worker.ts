@@ -47,7 +47,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, clock, storeTimeoutMs, region: regions };
+  const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });

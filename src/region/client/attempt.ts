@@ -50,6 +50,7 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
   }
 
   function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
+    if (failure === "busy") state.noteBusy();
     if (own.signal.aborted) end?.("abandoned");
     else if (failure === undefined) end?.(otherwise);
     else end?.(failure === "timed_out" ? "timed_out" : "failed");

@@ -1,10 +1,14 @@
 // Latencies in buckets whose bounds grow by 2^(1/8), 9 %: from 1 ms to 65 s. Histograms have the same bounds and can be added up.
 //
-// Two generations are kept and the older one is dropped, so that quantiles are those of the last samples.
+// Two generations are kept and the older one is dropped, so that quantiles are those of the last samples, and of the last minutes: who
+// asks a region no more because it was slow would never learn that it is quick again.
+
+import type { Clock } from "../../core/clock.ts";
 
 const PER_OCTAVE = 8;
 const LAST_BUCKET = 16 * PER_OCTAVE;
 const GENERATION = 256;
+const GENERATION_MS = 60_000;
 
 export interface LatencyHistogram {
   record(latencyMs: number): void;
@@ -12,20 +16,34 @@ export interface LatencyHistogram {
   samplesIn(bucket: number): number;
 }
 
-export function createLatencyHistogram(): LatencyHistogram {
+export function createLatencyHistogram(clock: Clock): LatencyHistogram {
   let older: number[] = [];
   let newer: number[] = [];
   let recorded = 0;
   let kept = 0;
+  let beganAtMs = clock.now();
+
+  function turn(): void {
+    [older, newer, kept, recorded] = [newer, [], recorded, 0];
+    beganAtMs = clock.now();
+  }
+
+  function turnIfOld(): void {
+    const ageMs = clock.now() - beganAtMs;
+    if (ageMs >= 2 * GENERATION_MS) turn();
+    if (ageMs >= GENERATION_MS) turn();
+  }
 
   return {
     record(latencyMs) {
-      if (recorded === GENERATION) [older, newer, kept, recorded] = [newer, [], recorded, 0];
+      turnIfOld();
+      if (recorded === GENERATION) turn();
       const bucket = Math.min(LAST_BUCKET, Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))));
       newer[bucket] = (newer[bucket] ?? 0) + 1;
       recorded++;
     },
     get samples() {
+      turnIfOld();
       return kept + recorded;
     },
     samplesIn: (bucket) => (older[bucket] ?? 0) + (newer[bucket] ?? 0),

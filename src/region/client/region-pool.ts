@@ -14,15 +14,11 @@ import { createRecentMeans } from "./recent-means.ts";
 import { createRegionState, type PooledRegion, type RegionState } from "./region-state.ts";
 import { regionsSeen, type RegionSeen } from "./regions-seen.ts";
 
-export interface RegionPool extends RegionClient {
+type Measured = "latencyMs" | "isSaturated";
+
+export interface RegionPool extends Omit<RegionClient, Measured>, Required<Pick<RegionClient, Measured>> {
   /** The nearest to `place` first; those whose place is unknown last. */
   regions(place: Place | undefined): RegionSeen[];
-  /**
-   * What this isolate has measured of the region that is quickest now.
-   * @param of one tier's calls; all calls if left out
-   * @returns undefined until there are enough samples
-   */
-  latencyMs(quantile: number, of?: { readonly model: string; readonly tier?: string }): number | undefined;
 }
 
 export interface RegionPoolOptions {
@@ -59,6 +55,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
   const { clock, random = Math.random, extraCallsShare = 0.03, hedgeSameRegion = true, onEvent = () => {} } = options;
   const services = createRecentMeans(clock);
   const states = regions.map((region) => createRegionState(region, { clock, random, services, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
+  const usable = () => states.filter(({ breaker, isReady }) => breaker.lets && isReady);
   const budget = createCallBudget({ share: extraCallsShare, burst: BURST });
   const hedgeQuantile = Math.max(HEDGE_QUANTILE, 1 - HEDGED_SHARE * extraCallsShare);
 
@@ -88,9 +85,8 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 
     if (request.waitUntil !== undefined) for (const state of states) state.checkIfDue(request.waitUntil);
     budget.earn();
-    const open = states.filter(({ breaker }) => breaker.lets);
-    const ready = open.filter(({ isReady }) => isReady);
-    const chosen = choose(ready.length > 0 ? ready : open);
+    const ready = usable();
+    const chosen = choose(ready.length > 0 ? ready : states.filter(({ breaker }) => breaker.lets));
     const first = chosen && start(chosen);
     // No region is asked through an open circuit, not even when all are open: it would only be waited for in vain.
     if (chosen === undefined || first === undefined) throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
@@ -128,10 +124,10 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
-      const kind = of && kindOf(of);
-      const measured = states.flatMap((state) => (state.breaker.lets && state.isReady ? (state.latencyMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
+      const measured = usable().flatMap((state) => state.latencyMs(quantile, ENOUGH_SAMPLES, kindOf(of)) ?? []);
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
+    isSaturated: () => usable().length > 0 && usable().every((state) => state.isSaturated),
   };
 }
 

@@ -45,6 +45,10 @@ export interface RegionState {
   /** Of one kind of call, or of all. @returns undefined for fewer samples than `atLeast` */
   latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined;
   noteLoad(load: LoadReport): void;
+  /** It has said that it is busy. */
+  noteBusy(): void;
+  /** Whether it has more to do than it can, by its own word of just now. */
+  readonly isSaturated: boolean;
   /** @returns tells how it ended; undefined where the breaker lets none through */
   begin(kind: string, from: Place | undefined, timeoutMs: number): ((end: CallEnd) => void) | undefined;
   /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
@@ -61,6 +65,10 @@ export interface RegionStateOptions {
 
 /** A report of its load holds so long. */
 const LOAD_FRESH_MS = 2_000;
+/** What it refused for want of room holds so long: its `retry-after` is a second. */
+const BUSY_FOR_MS = 1_000;
+/** Of what it takes at once, the share from which on it is about to refuse. */
+const SATURATED = 0.9;
 const FAILURES_OF_DOUBT = 2;
 /**
  * Of one region in one isolate. Only regions in doubt are asked: calls tell of the others for nothing, while each isolate's
@@ -82,11 +90,14 @@ export function createRegionState(region: PooledRegion, { clock, random, service
   const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_KINDS });
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
   let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
+  let busyAtMs = -Infinity;
   /** Its own last word. */
   let isReady = true;
   let checkedAtMs = -Infinity;
 
   const usualMs = (kind: string, tripMs: number) => means.value(kind, tripMs + services.value(kind, SERVICE_MS));
+
+  const freshReport = (): LoadReport => (load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {});
 
   /** In the order in which they began. */
   function running(): readonly { readonly startedAtMs: number }[] {
@@ -103,7 +114,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
 
   function record(kind: string, tookMs: number): void {
     means.record(kind, tookMs);
-    const histogram = histograms.get(kind) ?? createLatencyHistogram();
+    const histogram = histograms.get(kind) ?? createLatencyHistogram(clock);
     histograms.set(kind, histogram);
     histogram.record(tookMs);
   }
@@ -137,13 +148,19 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     latencyMs,
 
     expectedMs(kind, from) {
-      const report: LoadReport = load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {};
+      const report = freshReport();
       const leastMs = Math.max(usualMs(kind, roundTripMs(from, region.place)), medianAgeMs(), report.oldestQueuedMs ?? 0);
       return leastMs * (1 + (report.utilisation ?? 0)) * 2 ** Math.min(MAX_PENALTY, breaker.failuresInARow);
     },
 
     noteLoad(report) {
       load = { report, atMs: clock.now() };
+    },
+    noteBusy() {
+      busyAtMs = clock.now();
+    },
+    get isSaturated() {
+      return clock.now() - busyAtMs < BUSY_FOR_MS || (freshReport().utilisation ?? 0) >= SATURATED;
     },
 
     begin(kind, from, timeoutMs) {
@@ -163,7 +180,9 @@ export function createRegionState(region: PooledRegion, { clock, random, service
         else verdict.cancelled();
         if (end === "answered") services.record(kind, tookMs - tripMs);
         // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
-        if (end === "answered" || (end === "abandoned" && tookMs > medianMs)) record(kind, tookMs);
+        // So would those that ran out of their client's time; but a short time says nothing of a region that is slower than it anyway.
+        const isLate = end === "abandoned" ? tookMs > medianMs : isOutOfTime && tookMs > (latencyMs(0.95, 1, kind) ?? 0);
+        if (end === "answered" || isLate) record(kind, tookMs);
         else if (isOutOfTime && tookMs > medianMs) means.record(kind, tookMs);
       };
     },
