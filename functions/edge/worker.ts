@@ -45,7 +45,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const metrics = createLoggedMetrics(log);
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl, fetch: createRegionFetch(config.EDGETIER_REGION_KEY) }) };
+  const tiers = { store, sessions, images, storeTimeoutMs, region: regionUrl === undefined ? undefined : createOipHttpRegionClient({ baseUrl: regionUrl, fetch: createRegionFetch(config.EDGETIER_REGION_KEY, { send: config.EDGETIER_REGION_CERTIFICATE }) }) };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });

@@ -2,9 +2,15 @@
 
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
+import type { RegionFetch } from "../region/region-fetch.ts";
 import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+
+/** On the platform alone: locally there is no such binding. */
+const certificateBinding = z
+  .custom<{ fetch: RegionFetch }>((value) => value instanceof Object && "fetch" in value && typeof value.fetch === "function", "must be a binding of mtls_certificates")
+  .transform((binding): RegionFetch => (url, init) => binding.fetch(url, init));
 
 const schema = z
   .object({
@@ -19,6 +25,8 @@ const schema = z
     EDGETIER_REGION_URL: httpUrl().optional(),
     /** One of the region's EDGETIER_REGION_KEYS: requests to it are signed. */
     EDGETIER_REGION_KEY: regionKey().optional(),
+    /** A binding of wrangler.toml's `mtls_certificates`, which requests to the region then present. */
+    EDGETIER_REGION_CERTIFICATE: certificateBinding.optional(),
     // Caches; without Redis there is no L2
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),

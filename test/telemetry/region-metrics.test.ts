@@ -5,7 +5,7 @@ import { createRegionMetrics, type OutcomeFacts, type RegionMetrics, type RunFac
 
 const of = { model: "mood", version: 1, tier: "heavy" };
 const run = (fields: Partial<RunFacts> = {}): RunFacts => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
-const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({ of, durationMs: 20, preprocessMs: 0, failure: undefined, ...fields });
+const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
 const loaded = { event: "model_loaded", model: "mood", version: 1 };
 
 /** The samples of a metric by their labels, as they are written. */
