@@ -32,6 +32,14 @@ describe("the region's metrics", () => {
     expect(await samples(metrics, "nv_inference_request_failure")).toEqual({ '{model="mood",version="1",reason="REJECTED"}': 1 });
   });
 
+  it("count requests that another's run has answered as successes without a run", async () => {
+    const metrics = createRegionMetrics();
+    metrics.ran(run());
+    for (const isShared of [false, true, true]) metrics.finished(outcome({ isShared }));
+    const names = ["nv_inference_request_success", "nv_inference_exec_count", "edgetier_region_shared_requests_total"];
+    expect(await Promise.all(names.map(async (name) => (await samples(metrics, name))[MODEL]))).toEqual([3, 1, 2]);
+  });
+
   it("tell rows, waits and reasons of runs, and leave out those that failed", async () => {
     const metrics = createRegionMetrics();
     metrics.ran(run({ rows: 3, works: 2, waitedMs: [4, 2], reason: "full" }));
