@@ -35,7 +35,7 @@ const MAX_HEADER_CHARACTERS = 2_048;
 
 const COMPONENT = '"@?[a-z0-9-]+"';
 const PARAMETER = ';([a-z][a-z0-9-]*)=(?:([0-9]{1,15})|"([ !#-\\[\\]-~]*)")';
-const INPUT = /* @__PURE__ */ new RegExp(`^([a-z][a-z0-9-]*)=(\\(((?:${COMPONENT}(?: ${COMPONENT})*)?)\\)((?:${PARAMETER})*))$`);
+const INPUT = new RegExp(`^([a-z][a-z0-9-]*)=(\\(((?:${COMPONENT}(?: ${COMPONENT})*)?)\\)((?:${PARAMETER})*))$`);
 const VALUE = /^([a-z][a-z0-9-]*)=:([A-Za-z0-9+/]+={0,2}):$/;
 const RAW_PATH = /^[a-z]+:\/\/[^/?#]*([^?#]*)/i;
 const encoder = new TextEncoder();
