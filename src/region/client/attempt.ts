@@ -29,8 +29,11 @@ export interface Ended<Answer> {
   readonly settle: () => Answer;
 }
 
-/** @returns undefined where the region's breaker lets none through */
-export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number): Attempt<Answer> | undefined {
+/**
+ * @param isRepeat of a call that the region has not answered yet: its failure is not held against the region a second time
+ * @returns undefined where the region's breaker lets none through
+ */
+export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean): Attempt<Answer> | undefined {
   const { request, kind, caller, send, failureOf = () => undefined } = question;
   const end = state.begin(kind, request.place, timeoutMs);
   if (end === undefined) return undefined;
@@ -53,6 +56,7 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
     if (failure === "busy") state.noteBusy();
     if (own.signal.aborted) end?.("abandoned");
     else if (failure === undefined) end?.(otherwise);
+    else if (isRepeat) end?.("void");
     else end?.(failure === "timed_out" ? "timed_out" : "failed");
     return { failure, settle };
   }

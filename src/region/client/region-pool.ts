@@ -70,8 +70,9 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     const extras = new Map<Attempt<Answer>, ExtraCall>();
 
     function start(state: RegionState): Attempt<Answer> | undefined {
+      const isRepeat = asked.has(state);
       asked.add(state);
-      return startAttempt(state, question, leftMs());
+      return startAttempt(state, question, leftMs(), isRepeat);
     }
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {

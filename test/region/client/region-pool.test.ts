@@ -175,6 +175,16 @@ describe("health", () => {
     for (let call = 0; call < 5; call++) await infer({ timeoutMs: 900 });
     expect(circuits()).toEqual(["a open"]);
   });
+
+  it("counts a call once that has failed twice in one region", async () => {
+    const { a, ask, extras, circuits } = world([20]);
+    await ask(300);
+    a.does = does("hangs");
+    await ask(4);
+    expect([countsOf(extras())["hedge sent"], circuits()]).toEqual([4, []]);
+    await ask(1);
+    expect(circuits()).toEqual(["a open"]);
+  });
 });
 
 describe("hedging", () => {
