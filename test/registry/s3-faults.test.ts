@@ -63,6 +63,11 @@ describe.each(drivers)("%s", (_, create) => {
     await expect(bucketless.get("k")).rejects.toMatchObject({ code: "model_store_unavailable", detail: expect.stringContaining("NoSuchBucket") });
   });
 
+  it("does not take the 404 of something on the way for a missing object", async () => {
+    const store = await storeAnswering((_request, response) => response.writeHead(404, { "content-type": "text/html" }).end("<html>not found</html>"));
+    await expect(store.get("k")).rejects.toMatchObject({ code: "model_store_unavailable", detail: expect.stringContaining("404") });
+  });
+
   it.each([404, 409, 412])("takes %i to a conditional put for a condition that does not hold", async (status) => {
     const code = status === 404 ? "NoSuchKey" : "PreconditionFailed";
     const store = await storeAnswering((_request, response) => response.writeHead(status).end(xmlError(code)));

@@ -20,8 +20,12 @@ export interface RegionOptions {
   readonly onLine: (line: string) => void;
 }
 
+export interface LocalRegion extends Part {
+  readonly pid: number;
+}
+
 /** @throws component_failed */
-export async function startLocalRegion({ file, port, store, preload, variables, onLine }: RegionOptions): Promise<Part> {
+export async function startLocalRegion({ file, port, store, preload, variables, onLine }: RegionOptions): Promise<LocalRegion> {
   const output = heldBack(onLine);
   const child = await startListeningChild({
     name: "region",

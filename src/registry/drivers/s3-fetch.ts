@@ -4,7 +4,7 @@ import { AwsClient } from "aws4fetch";
 import { sha256Hex } from "../../core/hash.ts";
 import { byKey, type ListedObject, type ObjectStore } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
+import { conditionHeaders, DEFAULT_TIMEOUT_MS, isNoSuchKey, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { elementTexts } from "./s3-xml.ts";
 import { storeFailure } from "./store-failure.ts";
 
@@ -55,7 +55,7 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
         };
       }
       const code = await errorCode(response);
-      if (response.status === 404 && code !== "NoSuchBucket") return undefined;
+      if (isNoSuchKey(response.status, code)) return undefined;
       throw refusal(response.status, code);
     },
 
@@ -73,7 +73,7 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
       const code = await errorCode(response);
       if (response.ok) return { kind: "written", etag: response.headers.get("etag") ?? "" };
       // S3 answers 404 NoSuchKey to If-Match on an object that is not there.
-      const gone = condition.kind === "etag" && response.status === 404 && code === "NoSuchKey";
+      const gone = condition.kind === "etag" && isNoSuchKey(response.status, code);
       if (gone || isPreconditionFailure(response.status)) return { kind: "precondition-failed" };
       throw refusal(response.status, code);
     },
@@ -81,7 +81,7 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
     async delete(key) {
       const response = await call({ key, method: "DELETE" });
       const code = await errorCode(response);
-      const gone = response.status === 404 && code === "NoSuchKey"; // S3 itself answers 204; not every other does
+      const gone = isNoSuchKey(response.status, code); // S3 itself answers 204; not every other does
       if (!response.ok && !gone) throw refusal(response.status, code);
     },
 

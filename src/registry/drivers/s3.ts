@@ -4,7 +4,7 @@ import { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2
 import type { EdgeTierError } from "../../core/errors.ts";
 import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isPreconditionFailure, refusal } from "./s3-answers.ts";
+import { conditionHeaders, DEFAULT_TIMEOUT_MS, isNoSuchKey, isPreconditionFailure, refusal } from "./s3-answers.ts";
 import { storeFailure } from "./store-failure.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -34,7 +34,7 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
         const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
         return { body: cancelledBy(signal, body), size: ContentLength, etag: ETag, modifiedAtMs: LastModified?.getTime() };
       } catch (error) {
-        if (isNotFound(error)) return undefined;
+        if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name)) return undefined;
         throw failure(error);
       }
     },
@@ -104,7 +104,7 @@ function conditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMatc
 
 const statusOf = (error: unknown): number | undefined => (error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined);
 
-/** A missing bucket is a fault of the store, not a missing object. */
+/** Of an operation whose answer may have no body. A missing bucket is a fault of the store, not a missing object. */
 const isNotFound = (error: unknown): boolean => statusOf(error) === 404 && error instanceof S3ServiceException && error.name !== "NoSuchBucket";
 
 function failure(error: unknown): EdgeTierError {

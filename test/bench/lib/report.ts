@@ -20,6 +20,8 @@ export interface BenchReport {
   readonly notes?: readonly string[];
   /** False for a smoke run: nothing is written. */
   readonly isKept?: boolean;
+  /** False for what is printed some other way. */
+  readonly isPrinted?: boolean;
   /** One per case; figures carry their units in their names. */
   readonly rows: readonly ({ readonly case: string } & Readonly<Record<string, Figure>>)[];
   /** The headline numbers. */
@@ -29,12 +31,8 @@ export interface BenchReport {
 const require = createRequire(import.meta.url);
 
 /** Prints the rows, the figures and the notes, and writes test/bench/results/<name>.json. */
-export async function report({ packages, otherVersions = {}, isKept = true, ...result }: BenchReport): Promise<void> {
-  const columns = [...new Set(result.rows.flatMap((row) => Object.keys(row)))];
-  console.log(table([columns, ...result.rows.map((row) => columns.map((column) => shown(row[column])))]));
-  console.log("");
-  console.log(table(Object.entries(result.figures).map(([name, value]) => [name, shown(value)])));
-  for (const note of result.notes ?? []) console.log(`\n${note}`);
+export async function report({ packages, otherVersions = {}, isKept = true, isPrinted = true, ...result }: BenchReport): Promise<void> {
+  if (isPrinted) print(result);
   if (!isKept) return;
   const folder = join(import.meta.dirname, "../results");
   await mkdir(folder, { recursive: true });
@@ -47,6 +45,14 @@ export async function report({ packages, otherVersions = {}, isKept = true, ...r
     ...rest,
   };
   await writeFile(join(folder, `${name}.json`), `${JSON.stringify(file, undefined, 1)}\n`);
+}
+
+function print({ rows, figures, notes = [] }: Pick<BenchReport, "rows" | "figures" | "notes">): void {
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  console.log(table([columns, ...rows.map((row) => columns.map((column) => shown(row[column])))]));
+  console.log("");
+  console.log(table(Object.entries(figures).map(([name, value]) => [name, shown(value)])));
+  for (const note of notes) console.log(`\n${note}`);
 }
 
 /** Four significant digits are more than any of these measurements can bear. */

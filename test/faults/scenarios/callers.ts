@@ -1,0 +1,197 @@
+// Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
+import { quantile } from "../../../src/build/judge/latency.ts";
+import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import * as z from "zod";
+import { edgetier } from "../../support/edgetier-command.ts";
+import { ask, type Reply, shown } from "../lib/ask.ts";
+import { ODD } from "../lib/intent.ts";
+import { createFindings, type Findings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import { passed } from "../lib/until.ts";
+import type { World } from "../lib/world.ts";
+
+const PREDICT = "/v1/models/intent/predict";
+const body = (text: string) => JSON.stringify({ inputs: text });
+/** With time enough that no answer is degraded, and so not kept. */
+const bearer = (token: string) => ({ authorization: `Bearer ${token}`, "x-deadline-ms": "20000" });
+const layerOf = ({ headers }: Reply) => headers["x-edgetier-cache"];
+
+const created = z.object({ key: z.string(), entry: z.object({ id: z.string() }).loose() });
+const createdRegionKey = z.object({ key: z.string() });
+
+/** As an operator makes one: the key, and what the edge is told of it. */
+const newKey = async (tenant: string) => created.parse(await printed(["keys", "create", "--tenant", tenant, "--scope", "predict", "--json"]));
+const newRegionKey = async (id: string) => createdRegionKey.parse(await printed(["region", "key", "--id", id, "--json"])).key;
+
+async function printed(args: readonly string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await edgetier(args);
+  if (code !== 0) throw new Error(`edgetier ${args.join(" ")} ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout);
+}
+
+async function tenants(world: World, { samples }: Size): Promise<Reached> {
+  const findings = createFindings();
+  const [one, two] = [await newKey("one"), await newKey("two")];
+  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]) });
+  const figures = { inputs: 0, requests: 0, crossed: 0 };
+  const headers = { "x-forwarded-for": "1.2.3.4", "x-forwarded-host": "other.example", "accept-language": "de", origin: "https://other.example", cookie: "session=1", "x-tenant": "one", "x-edgetier-tenant": "one", traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` };
+  try {
+    for (let index = 0; index < samples; index++) {
+      const text = `${ODD.text} ${index}`;
+      figures.inputs++;
+      const own = () => ask(edge.url, { path: PREDICT, headers: bearer(one.key), body: body(text) });
+      await own();
+      await passed(5);
+      const again = await own();
+      findings.expect(layerOf(again) !== "miss", () => `its own answer was not kept: ${shown(again)}`);
+      for (const [name, value] of [["x-none", ""], ...Object.entries(headers)] as const) {
+        const other = await ask(edge.url, { path: PREDICT, headers: { ...bearer(two.key), [name]: value }, body: body(`${text}${name}`) });
+        figures.requests++;
+        findings.expect(other.status === 200 && layerOf(other) === "miss", () => `the other tenant with ${name} got ${layerOf(other)}: ${shown(other)}`);
+      }
+      const crossed = await ask(edge.url, { path: PREDICT, headers: bearer(two.key), body: body(text) });
+      figures.crossed += Number(layerOf(crossed) !== "miss");
+      findings.expect(layerOf(crossed) === "miss", () => `the other tenant's answer came from ${layerOf(crossed)}`);
+    }
+    const open = await ask(edge.url, { path: PREDICT, body: body(ODD.text) });
+    findings.expect(open.status === 401, () => `without a key: ${shown(open)}`);
+    return { figures, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+async function expectRefused(findings: Findings, edge: string, cases: Readonly<Record<string, Readonly<Record<string, string>>>>): Promise<number> {
+  for (const [what, headers] of Object.entries(cases)) {
+    const reply = await ask(edge, { path: PREDICT, headers, body: body(ODD.text) });
+    findings.expect(reply.status === 401 && reply.headers["www-authenticate"] !== undefined, () => `${what}: ${shown(reply)}`);
+  }
+  return Object.keys(cases).length;
+}
+
+async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
+  const findings = createFindings();
+  const { key, entry } = await newKey("one");
+  const [expired, unknown] = [await newKey("two"), (await newKey("three")).key];
+  const list = [entry, { ...expired.entry, expiresAt: "2020-01-01T00:00:00Z" }];
+  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
+  try {
+    const right = await ask(edge.url, { path: PREDICT, headers: bearer(key), body: body(ODD.text) });
+    findings.expect(right.status === 200, () => `the right key: ${shown(right)}`);
+    const cases = await expectRefused(findings, edge.url, {
+      "no key": {},
+      "an empty one": bearer(""),
+      "a forged one": bearer(unknown),
+      "an expired one": bearer(expired.key),
+      "half of it": bearer(key.slice(0, key.length >> 1)),
+      "a letter less": bearer(key.slice(0, -1)),
+      "a letter more": bearer(`${key}A`),
+      "another scheme": { authorization: `Basic ${Buffer.from(`x:${key}`).toString("base64")}` },
+      "its hash": bearer(createHash("sha256").update(key).digest("hex")),
+      "in the address": { "x-original-url": `${PREDICT}?key=${key}` },
+    });
+    // What is right at the beginning takes no longer to refuse than what is wrong from the beginning.
+    const timed = async (token: string) => {
+      const times: number[] = [];
+      for (let index = 0; index < samples; index++) times.push((await ask(edge.url, { path: PREDICT, headers: bearer(token), body: body("x") })).ms);
+      return quantile(times, 0.5);
+    };
+    const [nearMs, farMs] = [await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`), await timed(unknown)];
+    findings.expect(Math.abs(nearMs - farMs) < 5, () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`);
+    return { figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+const json64 = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const ISSUER = "https://issuer.example";
+const claims = (more: object = {}) => ({ iss: ISSUER, aud: "edgetier", sub: "1", tenant: "one", scope: "predict", exp: Math.floor(Date.now() / 1_000) + 600, ...more });
+
+function token(key: KeyObject, header: object, payload: object): string {
+  const signed = `${json64({ alg: "ES256", kid: "k1", typ: "JWT", ...header })}.${json64(payload)}`;
+  return `${signed}.${sign("sha256", Buffer.from(signed), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
+}
+
+async function tokens(world: World): Promise<Reached> {
+  const findings = createFindings();
+  const [own, other] = [generateKeyPairSync("ec", { namedCurve: "P-256" }), generateKeyPairSync("ec", { namedCurve: "P-256" })];
+  const jwks = { keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }] };
+  const edge = await world.startEdge({ EDGETIER_JWT_ISSUER: ISSUER, EDGETIER_JWT_AUDIENCE: "edgetier", EDGETIER_JWT_ALGORITHM: "ES256", EDGETIER_JWT_JWKS: JSON.stringify(jwks) });
+  try {
+    const good = token(own.privateKey, {}, claims());
+    const right = await ask(edge.url, { path: PREDICT, headers: bearer(good), body: body(ODD.text) });
+    findings.expect(right.status === 200, () => `a right token: ${shown(right)}`);
+    const [head = "", payload = "", signature = ""] = good.split(".");
+    const none = `${json64({ alg: "none", kid: "k1" })}.${payload}.`;
+    const hmacHead = json64({ alg: "HS256", kid: "k1" });
+    const confused = `${hmacHead}.${payload}.${createHmac("sha256", JSON.stringify(jwks.keys[0])).update(`${hmacHead}.${payload}`).digest("base64url")}`;
+    const cases = await expectRefused(findings, edge.url, {
+      "alg none": bearer(none),
+      "alg none with a signature": bearer(`${none}${signature}`),
+      "alg HS256 with the public key": bearer(confused),
+      "another key": bearer(token(other.privateKey, {}, claims())),
+      "an unknown key id": bearer(token(own.privateKey, { kid: "k2" }, claims())),
+      "a changed payload": bearer(`${head}.${json64(claims({ tenant: "two" }))}.${signature}`),
+      "no signature": bearer(`${head}.${payload}.`),
+      "truncated": bearer(good.slice(0, -10)),
+      "expired": bearer(token(own.privateKey, {}, claims({ exp: 1_600_000_000 }))),
+      "not yet valid": bearer(token(own.privateKey, {}, claims({ nbf: Math.floor(Date.now() / 1_000) + 3_600 }))),
+      "without an end": bearer(token(own.privateKey, {}, claims({ exp: undefined }))),
+      "another issuer": bearer(token(own.privateKey, {}, claims({ iss: "https://other.example" }))),
+      "another audience": bearer(token(own.privateKey, {}, claims({ aud: "other" }))),
+      "a crit header": bearer(token(own.privateKey, { crit: ["exp"] }, claims())),
+    });
+    return { figures: { cases }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+/** What the edge has sent is taken from the proxy between them, and sent again, changed and not. */
+async function replayed(world: World): Promise<Reached> {
+  const findings = createFindings();
+  const [own, other] = [await newRegionKey("edge"), await newRegionKey("other")];
+  const region = await world.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
+  const through = world.proxies.region.target;
+  world.proxies.region.target = region.url;
+  const [edge, stranger] = [await world.startEdge({ EDGETIER_REGION_KEY: own }), await world.startEdge({ EDGETIER_REGION_KEY: other })];
+  try {
+    const answered = await ask(edge.url, { path: PREDICT, body: body(ODD.text) });
+    findings.expect(answered.status === 200 && answered.text.includes("region-int8"), () => `an edge with the right key: ${shown(answered)}`);
+    const refused = await ask(stranger.url, { path: PREDICT, body: body(`${ODD.text} 2`) });
+    findings.expect(/"degraded":true/.test(refused.text), () => `an edge with another key: ${shown(refused)}`);
+    const unsigned = await ask(region.url, { path: "/v2/models/intent/infer", body: '{"inputs":[]}' });
+    findings.expect(unsigned.status === 401, () => `without a signature: ${shown(unsigned)}`);
+    const live = await ask(region.url, { path: "/v2/health/live" });
+    findings.expect(live.status === 200, () => `health without a signature: ${shown(live)}`);
+    const captured = world.proxies.region.captured;
+    findings.expect(captured !== undefined, () => "nothing was captured between edge and region");
+    let cases = 0;
+    const again = async (what: string, headers: Record<string, string>, bytes: Uint8Array, path: string) => {
+      cases++;
+      const reply = await ask(region.url, { path, headers, body: bytes });
+      findings.expect(reply.status === 401, () => `${what}: ${shown(reply)}`);
+    };
+    if (captured !== undefined) {
+      const { headers, body: sent, path } = captured;
+      await again("replayed as it was", headers, sent, path);
+      await again("another body", headers, sent.with(0, (sent[0] ?? 0) ^ 1), path);
+      await again("another path", headers, sent, path.replace("intent", "mood"));
+      for (const name of ["signature", "signature-input", "content-digest"]) {
+        await again(`without ${name}`, Object.fromEntries(Object.entries(headers).filter(([one]) => one !== name)), sent, path);
+        await again(`${name} cut off`, { ...headers, [name]: (headers[name] ?? "").slice(0, -8) }, sent, path);
+      }
+    }
+    return { figures: { cases }, problems: findings.problems };
+  } finally {
+    world.proxies.region.target = through;
+    for (const one of [edge, stranger, region]) await one.stop();
+  }
+}
+
+export const callers: readonly Scenario[] = [
+  { row: "tenants", name: "the same input, and headers that are no part of a key", expected: "no answer crosses", run: tenants },
+  { row: "credentials", name: "API keys: forged, expired, truncated", expected: "401, as quickly", run: apiKeys },
+  { row: "credentials", name: "JWT: forged, expired, truncated, alg none, another key", expected: "401", run: tokens },
+  { row: "credentials", name: "requests of the edge to the region: forged, truncated, replayed", expected: "401", run: replayed },
+];

@@ -1,0 +1,106 @@
+// Right and wrong requests and clients that leave, mixed, for a long time: memory stays flat and nothing is left behind.
+import { quantile } from "../../../src/build/judge/latency.ts";
+import { request } from "node:http";
+import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { makeQueries } from "../../bench/lib/queries.ts";
+import { createMutator } from "../../support/mutate-request.ts";
+import { ask, inParallel, shown } from "../lib/ask.ts";
+import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
+import { isIdle, regionFigures } from "../lib/region-metrics.ts";
+import { rssMiBOf } from "../lib/rss.ts";
+import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import { until } from "../lib/until.ts";
+import type { World } from "../lib/world.ts";
+
+const SEED = 30;
+const WIDTH = 6;
+const BAD_SHARE = 0.3;
+const LEAVING_SHARE = 0.1;
+/** Between an eighth of the way, when everything is warm, and the end. */
+const MAX_GROWTH_MIB = 32;
+const WARM_SHARE = 1 / 8;
+const TELL_EVERY = 10_000;
+
+const encode = (text: string) => new TextEncoder().encode(text);
+const corpus = [
+  { method: "POST", path: "/v1/models/intent/predict", headers: { "content-type": "application/json" }, body: encode(JSON.stringify({ inputs: [ODD.text, "what is my balance"], parameters: { cache: "bypass" } })) },
+  { method: "GET", path: "/v1/models/intent/predict?input=freeze+my+account", headers: {}, body: undefined },
+  { method: "POST", path: "/v2/models/intent/infer", headers: { "content-type": "application/json" }, body: encode('{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["order a pizza"]}]}') },
+];
+
+/** Sends all, or half, of a request and leaves after a while. */
+function askAndLeave(edge: string, text: string, afterMs: number): Promise<void> {
+  const body = JSON.stringify({ inputs: text, parameters: { cache: "bypass" } });
+  return new Promise((resolve) => {
+    const outgoing = request(`${edge}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) } });
+    outgoing.on("error", () => resolve()).on("close", () => resolve()).on("response", (response) => response.resume());
+    outgoing.write(afterMs % 2 === 0 ? body : body.slice(0, body.length >> 1));
+    setTimeout(() => outgoing.socket?.resetAndDestroy(), afterMs);
+  });
+}
+
+async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reached> {
+  const findings = createFindings();
+  const random = seededRandom(SEED);
+  const mutated = createMutator(SEED, corpus);
+  const queries = makeQueries(2_000, SEED);
+  const edge = await world.startEdge();
+  const region = await world.startRegion({}, ["intent"]);
+  const through = world.proxies.region.target;
+  world.proxies.region.target = region.url;
+  const times: number[] = [];
+  const figures = { requests: 0, bad: 0, left: 0, degraded: 0 };
+  const startedAtMs = performance.now();
+  const isOver = () => figures.requests >= soakRequests && performance.now() - startedAtMs >= soakMs;
+  const progress = () => Math.min(1, Math.min(figures.requests / soakRequests, soakMs === 0 ? 1 : (performance.now() - startedAtMs) / soakMs));
+  const sizes = async () => [await rssMiBOf(edge.pid), await rssMiBOf(region.pid)] as const;
+  let warm: readonly (number | undefined)[] | undefined;
+
+  async function right(): Promise<void> {
+    const { reply, output } = await predict(edge.url, queries[Math.floor(random() * queries.length)] ?? "", { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 });
+    findings.expect(output !== undefined, () => `a right request got ${shown(reply)}`);
+    figures.degraded += Number(output?.degraded ?? false);
+    if (times.length < 200_000) times.push(reply.ms);
+  }
+
+  async function bad(): Promise<void> {
+    figures.bad++;
+    const { headers, ...question } = mutated();
+    const { "content-length": _, ...others } = headers; // another scenario's
+    const reply = await ask(edge.url, { ...question, headers: others, path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent) }).catch(() => undefined);
+    const isAnswer = reply === undefined || (reply.status > 0 && reply.status < 500) || reply.status === 501 || /timeout expired|could answer within|deadline_exceeded/.test(reply.text);
+    findings.expect(isAnswer, () => `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : shown(reply)}`);
+  }
+
+  async function leaving(): Promise<void> {
+    figures.left++;
+    await askAndLeave(edge.url, `${ODD.text} ${figures.left}`, Math.floor(random() * 40));
+  }
+
+  try {
+    await inParallel(WIDTH, WIDTH, async () => {
+      while (!isOver()) {
+        figures.requests++;
+        if (figures.requests % TELL_EVERY === 0) world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
+        const drawn = random();
+        await (drawn < BAD_SHARE ? bad() : drawn < BAD_SHARE + LEAVING_SHARE ? leaving() : right());
+        if (warm === undefined && progress() >= WARM_SHARE) warm = await sizes();
+      }
+    });
+    const idleMs = await until(() => isIdle(region.url), 10_000);
+    findings.expect(idleMs !== undefined, () => "the region is still busy although nobody asks it");
+    const { pending, running, inFlight } = await regionFigures(region.url);
+    const growthsMiB = (await sizes()).map((size, index) => (size === undefined ? undefined : size - (warm?.[index] ?? size)));
+    for (const [index, name] of ["edge", "region"].entries()) findings.expect((growthsMiB[index] ?? 0) < MAX_GROWTH_MIB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
+    for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)]) findings.expect(wrong === undefined, () => wrong ?? "");
+    const [edgeRssGrowthMiB, regionRssGrowthMiB] = growthsMiB;
+    const growth = edgeRssGrowthMiB === undefined || regionRssGrowthMiB === undefined ? {} : { edgeRssGrowthMiB, regionRssGrowthMiB };
+    return { figures: { ...figures, seconds: (performance.now() - startedAtMs) / 1_000, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), orphans: pending + running + inFlight, ...growth }, problems: findings.problems };
+  } finally {
+    world.proxies.region.target = through;
+    await edge.stop();
+    await region.stop();
+  }
+}
+
+export const soaks: readonly Scenario[] = [{ row: "soak", name: "mixed requests, 30 % bad, 10 % leaving", expected: "next request right, memory flat, no orphan batch entry", run: soak }];

@@ -1,0 +1,194 @@
+// A reverse proxy for HTTP in front of a real server, which breaks what goes through it on demand. Node only.
+import { once } from "node:events";
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { seededRandom } from "../../src/build/seeded-random.ts";
+
+/** What happens to requests. With `only`, to those alone whose "<method> <path>" it matches. */
+export type Fault = { readonly only?: RegExp } & (
+  | { readonly kind: "none" }
+  /** Resets connections, without `only` open ones too. */
+  | { readonly kind: "refuses" }
+  /** Takes requests and never answers. */
+  | { readonly kind: "hangs" }
+  /** Takes requests, and resets their connections later. */
+  | { readonly kind: "halfOpen"; readonly resetAfterMs: number }
+  | { readonly kind: "status"; readonly status: number; readonly body?: string }
+  /** Passes a share of the requests on, all by default, only after a while. */
+  | { readonly kind: "slow"; readonly delayMs: number; readonly share?: number; readonly seed?: number }
+  /** Ends answers in the middle of their body. */
+  | { readonly kind: "cuts" }
+  /** Changes one byte of each answer's body. */
+  | { readonly kind: "flips"; readonly seed?: number }
+);
+
+export interface SeenRequest {
+  /** By `performance.now()`. */
+  readonly atMs: number;
+  readonly method: string;
+  readonly path: string;
+  readonly faulty: boolean;
+}
+
+export interface CapturedRequest {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+export interface FaultProxy {
+  readonly url: string;
+  /** Origin of the server behind it. */
+  target: string;
+  fault: Fault;
+  /** How far away the server is: what passing a request on takes, whatever the fault. */
+  wayMs: number;
+  /** Since the last `forget`. */
+  readonly seen: readonly SeenRequest[];
+  /** Requests whose client left before it had its answer, since the last `forget`. */
+  readonly abandoned: number;
+  /** The last request with a body that was passed on, for whoever wants to send it again. */
+  readonly captured: CapturedRequest | undefined;
+  forget(): void;
+  close(): Promise<void>;
+}
+
+/** Of one connection only, and so not passed on. */
+const HOP_BY_HOP = new Set(["connection", "keep-alive", "expect"]);
+/** Longer than clients keep connections, so that none meets one that is just being closed. */
+const KEEP_ALIVE_MS = 75_000;
+
+export async function startFaultProxy(target = ""): Promise<FaultProxy> {
+  const agent = new Agent({ keepAlive: true });
+  const open = new Set<Socket>();
+  let fault: Fault = { kind: "none" };
+  let random = seededRandom(0);
+  let seen: SeenRequest[] = [];
+  let abandoned = 0;
+  let captured: CapturedRequest | undefined;
+
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, answer);
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.on("close", () => open.delete(socket));
+    if (refusesAll()) socket.resetAndDestroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+  const refusesAll = () => fault.kind === "refuses" && fault.only === undefined;
+
+  function faultOf({ method = "", url = "" }: IncomingMessage): Fault {
+    if (fault.only?.test(`${method} ${url}`) === false) return { kind: "none" };
+    return fault.kind === "slow" && random() >= (fault.share ?? 1) ? { kind: "none" } : fault;
+  }
+
+  function answer(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const found = faultOf(incoming);
+    seen.push({ atMs: performance.now(), method: incoming.method ?? "", path: incoming.url ?? "", faulty: found.kind !== "none" });
+    let leave = () => {};
+    const timer = (act: () => void, afterMs: number) => {
+      const timeout = setTimeout(act, afterMs);
+      leave = () => clearTimeout(timeout);
+    };
+    outgoing.on("close", () => {
+      if (!outgoing.writableFinished && outgoing.errored === null) abandoned++;
+      leave();
+    });
+    const forward = () => void (leave = pass(incoming, outgoing, found));
+    switch (found.kind) {
+      case "refuses":
+        return reset(outgoing);
+      case "hangs":
+        return void incoming.resume();
+      case "halfOpen":
+        incoming.resume();
+        return timer(() => reset(outgoing), found.resetAfterMs);
+      case "status":
+        incoming.resume();
+        return void outgoing.writeHead(found.status).end(found.body);
+      default: {
+        const delayMs = proxy.wayMs + (found.kind === "slow" ? found.delayMs : 0);
+        if (delayMs > 0) timer(forward, delayMs);
+        else forward();
+      }
+    }
+  }
+
+  /** @returns what ends it, if the client leaves */
+  function pass(incoming: IncomingMessage, outgoing: ServerResponse, found: Fault): () => void {
+    const { hostname, port } = new URL(proxy.target);
+    const upstream = request({ agent, hostname, port, method: incoming.method, path: incoming.url, headers: withoutHops(incoming.rawHeaders), setHost: false });
+    upstream.on("error", () => reset(outgoing));
+    upstream.on("response", (response) => {
+      response.on("error", () => reset(outgoing));
+      if (found.kind === "cuts" || found.kind === "flips") void spoil(response, outgoing, found);
+      else response.pipe(outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders)));
+    });
+    incoming.pipe(upstream);
+    if (incoming.method === "POST") void capture(incoming);
+    return () => void upstream.destroy();
+  }
+
+  async function capture(incoming: IncomingMessage): Promise<void> {
+    const parts: Buffer[] = [];
+    incoming.on("data", (part: Buffer) => parts.push(part));
+    await once(incoming, "end").catch(() => {});
+    const headers = Object.entries(incoming.headers).flatMap(([name, value]) => (typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : []));
+    captured = { path: incoming.url ?? "", headers: Object.fromEntries(headers), body: new Uint8Array(Buffer.concat(parts)) };
+  }
+
+  async function spoil(response: IncomingMessage, outgoing: ServerResponse, { kind }: Fault): Promise<void> {
+    const body = await buffer(response).catch(() => undefined);
+    if (body === undefined) return reset(outgoing);
+    outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders));
+    if (body.byteLength === 0) return void outgoing.end();
+    if (kind === "cuts") return void outgoing.write(body.subarray(0, body.byteLength >> 1), () => outgoing.socket?.destroy());
+    const at = Math.floor(random() * body.byteLength);
+    body[at] = (body[at] ?? 0) ^ (1 + Math.floor(random() * 255));
+    outgoing.end(body);
+  }
+
+  const proxy: FaultProxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    target,
+    wayMs: 0,
+    get fault() {
+      return fault;
+    },
+    set fault(wanted) {
+      fault = wanted;
+      random = seededRandom("seed" in wanted ? (wanted.seed ?? 0) : 0);
+      if (refusesAll()) for (const socket of open) socket.resetAndDestroy();
+    },
+    get seen() {
+      return seen;
+    },
+    get abandoned() {
+      return abandoned;
+    },
+    get captured() {
+      return captured;
+    },
+    forget() {
+      captured = undefined;
+      seen = [];
+      abandoned = 0;
+    },
+    async close() {
+      server.closeAllConnections();
+      agent.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return proxy;
+}
+
+function reset(outgoing: ServerResponse): void {
+  outgoing.socket?.resetAndDestroy();
+}
+
+/** Names and values in turn, as `rawHeaders` has them. */
+function withoutHops(raw: readonly string[]): string[] {
+  return raw.filter((_, index) => !HOP_BY_HOP.has((raw[index - (index % 2)] ?? "").toLowerCase()));
+}
