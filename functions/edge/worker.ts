@@ -43,11 +43,11 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
   const metrics = createLoggedMetrics(log);
-  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY);
+  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, { send: config.EDGETIER_REGION_CERTIFICATE });
   const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, clock, storeTimeoutMs, region: regions };
+  const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });

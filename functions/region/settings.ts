@@ -60,7 +60,7 @@ const schema = z
     EDGETIER_REGION_CLOCK_TOLERANCE_MS: wholeNumber(30_000, 1_000, 600_000),
     /** Signed requests that are remembered, so that none is answered twice; further ones are refused until the oldest is too old to come again. */
     EDGETIER_REGION_MAX_NONCES: wholeNumber(262_144, 1, 16_777_216),
-    /** Paths that are answered without a signature, with commas between them: a kubelet and Prometheus have none. */
+    /** Paths that are answered without a signature, with commas between them, "none" for none: a kubelet and Prometheus have no key. */
     EDGETIER_REGION_OPEN_PATHS: z.string().default("/v2/health/live,/v2/health/ready,/metrics").transform((text) => text.split(",").map((path) => path.trim())),
     EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
     EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),

@@ -50,20 +50,18 @@ export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: A
         asked.push(layer);
       }
       const result = values.includes(undefined) ? "miss" : slowest;
-      return fills.length === 0 ? { values, result } : { values, result, filled: settled(fills) };
+      return fills.length === 0 ? { values, result } : { values, result, filled: all(fills) };
     },
 
     async write(entries, tenant) {
       if (entries.length === 0) return;
       const encoded = entries.map(({ key, value }) => ({ key, value: codec.encode(value) }));
-      await settled(layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)));
+      await all(layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)));
     },
   };
 }
 
-async function settled(writes: readonly Promise<void>[]): Promise<void> {
-  await Promise.all(writes);
-}
+const all = (writes: readonly Promise<void>[]): Promise<void> => Promise.all(writes).then(() => {});
 
 /** @param decode undefined for a value that is none */
 export function jsonCodec<Value>(decode: (value: unknown) => Value | undefined): AnswerCodec<Value> {

@@ -10,15 +10,16 @@
 // its tenant and its manifest's digest in it (key.ts): no answer crosses from one tenant to another, and a version that an alias
 // no longer names is not found any more, so that a time to live only bounds memory. No layer holds degraded answers or errors.
 //
-// Answers under /v2 are in no cache, as Triton leaves its own off unless a model asks for it: tensors seldom repeat byte for byte, what a
-// graph gives may be large, and an edge tier has mostly answered before L2 has. Texts that repeat are asked over /v1.
+// Answers under /v2 are in no cache. Rows of a batch change each other's last digits (dynamic quantisation), so that only a whole request
+// could be found again, tensors seldom repeat byte for byte, and a region's answer goes through as it came, with the client's id and form in
+// it. Triton leaves its own cache off unless a model asks for it. Texts and images that repeat are asked over /v1.
 //
 // In front of the Worker there may be HTTP caches that know nothing but URLs. They keep what is asked for by its version's number,
 // which never changes. An alias moves: its answers are revalidated each time, which costs no inference (the ETag follows
 // from version and inputs), unless the operator says that promotions purge (`aliasSeconds`). While a canary takes a share of an alias,
 // its answers are never kept: one kept answer would give all users behind that cache the same version, whatever the weights say.
-// No answer depends on a header of the request that would have to be named by `vary`: who sends credentials gets what is private.
-// Cloudflare's Workers Caching is such a cache, but no purge of a zone reaches it: leave `aliasSeconds` at 0 with it.
+// Cloudflare's Workers Caching is such a cache, but no purge of a zone reaches it: leave `aliasSeconds` at 0 with it. There is nothing for
+// `vary` to name: no header changes an answer, and what credentials get is private.
 
 import type { CacheStore } from "./cache-store.ts";
 
@@ -36,6 +37,9 @@ export interface CacheLayer {
 
 /** The layers that may hold an answer, in order. */
 export const layersFor = (layers: readonly CacheLayer[], tenant: string): readonly CacheLayer[] => (tenant === "" ? layers : layers.filter(({ name }) => name !== "cdn"));
+
+/** Whether any layer may hold what was computed. */
+export const isStorable = ({ degraded }: { readonly degraded: boolean }): boolean => !degraded;
 
 export interface KeptAnswer {
   readonly method: string;

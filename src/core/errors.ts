@@ -144,8 +144,8 @@ export const errors = {
     make("model_not_allowed", 403, `The credential is not for the model ${shown(model)}.`, "GET /v1/models lists those that it is for."),
   rateLimited: (requests: number, windowSeconds: number, retryAfterSeconds: number) =>
     make("rate_limited", 429, `More than ${requests} requests within ${windowSeconds} s.`, "Wait as long as retry-after says.", { retryable: true, retryAfterSeconds }),
-  identityUnavailable: (reason: string, cause?: unknown) =>
-    make("identity_unavailable", 503, `The credential cannot be checked: ${reason}.`, "Try again shortly; the operator should check EDGETIER_JWT_JWKS_URL.", { retryable: true, retryAfterSeconds: 2, cause }),
+  identityUnavailable: () =>
+    make("identity_unavailable", 503, "The credential cannot be checked: the keys of the tokens' issuer cannot be fetched.", "Try again shortly; the operator should check EDGETIER_JWT_JWKS_URL.", { retryable: true, retryAfterSeconds: 2 }),
 
   // Requests of the Open Inference Protocol: the details are in Triton's words, which its clients look for.
   unparsableJson: (reason: string) =>

@@ -58,8 +58,8 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
-  app.use(...access(dependencies.access ?? OPEN_ACCESS));
   app.use(context(clock));
+  app.use(...access(dependencies.access ?? OPEN_ACCESS));
   const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });
   for (const path of COMPUTING_PATHS) app.use(path, shedding);
   app.use("/v1/*", limitBodies(dependencies));

@@ -3,10 +3,16 @@
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { regionVariables } from "../region/client/regions-config.ts";
+import type { RegionFetch } from "../region/region-fetch.ts";
 import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
 import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
+
+/** On the platform alone: locally there is no such binding. */
+const certificateBinding = z
+  .custom<{ fetch: RegionFetch }>((value) => value instanceof Object && "fetch" in value && typeof value.fetch === "function", "must be a binding of mtls_certificates")
+  .transform((binding): RegionFetch => (url, init) => binding.fetch(url, init));
 
 const schema = z
   .object({
@@ -20,6 +26,8 @@ const schema = z
     ...regionVariables,
     /** One of the regions' EDGETIER_REGION_KEYS: requests to them are signed. */
     EDGETIER_REGION_KEY: regionKey().optional(),
+    /** A binding of wrangler.toml's `mtls_certificates`, which requests to the region then present. */
+    EDGETIER_REGION_CERTIFICATE: certificateBinding.optional(),
     // Caches; without Redis there is no L2
     EDGETIER_REDIS_REST_URL: httpUrl().optional(),
     EDGETIER_REDIS_REST_TOKEN: z.string().min(1).optional(),

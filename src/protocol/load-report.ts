@@ -1,8 +1,6 @@
 // A server's load in its answers: ORCA's header `endpoint-load-metrics`, as Envoy reads it and as Triton and vLLM give it to a
 // request that asks by `endpoint-load-metrics-format`. "TEXT a=1, named_metrics.b=2", or "JSON {"a": 1, "named_metrics": {"b": 2}}".
 
-import * as z from "zod";
-
 export const LOAD_REPORT_HEADER = "endpoint-load-metrics";
 export const LOAD_FORMAT_HEADER = "endpoint-load-metrics-format";
 
@@ -31,33 +29,15 @@ export function writeLoadReport({ utilisation, requestsInFlight, oldestQueuedMs 
   return undefined;
 }
 
-/** @returns what can be read of it; a report that is none is an empty one */
+/** @param header in the form of text, which is the one to ask for @returns what can be read of it; a report that is none is an empty one */
 export function readLoadReport(header: string | null): LoadReport {
-  const [, format, text = ""] = /^(TEXT|JSON) (.*)$/.exec(header ?? "") ?? [];
-  const values = format === "JSON" ? valuesOfJson(text) : valuesOfText(text);
+  const pairs = (/^TEXT (.*)$/.exec(header ?? "")?.[1] ?? "").split(",").map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy takes a colon, too
+  const values = new Map(pairs.map((pair) => [pair?.[1], Number(pair?.[2])]));
   const sane = (name: string) => {
     const value = values.get(name);
     return value !== undefined && Number.isFinite(value) && value >= 0 ? value : undefined;
   };
   return presentOf({ utilisation: sane(UTILISATION), requestsInFlight: sane(`named_metrics.${NAMED.requestsInFlight}`), oldestQueuedMs: sane(`named_metrics.${NAMED.oldestQueuedMs}`) });
-}
-
-/** Envoy takes a colon for the sign of equality, too. */
-function valuesOfText(text: string): Map<string, number> {
-  const pairs = text.split(",").map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair));
-  return new Map(pairs.flatMap((pair) => (pair === null ? [] : [[pair[1] ?? "", Number(pair[2])]])));
-}
-
-const jsonReport = z.looseObject({ named_metrics: z.record(z.string(), z.unknown()).optional() });
-
-function valuesOfJson(text: string): Map<string, number> {
-  try {
-    const { named_metrics: named = {}, ...own } = jsonReport.parse(JSON.parse(text));
-    const entries = [...Object.entries(own), ...Object.entries(named).map(([name, value]): [string, unknown] => [`named_metrics.${name}`, value])];
-    return new Map(entries.filter((entry): entry is [string, number] => typeof entry[1] === "number"));
-  } catch {
-    return new Map();
-  }
 }
 
 function presentOf<Name extends string>(values: Readonly<Record<Name, number | undefined>>): Partial<Record<Name, number>> {

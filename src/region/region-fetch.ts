@@ -12,7 +12,7 @@ export type RegionFetch = (url: string, init: RegionRequestInit) => Promise<Resp
 export const plainFetch: RegionFetch = (url, init) => fetch(url, init);
 
 /** @param key undefined for a region that believes everyone */
-export function createRegionFetch(key: RegionKey | undefined, { clock = systemClock, send = plainFetch }: { readonly clock?: Clock; readonly send?: RegionFetch } = {}): RegionFetch {
+export function createRegionFetch(key: RegionKey | undefined, { clock = systemClock, send = plainFetch }: { readonly clock?: Clock; readonly send?: RegionFetch | undefined } = {}): RegionFetch {
   if (key === undefined) return send;
   let imported: CryptoKey | undefined; // and no promise of it: one request must not await another's
 

@@ -13,8 +13,8 @@ const NONCE_BYTES = 18;
 /** Headers that change what a region does. Each must be covered where it is there, so that none can be added on the way. */
 const HEEDED = ["content-type", "content-encoding", JSON_LENGTH_HEADER, "x-deadline-ms", "x-request-id"];
 
-/** Whose body is not read has no digest. */
-export const hasBody = (method: string): boolean => method !== "GET" && method !== "HEAD";
+/** Where a body is not read, nothing is digested. */
+const hasBody = (method: string): boolean => method !== "GET" && method !== "HEAD";
 
 /** What a signature has to cover, at least. */
 export function componentsOf({ method, headers }: SignedMessage): string[] {

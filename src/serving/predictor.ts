@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
-import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
+import { type CacheLayer, type CacheMode, type CacheResult, isStorable } from "../cache/policy.ts";
 import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
@@ -97,11 +97,11 @@ export function createPredictor(options: PredictorOptions): Predictor {
       if (await request.isHeld?.(keys)) return { ...base, outcomes: [], uses: [] };
 
       let uses: readonly TierUse[] = [];
-      const answers = await answersOf(cache, {
+      const answers = await answersOf<Outcome>(cache, {
         keys,
         mode: request.cache,
         context,
-        isStorable: ({ degraded }) => !degraded,
+        isStorable,
         async compute(missing) {
           const asked = missing.map((index) => inputs[index] as TaskInput);
           const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);

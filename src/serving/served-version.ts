@@ -4,7 +4,6 @@
 import { readAnswers } from "../cascade/calibration.ts";
 import type { Tier } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
@@ -21,7 +20,6 @@ import { createLazy, type Lazy } from "./lazy.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createServedEncoder, type ServedEncoder } from "./served-encoder.ts";
-import { createTierLatency } from "./tier-latency.ts";
 
 export interface TierDependencies {
   readonly store: ModelStore;
@@ -32,7 +30,6 @@ export interface TierDependencies {
   readonly images?: ImageDecoder | undefined;
   /** For loading one artifact. */
   readonly storeTimeoutMs: number;
-  readonly clock: Clock;
 }
 
 export interface ServedVersion {
@@ -88,9 +85,8 @@ type BegunRuns = Map<string, BegunRun>;
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. An edge tier adds to `begun`. */
 type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline, begun: BegunRuns) => Promise<NamedTensors>;
 
-function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region, images, clock }: TierDependencies): ServedCascade {
+function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region, images }: TierDependencies): ServedCascade {
   const task = taskByName(manifest.task);
-  const latencies = new Map(manifest.tiers.flatMap((tier) => (tier.place === "edge" ? [] : [[tier.id, createTierLatency(clock, tier.p95Ms)] as const])));
   const graphs = new Map(manifest.tiers.map((tier) => [tier.id, tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)]));
 
   function edgeGraph(tier: ClassificationTier): RunGraph {
@@ -114,8 +110,7 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
       if (ask === undefined) throw errors.regionUnavailable("no region is configured");
       const call = () => ({ ...regionCallOf(manifest, context, deadline), tier: tier.id });
       const run = { call, inputs, toBytes: (input: TaskInput) => task.toBytes(input), begun: tier.resumes && begun.get(tier.resumes.tier) };
-      const asked = () => ask(run, deadline.signal);
-      return await context.phases.measure("region", () => latencies.get(tier.id)?.timed(asked, deadline.signal) ?? asked());
+      return await context.phases.measure("region", () => ask(run, deadline.signal));
     };
   }
 
@@ -132,7 +127,8 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
         id: tier.id,
         exit: tier.exit,
         // At the edge no clock goes on while it computes: what was measured when the model was calibrated has to do.
-        p95Ms: (count) => (tier.place === "edge" ? tier.p95Ms && tier.p95Ms * count : latencies.get(tier.id)?.p95Ms()),
+        p95Ms: (count) => (tier.place === "edge" ? tier.p95Ms && tier.p95Ms * count : (region?.latencyMs?.(0.95, { model: manifest.model, tier: tier.id }) ?? tier.p95Ms)),
+        isSaturated: () => tier.place === "region" && region?.isSaturated?.() === true,
         async run(inputs, deadline) {
           const [names, outputs] = await Promise.all([labels.get(context, deadline), run(tier.id, inputs, context, deadline, begun)]);
           onOutputs?.(tier.id, inputs, outputs);

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../core/clock.ts";
 
-export type Phase = "manifest" | "cache" | "load" | "edge" | "region";
+export type Phase = "access" | "manifest" | "cache" | "load" | "edge" | "region";
 
 export interface PhaseTimer {
   /** Runs `work` and adds its duration to the phase. */

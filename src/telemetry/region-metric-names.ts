@@ -56,6 +56,7 @@ export function defineCounted(registry: Registry) {
     inferUs: counter("nv_inference_compute_infer_duration_us", "Cumulative compute inference duration in microseconds", MODEL),
     outputUs: counter("nv_inference_compute_output_duration_us", "Cumulative compute output duration in microseconds: splitting", MODEL),
 
+    shared: counter("edgetier_region_shared_requests_total", "Requests answered by the run of another that was just like them", MODEL),
     waitSeconds: histogram("edgetier_region_queue_wait_seconds", "What requests waited before their run", TIER, SECONDS),
     batchRows: histogram("edgetier_region_batch_rows", "Rows of a run", TIER, ROWS),
     runSeconds: histogram("edgetier_region_run_seconds", "Duration of a run, without merging and splitting", TIER, SECONDS),

@@ -25,6 +25,7 @@ export interface OutcomeFacts {
   readonly of: Tier;
   readonly durationMs: number;
   readonly preprocessMs: number;
+  readonly isShared: boolean;
   readonly failure: (typeof FAILURE_REASONS)[number] | undefined;
 }
 
@@ -64,7 +65,7 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
   if (process) collectDefaultMetrics({ register: registry });
 
   const { success, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs } = metrics;
-  const ofModel = [success, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs];
+  const ofModel = [success, metrics.shared, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs];
   const ofTier = [metrics.waitSeconds, metrics.batchRows, metrics.runSeconds, metrics.failedRuns];
   /** By "model@version": tiers that have series. */
   const tiersSeen = new Map<string, Set<string>>();
@@ -141,11 +142,12 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
       inferUs.inc(model, microseconds(works * inferMs));
       outputUs.inc(model, microseconds(works * outputMs));
     },
-    finished({ of, durationMs, preprocessMs, failure }) {
+    finished({ of, durationMs, preprocessMs, isShared, failure }) {
       if (gone.has(keyOf(of))) return;
       const model = modelOf(of);
       if (failure !== undefined) return metrics.failure.inc({ ...model, reason: failure });
       success.inc(model);
+      if (isShared) metrics.shared.inc(model);
       requestUs.inc(model, microseconds(durationMs));
       inputUs.inc(model, microseconds(preprocessMs));
     },

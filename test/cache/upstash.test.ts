@@ -17,7 +17,7 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
   });
   afterAll(async () => await redis?.stop());
 
-  const cacheAt = (url: string, token = redis.token) => createUpstashCache({ url, token, timeoutMs: 300 });
+  const cacheAt = (url: string, token = redis.token) => createUpstashCache({ url, token, timeoutMs: 300, writeTimeoutMs: 300 });
 
   cacheStoreContract("upstash, over a real Redis", async () => ({
     cache: cacheAt(redis.url),

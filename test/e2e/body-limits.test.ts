@@ -16,12 +16,10 @@ import { refusingUrl } from "../support/tiny-server.ts";
 
 const MIB = 1_048_576;
 const MAX_GROWTH_MIB = 32;
-/** As `node` and workerd are started here, with nothing changed. */
-const EDGE_LIMIT = 262_144;
-const REGION_LIMIT = 8_388_608;
-const EDGE = { path: "/v1/models/intent/predict", limit: EDGE_LIMIT, taken: 400 };
+/** With the limits that are the defaults. */
+const EDGE = { path: "/v1/models/intent/predict", limit: 262_144, taken: 400 };
 /** Without a store there is no model, and without one nothing is parsed. */
-const REGION = { path: "/v2/models/intent/infer", limit: REGION_LIMIT, taken: 503 };
+const REGION = { path: "/v2/models/intent/infer", limit: 8_388_608, taken: 503 };
 const JSON_TYPE = { "content-type": "application/json" };
 const GZIP = { ...JSON_TYPE, "content-encoding": "gzip" };
 

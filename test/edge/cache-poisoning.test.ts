@@ -1,11 +1,10 @@
 // No answer crosses from one tenant, input, parameter or version to another, whatever a client or a cache's content is made of.
-import { Hono } from "hono";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
 import { createSharedStore } from "../../src/cache/shared-store.ts";
-import type { AppEnv } from "../../src/http/app-env.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
+import { asTenant } from "../support/as-tenant.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./engine.ts";
 
@@ -25,22 +24,12 @@ beforeEach(async () => {
   edge = await startEdge();
 });
 
-/** The same application for somebody: the tenant is set where access control sets it. */
-function as(tenant: string): Hono<AppEnv> {
-  const app = new Hono<AppEnv>();
-  app.use(async (c, next) => {
-    c.set("tenant", tenant);
-    await next();
-  });
-  return app.route("/", edge.app);
-}
-
 const labelOf = async (response: Response) => predictResponse.parse(await response.json()).outputs[0]?.label;
 const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 const get = (search: string, init: RequestInit = {}, path = "toy/predict") => edge.app.request(`/v1/models/${path}?${search}`, init);
 
 describe("two tenants", () => {
-  const ask = (tenant: string, headers: Record<string, string> = {}) => as(tenant).request("/v1/models/toy@1/predict?input=maybe", { headers });
+  const ask = (tenant: string, headers: Record<string, string> = {}) => asTenant(tenant, edge.app).request("/v1/models/toy@1/predict?input=maybe", { headers });
 
   it("do not share an answer, nor an ETag, nor anything with those who said nothing", async () => {
     const tags = new Set<string | null>();

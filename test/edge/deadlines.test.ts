@@ -49,6 +49,14 @@ describe("deadlines", () => {
     expect([response.status, await response.json()]).toEqual([499, expect.objectContaining({ code: "request_cancelled" })]);
   });
 
+  it("give way to a saturated region: less sure answers are taken, within the risk that is stated, and are not stored", async () => {
+    edge.regionIsSaturated = true;
+    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({ tier: "edge", degraded: true, degradedBy: "tier_saturated" });
+    expect(edge.regionRequests).toEqual([]);
+    edge.regionIsSaturated = false;
+    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({ tier: "region", degraded: false });
+  });
+
   it("are told with the model's tiers, and with them the risk of its exits", async () => {
     const detail = modelDetail.parse(await (await edge.app.request("/v1/models/toy")).json());
     expect(detail.tiers.map(({ p95Ms, exitConfidence, saturatedExitConfidence }) => [p95Ms, exitConfidence, saturatedExitConfidence])).toEqual([[undefined, 0.9, 0.5], [REGION_P95_MS, null, undefined]]);

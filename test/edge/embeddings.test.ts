@@ -4,6 +4,7 @@ import { fromBase64 } from "../../src/core/base64.ts";
 import { embeddingsProblem, embeddingsResponse } from "../../src/protocol/embeddings.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import toy from "../fixtures/toy.onnx";
+import { asTenant } from "../support/as-tenant.ts";
 import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishVectors, unit, type VectorModelOptions, vectorProject } from "../support/vector-model.ts";
 import { fullDeployment } from "./engine.ts";
@@ -110,6 +111,23 @@ describe("caching", () => {
     expect(await layer({ input: [BAD_ID] })).toBe("miss"); // another input, with the same vector
     const { usage } = await answerOf(await ask({ input: ["bad", "good"] }));
     expect(usage.prompt_tokens).toBe(6);
+  });
+
+  it("is as `cache-control` says, where the body says nothing", async () => {
+    const layer = async (headers: Record<string, string>, fields: object = {}) => (await ask({ input: "good", ...fields }, headers)).headers.get("x-edgetier-cache");
+    expect((await ask({ input: "good" }, { "cache-control": "only-if-cached" })).status).toBe(504);
+    expect(await layer({ "cache-control": "no-store" })).toBe("bypass");
+    expect(await layer({})).toBe("miss");
+    expect(await layer({ "cache-control": "no-cache" })).toBe("miss");
+    expect(await layer({ "cache-control": "no-cache" }, { cache: "use" })).toBe("l1");
+  });
+
+  it("does not cross from one tenant to another", async () => {
+    const layer = async (tenant: string) => {
+      const request = { method: "POST", headers: { "content-type": "application/json" }, body: '{"model":"vectors","input":"good"}' };
+      return (await asTenant(tenant, edge.app).request("/v1/embeddings", request)).headers.get("x-edgetier-cache");
+    };
+    for (const tenant of ["acme", "globex", ""]) expect([await layer(tenant), await layer(tenant)]).toEqual(["miss", "l1"]);
   });
 });
 

@@ -77,6 +77,13 @@ describe("what HTTP caches may keep", () => {
   });
 });
 
+describe("HEAD", () => {
+  it("tells what GET would, without the answer", async () => {
+    const [head, get] = [await edge.app.request("/v1/models/toy@1/predict?input=yes", { method: "HEAD" }), await ask("toy@1/predict?input=yes")];
+    expect([head.status, await head.text(), head.headers.get("etag"), ...freshnessOf(head)]).toEqual([200, "", get.headers.get("etag"), ...freshnessOf(get)]);
+  });
+});
+
 describe("a version change", () => {
   it("never leaves an old answer to be found: not by ETag, not in the caches", async () => {
     const before = await ask("toy/predict?input=yes");

@@ -61,9 +61,10 @@ describe("the API's description", () => {
     const document = await get("/openapi.json");
     expect(document).toMatchObject({
       openapi: "3.1.0",
+      security: [{}, { bearer: [] }],
       paths: {
         "/v1/models/{model}/predict": {
-          post: { operationId: "predict", requestBody: { content: { "application/json": {}, "text/plain": {}, "image/jpeg": {}, "image/png": {} } }, responses: { 200: {}, 400: {}, 404: {}, 413: {}, 415: {}, 503: {}, 504: {} } },
+          post: { operationId: "predict", requestBody: { content: { "application/json": {}, "text/plain": {}, "image/jpeg": {}, "image/png": {} } }, responses: { 200: {}, 400: {}, 401: {}, 403: {}, 404: {}, 413: {}, 415: {}, 429: {}, 503: {}, 504: {} } },
           get: { operationId: "predictOne", responses: { 304: {} } },
         },
         "/v1/models": { get: {} },
@@ -74,9 +75,9 @@ describe("the API's description", () => {
         "/v2/health/ready": { get: {} },
         "/v2/models/{model}": { get: {} },
         "/v2/models/{model}/ready": { get: {} },
-        "/v2/models/{model}/infer": { post: { requestBody: { content: { "application/json": {}, "application/octet-stream": {} } }, responses: { 200: {}, 400: {}, 404: {}, 413: {}, 503: {} } } },
+        "/v2/models/{model}/infer": { post: { requestBody: { content: { "application/json": {}, "application/octet-stream": {} } }, responses: { 200: {}, 400: {}, 401: {}, 403: {}, 404: {}, 413: {}, 429: {}, 503: {} } } },
       },
-      components: { schemas: { PredictRequest: {}, PredictParameters: {}, PredictResponse: {}, Problem: {}, ModelDetail: {}, InferRequest: {}, Tensor: {} } },
+      components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } }, schemas: { PredictRequest: {}, PredictParameters: {}, PredictResponse: {}, Problem: {}, ModelDetail: {}, InferRequest: {}, Tensor: {} } },
     });
   });
 

@@ -53,6 +53,21 @@ describe("the edge's configuration", () => {
     expect([detail.includes("EDGETIER_REGION_KEY: must be"), detail.includes(key.slice(7, 20))]).toEqual([true, false]);
   });
 
+  it("takes the binding of a client certificate, and calls it as a binding wants to be", async () => {
+    const sent: unknown[] = [];
+    const binding = {
+      name: "certificate",
+      async fetch(url: string, init: RequestInit) {
+        sent.push([this.name, url, init.method]);
+        return new Response();
+      },
+    };
+    const { EDGETIER_REGION_CERTIFICATE: send } = parseEdgeConfig({ ...complete, EDGETIER_REGION_CERTIFICATE: binding });
+    await send?.("https://region.test/v2", { method: "GET" });
+    expect(sent).toEqual([["certificate", "https://region.test/v2", "GET"]]);
+    expect(refusal({ ...complete, EDGETIER_REGION_CERTIFICATE: "cert.pem" })).toContain("EDGETIER_REGION_CERTIFICATE: must be a binding");
+  });
+
   it("wants Redis' address and token together", () => {
     expect(refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" })).toContain("go together");
   });

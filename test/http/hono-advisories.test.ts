@@ -126,20 +126,20 @@ describe("JSON Web Tokens", () => {
   it("GHSA-f67f-6cw9-8mq4, GHSA-3vhc-576x-3qv4: a token does not choose its algorithm", async () => {
     const token = await sign({ sub: "a" }, "secret", "HS256");
     expect(await verify(token, "secret", "HS256")).toEqual({ sub: "a" });
-    await expect(verify(token, "secret", "HS384")).rejects.toThrow();
-    await expect(verify(`${base64url({ alg: "none", typ: "JWT" })}.${base64url({ sub: "a" })}.`, "secret", "HS256")).rejects.toThrow();
-    await expect(verify(await sign({ sub: "a" }, "secret", "HS512"), "secret", "HS256")).rejects.toThrow();
+    await expect(verify(token, "secret", "HS384")).rejects.toThrow(/alg|signature/i);
+    await expect(verify(`${base64url({ alg: "none", typ: "JWT" })}.${base64url({ sub: "a" })}.`, "secret", "HS256")).rejects.toThrow(/alg|signature|invalid/i);
+    await expect(verify(await sign({ sub: "a" }, "secret", "HS512"), "secret", "HS256")).rejects.toThrow(/alg|signature/i);
   });
 
   it("GHSA-m732-5p4w-x69g: the audience counts", async () => {
     const token = await sign({ sub: "a", aud: "other" }, "secret", "HS256");
-    await expect(verify(token, "secret", { alg: "HS256", aud: "edge" })).rejects.toThrow();
+    await expect(verify(token, "secret", { alg: "HS256", aud: "edge" })).rejects.toThrow(/aud/i);
   });
 
   it("GHSA-hm8q-7f3q-5f36: times are numbers", async () => {
     for (const claim of ["exp", "nbf", "iat"]) {
       const token = await sign({ [claim]: "never" } as Parameters<typeof sign>[0], "secret", "HS256");
-      await expect(verify(token, "secret", "HS256")).rejects.toThrow();
+      await expect(verify(token, "secret", "HS256")).rejects.toThrow(/token|claim|invalid|expected/i);
     }
   });
 

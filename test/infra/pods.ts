@@ -12,7 +12,7 @@ const container = z.looseObject({
   image: z.string(),
   args: z.array(z.string()).default([]),
   ports: z.array(z.looseObject({ containerPort: z.number(), name: z.string() })),
-  env: z.array(z.looseObject({ name: z.string(), value: z.string().optional(), valueFrom: z.looseObject({ secretKeyRef: z.looseObject({ name: z.string(), key: z.string() }).optional(), resourceFieldRef: z.looseObject({ resource: z.string() }).optional() }).optional() })).default([]),
+  env: z.array(z.looseObject({ name: z.string(), value: z.string().optional(), valueFrom: z.looseObject({ secretKeyRef: z.looseObject({ name: z.string(), key: z.string(), optional: z.boolean().optional() }).optional(), resourceFieldRef: z.looseObject({ resource: z.string() }).optional() }).optional() })).default([]),
   envFrom: z.array(z.looseObject({ configMapRef: z.looseObject({ name: z.string() }) })).default([]),
   resources: z.looseObject({ requests: z.record(z.string(), z.string()) }),
   startupProbe: probe.optional(),
@@ -74,9 +74,10 @@ export function podsOf(folder: string, resources: readonly Resource[] = included
   return [...deployments, ...served];
 }
 
-/** What a container's process would see, with the name of a secret's key for its value; KServe puts a service's name where `{{.Name}}` is. */
+/** What a container's process would see, with the name of a secret's key for its value, and no secret that may be missing; KServe puts a service's name where `{{.Name}}` is. */
 function environmentOf({ env, envFrom, resources }: z.output<typeof container>, maps: ReadonlyMap<string, Settings>, name: string): Settings {
-  const entries = env.map(({ name: variable, value, valueFrom }) => {
+  const present = env.filter(({ valueFrom }) => valueFrom?.secretKeyRef?.optional !== true);
+  const entries = present.map(({ name: variable, value, valueFrom }) => {
     const field = valueFrom?.resourceFieldRef?.resource.replace(/^requests\./, "");
     return [variable, (value ?? valueFrom?.secretKeyRef?.key ?? resources.requests[field ?? ""] ?? "").replaceAll("{{.Name}}", name)] as const;
   });

@@ -11,18 +11,17 @@ describe("a load report", () => {
     expect([writeLoadReport(full, "bin"), writeLoadReport(full, "")]).toEqual([undefined, undefined]);
   });
 
-  it("is read as it was written, in both", () => {
+  it("is read as it was written, as text", () => {
     const number = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).filter((value) => !Object.is(value, -0));
     const report = fc.record({ utilisation: number, requestsInFlight: number, oldestQueuedMs: number }, { requiredKeys: [] });
-    fc.assert(fc.property(report, fc.constantFrom("text", "json"), (report, format) => void expect(readLoadReport(writeLoadReport(report, format) ?? null)).toEqual(report)));
+    fc.assert(fc.property(report, (report) => void expect(readLoadReport(writeLoadReport(report, "text") ?? null)).toEqual(report)));
   });
 
   it.each([
     ["others' metrics", "TEXT cpu_utilization=0.3, application_utilization=0.5, named_metrics.kv_cache_utilization=0.4", { utilisation: 0.5 }],
     ["colons, as Envoy takes them", "TEXT application_utilization:0.5,named_metrics.requests_in_flight:3", { utilisation: 0.5, requestsInFlight: 3 }],
-    ["what is no number, or none that can be", 'JSON {"application_utilization":"much","named_metrics":{"requests_in_flight":-3,"oldest_queued_ms":1e400}}', {}],
-    ["another JSON", "JSON [1]", {}],
-    ["broken JSON", "JSON {", {}],
+    ["what is no number, or none that can be", "TEXT application_utilization=much, named_metrics.requests_in_flight=-3, named_metrics.oldest_queued_ms=1e400", {}],
+    ["the form of JSON, which was not asked for", 'JSON {"application_utilization":0.5}', {}],
     ["pairs that are none", "TEXT application_utilization, =, a=b=c, named_metrics.oldest_queued_ms=7", { oldestQueuedMs: 7 }],
     ["the binary form", "BIN CgQ=", {}],
     ["nothing", null, {}],
@@ -31,6 +30,6 @@ describe("a load report", () => {
   });
 
   it("is never a reason to fail", () => {
-    fc.assert(fc.property(fc.constantFrom("TEXT ", "JSON ", ""), fc.string(), (prefix, text) => void expect(readLoadReport(prefix + text)).toBeInstanceOf(Object)));
+    fc.assert(fc.property(fc.constantFrom("TEXT ", ""), fc.string(), (prefix, text) => void expect(readLoadReport(prefix + text)).toBeInstanceOf(Object)));
   });
 });

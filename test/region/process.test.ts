@@ -144,6 +144,18 @@ describe("with its own configuration of models", () => {
   });
 });
 
+it("computes identical requests at the same time once", async () => {
+  const { infer, url } = await startReady({ EDGETIER_REGION_SHARED_RUNS: "on", EDGETIER_REGION_BATCHING: "fixed" });
+  const runs = async () => (await (await fetch(`${url}/v2/models/mood/versions/1/stats`)).json()).model_stats[0];
+  const before = (await runs()).execution_count;
+  const answers = await Promise.all(Array.from({ length: 64 }, async () => (await (await infer("slow")).json()).outputs[0].data));
+  expect(new Set(answers.map(String)).size).toBe(1);
+  const { execution_count: after, inference_stats } = await runs();
+  console.log(`64 identical requests at once: ${after - before} runs, ${inference_stats.cache_hit.count} answered by another's`);
+  expect(after - before).toBeLessThan(8); // those that come when a run has just ended make another
+  expect(inference_stats.cache_hit.count).toBeGreaterThan(56);
+});
+
 it("looks for new versions by itself, where it is told to", async () => {
   const store = createModelStore(createS3ObjectStore(s3.options));
   await store.writeAliases("one", { stable: 1 }, undefined);

@@ -1,7 +1,7 @@
 // Identical requests at the same time: one run, and each caller as if it were alone.
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
-import { ManualClock } from "../../src/core/clock.ts";
+import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors, TensorOf } from "../../src/core/tensor.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
@@ -171,12 +171,34 @@ describe("a region", () => {
   );
 
   it("computes 64 identical requests at once in one run, and gives each its own id and form", async () => {
-    const region = await regionWith(createSharedRuns({ now: () => performance.now(), setTimer: () => () => {} }));
+    const region = await regionWith(createSharedRuns(systemClock));
     const answers = await ask64(region);
     const data = [[1, 0], ["1.000000:0:good"]];
     expect(answers.map(({ id, outputs }) => [id, outputs[0].data])).toEqual(Array.from({ length: 64 }, (_, index) => [`r-${index}`, data[index % 2]]));
     expect(region.runs()).toBe(1);
     expect(await region.stats()).toMatchObject({ inference_count: 1, execution_count: 1, inference_stats: { success: { count: 64 }, cache_hit: { count: 63 }, queue: { count: 64 }, compute_infer: { count: 1 } } });
+  });
+
+  it("goes on computing for the others when the first client leaves, and counts each as it ended", async () => {
+    const bothAsked = Promise.withResolvers<void>();
+    const shared = createSharedRuns(systemClock);
+    let asked = 0;
+    const region = await regionWith({
+      run(request, start) {
+        const answer = shared.run(request, async (waiter) => {
+          await bothAsked.promise;
+          return await start(waiter);
+        });
+        if (++asked === 2) bothAsked.resolve();
+        return answer;
+      },
+    });
+    const client = new AbortController();
+    const ask = (signal?: AbortSignal) => region.app.request("/v2/models/mood/versions/1/infer", { ...post(textBody(["good"])), ...(signal && { signal }) });
+    const both = [ask(client.signal), ask()];
+    void bothAsked.promise.then(() => client.abort());
+    expect((await Promise.all(both)).map(({ status }) => status)).toEqual([499, 200]);
+    expect([region.runs(), await region.stats()]).toMatchObject([1, { inference_count: 1, inference_stats: { success: { count: 1 }, fail: { count: 1 }, cache_hit: { count: 1 } } }]);
   });
 
   it("computes each by itself where that is off", async () => {

@@ -45,6 +45,8 @@ export interface EdgeUnderTest {
   readonly logged: Readonly<Record<string, unknown>>[];
   /** What the region does from now on. */
   region: "answers" | "is down" | "hangs";
+  /** Whether the region has more to do than it can. */
+  regionIsSaturated: boolean;
   /** Whether the store answers. */
   storeIsDown: boolean;
   /** Calls that met a store that was down. */
@@ -114,6 +116,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       return { logits: { datatype: "FP32", shape: [rows, labels], data: Float32Array.from({ length: rows * labels }, (_, index) => (index % labels === 1 ? 9 : 0)) } };
     },
     ready: async () => edge.region === "answers",
+    isSaturated: () => edge.regionIsSaturated,
   };
 
   const breakable = new Proxy(store, {
@@ -132,7 +135,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
   const images = deployment.images && createImageDecoder(deployment.images);
   const regions = options.regions && createRegionPool(options.regions, { clock });
-  const tiers = { store: breakable, sessions, images, clock, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
+  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
   const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4 };
   const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
@@ -152,6 +155,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
     regionAnswer: () => Response.json({ model_name: "from the region", outputs: [] }),
     logged,
     region: "answers",
+    regionIsSaturated: false,
     storeIsDown: false,
     failedStoreCalls: 0,
     async predict(body, headers = {}) {

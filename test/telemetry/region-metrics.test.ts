@@ -5,7 +5,7 @@ import { createRegionMetrics, type OutcomeFacts, type RegionMetrics, type RunFac
 
 const of = { model: "mood", version: 1, tier: "heavy" };
 const run = (fields: Partial<RunFacts> = {}): RunFacts => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
-const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({ of, durationMs: 20, preprocessMs: 0, failure: undefined, ...fields });
+const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
 const loaded = { event: "model_loaded", model: "mood", version: 1 };
 
 /** The samples of a metric by their labels, as they are written. */
@@ -30,6 +30,14 @@ describe("the region's metrics", () => {
       ),
     ).toEqual([3, 4, 1, 54_000, 15_000, 4_500, 30_000, 6_000]);
     expect(await samples(metrics, "nv_inference_request_failure")).toEqual({ '{model="mood",version="1",reason="REJECTED"}': 1 });
+  });
+
+  it("count requests that another's run has answered as successes without a run", async () => {
+    const metrics = createRegionMetrics();
+    metrics.ran(run());
+    for (const isShared of [false, true, true]) metrics.finished(outcome({ isShared }));
+    const names = ["nv_inference_request_success", "nv_inference_exec_count", "edgetier_region_shared_requests_total"];
+    expect(await Promise.all(names.map(async (name) => (await samples(metrics, name))[MODEL]))).toEqual([3, 1, 2]);
   });
 
   it("tell rows, waits and reasons of runs, and leave out those that failed", async () => {

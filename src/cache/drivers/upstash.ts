@@ -8,28 +8,32 @@ import type { CacheStore } from "../cache-store.ts";
 export interface UpstashOptions {
   readonly url: string;
   readonly token: string;
-  /** For one round trip. */
+  /** For one look-up, which a client waits for. */
   readonly timeoutMs: number;
+  /** For one write, which nobody waits for: it may be what opens an isolate's first connection. */
+  readonly writeTimeoutMs?: number;
 }
 
 /** Other programs may use the same Redis. */
 const PREFIX = "edgetier:";
 
-export function createUpstashCache(options: UpstashOptions): CacheStore {
-  const redis = new Redis({
-    url: options.url,
-    token: options.token,
-    retry: { retries: 0 },
-    signal: () => AbortSignal.timeout(options.timeoutMs),
-    automaticDeserialization: false,
-    responseEncoding: false, // values are base64 already
-    enableTelemetry: false,
-  });
+export function createUpstashCache({ url, token, timeoutMs, writeTimeoutMs = 1_000 }: UpstashOptions): CacheStore {
+  const within = (limitMs: number) =>
+    new Redis({
+      url,
+      token,
+      retry: { retries: 0 },
+      signal: () => AbortSignal.timeout(limitMs),
+      automaticDeserialization: false,
+      responseEncoding: false, // values are base64 already
+      enableTelemetry: false,
+    });
+  const [reader, writer] = [within(timeoutMs), within(writeTimeoutMs)];
 
   return {
     async get(keys) {
       if (keys.length === 0) return [];
-      const values = await redis.mget<unknown[]>(...keys.map((key) => PREFIX + key));
+      const values = await reader.mget<unknown[]>(...keys.map((key) => PREFIX + key));
       return keys.map((_, index) => {
         const value = values[index];
         return typeof value === "string" ? fromBase64(value) : undefined;
@@ -37,7 +41,7 @@ export function createUpstashCache(options: UpstashOptions): CacheStore {
     },
     async set(entries, ttlSeconds) {
       if (entries.length === 0) return;
-      const pipeline = redis.pipeline();
+      const pipeline = writer.pipeline();
       for (const { key, value } of entries) pipeline.set(PREFIX + key, toBase64(value), { ex: ttlSeconds });
       await pipeline.exec();
     },

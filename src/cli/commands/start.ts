@@ -23,7 +23,10 @@ const schema = z.object({
 
 export const command = defineCommand({
   meta: { name: "start", description: "Run the whole system on this machine: model store, L2 cache, region and edge" },
-  args: { ...jsonArg },
+  args: {
+    "open-region": { type: "boolean", description: "Have the region answer everyone on this machine, and not the edge alone" },
+    ...jsonArg,
+  },
   async run({ args }) {
     const { EDGETIER_STATE, ...ports } = parseConfig(schema, process.env);
     const signingKeys = await readSigningKeys(undefined, "edgetier start");
@@ -34,6 +37,7 @@ export const command = defineCommand({
         ports,
         stateFolder: EDGETIER_STATE,
         signingKeys,
+        regionVariables: args["open-region"] === true ? { EDGETIER_REGION_KEYS: "" } : {},
         signal: stopRequest.signal,
         log: args.json ? () => {} : printLine,
         onLine(part, line) {

@@ -2,26 +2,26 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { asEdgeTierError, errors } from "../../core/errors.ts";
-import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
-import type { Access, RateLimits } from "../access/access.ts";
+import type { Access } from "../access/access.ts";
 import type { Authenticator } from "../access/authenticator.ts";
-import { addressIn } from "../access/client-address.ts";
-import { type Identity, principalOf } from "../access/identity.ts";
+import type { Identity } from "../access/identity.ts";
 import { needOf } from "../access/policy.ts";
-import type { RateLimit } from "../access/rate-limiter.ts";
 import type { AppEnv } from "../app-env.ts";
+import { rateLimit } from "./rate-limit.ts";
 
 const REALM = 'Bearer realm="edgetier"';
 
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
 export function access({ authenticators, limits }: Access): Handlers {
-  return [identify(authenticators), ...(limits === undefined ? [] : [limitRate(limits)]), authorise(authenticators.length > 0)];
+  return [identify(authenticators), ...(limits === undefined ? [] : [rateLimit(limits)]), authorise(authenticators.length > 0)];
 }
 
 function identify(authenticators: readonly Authenticator[]): MiddlewareHandler<AppEnv> {
   return async function findPrincipal(c, next) {
-    if (authenticators.length > 0 && needOf(c.req.path).scope !== undefined) c.set("identity", await identityOf(c, authenticators));
+    if (authenticators.length > 0 && needOf(c.req.path).scope !== undefined) {
+      c.set("identity", await c.get("context").phases.measure("access", () => identityOf(c, authenticators)));
+    }
     await next();
   };
 }
@@ -38,33 +38,6 @@ async function identityOf(c: Context<AppEnv>, authenticators: readonly Authentic
     return { refusal: asEdgeTierError(error) };
   }
 }
-
-/** Fields by draft-ietf-httpapi-ratelimit-headers-11. */
-function limitRate({ limiter, perPrincipal, perAddress, addressHeader }: RateLimits): MiddlewareHandler<AppEnv> {
-  async function subjectOf(c: Context<AppEnv>) {
-    const principal = principalOf(c.get("identity"));
-    const address = principal === undefined ? addressIn(c.req.header(addressHeader)) : undefined;
-    const limit = principal === undefined ? address && perAddress : (principal.rateLimit ?? perPrincipal);
-    if (!limit) return undefined;
-    const policy = principal === undefined ? "address" : "key";
-    const fields = principal === undefined ? [policy, address ?? ""] : [policy, principal.tenant, principal.id];
-    return { policy, limit, subject: await sha256Hex(lengthPrefixed([...fields, textOf(limit)])) };
-  }
-
-  return async function countRequest(c, next) {
-    const counted = needOf(c.req.path).scope === undefined ? undefined : await subjectOf(c);
-    if (counted !== undefined) {
-      const { policy, limit, subject } = counted;
-      const { allowed, remaining, resetSeconds, retryAfterSeconds } = await limiter.take(subject, limit);
-      c.header("ratelimit-policy", `"${policy}";q=${limit.requests};w=${limit.windowSeconds}`);
-      c.header("ratelimit", `"${policy}";r=${remaining};t=${resetSeconds}`);
-      if (!allowed) throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
-    }
-    await next();
-  };
-}
-
-const textOf = ({ requests, windowSeconds }: RateLimit): string => `${requests}/${windowSeconds}`;
 
 /** @param isClosed whether there is any credential; without one only administration is closed */
 function authorise(isClosed: boolean): MiddlewareHandler<AppEnv> {
@@ -94,5 +67,5 @@ function keepPrivate(c: Context<AppEnv>): void {
   const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((one) => one.trim());
   c.header("cache-control", ["private", ...directives.filter((one) => one !== "" && !/^(public|private|s-maxage)/i.test(one))].join(", "));
   c.header("vary", "authorization", { append: true });
-  for (const name of ["cache-tag", "cdn-cache-control", "cloudflare-cdn-cache-control"]) c.res.headers.delete(name);
+  for (const name of ["cache-tag", "cdn-cache-control", "cloudflare-cdn-cache-control"]) c.header(name, undefined);
 }

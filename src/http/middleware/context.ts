@@ -18,7 +18,10 @@ export function context(clock: Clock): MiddlewareHandler<AppEnv> {
     c.set("context", {
       requestId: c.get("requestId"),
       traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
-      tenant: c.get("tenant") ?? "",
+      // Known only later; a deadline counts from the arrival all the same.
+      get tenant() {
+        return c.get("tenant") ?? "";
+      },
       place: placeOf(c.req.raw),
       clientGone: c.req.raw.signal,
       arrivedAtMs,

@@ -1,5 +1,6 @@
 // Load shedding: a request that computes takes a permit before its body is read, and is refused at once where there is none, so
-// that those that were taken are answered in time, within an isolate's memory.
+// that those that were taken are answered in time, within an isolate's memory. An answer that is passed on from the region goes
+// on streaming when its permit is back: it is not held here.
 
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";

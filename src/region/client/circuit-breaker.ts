@@ -45,10 +45,10 @@ export interface CircuitBreakerOptions {
 }
 
 const MAX_FAILURES_IN_A_ROW = 5;
-const WINDOW_CALLS = 20;
+const WINDOW_CALLS = 40;
 const WINDOW_MS = 30_000;
 /** Of the window, from which on so many failures open it. */
-const MIN_CALLS = 10;
+const MIN_CALLS = 20;
 const MAX_FAILED_SHARE = 0.5;
 const FIRST_OPEN_MS = 1_000;
 const MAX_OPEN_MS = 30_000;

@@ -3,20 +3,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { RegionFailure } from "../region-client.ts";
-
-export interface Attempt<Answer> {
-  /** Never rejects. */
-  readonly ended: Promise<Ended<Answer>>;
-  /** Nobody waits for it any more. */
-  abandon(): void;
-}
-
-export interface Ended<Answer> {
-  /** Absent for an answer, and for a refusal, which others would repeat. */
-  readonly failure: RegionFailure | undefined;
-  /** @returns the answer @throws what it failed with */
-  readonly settle: () => Answer;
-}
+import type { Attempt, Ended } from "./attempt.ts";
 
 export interface FurtherAttempts<Answer> {
   readonly clock: Clock;

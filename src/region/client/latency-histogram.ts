@@ -1,44 +1,64 @@
-// Latencies in buckets whose bounds grow by 2^(1/8), 9 %: from 1 ms to 65 s. Histograms of the same bounds can be added up.
+// Latencies in buckets whose bounds grow by 2^(1/8), 9 %: from 1 ms to 65 s. Histograms have the same bounds and can be added up.
 //
-// Two generations are kept and the older one is dropped, so that quantiles are those of the last samples.
+// Two generations are kept and the older one is dropped, so that quantiles are those of the last samples, and of the last minutes: who
+// asks a region no more because it was slow would never learn that it is quick again.
+
+import type { Clock } from "../../core/clock.ts";
 
 const PER_OCTAVE = 8;
-const BUCKETS = 16 * PER_OCTAVE + 1;
+const LAST_BUCKET = 16 * PER_OCTAVE;
 const GENERATION = 256;
+const GENERATION_MS = 60_000;
 
 export interface LatencyHistogram {
   record(latencyMs: number): void;
-  /** Samples by bucket, the fastest first. */
-  readonly counts: readonly number[];
+  readonly samples: number;
+  samplesIn(bucket: number): number;
 }
 
-export function createLatencyHistogram(): LatencyHistogram {
-  let older = emptyCounts();
-  let newer = emptyCounts();
+export function createLatencyHistogram(clock: Clock): LatencyHistogram {
+  let older: number[] = [];
+  let newer: number[] = [];
   let recorded = 0;
+  let kept = 0;
+  let beganAtMs = clock.now();
+
+  function turn(): void {
+    [older, newer, kept, recorded] = [newer, [], recorded, 0];
+    beganAtMs = clock.now();
+  }
+
+  function turnIfOld(): void {
+    const ageMs = clock.now() - beganAtMs;
+    if (ageMs >= 2 * GENERATION_MS) turn();
+    if (ageMs >= GENERATION_MS) turn();
+  }
 
   return {
     record(latencyMs) {
-      if (recorded === GENERATION) [older, newer, recorded] = [newer, emptyCounts(), 0];
-      const bucket = Math.min(BUCKETS - 1, Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))));
+      turnIfOld();
+      if (recorded === GENERATION) turn();
+      const bucket = Math.min(LAST_BUCKET, Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))));
       newer[bucket] = (newer[bucket] ?? 0) + 1;
       recorded++;
     },
-    get counts() {
-      return sumOf([older, newer]);
+    get samples() {
+      turnIfOld();
+      return kept + recorded;
     },
+    samplesIn: (bucket) => (older[bucket] ?? 0) + (newer[bucket] ?? 0),
   };
 }
 
-/** @returns the upper bound of the bucket that the quantile lies in; undefined for fewer samples than `atLeast` */
-export function quantileMs(histograms: readonly Pick<LatencyHistogram, "counts">[], quantile: number, atLeast: number): number | undefined {
-  const counts = sumOf(histograms.map((one) => one.counts));
-  const total = counts.reduce((sum, count) => sum + count, 0);
-  if (total === 0 || total < atLeast) return undefined;
-  let rank = Math.max(1, Math.ceil(quantile * total));
-  const bucket = counts.findIndex((count) => (rank -= count) <= 0);
+/** @returns of all histograms together the upper bound of the bucket that the quantile lies in; undefined for fewer samples than `atLeast` */
+export function quantileMs(histograms: readonly LatencyHistogram[], quantile: number, atLeast: number): number | undefined {
+  const samples = histograms.reduce((sum, one) => sum + one.samples, 0);
+  if (samples < Math.max(1, atLeast)) return undefined;
+  let rank = Math.max(1, Math.ceil(quantile * samples));
+  let bucket = -1;
+  while (rank > 0 && bucket < LAST_BUCKET) {
+    bucket++;
+    for (const one of histograms) rank -= one.samplesIn(bucket);
+  }
   return 2 ** (bucket / PER_OCTAVE);
 }
-
-const emptyCounts = (): number[] => Array.from({ length: BUCKETS }, () => 0);
-const sumOf = (parts: readonly (readonly number[])[]): number[] => emptyCounts().map((_, bucket) => parts.reduce((sum, counts) => sum + (counts[bucket] ?? 0), 0));

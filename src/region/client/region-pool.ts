@@ -4,25 +4,21 @@
 import type { Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { Place } from "../../core/place.ts";
-import { regionFailureOf, regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
+import { regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
+import { type Attempt, type Question, startAttempt } from "./attempt.ts";
 import { createCallBudget } from "./call-budget.ts";
 import { chooseRegion } from "./choose-region.ts";
 import type { CircuitKind } from "./circuit-breaker.ts";
-import { type Attempt, type Ended, firstGood } from "./first-good.ts";
+import { firstGood } from "./first-good.ts";
 import { createRecentMeans } from "./recent-means.ts";
-import { type CallEnd, createRegionState, type PooledRegion, type RegionState } from "./region-state.ts";
+import { createRegionState, type PooledRegion, type RegionState } from "./region-state.ts";
 import { regionsSeen, type RegionSeen } from "./regions-seen.ts";
-import { roundTripMs } from "./round-trip.ts";
 
-export interface RegionPool extends RegionClient {
+type Measured = "latencyMs" | "isSaturated";
+
+export interface RegionPool extends Omit<RegionClient, Measured>, Required<Pick<RegionClient, Measured>> {
   /** The nearest to `place` first; those whose place is unknown last. */
   regions(place: Place | undefined): RegionSeen[];
-  /**
-   * What this isolate has measured of the region that is quickest now.
-   * @param of one tier's calls; all calls if left out
-   * @returns undefined until there are enough samples
-   */
-  latencyMs(quantile: number, of?: { readonly model: string; readonly tier?: string }): number | undefined;
 }
 
 export interface RegionPoolOptions {
@@ -51,59 +47,32 @@ const MIN_HEDGE_MS = 3;
 /** Times what is expected, until there are enough samples for a quantile. */
 const SEEDED_HEDGE = 3;
 const ENOUGH_SAMPLES = 30;
-/** For what runs in the region, beside the way there, until it has been measured. */
-const SERVICE_MS = 10;
 /** What another region may not repeat, and has cost no region a run. All calls are inferences, which may be made twice. */
 const RETRIED = new Set<RegionFailure>(["unreached", "busy", "unreadable"]);
 
 /** @param regions one at least, of different ids */
 export function createRegionPool(regions: readonly PooledRegion[], options: RegionPoolOptions): RegionPool {
   const { clock, random = Math.random, extraCallsShare = 0.03, hedgeSameRegion = true, onEvent = () => {} } = options;
-  const states = regions.map((region) => createRegionState(region, { clock, random, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
+  const services = createRecentMeans(clock);
+  const states = regions.map((region) => createRegionState(region, { clock, random, services, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
+  const usable = () => states.filter(({ breaker, isReady }) => breaker.lets && isReady);
   const budget = createCallBudget({ share: extraCallsShare, burst: BURST });
   const hedgeQuantile = Math.max(HEDGE_QUANTILE, 1 - HEDGED_SHARE * extraCallsShare);
-  /** What calls take beside the way, in whichever region: so one that was not asked yet does not look like the quickest. */
-  const services = createRecentMeans(clock);
 
-  /** One client's call, of which there may be several attempts. */
-  async function call<Request extends RegionCall, Answer>(request: Request, kind: string, caller: AbortSignal | undefined, send: (client: RegionClient, request: Request, signal: AbortSignal) => Promise<Answer>, failureOf: (answer: Answer) => RegionFailure | undefined = () => undefined): Promise<Answer> {
+  /** One client's call, of which there may be several attempts. @throws region_unavailable, and as the region's client */
+  async function call<Request extends RegionCall, Answer>(question: Question<Request, Answer>): Promise<Answer> {
+    const { request, kind, caller } = question;
     const startedAtMs = clock.now();
     const leftMs = () => request.timeoutMs - (clock.now() - startedAtMs);
-    const tripMs = (state: RegionState) => roundTripMs(request.place, state.region.place);
-    const priorMs = (state: RegionState) => tripMs(state) + services.value(kind, SERVICE_MS);
-    const expectedMs = (state: RegionState) => state.expectedMs(kind, priorMs(state));
+    const expectedMs = (state: RegionState) => state.expectedMs(kind, request.place);
     const choose = (among: readonly RegionState[]) => chooseRegion(among.map((state) => ({ state, expectedMs: expectedMs(state), inFlight: state.inFlight })), random)?.state;
     const asked = new Set<RegionState>();
     const extras = new Map<Attempt<Answer>, ExtraCall>();
 
     function start(state: RegionState): Attempt<Answer> | undefined {
-      const timeoutMs = leftMs();
-      const end = state.begin(kind, timeoutMs, priorMs(state));
-      if (end === undefined) return undefined;
+      const isRepeat = asked.has(state);
       asked.add(state);
-      const own = new AbortController();
-      const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
-      const sentAtMs = clock.now();
-
-      function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
-        if (own.signal.aborted) end?.("abandoned");
-        else if (failure === undefined) end?.(otherwise);
-        else end?.(failure === "timed_out" || leftMs() <= 0 ? "timed_out" : "failed");
-        if (failure === undefined && otherwise === "answered") services.record(kind, clock.now() - sentAtMs - tripMs(state));
-        return { failure, settle };
-      }
-
-      async function run(): Promise<Ended<Answer>> {
-        try {
-          const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad }, signal);
-          return close(failureOf(answer), "answered", () => answer);
-        } catch (error) {
-          return close(regionFailureOf(error), codeOf(error) === "region_refused" ? "refused" : "void", () => {
-            throw error;
-          });
-        }
-      }
-      return { ended: run(), abandon: () => own.abort() };
+      return startAttempt(state, question, leftMs(), isRepeat);
     }
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
@@ -117,9 +86,8 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 
     if (request.waitUntil !== undefined) for (const state of states) state.checkIfDue(request.waitUntil);
     budget.earn();
-    const open = states.filter(({ breaker }) => breaker.lets);
-    const ready = open.filter(({ isReady }) => isReady);
-    const chosen = choose(ready.length > 0 ? ready : open);
+    const ready = usable();
+    const chosen = choose(ready.length > 0 ? ready : states.filter(({ breaker }) => breaker.lets));
     const first = chosen && start(chosen);
     // No region is asked through an open circuit, not even when all are open: it would only be waited for in vain.
     if (chosen === undefined || first === undefined) throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
@@ -149,21 +117,20 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
   };
 
   return {
-    infer: (request, signal) => call(request, kindOf(request), signal, (client, ...rest) => client.infer(...rest)),
-    resume: (request, signal) => call(request, `${kindOf(request)} resumed`, signal, (client, ...rest) => client.resume(...rest)),
+    infer: (request, caller) => call({ request, kind: kindOf(request), caller, send: (client, ...rest) => client.infer(...rest) }),
+    resume: (request, caller) => call({ request, kind: `${kindOf(request)} resumed`, caller, send: (client, ...rest) => client.resume(...rest) }),
     // Its body is whole in memory, so it can be sent twice. The answer is chosen when it begins: what breaks off later is not asked for again.
-    forward: (request, signal) => call(request, kindOf(request), signal, (client, ...rest) => client.forward(...rest), ({ status }) => regionFailureOfStatus(status)),
+    forward: (request, caller) => call({ request, kind: kindOf(request), caller, send: (client, ...rest) => client.forward(...rest), failureOf: ({ status }) => regionFailureOfStatus(status) }),
     ready: (signal) => anyOf((client) => client.ready(signal)),
     modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
-      const kind = of && kindOf(of);
-      const measured = states.flatMap((state) => (state.breaker.lets && state.isReady ? (state.latencyMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
+      const measured = usable().flatMap((state) => state.latencyMs(quantile, ENOUGH_SAMPLES, kindOf(of)) ?? []);
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
+    isSaturated: () => usable().length > 0 && usable().every((state) => state.isSaturated),
   };
 }
 
 /** Of calls that take about as long; a forwarded one names no tier outside its body. */
 const kindOf = ({ model, tier = "" }: { readonly model: string; readonly tier?: string }): string => `${model} ${tier}`;
-const codeOf = (error: unknown): unknown => (error instanceof Error && "code" in error ? error.code : undefined);

@@ -12,7 +12,8 @@ import type { LoadReport } from "../../protocol/load-report.ts";
 import type { RegionClient } from "../region-client.ts";
 import { type CircuitBreaker, type CircuitKind, createCircuitBreaker } from "./circuit-breaker.ts";
 import { createLatencyHistogram, type LatencyHistogram, quantileMs } from "./latency-histogram.ts";
-import { createRecentMeans, MAX_KINDS } from "./recent-means.ts";
+import { createRecentMeans, MAX_KINDS, type RecentMeans } from "./recent-means.ts";
+import { roundTripMs } from "./round-trip.ts";
 
 export interface PooledRegion {
   readonly id: string;
@@ -39,13 +40,17 @@ export interface RegionState {
   /** Whether it may be asked: else only where no other is left, or not at all (`breaker.lets`). */
   readonly isReady: boolean;
   readonly inFlight: number;
-  /** @param priorMs what it counts with until it is measured */
-  expectedMs(kind: string, priorMs: number): number;
+  /** How long a call from there is expected to take. */
+  expectedMs(kind: string, from: Place | undefined): number;
   /** Of one kind of call, or of all. @returns undefined for fewer samples than `atLeast` */
   latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined;
   noteLoad(load: LoadReport): void;
+  /** It has said that it is busy. */
+  noteBusy(): void;
+  /** Whether it has more to do than it can, by its own word of just now. */
+  readonly isSaturated: boolean;
   /** @returns tells how it ended; undefined where the breaker lets none through */
-  begin(kind: string, timeoutMs: number, priorMs: number): ((end: CallEnd) => void) | undefined;
+  begin(kind: string, from: Place | undefined, timeoutMs: number): ((end: CallEnd) => void) | undefined;
   /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
   checkIfDue(waitUntil: (work: Promise<unknown>) => void): void;
 }
@@ -53,11 +58,17 @@ export interface RegionState {
 export interface RegionStateOptions {
   readonly clock: Clock;
   readonly random: () => number;
+  /** What calls take beside the way, in whichever region: so one that was not asked yet does not look like the quickest. */
+  readonly services: RecentMeans;
   readonly onCircuit: (to: CircuitKind) => void;
 }
 
 /** A report of its load holds so long. */
 const LOAD_FRESH_MS = 2_000;
+/** What it refused for want of room holds so long: its `retry-after` is a second. */
+const BUSY_FOR_MS = 1_000;
+/** Of what it takes at once, the share from which on it is about to refuse. */
+const SATURATED = 0.9;
 const FAILURES_OF_DOUBT = 2;
 /**
  * Of one region in one isolate. Only regions in doubt are asked: calls tell of the others for nothing, while each isolate's
@@ -68,17 +79,25 @@ const CHECK_EVERY_MS = 5_000;
 const TIME_ENOUGH = 3;
 /** The platform may end a request without a word: its call is over so long after its time. */
 const GRACE_MS = 1_000;
+/** Powers of two that failures in a row make it count as slower. */
 const MAX_PENALTY = 6;
+/** For what runs in a region, until it has been measured. */
+const SERVICE_MS = 10;
 
-export function createRegionState(region: PooledRegion, { clock, random, onCircuit }: RegionStateOptions): RegionState {
+export function createRegionState(region: PooledRegion, { clock, random, services, onCircuit }: RegionStateOptions): RegionState {
   const breaker = createCircuitBreaker({ clock, random, onChange: onCircuit });
   const means = createRecentMeans(clock);
   const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_KINDS });
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
   let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
+  let busyAtMs = -Infinity;
   /** Its own last word. */
   let isReady = true;
   let checkedAtMs = -Infinity;
+
+  const usualMs = (kind: string, tripMs: number) => means.value(kind, tripMs + services.value(kind, SERVICE_MS));
+
+  const freshReport = (): LoadReport => (load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {});
 
   /** In the order in which they began. */
   function running(): readonly { readonly startedAtMs: number }[] {
@@ -93,11 +112,11 @@ export function createRegionState(region: PooledRegion, { clock, random, onCircu
     return middle === undefined ? 0 : clock.now() - middle.startedAtMs;
   }
 
-  function record(kind: string, latencyMs: number): void {
-    means.record(kind, latencyMs);
-    const histogram = histograms.get(kind) ?? createLatencyHistogram();
+  function record(kind: string, tookMs: number): void {
+    means.record(kind, tookMs);
+    const histogram = histograms.get(kind) ?? createLatencyHistogram(clock);
     histograms.set(kind, histogram);
-    histogram.record(latencyMs);
+    histogram.record(tookMs);
   }
 
   function latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined {
@@ -128,32 +147,43 @@ export function createRegionState(region: PooledRegion, { clock, random, onCircu
     },
     latencyMs,
 
-    expectedMs(kind, priorMs) {
-      const report: LoadReport = load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {};
-      const leastMs = Math.max(means.value(kind, priorMs), medianAgeMs(), report.oldestQueuedMs ?? 0);
+    expectedMs(kind, from) {
+      const report = freshReport();
+      const leastMs = Math.max(usualMs(kind, roundTripMs(from, region.place)), medianAgeMs(), report.oldestQueuedMs ?? 0);
       return leastMs * (1 + (report.utilisation ?? 0)) * 2 ** Math.min(MAX_PENALTY, breaker.failuresInARow);
     },
 
     noteLoad(report) {
       load = { report, atMs: clock.now() };
     },
+    noteBusy() {
+      busyAtMs = clock.now();
+    },
+    get isSaturated() {
+      return clock.now() - busyAtMs < BUSY_FOR_MS || (freshReport().utilisation ?? 0) >= SATURATED;
+    },
 
-    begin(kind, timeoutMs, priorMs) {
+    begin(kind, from, timeoutMs) {
       const verdict = breaker.begin(timeoutMs);
       if (verdict === undefined) return undefined;
       const startedAtMs = clock.now();
-      const usualMs = latencyMs(0.5, 1, kind) ?? means.value(kind, priorMs);
+      const tripMs = roundTripMs(from, region.place);
+      const medianMs = latencyMs(0.5, 1, kind) ?? usualMs(kind, tripMs);
       const call = { startedAtMs, endsAtMs: startedAtMs + timeoutMs + GRACE_MS };
       calls.add(call);
       return (end) => {
         calls.delete(call);
         const tookMs = clock.now() - startedAtMs;
+        const isOutOfTime = end === "timed_out" || (end === "failed" && tookMs >= timeoutMs);
         if (end === "answered" || end === "refused") verdict.succeeded();
-        else if (end === "failed" || (end === "timed_out" && tookMs >= TIME_ENOUGH * usualMs)) verdict.failed();
+        else if (isOutOfTime ? tookMs >= TIME_ENOUGH * medianMs : end === "failed") verdict.failed();
         else verdict.cancelled();
+        if (end === "answered") services.record(kind, tookMs - tripMs);
         // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
-        if (end === "answered" || (end === "abandoned" && tookMs > usualMs)) record(kind, tookMs);
-        else if (end === "timed_out" && tookMs > usualMs) means.record(kind, tookMs);
+        // So would those that ran out of their client's time; but a short time says nothing of a region that is slower than it anyway.
+        const isLate = end === "abandoned" ? tookMs > medianMs : isOutOfTime && tookMs > (latencyMs(0.95, 1, kind) ?? 0);
+        if (end === "answered" || isLate) record(kind, tookMs);
+        else if (isOutOfTime && tookMs > medianMs) means.record(kind, tookMs);
       };
     },
 

@@ -66,9 +66,10 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
   const startedMs = clock.now();
   let preprocessMs = 0;
   const start = async (waiter: Waiter): Promise<NamedTensors> => {
+    const begunMs = clock.now();
     const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
     const preparedMs = clock.now();
-    preprocessMs = preparedMs - startedMs;
+    preprocessMs = preparedMs - begunMs;
     // A shared run does not expire with this request, but waits for company no longer than it can.
     const latencyBoundMs = waiter.expiresAtMs === undefined ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs) : manifest.deadlineMs;
     return await executor.execute({ session, of, batching: tier.serving.batching, ...prepared, ...waiter, priority, latencyBoundMs });

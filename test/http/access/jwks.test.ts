@@ -104,9 +104,9 @@ describe("a key set", () => {
   it("gives its signing keys of the one algorithm, and nothing else", async () => {
     const [rsa] = (await startIssuer("RS256", "rsa")).jwks.keys;
     const [ec] = one.jwks.keys;
-    const listed = [rsa, { ...ec, kid: "for encryption", use: "enc" }, { ...ec, kid: "of another", alg: "ES384" }, { ...ec, kid: undefined }, { kty: "oct", k: "c2VjcmV0", kid: "secret", alg: "ES256" }, "nonsense", ec];
+    const listed = [rsa, { ...ec, kid: "for encryption", use: "enc" }, { ...ec, kid: "of another", alg: "ES384" }, { ...ec, kid: undefined }, { kty: "oct", k: "c2VjcmV0", kid: "secret", alg: "ES256" }, "nonsense", { ...ec, kid: "broken", x: "AAAA" }, ec];
     const set = createStaticKeySet({ keys: listed }, "ES256");
-    expect(await Promise.all(["rsa", "for encryption", "of another", "secret", "one"].map(async (kid) => (await set.find(kid))?.type))).toEqual([undefined, undefined, undefined, undefined, "public"]);
+    expect(await Promise.all(["rsa", "for encryption", "of another", "secret", "broken", "one"].map(async (kid) => (await set.find(kid))?.type))).toEqual([undefined, undefined, undefined, undefined, undefined, "public"]);
   });
 
   it("gives no RSA key below 2048 bits", async () => {

@@ -67,6 +67,14 @@ describe("refuses", () => {
     expect(await refusal(relabelled.join("."))).toContain("signature");
   });
 
+  it("an algorithm that the token chooses for a key that names none (CVE-2026-22817, CVE-2026-22818)", async () => {
+    const [key] = issuer.jwks.keys;
+    const keys = createStaticKeySet({ keys: [{ ...key, alg: undefined }] }, "RS256");
+    const nameless = createJwtAuthenticator({ issuer: ISSUER, audience: AUDIENCE, algorithm: "RS256", keys, clock, tenantClaim: "https://claims.test/org", scopeClaim: "permissions" });
+    expect(await nameless.authenticate(await issuer.sign(claims()))).toMatchObject({ tenant: "acme" });
+    await expect(nameless.authenticate(await signWithSecret(claims(), JSON.stringify(key)))).rejects.toMatchObject({ code: "invalid_credential" });
+  });
+
   it("another algorithm of the same issuer", async () => {
     expect(await refusal(await (await startIssuer("ES256")).sign(claims()))).toContain("not signed by RS256");
     expect(await refusal(await issuer.sign(claims(), { alg: "RS512" }))).toContain("not signed by RS256");

@@ -75,10 +75,9 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
     ["hangs", "hangs", undefined],
     ["knows the token no more", "forwards", "wrong"],
   ] as const)("goes on by its own count when Redis %s: one time-out, then a pause", async (_, mode, wrongToken) => {
-    const token: string = wrongToken ?? redis.token;
     const clock = new ManualClock(1_800_000_000_000);
     const failures: unknown[] = [];
-    const limiter = limiterOf(clock, { url: proxy.url, token, timeoutMs: 200, onFailure: (error) => failures.push(error) });
+    const limiter = limiterOf(clock, { url: proxy.url, token: wrongToken ?? redis.token, timeoutMs: 200, onFailure: (error) => failures.push(error) });
     proxy.mode = mode;
     const startedAtMs = performance.now();
     const decisions = [];

@@ -28,7 +28,7 @@ describe("a circuit breaker", () => {
 
   it("opens when half of the last calls have failed, and forgets those of more than half a minute ago", () => {
     const mixed = () => {
-      for (let pair = 0; pair < 4; pair++) {
+      for (let pair = 0; pair < 9; pair++) {
         fail(1);
         succeed(1);
       }

@@ -124,6 +124,9 @@ describe("regions over the network", () => {
     await Promise.all(Array.from({ length: 100 }, () => ask(1)));
     const sent = events.filter((event) => event.event === "extra_call" && event.result === "sent").length;
     expect(sent).toBeLessThanOrEqual(1 + 0.03 * 150);
-    expect(pool.regions(undefined).map(({ health }) => health)).toEqual(["unhealthy", "unhealthy"]);
+    const reached = a.proxy.connections + b.proxy.connections;
+    await Promise.all(Array.from({ length: 100 }, () => ask(1)));
+    expect(a.proxy.connections + b.proxy.connections - reached).toBeLessThan(60); // the circuits are open, or open now
+    expect(pool.regions(undefined).map(({ health }) => health)).not.toContain("healthy");
   });
 });

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../../src/core/clock.ts";
 import { createLatencyHistogram, quantileMs } from "../../../src/region/client/latency-histogram.ts";
 
 const of = (latenciesMs: readonly number[]) => {
-  const histogram = createLatencyHistogram();
+  const histogram = createLatencyHistogram(new ManualClock());
   for (const latencyMs of latenciesMs) histogram.record(latencyMs);
   return histogram;
 };
@@ -30,5 +31,18 @@ describe("a histogram of latencies", () => {
     const slowThenFast = [...Array.from({ length: 256 }, () => 1_000), ...Array.from({ length: 257 }, () => 10)];
     expect(quantileMs([of(slowThenFast.slice(0, 512))], 0.9, 1)).toBeGreaterThan(900);
     expect(quantileMs([of(slowThenFast)], 1, 1)).toBeLessThan(11);
+  });
+
+  it("forgets what is older than two minutes", () => {
+    const clock = new ManualClock();
+    const histogram = createLatencyHistogram(clock);
+    histogram.record(1_000);
+    clock.advance(60_000);
+    histogram.record(10);
+    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([2, expect.closeTo(1_000, -2)]);
+    clock.advance(60_000);
+    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([1, expect.closeTo(10, 0)]);
+    clock.advance(120_000);
+    expect(histogram.samples).toBe(0);
   });
 });

@@ -175,6 +175,16 @@ describe("health", () => {
     for (let call = 0; call < 5; call++) await infer({ timeoutMs: 900 });
     expect(circuits()).toEqual(["a open"]);
   });
+
+  it("counts a call once that has failed twice in one region", async () => {
+    const { a, ask, extras, circuits } = world([20]);
+    await ask(300);
+    a.does = does("hangs");
+    await ask(4);
+    expect([countsOf(extras())["hedge sent"], circuits()]).toEqual([4, []]);
+    await ask(1);
+    expect(circuits()).toEqual(["a open"]);
+  });
 });
 
 describe("hedging", () => {
@@ -314,7 +324,7 @@ describe("what is told of the regions", () => {
     const clock = new ManualClock();
     const regions = [scriptedRegion(clock, "nowhere", 10), scriptedRegion(clock, "us", 10, { place: virginia }), scriptedRegion(clock, "eu", 10, { place: frankfurt, publicUrl: "https://eu.example.com" })];
     const pool = createRegionPool(regions, { clock });
-    expect(pool.latencyMs(0.95)).toBeUndefined();
+    expect(pool.latencyMs(0.95, { model: "mood", tier: "heavy" })).toBeUndefined();
     for (let call = 0; call < 40; call++) await finished(clock, pool.infer(request({ place: frankfurt })));
     const seen = pool.regions({ latitudeDegrees: 52.5, longitudeDegrees: 13.4 });
     expect(seen).toEqual([
@@ -324,5 +334,33 @@ describe("what is told of the regions", () => {
     ]);
     expect(pool.latencyMs(0.95, { model: "mood", tier: "heavy" })).toBeCloseTo(10.4, 1);
     expect(pool.latencyMs(0.95, { model: "mood", tier: "other" })).toBeUndefined();
+  });
+});
+
+describe("a pool's word on its load", () => {
+  it("is that it is saturated while all that may be asked say so, and no longer", async () => {
+    const { clock, a, b, pool, ask } = world([10, 12], { extraCallsShare: 0 });
+    expect(pool.isSaturated()).toBe(false);
+    a.does = does({ afterMs: 10, load: { utilisation: 0.95 } });
+    b.does = does({ afterMs: 10, load: { utilisation: 0.5 } });
+    await ask(20);
+    expect(pool.isSaturated()).toBe(false);
+    b.does = does({ afterMs: 10, failure: "busy" });
+    while (!pool.isSaturated()) await ask(1);
+    expect(b.calls.length).toBeGreaterThan(0);
+    clock.advance(2_000); // nothing has been heard since
+    expect(pool.isSaturated()).toBe(false);
+  });
+
+  it("takes calls that ran out of time for slow ones, but not those that had less than it usually takes", async () => {
+    const { a, pool, ask } = world([100], { extraCallsShare: 0 });
+    const p95Ms = () => pool.latencyMs(0.95, { model: "mood", tier: "heavy" }) ?? Number.NaN;
+    await ask(40);
+    expect(p95Ms()).toBeCloseTo(100, -1.5);
+    await ask(40, { timeoutMs: 20 });
+    expect(p95Ms()).toBeCloseTo(100, -1.5);
+    a.does = does("hangs");
+    await ask(4, { timeoutMs: 250 });
+    expect(p95Ms()).toBeGreaterThan(240);
   });
 });

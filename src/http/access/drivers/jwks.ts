@@ -3,7 +3,7 @@
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
 import { problemsOf } from "../../../core/config.ts";
-import { errors, reasonOf } from "../../../core/errors.ts";
+import { errors } from "../../../core/errors.ts";
 import { readAtMost } from "../../../core/read-at-most.ts";
 import { type Algorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
@@ -23,7 +23,7 @@ export interface KeySet {
   find(kid: string): Promise<CryptoKey | undefined>;
 }
 
-/** What is no signing key of this algorithm is passed over, since issuers list keys of several. */
+/** What is no signing key of this algorithm, or is broken, is passed over: issuers list keys of several kinds. */
 async function importKeys({ keys }: Jwks, algorithm: Algorithm): Promise<Keys> {
   const { parameters, key: schema } = KINDS[algorithm];
   const imported = new Map<string, CryptoKey>();
@@ -31,7 +31,8 @@ async function importKeys({ keys }: Jwks, algorithm: Algorithm): Promise<Keys> {
     const name = named.safeParse(candidate);
     const key = schema.safeParse(candidate); // its public members only
     if (!name.success || !key.success || (name.data.use ?? "sig") !== "sig" || (name.data.alg ?? algorithm) !== algorithm) continue;
-    imported.set(name.data.kid, await crypto.subtle.importKey("jwk", key.data, parameters, false, ["verify"]));
+    const publicKey = await crypto.subtle.importKey("jwk", key.data, parameters, false, ["verify"]).catch(() => undefined);
+    if (publicKey !== undefined) imported.set(name.data.kid, publicKey);
   }
   return imported;
 }
@@ -40,9 +41,7 @@ export function createStaticKeySet(jwks: Jwks, algorithm: Algorithm): KeySet {
   let keys: Keys | undefined;
   return {
     async find(kid) {
-      keys ??= await importKeys(jwks, algorithm).catch((error: unknown) => {
-        throw errors.identityUnavailable(`EDGETIER_JWT_JWKS has a key that cannot be imported: ${reasonOf(error)}`, error);
-      });
+      keys ??= await importKeys(jwks, algorithm);
       return keys.get(kid);
     },
   };
@@ -92,7 +91,10 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
 
   async function read(): Promise<Jwks> {
     const response = await fetchIt(url, { headers: { accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(timeoutMs) });
-    if (response.status !== 200) throw new Error(`status ${response.status}`);
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw new Error(`status ${response.status}`);
+    }
     const bytes = await readAtMost(response.body, MAX_BYTES);
     if (bytes === undefined) throw new Error(`more than ${MAX_BYTES} bytes`);
     const parsed = jwksSchema.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
@@ -108,7 +110,7 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
       const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minIntervalMs);
       if ((isOld || keys?.has(kid) !== true) && isDue) await refresh();
       for (let looks = 0; areComing() && looks < timeoutMs / LOOK_EVERY_MS; looks++) await pause();
-      if (keys === undefined) throw errors.identityUnavailable("the keys of the tokens' issuer cannot be fetched");
+      if (keys === undefined) throw errors.identityUnavailable();
       return keys.get(kid);
     },
   };

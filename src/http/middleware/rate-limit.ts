@@ -1,0 +1,46 @@
+// How often one may ask: by whose credential it is, or by the client's address where there is none that is valid. Fields by
+// draft-ietf-httpapi-ratelimit-headers-11.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { errors } from "../../core/errors.ts";
+import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
+import type { RateLimits } from "../access/access.ts";
+import { addressIn } from "../access/client-address.ts";
+import { principalOf } from "../access/identity.ts";
+import { needOf } from "../access/policy.ts";
+import type { RateLimit } from "../access/rate-limiter.ts";
+import type { AppEnv } from "../app-env.ts";
+
+interface Counted {
+  /** Name of the limit in the header fields. */
+  readonly policy: "key" | "address";
+  readonly limit: RateLimit;
+  readonly subject: string;
+}
+
+export function rateLimit({ limiter, perPrincipal, perAddress, addressHeader }: RateLimits): MiddlewareHandler<AppEnv> {
+  async function countedAs(c: Context<AppEnv>): Promise<Counted | undefined> {
+    const principal = principalOf(c.get("identity"));
+    if (principal !== undefined) return await counted("key", principal.rateLimit ?? perPrincipal, [principal.tenant, principal.id]);
+    const address = addressIn(c.req.header(addressHeader));
+    return address === undefined ? undefined : await counted("address", perAddress, [address]);
+  }
+
+  return async function countRequest(c, next) {
+    const one = needOf(c.req.path).scope === undefined ? undefined : await countedAs(c);
+    if (one !== undefined) {
+      const { policy, limit, subject } = one;
+      const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c.get("context").phases.measure("access", () => limiter.take(subject, limit));
+      c.header("ratelimit-policy", `"${policy}";q=${limit.requests};w=${limit.windowSeconds}`);
+      c.header("ratelimit", `"${policy}";r=${remaining};t=${resetSeconds}`);
+      if (!allowed) throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
+    }
+    await next();
+  };
+}
+
+/** A limit that is changed begins anew. */
+async function counted(policy: Counted["policy"], limit: RateLimit | undefined, fields: readonly string[]): Promise<Counted | undefined> {
+  if (limit === undefined) return undefined;
+  return { policy, limit, subject: await sha256Hex(lengthPrefixed([policy, ...fields, `${limit.requests}/${limit.windowSeconds}`])) };
+}

@@ -1,0 +1,65 @@
+// One call of one region, which hears how it ended.
+
+import { EdgeTierError } from "../../core/errors.ts";
+import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOf } from "../region-client.ts";
+import type { CallEnd, RegionState } from "./region-state.ts";
+
+/** What a client of the pool wants to know, of whichever region. */
+export interface Question<Request extends RegionCall, Answer> {
+  readonly request: Request;
+  /** Of calls that take about as long. */
+  readonly kind: string;
+  readonly caller: AbortSignal | undefined;
+  readonly send: (client: RegionClient, request: Request, signal: AbortSignal) => Promise<Answer>;
+  /** Of an answer that is one of these all the same. */
+  readonly failureOf?: (answer: Answer) => RegionFailure | undefined;
+}
+
+export interface Attempt<Answer> {
+  /** Never rejects. */
+  readonly ended: Promise<Ended<Answer>>;
+  /** Nobody waits for it any more. */
+  abandon(): void;
+}
+
+export interface Ended<Answer> {
+  /** Absent for an answer, and for a refusal, which others would repeat. */
+  readonly failure: RegionFailure | undefined;
+  /** @returns the answer @throws what it failed with */
+  readonly settle: () => Answer;
+}
+
+/**
+ * @param isRepeat of a call that the region has not answered yet: its failure is not held against the region a second time
+ * @returns undefined where the region's breaker lets none through
+ */
+export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean): Attempt<Answer> | undefined {
+  const { request, kind, caller, send, failureOf = () => undefined } = question;
+  const end = state.begin(kind, request.place, timeoutMs);
+  if (end === undefined) return undefined;
+  const own = new AbortController();
+  const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
+
+  async function run(): Promise<Ended<Answer>> {
+    try {
+      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad }, signal);
+      return close(failureOf(answer), "answered", () => answer);
+    } catch (error) {
+      const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
+      return close(regionFailureOf(error), isRefusal ? "refused" : "void", () => {
+        throw error;
+      });
+    }
+  }
+
+  function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
+    if (failure === "busy") state.noteBusy();
+    if (own.signal.aborted) end?.("abandoned");
+    else if (failure === undefined) end?.(otherwise);
+    else if (isRepeat) end?.("void");
+    else end?.(failure === "timed_out" ? "timed_out" : "failed");
+    return { failure, settle };
+  }
+
+  return { ended: run(), abandon: () => own.abort() };
+}

@@ -1,0 +1,102 @@
+// `npm run bench:access`: what it costs to know who asks, and to count. L1 hits of the Worker in workerd alone, one after the other, by
+// edges that differ in their configuration; they take turns, so that all see the same machine.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { type BareEdge, startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { AUDIENCE, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
+import { createSender, type Send, summarise } from "./lib/load.ts";
+import { makeQueries } from "./lib/queries.ts";
+import { createRandom } from "./lib/random.ts";
+import { report, rounded } from "./lib/report.ts";
+
+const { values } = parseArgs({ options: { n: { type: "string", default: "1000" }, seed: { type: "string", default: "1" }, help: { type: "boolean" } } });
+if (values.help === true) {
+  console.log("npm run bench:access -- [--n calls per case] [--seed s]");
+  process.exit(0);
+}
+const [n, seed] = [Number(values.n), Number(values.seed)];
+const CALLS_A_TURN = 50;
+const WARM_UP_CALLS = 200;
+const QUERIES = 20;
+
+interface Case {
+  readonly name: string;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly credential?: string;
+}
+
+interface Running extends Case {
+  readonly edge: BareEdge;
+  readonly send: Send & { close(): void };
+  readonly latenciesMs: number[];
+}
+
+const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+const upload = await bundleWorker(join(folder, "worker.bundle"));
+const system = await startLocalSystem({ stateFolder: join(folder, "state"), region: false, log: console.error });
+const running: Running[] = [];
+try {
+  for (const one of await makeCases()) {
+    const edge = await startBareEdge(upload, { ...s3VariablesOf(system.store), ...one.variables });
+    running.push({ ...one, edge, send: createSender(edge.url, 1), latenciesMs: [] });
+  }
+  const random = createRandom(seed);
+  const queries = makeQueries(QUERIES, seed).map((query) => JSON.stringify({ inputs: query, parameters: { maxTier: "edge-int8" } }));
+  const call = async ({ send, credential }: Running) => {
+    const reply = await send({ path: "/v1/models/intent/predict", body: random.pick(queries), ...(credential === undefined ? {} : { headers: { authorization: `Bearer ${credential}` } }) });
+    if (reply.status !== 200) throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
+  };
+  for (const one of running) for (let count = 0; count < WARM_UP_CALLS; count++) await call(one);
+  for (let done = 0; done < n; done += CALLS_A_TURN) {
+    for (const one of running) {
+      for (let count = 0; count < CALLS_A_TURN; count++) {
+        const startedAtMs = performance.now();
+        await call(one);
+        one.latenciesMs.push(performance.now() - startedAtMs);
+      }
+    }
+  }
+} finally {
+  for (const { edge, send } of running) {
+    send.close();
+    await edge.stop();
+  }
+  await system.stop();
+  await rm(folder, { recursive: true, force: true });
+}
+
+const [open] = running.map(({ latenciesMs }) => summarise(latenciesMs).p50Ms);
+const rows = running.map(({ name, latenciesMs }) => {
+  const latencies = summarise(latenciesMs);
+  return { case: name, ...latencies, addedP50Ms: rounded(latencies.p50Ms - (open ?? Number.NaN)) };
+});
+const notes = ["Redis and its REST interface stand on the same machine: elsewhere the round trip to Redis comes in place of theirs."];
+await report({ name: "access", seed, n, packages: ["hono", "@upstash/redis", "wrangler"], notes, rows, figures: { redisLimitAddedP50Ms: rows.at(-1)?.addedP50Ms ?? Number.NaN } });
+
+async function makeCases(): Promise<Case[]> {
+  const { key, entry } = await newApiKey();
+  const others = await Promise.all(Array.from({ length: 20 }, (_, count) => newApiKey({ id: `other-${count}` })));
+  const keys = { EDGETIER_API_KEYS: JSON.stringify([...others.map((other) => other.entry), entry]) };
+  const unlimited = { EDGETIER_RATE_LIMIT: "1000000/60" };
+  const tokens = async (algorithm: "RS256" | "ES256" | "EdDSA"): Promise<Case> => {
+    const issuer = await startIssuer(algorithm);
+    const variables = { EDGETIER_JWT_ISSUER: ISSUER, EDGETIER_JWT_AUDIENCE: AUDIENCE, EDGETIER_JWT_ALGORITHM: algorithm, EDGETIER_JWT_JWKS: JSON.stringify(issuer.jwks) };
+    return { name: `token, ${algorithm}`, variables, credential: await issuer.sign(validClaims(Date.now() + 3_600_000)) };
+  };
+  const redis = system.urls.redis;
+  const shared = redis === undefined ? [] : [{ name: "one of 21 keys, limit shared through Redis", variables: { ...keys, ...unlimited, EDGETIER_REDIS_REST_URL: redis, EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "", EDGETIER_REDIS_TIMEOUT_MS: "1000" }, credential: key }];
+  return [
+    { name: "open", variables: {} },
+    { name: "one of 21 keys", variables: keys, credential: key },
+    await tokens("RS256"),
+    await tokens("ES256"),
+    await tokens("EdDSA"),
+    { name: "one of 21 keys, limit in the isolate", variables: { ...keys, ...unlimited }, credential: key },
+    ...shared,
+  ];
+}

@@ -1,0 +1,13 @@
+// The application as somebody's: the tenant is set where access control sets it. No imports from Node: suites in workerd use it.
+import { Hono } from "hono";
+import type { createApp } from "../../src/http/app.ts";
+import type { AppEnv } from "../../src/http/app-env.ts";
+
+export function asTenant(tenant: string, app: ReturnType<typeof createApp>): Hono<AppEnv> {
+  const outer = new Hono<AppEnv>();
+  outer.use(async (c, next) => {
+    c.set("tenant", tenant);
+    await next();
+  });
+  return outer.route("/", app);
+}
