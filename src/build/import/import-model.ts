@@ -9,6 +9,7 @@ import type { Runner } from "../judge/runner.ts";
 import { type Model, writeModel } from "../onnx/model-file.ts";
 import { isNotComparable } from "../passes/check.ts";
 import { type Adapted, adaptToTask, type TaskChoice } from "./adapt.ts";
+import { sizeProblems } from "./declared-sizes.ts";
 import { type Described, describeProject } from "./describe.ts";
 import { operatorProblems, precisionOf, weightNotes } from "./operators.ts";
 import type { Problem } from "./problem.ts";
@@ -67,7 +68,7 @@ export async function importModel({ model, file, sha256, name, task, place, dead
   const format = lowerFormat(model);
   const operators = operatorProblems(model);
   const adapted = adaptToTask(model, task);
-  refuse([...operators, ...adapted.problems]);
+  refuse([...operators, ...sizeProblems(model), ...adapted.problems]);
 
   onProgress("trying it in onnxruntime-node");
   const graph = writeModel(model);

@@ -18,6 +18,8 @@ const BAD_SHARE = 0.3;
 const LEAVING_SHARE = 0.1;
 /** Between an eighth of the way, when everything is warm, and the end. */
 const MAX_GROWTH_MIB = 32;
+/** In seconds V8 does not show what it would give back: only a gross leak can be told. */
+const MAX_SHORT_GROWTH_MIB = 96;
 const WARM_SHARE = 1 / 8;
 const TELL_EVERY = 10_000;
 
@@ -91,7 +93,8 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     findings.expect(idleMs !== undefined, () => "the region is still busy although nobody asks it");
     const { pending, running, inFlight } = await regionFigures(region.url);
     const growthsMiB = (await sizes()).map((size, index) => (size === undefined ? undefined : size - (warm?.[index] ?? size)));
-    for (const [index, name] of ["edge", "region"].entries()) findings.expect((growthsMiB[index] ?? 0) < MAX_GROWTH_MIB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
+    const maxMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
+    for (const [index, name] of ["edge", "region"].entries()) findings.expect((growthsMiB[index] ?? 0) < maxMiB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
     for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)]) findings.expect(wrong === undefined, () => wrong ?? "");
     const [edgeRssGrowthMiB, regionRssGrowthMiB] = growthsMiB;
     const growth = edgeRssGrowthMiB === undefined || regionRssGrowthMiB === undefined ? {} : { edgeRssGrowthMiB, regionRssGrowthMiB };
