@@ -23,6 +23,7 @@ export interface RegionCall {
   readonly onLoad?: (load: LoadReport) => void;
 }
 
+const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as const;
 /**
  * What region_unavailable means, in its `facts.failure`.
  * - `unreached`: no answer began: refused, reset, broken off on the way
@@ -31,19 +32,20 @@ export interface RegionCall {
  * - `failed`: it has tried: any other 5xx
  * - `unreadable`: what came is no answer of the protocol, or broke off
  */
-export type RegionFailure = "unreached" | "timed_out" | "busy" | "failed" | "unreadable";
+export type RegionFailure = (typeof FAILURES)[number];
 
 /** @returns undefined where the region has answered, by a refusal, or the failure is not its own */
 export function regionFailureOf(error: unknown): RegionFailure | undefined {
-  return error instanceof EdgeTierError && error.code === "region_unavailable" ? ((error.facts["failure"] as RegionFailure | undefined) ?? "unreached") : undefined;
+  if (!(error instanceof EdgeTierError) || error.code !== "region_unavailable") return undefined;
+  return FAILURES.find((one) => one === error.facts["failure"]) ?? "unreached";
 }
+
+const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export function regionFailureOfStatus(status: number): RegionFailure | undefined {
   if (BUSY_STATUSES.has(status)) return "busy";
   return status >= 500 && status !== 501 ? "failed" : undefined;
 }
-
-const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export interface RegionRequest extends RegionCall {
   readonly tier: string;

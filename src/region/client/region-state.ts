@@ -113,7 +113,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     return quantileMs(kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one], quantile, atLeast);
   }
 
-  const isInDoubt = () => !isReady || breaker.kind !== "closed" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
+  const isInDoubt = () => !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
 
   async function check(): Promise<void> {
     const wasReady = isReady;
@@ -126,7 +126,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     breaker,
     get health() {
       if (!isReady || breaker.kind === "open") return "unhealthy";
-      return isInDoubt() ? "doubtful" : "healthy";
+      return isInDoubt() || breaker.kind === "half_open" ? "doubtful" : "healthy";
     },
     get isReady() {
       return isReady;
