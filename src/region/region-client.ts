@@ -23,6 +23,7 @@ export interface RegionCall {
   readonly onLoad?: (load: LoadReport) => void;
 }
 
+const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as const;
 /**
  * What region_unavailable means, in its `facts.failure`.
  * - `unreached`: no answer began: refused, reset, broken off on the way
@@ -31,20 +32,21 @@ export interface RegionCall {
  * - `failed`: it has tried, or does not know this edge: any other 5xx, 401
  * - `unreadable`: what came is no answer of the protocol, or broke off
  */
-export type RegionFailure = "unreached" | "timed_out" | "busy" | "failed" | "unreadable";
+export type RegionFailure = (typeof FAILURES)[number];
 
 /** @returns undefined where the region has answered, by a refusal, or the failure is not its own */
 export function regionFailureOf(error: unknown): RegionFailure | undefined {
-  return error instanceof EdgeTierError && error.code === "region_unavailable" ? ((error.facts["failure"] as RegionFailure | undefined) ?? "unreached") : undefined;
+  if (!(error instanceof EdgeTierError) || error.code !== "region_unavailable") return undefined;
+  return FAILURES.find((one) => one === error.facts["failure"]) ?? "unreached";
 }
+
+const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export function regionFailureOfStatus(status: number): RegionFailure | undefined {
   if (BUSY_STATUSES.has(status)) return "busy";
   // 401 is the region's word on this edge, and not on its client.
   return status === 401 || (status >= 500 && status !== 501) ? "failed" : undefined;
 }
-
-const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
 export interface RegionRequest extends RegionCall {
   readonly tier: string;

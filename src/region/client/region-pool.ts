@@ -6,7 +6,7 @@ import { errors } from "../../core/errors.ts";
 import type { Place } from "../../core/place.ts";
 import { regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
 import { type Attempt, type Question, startAttempt } from "./attempt.ts";
-import { createCallBudget } from "./call-budget.ts";
+import { createCallBudget, type ExtraCall } from "./call-budget.ts";
 import { chooseRegion } from "./choose-region.ts";
 import type { CircuitKind } from "./circuit-breaker.ts";
 import { firstGood } from "./first-good.ts";
@@ -32,13 +32,14 @@ export interface RegionPoolOptions {
   readonly onEvent?: (event: RegionEvent) => void;
 }
 
-export type ExtraCall = "hedge" | "retry";
 export type RegionEvent =
   | { readonly event: "circuit"; readonly region: string; readonly to: CircuitKind }
   /** `sent`, and `won` where its answer counts; `over_budget` where one was wanted. */
   | { readonly event: "extra_call"; readonly kind: ExtraCall; readonly result: "sent" | "won" | "over_budget" };
 
 const BURST = 10;
+/** As many failures in a row open a circuit. */
+const RESERVE = 5;
 /** Dean and Barroso's, which makes 5 % more calls. */
 const HEDGE_QUANTILE = 0.95;
 /** Of the budget, that hedges may take on average: a lower quantile would spend it on calls that are hardly late, and have none for the slow ones. */
@@ -56,7 +57,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
   const services = createRecentMeans(clock);
   const states = regions.map((region) => createRegionState(region, { clock, random, services, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
   const usable = () => states.filter(({ breaker, isReady }) => breaker.lets && isReady);
-  const budget = createCallBudget({ share: extraCallsShare, burst: BURST });
+  const budget = createCallBudget({ share: extraCallsShare, burst: BURST, reserve: RESERVE });
   const hedgeQuantile = Math.max(HEDGE_QUANTILE, 1 - HEDGED_SHARE * extraCallsShare);
 
   /** One client's call, of which there may be several attempts. @throws region_unavailable, and as the region's client */
@@ -77,7 +78,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
       if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state)) return undefined;
-      const isPaid = budget.spend();
+      const isPaid = budget.spend(kind);
       onEvent({ event: "extra_call", kind, result: isPaid ? "sent" : "over_budget" });
       const attempt = isPaid ? start(state) : undefined;
       if (attempt !== undefined) extras.set(attempt, kind);

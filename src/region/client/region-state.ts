@@ -124,7 +124,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     return quantileMs(kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one], quantile, atLeast);
   }
 
-  const isInDoubt = () => !isReady || breaker.kind !== "closed" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
+  const isInDoubt = () => !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
 
   async function check(): Promise<void> {
     const wasReady = isReady;
@@ -137,7 +137,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     breaker,
     get health() {
       if (!isReady || breaker.kind === "open") return "unhealthy";
-      return isInDoubt() ? "doubtful" : "healthy";
+      return isInDoubt() || breaker.kind === "half_open" ? "doubtful" : "healthy";
     },
     get isReady() {
       return isReady;

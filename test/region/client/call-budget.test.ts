@@ -2,31 +2,46 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createCallBudget } from "../../../src/region/client/call-budget.ts";
 
+const usual = { share: 0.03, burst: 10, reserve: 5 };
+
 describe("the budget of extra calls", () => {
   it("allows at most its share and burst over any window, and nearly that where it is wanted", () => {
-    const options = fc.record({ share: fc.double({ min: 0, max: 0.5, noNaN: true }), burst: fc.integer({ min: 1, max: 20 }) });
-    const wishes = fc.array(fc.nat(3), { maxLength: 400 }); // extra calls that each call would like
+    const options = fc.record({ share: fc.double({ min: 0, max: 0.5, noNaN: true }), burst: fc.integer({ min: 1, max: 20 }), reserve: fc.integer({ min: 0, max: 20 }) });
+    const wishes = fc.array(fc.array(fc.constantFrom("hedge" as const, "retry" as const), { maxLength: 3 }), { maxLength: 400 }); // of each call
     fc.assert(
-      fc.property(options, wishes, fc.nat(400), ({ share, burst }, wanted, from) => {
-        const budget = createCallBudget({ share, burst });
+      fc.property(options, wishes, fc.nat(400), ({ share, burst, reserve }, wanted, from) => {
+        const budget = createCallBudget({ share, burst, reserve });
         const made = wanted.map((wishes) => {
           budget.earn();
-          return Array.from({ length: wishes }, () => budget.spend()).filter(Boolean).length;
+          return wishes.filter((kind) => budget.spend(kind)).length;
         });
         const window = made.slice(from);
         const extra = window.reduce((sum, one) => sum + one, 0);
         expect(extra).toBeLessThanOrEqual(share * window.length + burst + 1e-6);
       }),
     );
-    const budget = createCallBudget({ share: 0.03, burst: 10 });
-    const spent = Array.from({ length: 10_000 }, () => (budget.earn(), budget.spend())).filter(Boolean).length;
-    expect([spent >= 299, spent <= 301]).toEqual([true, true]);
+    const budget = createCallBudget(usual);
+    const spent = Array.from({ length: 10_000 }, () => (budget.earn(), budget.spend("hedge"))).filter(Boolean).length;
+    expect([spent >= 294, spent <= 301]).toEqual([true, true]);
   });
 
   it("lets a young isolate make one, and none where they are forbidden", () => {
-    const young = createCallBudget({ share: 0.03, burst: 10 });
-    expect([young.spend(), young.spend()]).toEqual([true, false]);
-    const none = createCallBudget({ share: 0, burst: 10 });
-    expect(none.spend()).toBe(false);
+    for (const kind of ["hedge", "retry"] as const) {
+      const young = createCallBudget(usual);
+      young.earn();
+      expect([young.spend(kind), young.spend(kind)]).toEqual([true, false]);
+    }
+    const none = createCallBudget({ ...usual, share: 0 });
+    none.earn();
+    expect(none.spend("retry")).toBe(false);
+  });
+
+  it("keeps some for retries, however many hedges are wanted", () => {
+    const budget = createCallBudget(usual);
+    for (let call = 0; call < 1_000; call++) {
+      budget.earn();
+      budget.spend("hedge");
+    }
+    expect(Array.from({ length: 7 }, () => budget.spend("retry"))).toEqual([true, true, true, true, true, false, false]);
   });
 });

@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
+import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { parseEdgeConfig } from "../../src/http/config.ts";
+import { finished, request, scriptedRegion } from "../region/client/scripted-region.ts";
+
+const store = { EDGETIER_S3_ENDPOINT: "https://s3.example.com", EDGETIER_S3_BUCKET: "models", EDGETIER_S3_ACCESS_KEY_ID: "id", EDGETIER_S3_SECRET_ACCESS_KEY: "secret" };
+
+function start(variables: object) {
+  const clock = new ManualClock(1_000_000);
+  const logged: Readonly<Record<string, unknown>>[] = [];
+  const servers = new Map<string, ReturnType<typeof scriptedRegion>>();
+  const clientOf = (baseUrl: string) => {
+    const server = scriptedRegion(clock, baseUrl, 20);
+    servers.set(baseUrl, server);
+    return server.client;
+  };
+  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, { clock, metrics: createLoggedMetrics((record) => logged.push(record)) });
+  const ask = async (times: number) => {
+    for (let call = 0; call < times; call++) if (pool !== undefined) await finished(clock, pool.infer(request()));
+  };
+  return { pool, servers, ask, logged };
+}
+
+const two = { EDGETIER_REGIONS: JSON.stringify([{ id: "eu-1", url: "https://eu.example.com" }, { id: "us-1", url: "https://us.example.com" }]) };
+
+describe("the regions of a deployment", () => {
+  it("are those that it names, and none where it names none", () => {
+    expect(start({}).pool).toBeUndefined();
+    expect(start({ EDGETIER_REGION_URL: "http://region" }).pool?.regions(undefined).map(({ id }) => id)).toEqual(["default"]);
+    const { pool, servers } = start(two);
+    expect([pool?.regions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([["eu-1", "us-1"], ["https://eu.example.com", "https://us.example.com"]]);
+  });
+
+  it("have their circuits, hedges and retries counted by metrics", async () => {
+    const { servers, ask, logged } = start(two);
+    for (const server of servers.values()) server.does = () => ({ afterMs: 1, failure: "unreached" });
+    await ask(20);
+    const counted = (name: string) => logged.filter((record) => record["name"] === name).map(({ labels }) => labels);
+    expect(counted("edgetier_region_circuit_changes_total")).toEqual(expect.arrayContaining([{ region: "eu-1", to: "open" }, { region: "us-1", to: "open" }]));
+    expect(counted("edgetier_region_extra_calls_total")).toEqual(expect.arrayContaining([{ kind: "retry", result: "sent" }, { kind: "retry", result: "over_budget" }]));
+  });
+
+  it("are asked no more often than clients ask where extra calls are forbidden", async () => {
+    const { servers, ask } = start({ ...two, EDGETIER_REGION_EXTRA_CALLS_SHARE: "0" });
+    for (const server of servers.values()) server.does = () => ({ afterMs: 1, failure: "busy" });
+    await ask(5);
+    expect([...servers.values()].reduce((sum, { calls }) => sum + calls.length, 0)).toBe(5);
+  });
+});
