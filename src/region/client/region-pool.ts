@@ -112,7 +112,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 
   function hedgeAfterMs(state: RegionState, kind: string, expectedMs: number, timeoutMs: number): number | undefined {
     if (extraCallsShare === 0) return undefined;
-    const afterMs = Math.max(MIN_HEDGE_MS, state.latencyMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
+    const afterMs = Math.max(MIN_HEDGE_MS, state.latencies.quantileMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
     return afterMs < timeoutMs ? afterMs : undefined;
   }
 
@@ -131,7 +131,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
       const kind = of && kindOf(of);
-      const measured = states.flatMap((state) => (state.breaker.lets && state.isReady ? (state.latencyMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
+      const measured = states.flatMap((state) => (state.breaker.lets && state.isReady ? (state.latencies.quantileMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
   };
