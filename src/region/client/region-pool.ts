@@ -108,7 +108,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 
   function hedgeAfterMs(state: RegionState, kind: string, expectedMs: number, timeoutMs: number): number | undefined {
     if (extraCallsShare === 0) return undefined;
-    const afterMs = Math.max(MIN_HEDGE_MS, state.latencyMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
+    const afterMs = Math.max(MIN_HEDGE_MS, state.latencies.quantileMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
     return afterMs < timeoutMs ? afterMs : undefined;
   }
 
@@ -126,7 +126,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
-      const measured = usable().flatMap((state) => state.latencyMs(quantile, ENOUGH_SAMPLES, kindOf(of)) ?? []);
+      const measured = usable().flatMap((state) => state.latencies.quantileMs(quantile, ENOUGH_SAMPLES, kindOf(of)) ?? []);
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
     isSaturated: () => usable().length > 0 && usable().every((state) => state.isSaturated),

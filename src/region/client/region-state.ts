@@ -5,14 +5,13 @@
 // failures; and nothing here is a promise, which one request must not await of another (calls leave times after which they are
 // over in any case, since the platform ends requests without a word).
 
-import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
 import type { Place } from "../../core/place.ts";
 import type { LoadReport } from "../../protocol/load-report.ts";
 import type { RegionClient } from "../region-client.ts";
 import { type CircuitBreaker, type CircuitKind, createCircuitBreaker } from "./circuit-breaker.ts";
-import { createLatencyHistogram, type LatencyHistogram, quantileMs } from "./latency-histogram.ts";
-import { createRecentMeans, MAX_KINDS, type RecentMeans } from "./recent-means.ts";
+import type { RecentMeans } from "./recent-means.ts";
+import { createRegionLatencies, type RegionLatencies } from "./region-latencies.ts";
 import { roundTripMs } from "./round-trip.ts";
 
 export interface PooledRegion {
@@ -42,8 +41,7 @@ export interface RegionState {
   readonly inFlight: number;
   /** How long a call from there is expected to take. */
   expectedMs(kind: string, from: Place | undefined): number;
-  /** Of one kind of call, or of all. @returns undefined for fewer samples than `atLeast` */
-  latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined;
+  readonly latencies: Pick<RegionLatencies, "quantileMs">;
   noteLoad(load: LoadReport): void;
   /** It has said that it is busy. */
   noteBusy(): void;
@@ -86,8 +84,7 @@ const SERVICE_MS = 10;
 
 export function createRegionState(region: PooledRegion, { clock, random, services, onCircuit }: RegionStateOptions): RegionState {
   const breaker = createCircuitBreaker({ clock, random, onChange: onCircuit });
-  const means = createRecentMeans(clock);
-  const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_KINDS });
+  const latencies = createRegionLatencies(clock);
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
   let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
   let busyAtMs = -Infinity;
@@ -95,7 +92,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
   let isReady = true;
   let checkedAtMs = -Infinity;
 
-  const usualMs = (kind: string, tripMs: number) => means.value(kind, tripMs + services.value(kind, SERVICE_MS));
+  const usualMs = (kind: string, tripMs: number) => latencies.meanMs(kind, tripMs + services.value(kind, SERVICE_MS));
 
   const freshReport = (): LoadReport => (load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {});
 
@@ -110,18 +107,6 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     const all = running();
     const middle = all[Math.floor(all.length / 2)];
     return middle === undefined ? 0 : clock.now() - middle.startedAtMs;
-  }
-
-  function record(kind: string, tookMs: number): void {
-    means.record(kind, tookMs);
-    const histogram = histograms.get(kind) ?? createLatencyHistogram(clock);
-    histograms.set(kind, histogram);
-    histogram.record(tookMs);
-  }
-
-  function latencyMs(quantile: number, atLeast: number, kind?: string): number | undefined {
-    const one = kind === undefined ? undefined : histograms.get(kind);
-    return quantileMs(kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one], quantile, atLeast);
   }
 
   const isInDoubt = () => !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
@@ -145,7 +130,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     get inFlight() {
       return running().length;
     },
-    latencyMs,
+    latencies,
 
     expectedMs(kind, from) {
       const report = freshReport();
@@ -168,7 +153,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
       if (verdict === undefined) return undefined;
       const startedAtMs = clock.now();
       const tripMs = roundTripMs(from, region.place);
-      const medianMs = latencyMs(0.5, 1, kind) ?? usualMs(kind, tripMs);
+      const medianMs = latencies.quantileMs(0.5, 1, kind) ?? usualMs(kind, tripMs);
       const call = { startedAtMs, endsAtMs: startedAtMs + timeoutMs + GRACE_MS };
       calls.add(call);
       return (end) => {
@@ -181,9 +166,9 @@ export function createRegionState(region: PooledRegion, { clock, random, service
         if (end === "answered") services.record(kind, tookMs - tripMs);
         // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
         // So would those that ran out of their client's time; but a short time says nothing of a region that is slower than it anyway.
-        const isLate = end === "abandoned" ? tookMs > medianMs : isOutOfTime && tookMs > (latencyMs(0.95, 1, kind) ?? 0);
-        if (end === "answered" || isLate) record(kind, tookMs);
-        else if (isOutOfTime && tookMs > medianMs) means.record(kind, tookMs);
+        const isLate = end === "abandoned" ? tookMs > medianMs : isOutOfTime && tookMs > (latencies.quantileMs(0.95, 1, kind) ?? 0);
+        if (end === "answered" || isLate) latencies.record(kind, tookMs);
+        else if (isOutOfTime && tookMs > medianMs) latencies.recordLoss(kind, tookMs);
       };
     },
 

@@ -17,7 +17,7 @@ export interface RegionSeen {
 export function regionsSeen(states: readonly RegionState[], from: Place | undefined): RegionSeen[] {
   const seen = states.map((state): RegionSeen => {
     const { id, place, publicUrl } = state.region;
-    const [p50, p95] = [state.latencyMs(0.5, 1), state.latencyMs(0.95, 1)];
+    const [p50, p95] = [state.latencies.quantileMs(0.5, 1), state.latencies.quantileMs(0.95, 1)];
     return {
       id,
       place: place ?? null,

@@ -96,7 +96,7 @@ describe("the choice", () => {
   });
 
   it("leaves out what says that it is not ready, unless there is nothing else", async () => {
-    const { a, b, clock, pool, ask } = world([20, 200]);
+    const { a, b, pool, ask } = world([20, 200]);
     a.isReady = false;
     const later: Promise<unknown>[] = [];
     const waitUntil = (work: Promise<unknown>) => void later.push(work);
@@ -110,8 +110,7 @@ describe("the choice", () => {
     b.does = does({ afterMs: 1, failure: "failed" });
     await ask(5, { waitUntil });
     expect(await ask(1)).toEqual(["a"]);
-    expect(a.readyChecks).toBeGreaterThan(0);
-    clock.advance(60_000);
+    expect(a.readyChecks).toBe(1);
   });
 });
 
