@@ -49,7 +49,7 @@ describe("edgetier model fp16", () => {
     const { code, stdout } = await edgetier(["model", "fp16", join(import.meta.dirname, "../../models/intent/artifacts/edge.onnx"), "-o", join(folder, "edge.onnx"), "--dequantise", "--json"]);
     expect(code).toBe(0);
     const { dequantised, comparison, comparisonInFp32 } = JSON.parse(stdout);
-    expect(dequantised).toEqual({ constants: 2, activations: 2 });
+    expect(dequantised).toEqual({ constants: 4, activations: 2 });
     expect(comparisonInFp32.outputs[0].maxAbsolute).toBeLessThan(comparison.outputs[0].maxAbsolute / 2);
   });
 
