@@ -37,7 +37,7 @@ interface Attack {
   readonly bytes?: number;
   readonly status: number;
   /** It is still sent when the answer comes, which the connection's reset may then take along (RFC 9112, section 9.6). */
-  readonly endless?: boolean;
+  readonly isStillSent?: boolean;
 }
 
 /** @param taken the status of a body that is within the limit, and is no request */
@@ -45,8 +45,8 @@ const attacks = ({ limit, taken }: typeof EDGE): Attack[] => [
   { what: "100 kB of gzip that are 100 MB", headers: GZIP, chunks: () => [bomb], bytes: bomb.byteLength, status: 413 },
   { what: "the same in pieces", headers: GZIP, chunks: () => pieces(bomb, 1_000), status: 413 },
   { what: "65,537 chunks of a byte", headers: JSON_TYPE, chunks: () => repeated(spaces(1), 65_537), status: taken },
-  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413, endless: true },
-  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413 },
+  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413, isStillSent: true },
+  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413, isStillSent: true },
   { what: "gzip that is a byte too much", headers: GZIP, chunks: () => [gzipSync(spaces(limit + 1))], status: 413 },
   { what: "JSON 120 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))], status: taken },
   { what: "JSON 125,000 deep, closed", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))], status: taken },
@@ -127,7 +127,7 @@ describe.skipIf(!isMeasurable)("bodies that are too much (needs Linux, whose /pr
       await resetPeak(server.pid);
       const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
       const read = await send(url, attack);
-      const status = read === 0 && attack.endless === true ? attack.status : read;
+      const status = read === 0 && attack.isStillSent === true ? attack.status : read;
       rows.push({ what: attack.what, status, growthMib: inMib((await peakBytes(server.pid)) - startBytes), ms: Math.round(performance.now() - startedMs) });
     }
     const after = inMib((await residentBytes(server.pid)) - before);
