@@ -1,9 +1,11 @@
 // Test projects: `node` runs in Node, `edge` inside workerd, `e2e` against the whole running system.
+import { availableParallelism } from "node:os";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
+    maxWorkers: Math.max(2, availableParallelism() - 1), // much of a test's time is waiting for processes that it starts
     reporters: ["default", ["json", { outputFile: "dist/test-results.json" }]],
     projects: [
       {

@@ -31,6 +31,8 @@ export interface Scenario {
   readonly expected: string;
   /** What is not there yet, or not on this machine: the scenario is left out, with this as the reason. */
   readonly needs?: string | undefined;
+  /** It waits for many faults to pass, one after the other: `npm run test:faults` has it, and not every run of all tests. */
+  readonly isSlow?: boolean;
   run(world: World, size: Size): Promise<Reached>;
 }
 

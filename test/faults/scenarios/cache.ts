@@ -145,7 +145,7 @@ const keysOf = (result: unknown): string[] => (Array.isArray(result) ? result.ma
 
 const row = "Redis";
 export const cacheFaults: readonly Scenario[] = [
-  { row, name: "fails", expected: "right answers without L2, added latency at most the client time-out", needs, run: failing },
+  { row, name: "fails", expected: "right answers without L2, added latency at most the client time-out", needs, isSlow: true, run: failing },
   { row, name: "hangs, and the breaker", expected: "its time-out once in a while, asked again when it is back", needs, run: hanging },
   { row, name: "poisoned and truncated values", expected: "count as absent", needs, run: poisoned },
 ];

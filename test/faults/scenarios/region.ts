@@ -97,6 +97,6 @@ async function slow(world: World, { samples }: Size): Promise<Reached> {
 
 const row = "region";
 export const regionFaults: readonly Scenario[] = [
-  { row, name: "fails", expected: "deadline kept, a degraded answer that says so, asked again when it is back", run: failing },
+  { row, name: "fails", expected: "deadline kept, a degraded answer that says so, asked again when it is back", isSlow: true, run: failing },
   { row, name: "1 % of calls 50 times slower", expected: "deadline kept, at most 3 % more calls", run: slow },
 ];

@@ -160,7 +160,7 @@ async function brokenSignature(world: World): Promise<Reached> {
 const row = "S3";
 const expected = "old version keeps serving or a clear 503; no unverified byte parsed";
 export const storeFaults: readonly Scenario[] = [
-  { row, name: "fails while a version is published", expected, run: whilePublishing },
+  { row, name: "fails while a version is published", expected, isSlow: true, run: whilePublishing },
   { row, name: "fails at a cold start", expected, run: atColdStart },
   { row, name: "manifests with a broken signature", expected, run: brokenSignature },
 ];
