@@ -143,7 +143,8 @@ describe("the command", () => {
   it("stops cleanly while it is still starting", async () => {
     const ports = await freePorts();
     const running = startEdgetier(["start"], { ...asVariables(ports), EDGETIER_STATE: join(folder, "state") });
-    await new Promise((resolve) => setTimeout(resolve, 900));
+    const hasBegun = () => fetch(`http://127.0.0.1:${ports.EDGETIER_S3_PORT}/`).then(() => true, () => false); // its first part
+    await expect.poll(hasBegun, { timeout: 30_000 }).toBe(true);
     running.signal("SIGINT");
     expect((await running.ended).code).toBe(0);
     await requireFreePorts(ports);
