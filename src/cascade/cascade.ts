@@ -76,8 +76,12 @@ export async function runCascade(
         uses.push({ tier: tier.id, inputs: 0, error: failure.code });
         continue;
       }
-      if (tier.isSaturated?.() === true) open = open.filter((index) => !settlesWhenSaturated(outcomes, index, allowed, tier.id));
-      if (open.length === 0) break;
+      if (tier.isSaturated?.() === true) {
+        const good = new Set(open.filter((index) => isGoodEnough(outcomes[index], allowed)));
+        for (const index of good) outcomes[index] = degraded(outcomes[index] as Outcome, errors.tierSaturated(tier.id));
+        open = open.filter((index) => !good.has(index));
+        if (open.length === 0) break;
+      }
     }
     try {
       const answers = await tier.run(open.map((index) => inputs[index] as TaskInput), deadline);
@@ -100,19 +104,18 @@ export async function runCascade(
     for (const index of open) {
       const best = outcomes[index];
       if (best === undefined) throw failure;
-      outcomes[index] = { ...best, degraded: true, degradedBy: failure.code };
+      outcomes[index] = degraded(best, failure);
     }
   }
   return { outcomes: outcomes as Outcome[], uses };
 }
 
-/** Marks the input's answer as good enough while `saturated` is, if it is. */
-function settlesWhenSaturated(outcomes: (Outcome | undefined)[], index: number, tiers: readonly Tier[], saturated: string): boolean {
-  const outcome = outcomes[index];
+const degraded = (outcome: Outcome, { code }: EdgeTierError): Outcome => ({ ...outcome, degraded: true, degradedBy: code });
+
+/** By the rule of the tier that gave the answer, for while the next one is saturated. */
+function isGoodEnough(outcome: Outcome | undefined, tiers: readonly Tier[]): boolean {
   const rule = tiers.find(({ id }) => id === outcome?.tier)?.exit;
-  if (outcome === undefined || !rule || !exitsWhenSaturated(outcome, rule)) return false;
-  outcomes[index] = { ...outcome, degraded: true, degradedBy: errors.tierSaturated(saturated).code };
-  return true;
+  return outcome !== undefined && !!rule && exitsWhenSaturated(outcome, rule);
 }
 
 /** @throws no_such_tier */

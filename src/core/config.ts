@@ -1,13 +1,24 @@
 // Parses environment variables or Worker bindings once, against a zod schema, and reports all problems together.
 
 import * as z from "zod";
-import { errors } from "./errors.ts";
+import { errors, reasonOf } from "./errors.ts";
 
 /** A whole number written as text, with a default and inclusive bounds. */
 export const wholeNumber = (defaultValue: number, min: number, max: number) =>
   z.coerce.number("must be a number").int("must be a whole number").min(min).max(max).default(defaultValue);
 
 export const httpUrl = () => z.url({ protocol: /^https?$/, error: "must be an http or https address" }).transform((url) => url.replace(/\/+$/, ""));
+
+/** JSON written as text. @param problem what is said of a text that is none; its reason may repeat parts of the text */
+export const jsonText = (problem: (reason: string) => string) =>
+  z.string().transform((text, context): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: problem(reasonOf(error)) });
+      return z.NEVER;
+    }
+  });
 
 /**
  * @param source for example `process.env` or a Worker's `env`; an empty string counts as absent.

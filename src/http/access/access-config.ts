@@ -1,6 +1,7 @@
 // The variables of access: keys, tokens, rate limits and origins. Problems never repeat a value: it may be a secret.
 
 import * as z from "zod";
+import { jsonText } from "../../core/config.ts";
 import type { ApiKeyEntry } from "./api-key.ts";
 import { SCOPES } from "./authenticator.ts";
 import { ALGORITHMS, jwksSchema } from "./jwks-schema.ts";
@@ -20,7 +21,7 @@ export const apiKeyEntry = z.strictObject({
   expiresAt: z.iso.datetime({ offset: true }).optional(),
 });
 
-const apiKeys = json("a JSON array of what `edgetier keys create` prints")
+const apiKeys = jsonText(() => "must be a JSON array of what `edgetier keys create` prints")
   .pipe(z.array(apiKeyEntry).min(1))
   .refine((keys) => new Set(keys.map(({ id }) => id)).size === keys.length, "two keys have one id")
   .transform((keys) => keys.map(({ expiresAt, ...entry }): ApiKeyEntry => ({ ...entry, expiresAtMs: expiresAt === undefined ? undefined : Date.parse(expiresAt) })));
@@ -48,7 +49,7 @@ export const accessVariables = {
   EDGETIER_JWT_ALGORITHM: z.enum(ALGORITHMS).optional(),
   /** The issuer's keys: where they are fetched, or the key set itself. */
   EDGETIER_JWT_JWKS_URL: z.url().refine(isSafeAddress, "must be https, or on this machine").optional(),
-  EDGETIER_JWT_JWKS: json("a JSON Web Key Set").pipe(jwksSchema).optional(),
+  EDGETIER_JWT_JWKS: jsonText(() => "must be a JSON Web Key Set").pipe(jwksSchema).optional(),
   EDGETIER_JWT_TENANT_CLAIM: z.string().min(1).default("tenant"),
   EDGETIER_JWT_SCOPE_CLAIM: z.string().min(1).default("scope"),
   /** For each key that has no limit of its own, and each subject of tokens. */
@@ -72,17 +73,6 @@ export function hasWholeJwt(config: JwtVariables): boolean {
   const set = [EDGETIER_JWT_ISSUER, EDGETIER_JWT_AUDIENCE, EDGETIER_JWT_ALGORITHM].filter((one) => one !== undefined).length;
   const keySources = [EDGETIER_JWT_JWKS_URL, EDGETIER_JWT_JWKS].filter((one) => one !== undefined).length;
   return (set === 0 && keySources === 0) || (set === 3 && keySources === 1);
-}
-
-function json(what: string) {
-  return z.string().transform((value, context): unknown => {
-    try {
-      return JSON.parse(value);
-    } catch {
-      context.addIssue({ code: "custom", message: `must be ${what}` });
-      return z.NEVER;
-    }
-  });
 }
 
 function isOrigin(value: string): boolean {

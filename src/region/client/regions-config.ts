@@ -1,8 +1,8 @@
 // The regions an edge may ask, from its variables: a list, or the short form for one.
 
 import * as z from "zod";
-import { httpUrl } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { httpUrl, jsonText } from "../../core/config.ts";
+import { errors } from "../../core/errors.ts";
 
 const place = z.strictObject({ latitudeDegrees: z.number().min(-90).max(90), longitudeDegrees: z.number().min(-180).max(180) });
 
@@ -23,18 +23,9 @@ const list = z
   .max(32)
   .refine((regions) => new Set(regions.map(({ id }) => id)).size === regions.length, "two regions have the same id");
 
-const json = z.string().transform((text, context): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    context.addIssue({ code: "custom", message: `must be JSON: ${reasonOf(error)}` });
-    return z.NEVER;
-  }
-});
-
 export const regionVariables = {
   /** `[{"id": "eu-1", "url": "https://…", "place": {"latitudeDegrees": 50.1, "longitudeDegrees": 8.7}}]` */
-  EDGETIER_REGIONS: json.pipe(list).optional(),
+  EDGETIER_REGIONS: jsonText((reason) => `must be JSON: ${reason}`).pipe(list).optional(),
   /** The same for one region. Without either, every model has only its edge tiers. */
   EDGETIER_REGION_URL: httpUrl().optional(),
   /** Hedges and retries for each call to a region; 0 forbids them. */

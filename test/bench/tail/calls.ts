@@ -45,8 +45,3 @@ export function tally({ status, body }: Reply, into: Tally): "full" | "degraded"
   if (isDegraded) into.degraded++;
   return isDegraded ? "degraded" : "full";
 }
-
-export function quantileMs(latenciesMs: readonly number[], quantile: number): number {
-  const sorted = latenciesMs.toSorted((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(quantile * sorted.length) - 1)] ?? Number.NaN;
-}

@@ -1,7 +1,8 @@
 // Redis takes requests and no longer answers, under load: what its time-out costs, and what is left of that once the breaker is open.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import type { Random } from "../lib/random.ts";
-import { predict, quantileMs, tally } from "./calls.ts";
+import { predict, tally } from "./calls.ts";
 import type { FaultProxy } from "../../support/fault-proxy.ts";
 import type { TailSystem } from "./system.ts";
 
@@ -41,7 +42,7 @@ export async function measureFrozenRedis(system: TailSystem, redis: FaultProxy, 
     send.close();
     await edge.stop();
   }
-  const [answers, frozen] = arms.map(({ latenciesMs, redisCalls, tally: { answers: n, errors } }): FrozenRedis => ({ n, p50Ms: quantileMs(latenciesMs, 0.5), p99Ms: quantileMs(latenciesMs, 0.99), maxMs: quantileMs(latenciesMs, 1), errors, redisCalls }));
+  const [answers, frozen] = arms.map(({ latenciesMs, redisCalls, tally: { answers: n, errors } }): FrozenRedis => ({ n, p50Ms: quantile(latenciesMs, 0.5), p99Ms: quantile(latenciesMs, 0.99), maxMs: quantile(latenciesMs, 1), errors, redisCalls }));
   if (answers === undefined || frozen === undefined) throw new Error("two arms were measured");
   return [answers, frozen];
 }

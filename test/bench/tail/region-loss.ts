@@ -1,8 +1,9 @@
 // The region that is asked first dies under load, and comes back.
 import { setTimeout as sleep } from "node:timers/promises";
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import type { Random } from "../lib/random.ts";
-import { predict, quantileMs, tally } from "./calls.ts";
+import { predict, tally } from "./calls.ts";
 import type { TailSystem } from "./system.ts";
 
 const KILLED_AFTER_MS = 8_000;
@@ -48,7 +49,7 @@ export async function measureRegionLoss(system: TailSystem, queries: readonly st
       degraded: counts.degraded,
       degradedForMs: lastBadAtMs === undefined ? 0 : Math.max(0, lastBadAtMs - diedAtMs),
       usedAgainAfterMs: firstCall === undefined ? Number.NaN : firstCall.atMs - revivedAtMs,
-      p99Ms: quantileMs(latenciesMs, 0.99),
+      p99Ms: quantile(latenciesMs, 0.99),
     };
   } finally {
     send.close();

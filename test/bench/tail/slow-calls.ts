@@ -1,7 +1,8 @@
 // 1 % of the calls to regions take 50 times as long: with hedging and without, in turns.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import type { Random } from "../lib/random.ts";
-import { predict, quantileMs, type Tally, tally } from "./calls.ts";
+import { predict, type Tally, tally } from "./calls.ts";
 import type { TailSystem } from "./system.ts";
 
 const SLOW_SHARE = 0.01;
@@ -52,10 +53,10 @@ export async function measureSlowCalls(system: TailSystem, queries: readonly str
   }
   const [off, on] = arms.map(({ latenciesMs, regionCalls, tally: { answers, degraded, errors } }): SlowCalls => ({
     n: answers,
-    p50Ms: quantileMs(latenciesMs, 0.5),
-    p99Ms: quantileMs(latenciesMs, 0.99),
-    p999Ms: quantileMs(latenciesMs, 0.999),
-    maxMs: quantileMs(latenciesMs, 1),
+    p50Ms: quantile(latenciesMs, 0.5),
+    p99Ms: quantile(latenciesMs, 0.99),
+    p999Ms: quantile(latenciesMs, 0.999),
+    maxMs: quantile(latenciesMs, 1),
     regionCalls,
     extraCallsShare: regionCalls / answers - 1,
     errors,

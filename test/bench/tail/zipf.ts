@@ -1,8 +1,9 @@
 // Queries drawn by Zipf's law: which layer answers them, and how quickly.
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import { makeQueries } from "../lib/queries.ts";
 import { createZipf, type Random } from "../lib/random.ts";
-import { predict, quantileMs } from "./calls.ts";
+import { predict } from "./calls.ts";
 import type { TailSystem } from "./system.ts";
 
 const EXPONENT = 1;
@@ -38,5 +39,5 @@ export async function measureZipf(system: TailSystem, { keys, n, rate, seed, ran
     send.close();
     await edge.stop();
   }
-  return [...byLayer].map(([layer, latenciesMs]) => ({ layer, n: latenciesMs.length, share: latenciesMs.length / n, p50Ms: quantileMs(latenciesMs, 0.5), p99Ms: quantileMs(latenciesMs, 0.99) })).toSorted((a, b) => b.n - a.n);
+  return [...byLayer].map(([layer, latenciesMs]) => ({ layer, n: latenciesMs.length, share: latenciesMs.length / n, p50Ms: quantile(latenciesMs, 0.5), p99Ms: quantile(latenciesMs, 0.99) })).toSorted((a, b) => b.n - a.n);
 }
