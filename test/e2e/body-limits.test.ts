@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
@@ -16,6 +17,7 @@ import { refusingUrl } from "../support/tiny-server.ts";
 
 const MIB = 1_048_576;
 const MAX_GROWTH_MIB = 32;
+const MAX_TRIES = 5;
 /** With the limits that are the defaults. */
 const EDGE = { path: "/v1/models/intent/predict", limit: 262_144, taken: 400 };
 /** Without a store there is no model, and without one nothing is parsed. */
@@ -36,8 +38,6 @@ interface Attack {
   /** The length is told beforehand. */
   readonly bytes?: number;
   readonly status: number;
-  /** It is still sent when the answer comes, which the connection's reset may then take along (RFC 9112, section 9.6). */
-  readonly isStillSent?: boolean;
 }
 
 /** @param taken the status of a body that is within the limit, and is no request */
@@ -45,8 +45,8 @@ const attacks = ({ limit, taken }: typeof EDGE): Attack[] => [
   { what: "100 kB of gzip that are 100 MB", headers: GZIP, chunks: () => [bomb], bytes: bomb.byteLength, status: 413 },
   { what: "the same in pieces", headers: GZIP, chunks: () => pieces(bomb, 1_000), status: 413 },
   { what: "65,537 chunks of a byte", headers: JSON_TYPE, chunks: () => repeated(spaces(1), 65_537), status: taken },
-  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413, isStillSent: true },
-  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413, isStillSent: true },
+  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413 },
+  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413 },
   { what: "gzip that is a byte too much", headers: GZIP, chunks: () => [gzipSync(spaces(limit + 1))], status: 413 },
   { what: "JSON 120 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))], status: taken },
   { what: "JSON 125,000 deep, closed", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))], status: taken },
@@ -58,10 +58,19 @@ function* pieces(bytes: Uint8Array, size: number) {
 }
 
 /**
- * Over a socket of its own: a server may answer, and close the connection, before it has been sent everything.
- * @returns the status
+ * A server may answer, and close the connection, while it is still sent something: the reset may then take the answer along
+ * (RFC 9112, section 9.6), so that it takes more than one try to see it.
+ * @returns the status; 0 if no try has shown one
  */
-async function send(url: string, { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
+async function send(url: string, attack: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    const status = await sendOnce(url, attack);
+    if (status !== 0 || tries === MAX_TRIES) return status;
+  }
+}
+
+/** Over a socket of its own. @returns the status, or 0 */
+async function sendOnce(url: string, { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname);
   const { promise, resolve } = Promise.withResolvers<number>();
@@ -76,11 +85,12 @@ async function send(url: string, { headers, chunks, bytes }: Pick<Attack, "heade
   await once(socket, "connect");
   const length = bytes === undefined ? "transfer-encoding: chunked" : `content-length: ${bytes}`;
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.write(`POST ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\nconnection: close\r\n${lines.join("")}${length}\r\n\r\n`);
+  socket.write(`POST ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n${lines.join("")}${length}\r\n\r\n`);
   for (const chunk of chunks()) {
     if (bytes === undefined) socket.write(`${chunk.byteLength.toString(16)}\r\n`);
     const isFull = !socket.write(chunk);
     if (bytes === undefined) socket.write("\r\n");
+    await setImmediate(); // what has come is read before more is written
     if (socket.destroyed || (isFull && (await Promise.race([over, once(socket, "drain").then(() => false, () => true)])))) break;
   }
   if (bytes === undefined) socket.write("0\r\n\r\n");
@@ -126,8 +136,7 @@ describe.skipIf(!isMeasurable)("bodies that are too much (needs Linux, whose /pr
     for (const attack of attacks(target)) {
       await resetPeak(server.pid);
       const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
-      const read = await send(url, attack);
-      const status = read === 0 && attack.isStillSent === true ? attack.status : read;
+      const status = await send(url, attack);
       rows.push({ what: attack.what, status, growthMib: inMib((await peakBytes(server.pid)) - startBytes), ms: Math.round(performance.now() - startedMs) });
     }
     const after = inMib((await residentBytes(server.pid)) - before);
