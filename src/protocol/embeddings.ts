@@ -34,6 +34,7 @@ export const embeddingsResponse = z
     usage: z.object({ prompt_tokens: z.int().meta({ description: "Special tokens included, without those that were cut off." }), total_tokens: z.int() }),
   })
   .meta({ id: "EmbeddingsResponse" });
+export type EmbeddingsResponse = z.output<typeof embeddingsResponse>;
 
 /** Problem details, and in them as an extension member (RFC 9457, section 3.2) what OpenAI's clients read. */
 export const embeddingsProblem = problemSchema
@@ -57,7 +58,7 @@ export interface Answer {
   readonly tokens: number;
 }
 
-export function embeddingsResponseOf({ model, version, vectors, tokens }: Answer, format: EmbeddingsBody["encoding_format"]): z.output<typeof embeddingsResponse> {
+export function embeddingsResponseOf({ model, version, vectors, tokens }: Answer, format: EmbeddingsBody["encoding_format"]): EmbeddingsResponse {
   const encoded = (vector: Float32Array) => (format === "base64" ? toBase64(bytesOf(vector)) : Array.from(vector, shortest));
   return {
     object: "list",

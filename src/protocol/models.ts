@@ -14,6 +14,7 @@ export const modelSummary = z
   .meta({ id: "ModelSummary" });
 
 export const modelList = z.object({ models: z.array(modelSummary) }).meta({ id: "ModelList" });
+export type ModelList = z.output<typeof modelList>;
 
 export const modelDetail = modelSummary
   .extend({
