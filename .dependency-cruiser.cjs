@@ -14,7 +14,7 @@ const MAY_IMPORT = {
   serving: ["core", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry"],
   http: ["core", "protocol", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry", "serving"],
   build: ["core", "registry", "runtime", "tasks", "cascade"],
-  client: ["protocol"],
+  client: ["core", "protocol"],
 };
 
 const folderRules = Object.entries(MAY_IMPORT).map(([folder, allowed]) => ({
@@ -44,6 +44,19 @@ module.exports = {
         pathNot: "^(src/(registry/drivers/fs|runtime/native|region/server|build|cli)|functions/region)",
       },
       to: { dependencyTypes: ["core"] },
+    },
+    {
+      name: "client-is-small",
+      comment: "src/client takes types from others, and of code only these leaves: no zod, no error texts",
+      severity: "error",
+      from: { path: "^src/client/" },
+      to: { path: "^src/", pathNot: "^src/(client/|core/(base64|bytes|clock)\\.ts)", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "client-has-no-dependencies",
+      severity: "error",
+      from: { path: "^src/client/" },
+      to: { path: "node_modules" },
     },
     {
       name: "ports-know-no-driver",

@@ -29,7 +29,8 @@ export interface TensorSystem {
   stop(): Promise<void>;
 }
 
-export async function startTensorSystem(): Promise<TensorSystem> {
+/** @param edgeVariables beside those that the system needs */
+export async function startTensorSystem(edgeVariables: Readonly<Record<string, string>> = {}): Promise<TensorSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tensors-"));
   const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
@@ -46,7 +47,7 @@ export async function startTensorSystem(): Promise<TensorSystem> {
     proxy.target = region.url;
     await buildTensorDeployment("tensor-worker");
     const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
-    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url });
+    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url, ...edgeVariables });
     stops.push(edge.stop);
     return { urls: { edge: edge.url, region: region.url }, proxy, stop };
   } catch (error) {
