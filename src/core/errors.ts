@@ -320,7 +320,7 @@ export const errors = {
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),
   usage: (problem: string, command: string) => make("usage", 400, `${problem}.`, `\`${command} --help\` tells how it is used.`),
   edgeUnreachable: (url: string, reason: string, cause?: unknown) =>
-    make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another with --url.", { retryable: true, cause }),
+    make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another address.", { retryable: true, cause }),
   edgeRefused: (code: string, status: number, detail: string, remedy: string) => make(code, status, detail, remedy),
   invalidProject: (path: string, problems: readonly string[]) =>
     make("invalid_project", 400, `${path} is not a valid model project: ${problems.join("; ")}.`, "See models/intent/model.json for an example."),

@@ -71,9 +71,9 @@ export async function closedLoop(call: () => Promise<void>, { callers, seconds, 
   const endAtMs = startedAtMs + seconds * 1_000;
   let done = 0;
   const caller = async () => {
-    while (performance.now() < endAtMs && signal?.aborted !== true) {
+    for (; performance.now() < endAtMs; done++) {
+      if (signal?.aborted === true) return;
       await call();
-      done++;
     }
   };
   await Promise.all(Array.from({ length: callers }, caller));
