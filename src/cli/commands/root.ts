@@ -53,6 +53,7 @@ export const root: CommandDef = defineCommand({
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
     precompute: () => load(import("./precompute.ts")),
+    bench: () => load(import("./bench.ts")),
     doctor: () => load(import("./doctor.ts")),
     keys: () => load(import("./keys.ts")),
     model,
