@@ -4,6 +4,7 @@ import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
+import { passingTracer, type Tracer } from "../core/span.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
@@ -16,6 +17,7 @@ import { access } from "./middleware/access.ts";
 import { browserHeaders } from "./middleware/browser-headers.ts";
 import { context } from "./middleware/context.ts";
 import { type BodyLimits, limitBodies } from "./middleware/limit-bodies.ts";
+import { observe } from "./middleware/observe.ts";
 import { problems } from "./middleware/problems.ts";
 import { COMPUTING_PATHS, shed } from "./middleware/shed.ts";
 import { docsRoutes } from "./routes/docs.ts";
@@ -42,6 +44,10 @@ export interface AppDependencies extends BodyLimits {
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
+  /** Passes on what comes, by default. */
+  readonly tracer?: Tracer;
+  /** Whether each request is logged. */
+  readonly logsAccess?: boolean;
   /** Requests that compute at the same time. */
   readonly maxInFlight: number;
   /** Of a request under /v2, which brings tensors. */
@@ -58,6 +64,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
+  app.use(observe({ tracer: dependencies.tracer ?? passingTracer, clock, log: dependencies.logsAccess === true ? log : undefined }));
   app.use(context(clock));
   app.use(...access(dependencies.access ?? OPEN_ACCESS));
   const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });

@@ -15,6 +15,7 @@ import type { RequestContext } from "./request-context.ts";
 import type { ServedEncoder } from "./served-encoder.ts";
 import type { ServedCascade, ServedVersion } from "./served-version.ts";
 import { gatherRows, type OutputRow, sharedOutputs } from "./shared-outputs.ts";
+import { noteDegraded, tierFacts, traced } from "./traced.ts";
 
 export interface TensorRequest {
   readonly inputs: NamedTensors;
@@ -135,10 +136,10 @@ function fitsByName(tier: TierManifest, inputs: NamedTensors, outputs: readonly 
 }
 
 /** @param regionCan answer, where this edge fails */
-function answerOf({ id }: TierManifest, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean): EdgeRun["run"] {
+function answerOf(tier: TierManifest, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean): EdgeRun["run"] {
   return async (context, deadline) => {
     try {
-      return { outputs: await run(context, deadline), tiers: [id], degraded: false };
+      return { outputs: await traced(context, "tier", tierFacts(tier), (inSpan) => run(inSpan, deadline)), tiers: [tier.id], degraded: false };
     } catch (error) {
       if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
       return undefined;
@@ -156,8 +157,10 @@ function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: r
       const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
       const tiers = cascade.tiers(context, 1, (tier, asked, outputs) => asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })));
       const { outcomes } = await runCascade(tiers, inputs, deadline);
+      const degraded = outcomes.some((one) => one.degraded);
+      if (degraded) noteDegraded(context);
       const rows = outcomes.map(({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow);
-      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded: outcomes.some(({ degraded }) => degraded) };
+      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded };
     },
   };
 }

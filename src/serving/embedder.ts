@@ -14,6 +14,7 @@ import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
 import type { ServedVersion } from "./served-version.ts";
+import { modelFacts } from "./traced.ts";
 
 export interface EmbedRequest {
   readonly ref: ModelRef;
@@ -81,6 +82,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (raw.length > maxInputs) throw errors.tooManyInputs(raw.length, maxInputs);
       // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
       const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
+      context.span.set(modelFacts(known.manifest));
       const { encoder } = versions(known);
       const { model, version, task: taskName } = known.manifest;
       if (encoder === undefined) throw errors.givesNoEmbeddings(model, taskName);

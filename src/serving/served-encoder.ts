@@ -12,6 +12,7 @@ import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
+import { tierFacts, traced } from "./traced.ts";
 
 export interface EncodedText {
   readonly input: TaskInput;
@@ -92,13 +93,13 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
     async embed(texts, context, deadline) {
       if (edge !== undefined) {
         try {
-          return { tier: edge.id, vectors: await embedHere(edge, texts, context, deadline) };
+          return { tier: edge.id, vectors: await traced(context, "tier", tierFacts(edge, texts.length), (inSpan) => embedHere(edge, texts, inSpan, deadline)) };
         } catch (error) {
           if (remote === undefined || region === undefined || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
         }
       }
       const tier = remote ?? face;
-      const outputs = await askRegion(tier, texts.map(({ input }) => input), context, deadline);
+      const outputs = await traced(context, "tier", tierFacts(tier, texts.length), (inSpan) => askRegion(tier, texts.map(({ input }) => input), inSpan, deadline));
       return { tier: tier.id, vectors: vectorsOf(tier, outputs, texts.map(({ tokens }) => tokens)) };
     },
 

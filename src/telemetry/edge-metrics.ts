@@ -45,7 +45,7 @@ export const EDGE_METRICS = {
   /** kind: hedge, retry; result: sent, won (its answer was taken), over_budget (wanted, and not sent). */
   edgetier_region_extra_calls_total: { kind: "counter", labels: ["region", "kind", "result"], help: "Calls beyond a request's first" },
 
-  /** reason: full (more series than an isolate may hold), unsent (the aggregator did not take them in time). */
+  /** reason: full (more series than an isolate may hold), unsent (the aggregator did not take them in time); spans_full, spans_unsent (the same of traces). */
   edgetier_telemetry_dropped_total: { kind: "counter", labels: ["reason"], help: "Events that were counted nowhere else" },
 } as const satisfies Readonly<Record<string, MetricDefinition>>;
 

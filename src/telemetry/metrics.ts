@@ -16,20 +16,22 @@ export const COUNTERS = {
   edgetier_region_circuit_changes_total: ["region", "to"],
   /** kind: hedge, retry; result: sent, won (its answer was taken), over_budget (wanted, and not sent). */
   edgetier_region_extra_calls_total: ["kind", "result"],
+  /** reason: spans_full, spans_unsent. */
+  edgetier_telemetry_dropped_total: ["reason"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 export type CounterName = keyof typeof COUNTERS;
 export type CounterLabels<Name extends CounterName> = Readonly<Record<(typeof COUNTERS)[Name][number], string>>;
 
 export interface Metrics {
-  count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>): void;
+  count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by?: number): void;
 }
 
 /** @param log gets `{"event": "metric", "name", "labels", "value"}` */
 export function createLoggedMetrics(log: (record: Readonly<Record<string, unknown>>) => void): Metrics {
   return {
-    count(name, labels) {
-      log({ level: "info", event: "metric", name, labels, value: 1 });
+    count(name, labels, by = 1) {
+      log({ level: "info", event: "metric", name, labels, value: by });
     },
   };
 }

@@ -2,6 +2,7 @@
 
 import { EdgeTierError } from "../../core/errors.ts";
 import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOf } from "../region-client.ts";
+import type { ExtraCall } from "./call-budget.ts";
 import type { CallEnd, RegionState } from "./region-state.ts";
 
 /** What a client of the pool wants to know, of whichever region. */
@@ -33,16 +34,17 @@ export interface Ended<Answer> {
  * @param isRepeat of a call that the region has not answered yet: its failure is not held against the region a second time
  * @returns undefined where the region's breaker lets none through
  */
-export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean): Attempt<Answer> | undefined {
+export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean, why: "first" | ExtraCall): Attempt<Answer> | undefined {
   const { request, kind, caller, send, failureOf = () => undefined } = question;
   const end = state.begin(kind, request.place, timeoutMs);
   if (end === undefined) return undefined;
+  const span = request.span?.child("region call", { "edgetier.region": state.region.id, "edgetier.attempt": why }, { kind: "client" });
   const own = new AbortController();
   const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
 
   async function run(): Promise<Ended<Answer>> {
     try {
-      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad }, signal);
+      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad, ...(span && { span }) }, signal);
       return close(failureOf(answer), "answered", () => answer);
     } catch (error) {
       const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
@@ -53,6 +55,8 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
   }
 
   function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
+    span?.set({ "edgetier.result": own.signal.aborted ? "abandoned" : (failure ?? otherwise) });
+    span?.end(own.signal.aborted ? undefined : failure);
     if (failure === "busy") state.noteBusy();
     if (own.signal.aborted) end?.("abandoned");
     else if (failure === undefined) end?.(otherwise);

@@ -70,17 +70,17 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     const asked = new Set<RegionState>();
     const extras = new Map<Attempt<Answer>, ExtraCall>();
 
-    function start(state: RegionState): Attempt<Answer> | undefined {
+    function start(state: RegionState, why: "first" | ExtraCall = "first"): Attempt<Answer> | undefined {
       const isRepeat = asked.has(state);
       asked.add(state);
-      return startAttempt(state, question, leftMs(), isRepeat);
+      return startAttempt(state, question, leftMs(), isRepeat, why);
     }
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
       if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state)) return undefined;
       const isPaid = budget.spend(kind);
       onEvent({ event: "extra_call", kind, result: isPaid ? "sent" : "over_budget" });
-      const attempt = isPaid ? start(state) : undefined;
+      const attempt = isPaid ? start(state, kind) : undefined;
       if (attempt !== undefined) extras.set(attempt, kind);
       return attempt;
     }
