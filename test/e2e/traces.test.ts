@@ -1,7 +1,6 @@
 // Traces through the whole system: a Worker in workerd, a region process, and a collector that holds what they send to OpenTelemetry's
 // schema. And the logs of both: every record by its schema, with the request's id, and nothing of anybody's in either.
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseLogRecord } from "../../src/telemetry/log-record.ts";
 import { newApiKey, type NewKey } from "../support/credentials.ts";
 import { startHoldingProxy } from "../support/holding-proxy.ts";
@@ -23,6 +22,7 @@ beforeAll(async () => {
     edgeVariables: { ...tracing, EDGETIER_ACCESS_LOG: "on", EDGETIER_API_KEYS: JSON.stringify([key.entry]), EDGETIER_REGION_EXTRA_CALLS_SHARE: "1" },
     regionVariables: { ...tracing, EDGETIER_REGION_ACCESS_LOG: "on", EDGETIER_REGION_SHARED_RUNS: "off", EDGETIER_REGION_MAX_QUEUE_DELAY_US: "20000", EDGETIER_REGION_PREFERRED_BATCH_ROWS: "2" },
   });
+  await predict("maybe"); // a cold isolate's call may be late, and hedged
 });
 afterAll(async () => {
   await system?.stop();
@@ -38,7 +38,7 @@ const newTrace = (flags = "01") => {
   return { traceId, parentId: "00f067aa0ba902b7", traceparent: `00-${traceId}-00f067aa0ba902b7-${flags}` };
 };
 
-async function predict(text: string, headers: Readonly<Record<string, string>> = {}, path = "toy/predict?cache=bypass&secret-query=1") {
+async function predict(text: string, headers: Readonly<Record<string, string>> = {}, path = "toy/predict?cache=bypass") {
   const response = await fetch(`${system.urls.edge}/v1/models/${path}`, { method: "POST", headers: { "content-type": "text/plain", authorization: `Bearer ${key.key}`, cookie: "session=private-cookie", ...headers }, body: text });
   return { status: response.status, body: await response.text(), requestId: response.headers.get("x-request-id") ?? "" };
 }
@@ -68,15 +68,17 @@ describe("one request", () => {
   });
 
   it("that others share a run with: the batch is linked to all of them", async () => {
-    const traces = [newTrace(), newTrace()];
+    const traces = Array.from({ length: 8 }, () => newTrace());
     await Promise.all(traces.map(({ traceparent }, index) => predict(`maybe ${index}`, { traceparent })));
-    const whole = (spans: readonly ReceivedSpan[]) => spans.filter(({ name }) => name === "run").length === 2;
-    await collector.until((spans) => whole(spans) && spans.some(isBatch));
-    const runs = collector.spans.filter(({ name }) => name === "run");
-    const batch = collector.spans.find(({ name, links }) => isBatch({ name } as ReceivedSpan) && links.length === 2);
-    expect(batch?.attributes).toMatchObject({ "edgetier.batch.requests": "2", "edgetier.batch.rows": "2" });
-    expect(batch?.links.map(({ traceId }) => traceId).toSorted()).toEqual(traces.map(({ traceId }) => traceId).toSorted());
-    expect(runs.map(({ links }) => links[0]?.spanId)).toEqual([batch?.spanId, batch?.spanId]);
+    const runs = () => collector.spans.filter(({ name }) => name === "run");
+    await collector.until(() => new Set(runs().map(({ traceId }) => traceId)).size === traces.length);
+    const shared = collector.spans.filter((span) => isBatch(span) && span.links.length > 1);
+    expect(shared.length).toBeGreaterThan(0);
+    for (const { traceId, spanId, links, attributes } of shared) {
+      expect(attributes["edgetier.batch.requests"]).toBe(String(links.length));
+      const linked = runs().filter((run) => run.links.some((link) => link.traceId === traceId && link.spanId === spanId));
+      expect(linked.map((run) => [run.traceId, run.parentSpanId]).toSorted()).toEqual(links.map((link) => [link.traceId, link.spanId]).toSorted());
+    }
   });
 
   it("that is hedged: each call is a span of its own, and the one that nobody waited for says so", async () => {
@@ -121,13 +123,12 @@ describe("a collector that does not answer as it should", () => {
     collector.status = 503;
     try {
       expect((await predict(CANARY, { traceparent: newTrace().traceparent })).status).toBe(200);
-      for (const giveUpAt = Date.now() + 10_000; Date.now() < giveUpAt && !/"spans_dropped"/.test(system.output.edge()); ) await sleep(50);
+      await vi.waitUntil(() => system.output.edge().includes('"event":"spans_dropped"') && system.output.region.some((line) => line.includes('"event":"spans_dropped"')), 10_000);
     } finally {
       collector.status = 200;
     }
     const page = await (await fetch(`${system.urls.region}/metrics`)).text();
     expect(page).toMatch(/edgetier_region_spans_dropped_total\{reason="unsent"\} [1-9]/);
-    expect(system.output.edge()).toContain('"event":"spans_dropped"');
   });
 });
 
@@ -135,7 +136,8 @@ describe("what edge and region tell", () => {
   it("is by the schema, with the ids of its request, and has nothing of the client's or the deployment's in it", async () => {
     const { traceId, traceparent } = newTrace();
     const { requestId } = await predict(CANARY, { traceparent });
-    await predict(CANARY, {}, "toy/predict?canary-model-query=1&input=private-query");
+    await predict(CANARY, {}, "toy/predict?private-parameter=1"); // refused
+    await fetch(`${system.urls.edge}/v1/models/toy/predict?input=${encodeURIComponent(CANARY)}`, { headers: { authorization: `Bearer ${key.key}`, traceparent: newTrace().traceparent } });
     await predict(CANARY, { authorization: "Bearer et_wrong-key-0123456789" });
     await predict("x".repeat(100)); // too long for the model
     await predict(CANARY, { "x-deadline-ms": "nonsense" });
@@ -154,7 +156,7 @@ describe("what edge and region tell", () => {
     expect(edge.filter(({ event }) => event === "request_failed").length).toBeGreaterThan(0);
 
     const told = [system.output.edge(), ...system.output.region, ...collector.texts].join("\n");
-    for (const secret of ["canary", key.key, "et_wrong", COLLECTORS_KEY, "private-", "secret-query"]) expect(told.split("\n").filter((line) => line.includes(secret))).toEqual([]);
+    for (const secret of ["canary", key.key, "et_wrong", COLLECTORS_KEY, "private-"]) expect(told.split("\n").filter((line) => line.includes(secret))).toEqual([]);
     expect(collector.headers.every((headers) => headers["x-collector-key"] === COLLECTORS_KEY)).toBe(true);
   });
 });

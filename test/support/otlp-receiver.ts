@@ -7,11 +7,19 @@ import type { IncomingHttpHeaders } from "node:http";
 import { json } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createFileRegistry, fromBinary, fromJson } from "@bufbuild/protobuf";
-import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { type DescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import * as z from "zod";
 import { startTinyServer } from "./tiny-server.ts";
 
-const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(new URL("../fixtures/otlp-trace.binpb", import.meta.url))));
+const files = fromBinary(FileDescriptorSetSchema, readFileSync(new URL("../fixtures/otlp-trace.binpb", import.meta.url)));
+for (const { messageType } of files.file) messageType.forEach(nameFields);
+const registry = createFileRegistry(files);
+
+/** What is serialised for Python leaves out the fields' names in JSON. */
+function nameFields({ field, nestedType }: DescriptorProto): void {
+  for (const one of field) one.jsonName = one.name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  nestedType.forEach(nameFields);
+}
 
 /** OTLP's one departure from protobuf's JSON: ids are hexadecimal digits, and not base64. */
 function withBase64Ids(value: unknown): unknown {
@@ -86,7 +94,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     ...{ url: server.url, spans: [], texts: [], headers: [], problems: [], status: 200, stop: server.stop },
     async until(isThere) {
       for (const giveUpAt = Date.now() + 10_000; !isThere(receiver.spans); await sleep(20)) {
-        if (Date.now() > giveUpAt) throw new Error(`not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`);
+        if (Date.now() > giveUpAt) throw new Error(`not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`, { cause: receiver.problems[0] });
       }
     },
   };
