@@ -17,7 +17,7 @@ const RED = toBase64(sampleImage("jpeg, red").file);
 let system: TensorSystem;
 let proxy: FaultProxy;
 beforeAll(async () => {
-  system = await startTensorSystem({ EDGETIER_CORS_ORIGINS: "*" });
+  system = await startTensorSystem({ edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
   proxy = await startFaultProxy(system.urls.edge);
 });
 afterAll(async () => {
