@@ -114,6 +114,6 @@ function summary(folder: string, { project, notes, missing, notAtTheEdge, files 
     table(facts),
     ...list("Changed or noticed:", [...notes, ...(notAtTheEdge === null ? [] : [`it is served from a region, since the edge cannot: ${notAtTheEdge}`])]),
     ...list("Yours to add:", missing),
-    `Written to ${folder}. \`edgetier model publish ${folder}\` publishes it.`,
+    `Written to ${folder}.`,
   ].join("\n\n");
 }

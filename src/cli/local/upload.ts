@@ -2,13 +2,14 @@
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
-const WRANGLER = join(PROJECT_ROOT, "node_modules/wrangler/bin/wrangler.js");
+export const WRANGLER = join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
 const QUIET = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_WRITE_LOGS: "false" } as const;
 
 export interface UploadModule {
