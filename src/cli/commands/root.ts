@@ -54,6 +54,7 @@ export const root: CommandDef = defineCommand({
     predict: () => load(import("./predict.ts")),
     precompute: () => load(import("./precompute.ts")),
     doctor: () => load(import("./doctor.ts")),
+    deploy: () => load(import("./deploy.ts")),
     keys: () => load(import("./keys.ts")),
     model,
     engine,
