@@ -79,5 +79,8 @@ const schema = z
 
 export type EdgeConfig = z.output<typeof schema>;
 
+/** Their schemas by their names; a function, so that a Worker that does not ask is spared it. */
+export const edgeVariables = () => schema.shape;
+
 /** @throws invalid_configuration naming every variable that is missing or wrong */
 export const parseEdgeConfig = (source: object): EdgeConfig => parseConfig(schema, source);

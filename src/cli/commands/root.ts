@@ -50,11 +50,13 @@ const region = defineCommand({
 export const root: CommandDef = defineCommand({
   meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
   subCommands: {
+    init: () => load(import("./init.ts")),
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
     precompute: () => load(import("./precompute.ts")),
     bench: () => load(import("./bench.ts")),
     doctor: () => load(import("./doctor.ts")),
+    deploy: () => load(import("./deploy.ts")),
     keys: () => load(import("./keys.ts")),
     model,
     engine,
