@@ -34,6 +34,7 @@ export const embeddingsResponse = z
     usage: z.object({ prompt_tokens: z.int().meta({ description: "Special tokens included, without those that were cut off." }), total_tokens: z.int() }),
   })
   .meta({ id: "EmbeddingsResponse" });
+export type EmbeddingsResponse = z.output<typeof embeddingsResponse>;
 
 /** Problem details, and in them as an extension member (RFC 9457, section 3.2) what OpenAI's clients read. */
 export const embeddingsProblem = problemSchema

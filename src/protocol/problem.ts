@@ -17,6 +17,7 @@ export const problemSchema = z
     retryable: z.boolean().meta({ description: "The same request may succeed later." }),
   })
   .meta({ id: "Problem" });
+export type Problem = z.output<typeof problemSchema>;
 
 export function problemOf(error: EdgeTierError, requestId: string): z.output<typeof problemSchema> {
   const { code, status, detail, remedy, retryable } = error;
