@@ -1,11 +1,11 @@
 // Charts as SVG, each with a title and a description for those who do not see it. Colours are the page's (style.css, .s0 to .s5).
 
 import { element, svg } from "./dom.ts";
+import type { Scale } from "./scale.ts";
 
 export interface Axis {
   readonly label: string;
-  readonly from: number;
-  readonly to: number;
+  readonly scale: Scale;
   readonly format: (value: number) => string;
 }
 
@@ -25,19 +25,18 @@ export interface Chart {
 }
 
 const [WIDTH, HEIGHT] = [480, 300];
-const EDGE = { left: 62, right: 14, top: 12, bottom: 44 } as const;
-const TICKS = 4;
+const EDGE = { left: 76, right: 26, top: 12, bottom: 50 } as const;
 
-interface Scale {
+interface Places {
   left(value: number): number;
   top(value: number): number;
 }
 
 export function lineChart(chart: Chart, lines: readonly Line[]): HTMLElement {
-  return figure(chart, (scale) => lines.flatMap((line) => drawn(line, scale)), lines.filter(({ kind }) => kind !== "now").map(({ name, colour }) => ({ name, colour })));
+  return figure(chart, (places) => lines.flatMap((line) => drawn(line, places)), lines.filter(({ kind }) => kind !== "now").map(({ name, colour }) => ({ name, colour })));
 }
 
-function drawn({ kind, colour, points, name }: Line, { left, top }: Scale): SVGElement[] {
+function drawn({ kind, colour, points, name }: Line, { left, top }: Places): SVGElement[] {
   if (kind === "line" || kind === "dashed") return [svg("path", { class: `${kind} s${colour}`, d: points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}` })];
   const className = kind === "now" ? "now" : `dot ringed s${colour}`;
   return points.map(([x, y]) => svg("circle", { class: className, cx: left(x), cy: top(y), r: kind === "now" ? 7 : 4.5, "data-name": name }));
@@ -52,9 +51,9 @@ export interface Stack {
 
 /** Bars of parts, one above the other. @param slots places along the x axis; the newest value stands at its end */
 export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number): HTMLElement {
-  const { from, to } = chart.x;
+  const { from, to } = chart.x.scale;
   const width = (to - from) / slots;
-  const bars = ({ left, top }: Scale) => {
+  const bars = ({ left, top }: Places) => {
     const heights = new Map<number, number>();
     return stacks.flatMap(({ values, colour }) =>
       values.flatMap((value, index) => {
@@ -70,12 +69,12 @@ export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number
   return figure(chart, bars, stacks);
 }
 
-function figure({ id, title, description, x, y }: Chart, content: (scale: Scale) => readonly SVGElement[], legend: readonly { readonly name: string; readonly colour: number }[]): HTMLElement {
-  const left = (value: number) => place(value, x, EDGE.left, WIDTH - EDGE.right);
-  const top = (value: number) => place(value, y, HEIGHT - EDGE.bottom, EDGE.top);
+function figure({ id, title, description, x, y }: Chart, content: (places: Places) => readonly SVGElement[], legend: readonly { readonly name: string; readonly colour: number }[]): HTMLElement {
+  const left = (value: number) => place(value, x.scale, EDGE.left, WIDTH - EDGE.right);
+  const top = (value: number) => place(value, y.scale, HEIGHT - EDGE.bottom, EDGE.top);
   const grid = [
-    ...ticksOf(y).flatMap((value) => [svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${WIDTH - EDGE.right}` }), svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value))]),
-    ...ticksOf(x).map((value) => svg("text", { x: left(value), y: HEIGHT - EDGE.bottom + 17, "text-anchor": "middle" }, x.format(value))),
+    ...y.scale.ticks.flatMap((value) => [svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${WIDTH - EDGE.right}` }), svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value))]),
+    ...x.scale.ticks.map((value) => svg("text", { x: left(value), y: HEIGHT - EDGE.bottom + 19, "text-anchor": "middle" }, x.format(value))),
     svg("path", { class: "axis", d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${WIDTH - EDGE.right}` }),
     svg("text", { x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, x.label),
     svg("text", { transform: `translate(13 ${(HEIGHT - EDGE.bottom + EDGE.top) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.label),
@@ -84,15 +83,7 @@ function figure({ id, title, description, x, y }: Chart, content: (scale: Scale)
   return element("div", {}, element("h3", {}, title), picture, element("ul", { class: "legend", "aria-hidden": "true" }, ...legend.map(({ name, colour }) => element("li", { class: `s${colour}` }, name))));
 }
 
-function place(value: number, { from, to }: Axis, start: number, end: number): number {
+function place(value: number, { from, to }: Scale, start: number, end: number): number {
   const share = to === from ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from)));
   return Math.round(10 * (start + share * (end - start))) / 10;
-}
-
-const ticksOf = ({ from, to }: Axis): number[] => Array.from({ length: TICKS + 1 }, (_, tick) => from + (tick / TICKS) * (to - from));
-
-/** 1, 2, 4 or 8 times a power of ten: four ticks then have short names. */
-export function roundUp(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-9)));
-  return ([1, 2, 4, 8].find((step) => step * power >= value) ?? 10) * power;
 }

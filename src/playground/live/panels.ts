@@ -3,9 +3,10 @@
 import type { MetricsSnapshot } from "../../protocol/metrics.ts";
 import type { ModelList } from "../../protocol/models.ts";
 import type { RegionList } from "../../protocol/regions.ts";
-import { type Stack, roundUp, stackChart } from "../charts.ts";
+import { type Stack, stackChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
 import { count, milliseconds, percent } from "../format.ts";
+import { roundScale } from "../scale.ts";
 import { countsBy, merged, quantile, total } from "./differences.ts";
 import { FROM_CACHE, type Rates } from "./history.ts";
 
@@ -41,8 +42,8 @@ function trafficPanel(shown: MetricsSnapshot, rates: readonly Rates[], pollSecon
       id: "traffic",
       title: "Answers a second, by tier",
       description: `The last ${seconds} seconds; at most ${most.toFixed(1)} a second. ${stacks.map(({ name, values }) => `${name}: ${(values.at(-1) ?? 0).toFixed(1)} now`).join("; ")}.`,
-      x: { label: "seconds ago", from: -seconds, to: 0, format: (value) => String(Math.round(-value)) },
-      y: { label: "answers a second", from: 0, to: roundUp(Math.max(most, 1)), format: (value) => String(Number(value.toFixed(2))) },
+      x: { label: "seconds ago", scale: roundScale(-seconds, 0), format: (value) => String(Math.round(-value)) },
+      y: { label: "answers a second", scale: roundScale(0, Math.max(most, 1)), format: String },
     },
     stacks,
     SLOTS,

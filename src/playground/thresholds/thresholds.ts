@@ -6,10 +6,12 @@ import { type Line, lineChart } from "../charts.ts";
 import type { ChosenModel } from "../chosen-model.ts";
 import { element, found, table } from "../dom.ts";
 import { confidence, count, percent } from "../format.ts";
+import { roundScale } from "../scale.ts";
 import { coverageOf, type Point, regionShareOf, servedPoint, thresholdsText } from "./points.ts";
 
 /** Bins of fewer samples say hardly anything. */
 const MIN_IN_BIN = 10;
+const SHARES = roundScale(0, 1);
 const whole = (value: number) => percent(value, 0);
 
 /** @returns what is told of every model that is chosen */
@@ -30,7 +32,8 @@ export function showThresholds(onFailed: (error: unknown) => void): (model: Chos
 function reportView(name: string, report: ModelReport, served: number): HTMLElement[] {
   const about = element("p", { class: "note" }, `${name}, on ${count(report.tested)} samples that its thresholds were tested on.`);
   const reliability = element("div", { class: "card" }, reliabilityChart(report), binsTable(report));
-  return [about, element("div", { class: "panels" }, ...(report.points.length === 0 ? [] : [sliderCard(report, served)]), reliability)];
+  const cards = report.points.length === 0 ? [] : sliderCards(report, served);
+  return [about, element("div", { class: "panels" }, ...cards, reliability)];
 }
 
 function reliabilityChart({ tiers }: ModelReport): HTMLElement {
@@ -42,8 +45,8 @@ function reliabilityChart({ tiers }: ModelReport): HTMLElement {
     id: "reliability",
     title: "Reliability",
     description: `How often answers are right, by their confidence: on the diagonal, as often as they say. ${tiers.map(({ id, expectedCalibrationError }) => `${id}: expected calibration error ${percent(expectedCalibrationError)}`).join("; ")}. The table below has the bins.`,
-    x: { label: "confidence", from: 0, to: 1, format: whole },
-    y: { label: "right", from: 0, to: 1, format: whole },
+    x: { label: "confidence", scale: SHARES, format: whole },
+    y: { label: "right", scale: SHARES, format: whole },
   };
   const made = lineChart(chart, [{ name: "as it should be", kind: "dashed", colour: 5, points: [[0, 0], [1, 1]] }, ...lines.filter(({ kind }) => kind === "line"), ...lines.filter(({ kind }) => kind === "dots").map((line) => ({ ...line, name: "" }))]);
   for (const empty of made.querySelectorAll(".legend li:empty")) empty.remove();
@@ -56,11 +59,11 @@ function binsTable({ tiers }: ModelReport): HTMLElement {
   return element("details", {}, element("summary", {}, "The bins as a table"), table("Reliability by bin", [["Tier", "Mean confidence", "Right", "Samples"], ...rows]));
 }
 
-function sliderCard(report: ModelReport, served: number): HTMLElement {
+function sliderCards(report: ModelReport, served: number): HTMLElement[] {
   const { points } = report;
   const slider = element("input", { type: "range", id: "threshold", min: 0, max: points.length - 1, step: 1, value: served, "aria-describedby": "threshold-note" });
   const output = element("output", { for: "threshold" });
-  const chart = element("div");
+  const chart = element("div", { class: "card" });
   const figures = element("div", { role: "status" });
   const back = element("button", { type: "button", class: "quiet" }, "Back to what is served");
 
@@ -82,7 +85,7 @@ function sliderCard(report: ModelReport, served: number): HTMLElement {
   });
   show();
   const control = element("div", { class: "slide" }, element("label", { for: "threshold" }, "Exit from a confidence of"), output, slider, element("p", { id: "threshold-note", class: "note" }, "To the left, more goes on to the region; to the right, more is answered early. Nothing is changed by it."), element("p", {}, back));
-  return element("div", { class: "card double" }, element("h3", {}, "What another threshold would cost"), control, figures, chart);
+  return [element("div", { class: "card wide" }, element("h3", {}, "What another threshold would cost"), control, figures), chart];
 }
 
 function pointFigures(report: ModelReport, served: Point, point: Point): HTMLElement {
@@ -112,8 +115,8 @@ function riskChart(report: ModelReport, served: Point, point: Point): HTMLElemen
     id: "risk",
     title: "Risk and coverage",
     description: `The risk by the share of inputs that are answered before the last tier, from ${confidence(points[0]?.thresholds[0] ?? 1)} as the threshold to ${confidence(points.at(-1)?.thresholds[0] ?? 0)}. Served: ${percent(coverageOf(served))} at a risk of ${percent(served.risk, 2)}${risk === undefined ? "" : `, where ${percent(epsilon)} are allowed`}.`,
-    x: { label: "answered before the last tier", from: 0, to: 1, format: whole },
-    y: { label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise", from: least, to: most, format: (value: number) => percent(value, 2) },
+    x: { label: "answered before the last tier", scale: SHARES, format: whole },
+    y: { label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise", scale: roundScale(least, most), format: (value: number) => percent(value, 2) },
   };
   return lineChart(chart, [
     ...(risk === undefined ? [] : [{ name: "allowed", kind: "dashed", colour: 4, points: [[0, epsilon], [1, epsilon]] } as const]),
