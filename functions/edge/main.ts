@@ -4,4 +4,5 @@ import deployment from "../../dist/edge/deployment.mjs";
 import { restoreBundled } from "../../src/runtime/wasm/restore-bundled.ts";
 import { createWorker } from "./worker.ts";
 
+export { MetricsAggregator } from "./metrics-aggregator.ts";
 export default createWorker(deployment, await restoreBundled(deployment));

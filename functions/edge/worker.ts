@@ -24,8 +24,9 @@ import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import { NO_METRICS } from "../../src/telemetry/recorder.ts";
 import { createCacheLayers } from "./cache-layers.ts";
+import { createTelemetry } from "./metrics-reporting.ts";
 
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];
@@ -42,7 +43,8 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
   const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
-  const metrics = createLoggedMetrics(log);
+  const telemetry = createTelemetry(config, { clock, log });
+  const metrics = telemetry?.metrics ?? NO_METRICS;
   const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, { send: config.EDGETIER_REGION_CERTIFICATE });
   const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
@@ -50,18 +52,19 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
-  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs });
+  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs, metrics });
   const answering = {
     catalogue,
     versions,
     clock,
     cacheLayers: createCacheLayers(config, clock, log),
     maxInputs,
+    metrics,
   };
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ telemetry, catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

@@ -47,6 +47,7 @@ const FAULTS_OF_INPUTS = new Set(["invalid_image"]);
  * saturated, are the inputs that the rule for that case lets exit. Both are marked as degraded.
  * @param tiers in order; the last one's answer is always taken
  * @param maxTier id of the last tier that may be asked; its answer then counts as final, not as degraded
+ * @param onUse is told of each use when it is over, also where the cascade throws in the end
  * @throws invalid_image; request_cancelled; the last tier's error where no tier gave any answer
  */
 export async function runCascade(
@@ -54,10 +55,15 @@ export async function runCascade(
   inputs: readonly TaskInput[],
   deadline: Deadline,
   maxTier?: string,
+  onUse: (use: TierUse) => void = () => {},
 ): Promise<CascadeResult> {
   const allowed = maxTier === undefined ? tiers : tiers.slice(0, tiers.findIndex((tier) => tier.id === maxTier) + 1);
   const outcomes: (Outcome | undefined)[] = inputs.map(() => undefined);
   const uses: TierUse[] = [];
+  const used = (use: TierUse): void => {
+    uses.push(use);
+    onUse(use);
+  };
   let open = inputs.map((_, index) => index);
   let failure: EdgeTierError | undefined;
 
@@ -73,7 +79,7 @@ export async function runCascade(
       const p95Ms = tier.p95Ms?.(open.length);
       if (p95Ms !== undefined && p95Ms > deadline.remainingMs()) {
         failure = errors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
-        uses.push({ tier: tier.id, inputs: 0, error: failure.code });
+        used({ tier: tier.id, inputs: 0, error: failure.code });
         continue;
       }
       if (tier.isSaturated?.() === true) {
@@ -86,7 +92,7 @@ export async function runCascade(
     try {
       const answers = await tier.run(open.map((index) => inputs[index] as TaskInput), deadline);
       const exit = position === allowed.length - 1 ? null : tier.exit;
-      uses.push({ tier: tier.id, inputs: open.length });
+      used({ tier: tier.id, inputs: open.length });
       open.forEach((index, row) => {
         outcomes[index] = { ...(answers[row] as Answer), tier: tier.id, degraded: false };
       });
@@ -95,7 +101,7 @@ export async function runCascade(
     } catch (error) {
       failure = asEdgeTierError(error);
       if (FAULTS_OF_INPUTS.has(failure.code)) throw failure;
-      uses.push({ tier: tier.id, inputs: open.length, error: failure.code });
+      used({ tier: tier.id, inputs: open.length, error: failure.code });
     }
   }
 

@@ -10,17 +10,20 @@ import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
 import type { Predictor } from "../serving/predictor.ts";
 import type { TensorModels } from "../serving/tensor-models.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
 import { type Access, OPEN_ACCESS } from "./access/access.ts";
 import type { AppEnv } from "./app-env.ts";
 import { access } from "./middleware/access.ts";
 import { browserHeaders } from "./middleware/browser-headers.ts";
 import { context } from "./middleware/context.ts";
 import { type BodyLimits, limitBodies } from "./middleware/limit-bodies.ts";
+import { measure } from "./middleware/measure.ts";
 import { problems } from "./middleware/problems.ts";
 import { COMPUTING_PATHS, shed } from "./middleware/shed.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { embeddingsRoutes } from "./routes/embeddings.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { metricsRoutes } from "./routes/metrics.ts";
 import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
@@ -39,6 +42,8 @@ export interface AppDependencies extends BodyLimits {
   readonly access?: Access;
   /** Undefined where no region is configured. */
   readonly regions?: Pick<RegionPool, "regions"> | undefined;
+  /** Nothing is counted by default. */
+  readonly telemetry?: Telemetry | undefined;
   readonly clock: Clock;
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
@@ -60,6 +65,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
   app.use(context(clock));
+  if (dependencies.telemetry !== undefined) app.use(measure(dependencies.telemetry, clock));
   app.use(...access(dependencies.access ?? OPEN_ACCESS));
   const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });
   for (const path of COMPUTING_PATHS) app.use(path, shedding);
@@ -71,6 +77,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.route("/", regionRoutes(dependencies.regions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
+  app.route("/", metricsRoutes(dependencies.telemetry, clock));
   app.route("/", docsRoutes());
   return app;
 }

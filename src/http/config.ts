@@ -7,6 +7,7 @@ import type { RegionFetch } from "../region/region-fetch.ts";
 import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+import { metricsVariables } from "./metrics-config.ts";
 import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
 
 /** On the platform alone: locally there is no such binding. */
@@ -44,6 +45,7 @@ const schema = z
     EDGETIER_CDN_ALIAS_SECONDS: wholeNumber(0, 0, 2_592_000),
     // Who may ask, and how often
     ...accessVariables,
+    ...metricsVariables,
     // Limits
     /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
     EDGETIER_MAX_IN_FLIGHT: wholeNumber(256, 1, 100_000),

@@ -107,6 +107,12 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     }
   }
 
+  async function aliasesOfRequested(model: string, context: RequestContext): Promise<Aliases> {
+    const found = await aliases(model, context);
+    context.model = model;
+    return found;
+  }
+
   /** @param hasOther that can answer in its place: the store is then not asked again in every request, whatever it said */
   async function version(model: string, number: number, hasOther = false): Promise<KnownVersion> {
     const key = `${model}@${number}`;
@@ -161,7 +167,7 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
   }
 
   async function resolve({ model, target }: ModelRef, context: RequestContext): Promise<KnownVersion> {
-    const byAlias = await aliases(model, context);
+    const byAlias = await aliasesOfRequested(model, context);
     if (target.kind === "version") return await version(model, target.version);
     const named = Object.hasOwn(byAlias, target.alias) ? byAlias[target.alias] : undefined;
     if (named === undefined) throw errors.aliasNotFound(model, target.alias);
@@ -174,7 +180,7 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     async choose(ref, context) {
       const { model, target } = ref;
       const isDefault = target.kind === "alias" && target.alias === DEFAULT_ALIAS;
-      const byAlias = isDefault ? await aliases(model, context) : {};
+      const byAlias = isDefault ? await aliasesOfRequested(model, context) : {};
       const isDrawn = sharesOf(byAlias).length > 0;
       const canary = await chooseCanary(byAlias, `${model} ${context.requestId}`);
       if (canary === undefined) return { ...(await resolve(ref, context)), isDrawn };

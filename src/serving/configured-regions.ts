@@ -4,14 +4,14 @@ import type { Clock } from "../core/clock.ts";
 import { createRegionPool, type RegionPool } from "../region/client/region-pool.ts";
 import { regionsOf, type RegionVariables } from "../region/client/regions-config.ts";
 import type { RegionClient } from "../region/region-client.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
 
 /**
  * @param clientOf the region at this address
  * @returns undefined where no region is configured
  * @throws invalid_configuration
  */
-export function createConfiguredRegions(config: RegionVariables, clientOf: (baseUrl: string) => RegionClient, { clock, metrics }: { readonly clock: Clock; readonly metrics: Metrics }): RegionPool | undefined {
+export function createConfiguredRegions(config: RegionVariables, clientOf: (baseUrl: string) => RegionClient, { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics }): RegionPool | undefined {
   const regions = regionsOf(config).map(({ url, ...region }) => ({ ...region, client: clientOf(url) }));
   if (regions.length === 0) return undefined;
   return createRegionPool(regions, {
@@ -19,8 +19,13 @@ export function createConfiguredRegions(config: RegionVariables, clientOf: (base
     extraCallsShare: config.EDGETIER_REGION_EXTRA_CALLS_SHARE,
     hedgeSameRegion: config.EDGETIER_REGION_HEDGE_SAME === "true",
     onEvent(event) {
-      if (event.event === "circuit") metrics.count("edgetier_region_circuit_changes_total", { region: event.region, to: event.to });
-      else metrics.count("edgetier_region_extra_calls_total", { kind: event.kind, result: event.result });
+      const { region } = event;
+      if (event.event === "circuit") metrics.count("edgetier_region_circuit_changes_total", { region, to: event.to });
+      else if (event.event === "extra_call") metrics.count("edgetier_region_extra_calls_total", { region, kind: event.kind, result: event.result });
+      else {
+        metrics.count("edgetier_region_calls_total", { region, result: event.result });
+        if (event.result === "ok") metrics.observe("edgetier_region_call_duration_seconds", { region }, event.tookMs / 1_000);
+      }
     },
   });
 }

@@ -5,7 +5,7 @@ import type { Outcome, Tier } from "../cascade/cascade.ts";
 import { startDeadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
 import type { TaskInput } from "../tasks/task.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
 import { placeOf } from "./canary.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -15,7 +15,7 @@ export interface DriftCheckOptions {
   /** Requests that this isolate checks at the same time; further ones are left out. */
   readonly maxConcurrent: number;
   readonly clock: Clock;
-  readonly metrics: Metrics;
+  readonly metrics: EdgeMetrics;
 }
 
 /** What one request has been answered with, by its cascade and just now. */

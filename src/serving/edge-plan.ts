@@ -10,6 +10,7 @@ import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import { taskRowsOf } from "../tasks/task-rows.ts";
+import type { AnswerMetrics } from "./answer-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import type { RequestContext } from "./request-context.ts";
 import type { ServedEncoder } from "./served-encoder.ts";
@@ -61,6 +62,7 @@ export interface EdgePlannerOptions {
   readonly hasRegion: boolean;
   /** Of a task's own inputs in one request. */
   readonly maxInputs: number;
+  readonly counted: AnswerMetrics;
 }
 
 export interface EdgePlanner {
@@ -70,7 +72,7 @@ export interface EdgePlanner {
   plan(request: TensorRequest): EdgeRun | undefined;
 }
 
-export function createEdgePlanner({ manifest, served: { cascade, encoder }, choice, sessions, hasRegion, maxInputs }: EdgePlannerOptions): EdgePlanner {
+export function createEdgePlanner({ manifest, served: { cascade, encoder }, choice, sessions, hasRegion, maxInputs, counted }: EdgePlannerOptions): EdgePlanner {
   const { edge, runnable, region, face } = choice;
   const own = cascade ?? encoder;
   const outputs = cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
@@ -78,7 +80,7 @@ export function createEdgePlanner({ manifest, served: { cascade, encoder }, choi
   const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgeRun => ({
     takes: tier.inputs,
     outputs: tier.outputs,
-    run: answerOf(tier, (context, deadline) => sessions.run(tier, inputs, context, deadline), regionCan),
+    run: answerOf(tier, 1, (context, deadline) => sessions.run(tier, inputs, context, deadline), regionCan, counted),
   });
 
   function planForOne(tier: TierManifest, inputs: NamedTensors, rows: readonly TaskInput[] | undefined): EdgeRun | undefined {
@@ -89,7 +91,7 @@ export function createEdgePlanner({ manifest, served: { cascade, encoder }, choi
   const runRows = ({ run }: Pick<ServedCascade, "run">, tier: TierManifest, rows: readonly TaskInput[], regionCan: boolean): EdgeRun => ({
     takes: undefined,
     outputs: tier.outputs,
-    run: answerOf(tier, (context, deadline) => run(tier.id, rows, context, deadline), regionCan),
+    run: answerOf(tier, rows.length, (context, deadline) => run(tier.id, rows, context, deadline), regionCan, counted),
   });
 
   /** One tier answers: this edge's, if it can run it. */
@@ -115,7 +117,7 @@ export function createEdgePlanner({ manifest, served: { cascade, encoder }, choi
       if (tier !== undefined) return planForOne(tier, request.inputs, rows);
       if (rows === undefined) return planForAny(request);
       if (encoder !== undefined) return planForEncoder(encoder, rows);
-      return cascade && runWhole(cascade, rows, outputs);
+      return cascade && runWhole(cascade, rows, outputs, counted);
     },
   };
 }
@@ -134,11 +136,13 @@ function fitsByName(tier: TierManifest, inputs: NamedTensors, outputs: readonly 
   return takesAll && outputs.every((output) => tier.outputs.some(({ name }) => name === output));
 }
 
-/** @param regionCan answer, where this edge fails */
-function answerOf({ id }: TierManifest, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean): EdgeRun["run"] {
+/** @param rows of the task's own inputs; tensors count as one @param regionCan answer, where this edge fails */
+function answerOf({ id }: TierManifest, rows: number, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean, counted: AnswerMetrics): EdgeRun["run"] {
   return async (context, deadline) => {
     try {
-      return { outputs: await run(context, deadline), tiers: [id], degraded: false };
+      const outputs = await counted.tier(id, rows, () => run(context, deadline));
+      counted.answered(Array.from({ length: rows }, () => ({ tier: id })));
+      return { outputs, tiers: [id], degraded: false };
     } catch (error) {
       if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
       return undefined;
@@ -147,7 +151,7 @@ function answerOf({ id }: TierManifest, run: (context: RequestContext, deadline:
 }
 
 /** The cascade; each row of the answer is of the tier whose answer was taken. */
-function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: readonly TensorSpec[]): EdgeRun {
+function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: readonly TensorSpec[], counted: AnswerMetrics): EdgeRun {
   return {
     takes: undefined,
     outputs: specs,
@@ -155,7 +159,8 @@ function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: r
       /** What each tier that was asked gave for an input. */
       const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
       const tiers = cascade.tiers(context, 1, (tier, asked, outputs) => asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })));
-      const { outcomes } = await runCascade(tiers, inputs, deadline);
+      const { outcomes } = await runCascade(tiers, inputs, deadline, undefined, counted.used);
+      counted.answered(outcomes);
       const rows = outcomes.map(({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow);
       return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded: outcomes.some(({ degraded }) => degraded) };
     },

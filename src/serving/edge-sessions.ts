@@ -18,7 +18,7 @@ import { createSessionPool } from "../runtime/wasm/session-pool.ts";
 import { reasonAgainst } from "../runtime/wasm/snapshot-fit.ts";
 import { isTrap } from "../runtime/wasm/traps.ts";
 import { createWasmRuntime } from "../runtime/wasm/wasm-runtime.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
 import { createLazy, type Lazy } from "./lazy.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -28,7 +28,7 @@ export interface EdgeSessionsOptions {
   readonly store: ModelStore;
   /** For loading one artifact. */
   readonly storeTimeoutMs: number;
-  readonly metrics: Metrics;
+  readonly metrics: EdgeMetrics;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
 }
 

@@ -7,6 +7,8 @@ import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { shortened } from "../tasks/text/vectors.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
+import { type AnswerMetrics, createAnswerMetrics } from "./answer-metrics.ts";
 import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import { type Embedding, embeddingCodec } from "./embedding-codec.ts";
@@ -55,6 +57,7 @@ export interface EmbedderOptions {
   /** Of one request. */
   readonly maxInputs: number;
   readonly maxTokens: number;
+  readonly metrics: EdgeMetrics;
 }
 
 export function createEmbedder(options: EmbedderOptions): Embedder {
@@ -62,14 +65,15 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
   const cache = createAnswerCache(options.cacheLayers, embeddingCodec);
 
   /** @param known tokens of the request's other inputs */
-  async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext): Promise<Embedding[]> {
+  async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext, counted: AnswerMetrics): Promise<Embedding[]> {
     const { manifest } = encoder;
     const deadline = startRequestDeadline(clock, manifest, deadlineMs, context);
     try {
       const texts = await encoder.encode(inputs, context, deadline);
       const tokens = known + sumOf(texts);
       if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
-      const { tier, vectors } = await encoder.embed(texts, context, deadline);
+      const { tier, vectors } = await encoder.embed(texts, context, deadline, counted);
+      counted.answered(texts.map(() => ({ tier })));
       return texts.map((text, row) => ({ vector: vectors[row] ?? new Float32Array(), tokens: text.tokens, tier }));
     } finally {
       deadline.end();
@@ -88,6 +92,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (dimensions !== undefined && dimensions > manifest.dimensions) throw errors.invalidDimensions(dimensions, manifest.dimensions);
       const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
 
+      const counted = createAnswerMetrics(options.metrics, manifest);
       const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters: [] };
       const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
       const { values: all, result: cacheResult } = await answersOf(cache, {
@@ -95,8 +100,9 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
         mode,
         context,
         isUsable: ({ vector }) => vector.length === manifest.dimensions,
-        compute: (missing, found) => compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context),
+        compute: (missing, found) => compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context, counted),
       });
+      counted.cached(cacheResult);
       const vectors = all.map(({ vector }) => shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise));
       return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheResult };
     },

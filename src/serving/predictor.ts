@@ -9,6 +9,8 @@ import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
+import { createAnswerMetrics } from "./answer-metrics.ts";
 import { answersOf } from "./answers.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import type { DriftCheck } from "./drift-check.ts";
@@ -61,6 +63,7 @@ export interface PredictorOptions {
   /** In the order in which they are asked. */
   readonly cacheLayers: readonly CacheLayer[];
   readonly maxInputs: number;
+  readonly metrics: EdgeMetrics;
   /** Left out, nothing is checked. */
   readonly drift?: DriftCheck | undefined;
 }
@@ -90,11 +93,15 @@ export function createPredictor(options: PredictorOptions): Predictor {
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
       const { model, version } = manifest;
+      const counted = createAnswerMetrics(options.metrics, manifest);
       const parameters = [request.topK, request.maxTier ?? ""];
       const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters };
       const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
       const base = { model, version, isDrawn: known.isDrawn, keys };
-      if (await request.isHeld?.(keys)) return { ...base, outcomes: [], uses: [] };
+      if (await request.isHeld?.(keys)) {
+        counted.cached("held");
+        return { ...base, outcomes: [], uses: [] };
+      }
 
       let uses: readonly TierUse[] = [];
       const answers = await answersOf<Outcome>(cache, {
@@ -106,7 +113,8 @@ export function createPredictor(options: PredictorOptions): Predictor {
           const asked = missing.map((index) => inputs[index] as TaskInput);
           const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
           try {
-            const result = await runCascade(cascade, asked, deadline, request.maxTier);
+            const result = await runCascade(cascade, asked, deadline, request.maxTier, counted.used);
+            counted.answered(result.outcomes);
             if (request.maxTier === undefined && !deadline.signal.aborted) {
               const answered = asked.map((input, row) => ({ input, outcome: result.outcomes[row] as Outcome }));
               options.drift?.consider({ model, version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers: answered }, context);
@@ -118,6 +126,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
           }
         },
       });
+      counted.cached(answers.result);
       return { ...base, outcomes: answers.values, uses, cacheResult: answers.result };
     },
   };

@@ -15,6 +15,8 @@ export interface RequestContext {
   /** By the application's clock. */
   readonly arrivedAtMs: number;
   readonly phases: PhaseTimer;
+  /** The model that the request named, once the catalogue knows that there is such a one. */
+  model?: string;
   /** Keeps work alive after the response (a Worker's `ctx.waitUntil`). */
   waitUntil(work: Promise<unknown>): void;
 }

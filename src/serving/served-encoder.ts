@@ -8,6 +8,7 @@ import type { ArtifactRef, EmbeddingManifest, EmbeddingTier } from "../registry/
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
 import { taskByName } from "../tasks/tasks.ts";
 import { normalised, readVectors } from "../tasks/text/vectors.ts";
+import type { AnswerMetrics } from "./answer-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
 import { regionCallOf } from "./region-call.ts";
@@ -32,7 +33,7 @@ export interface ServedEncoder {
    * @returns vectors as the manifest has them, and the tier that answered
    * @throws what the tiers throw; deadline_exceeded between two texts where the client named the deadline
    */
-  embed(texts: readonly EncodedText[], context: RequestContext, deadline: Deadline): Promise<{ readonly tier: string; readonly vectors: readonly Float32Array[] }>;
+  embed(texts: readonly EncodedText[], context: RequestContext, deadline: Deadline, counted: Pick<AnswerMetrics, "tier">): Promise<{ readonly tier: string; readonly vectors: readonly Float32Array[] }>;
   /** The graph of the tier with this id over all inputs at once. @returns its raw outputs */
   run(tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
 }
@@ -89,16 +90,16 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
       });
     },
 
-    async embed(texts, context, deadline) {
+    async embed(texts, context, deadline, counted) {
       if (edge !== undefined) {
         try {
-          return { tier: edge.id, vectors: await embedHere(edge, texts, context, deadline) };
+          return { tier: edge.id, vectors: await counted.tier(edge.id, texts.length, () => embedHere(edge, texts, context, deadline)) };
         } catch (error) {
           if (remote === undefined || region === undefined || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
         }
       }
       const tier = remote ?? face;
-      const outputs = await askRegion(tier, texts.map(({ input }) => input), context, deadline);
+      const outputs = await counted.tier(tier.id, texts.length, () => askRegion(tier, texts.map(({ input }) => input), context, deadline));
       return { tier: tier.id, vectors: vectorsOf(tier, outputs, texts.map(({ tokens }) => tokens)) };
     },
 

@@ -9,6 +9,8 @@ import type { ForwardedRequest } from "../region/region-client.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { TASK_INPUTS } from "../tasks/task-rows.ts";
+import type { EdgeMetrics } from "../telemetry/recorder.ts";
+import { createAnswerMetrics } from "./answer-metrics.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
 import { createEdgePlanner, type EdgeRun, type TensorRequest, type TierChoice } from "./edge-plan.ts";
 import { regionCallOf } from "./region-call.ts";
@@ -23,6 +25,7 @@ export interface TensorModelsOptions {
   readonly clock: Clock;
   /** Of a task's own inputs in one request. */
   readonly maxInputs: number;
+  readonly metrics: EdgeMetrics;
 }
 
 export interface TensorModels {
@@ -61,11 +64,12 @@ export function createTensorModels(options: TensorModelsOptions): TensorModels {
   };
 }
 
-function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, clock, maxInputs }: TensorModelsOptions): TensorModel {
+function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, clock, maxInputs, metrics }: TensorModelsOptions): TensorModel {
   const { model, version } = manifest;
   const { sessions, region } = tiers;
+  const counted = createAnswerMetrics(metrics, manifest);
   const choice = chooseTiers(manifest, (tier) => sessions.servingOf(tier).how !== "not");
-  const { outputs, plan } = createEdgePlanner({ manifest, served, choice, sessions, hasRegion: region !== undefined, maxInputs });
+  const { outputs, plan } = createEdgePlanner({ manifest, served, choice, sessions, hasRegion: region !== undefined, maxInputs, counted });
 
   return {
     manifest,
@@ -80,7 +84,10 @@ function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, c
       if (region === undefined) throw errors.regionUnavailable("no region is configured");
       const call = { ...message, ...regionCallOf({ model, version }, context, deadline) };
       try {
-        return await context.phases.measure("region", () => region.forward(call, deadline.signal));
+        const tier = choice.region?.id ?? choice.face.id; // which one it was, the region's answer need not say
+        const answer = await counted.tier(tier, 1, () => context.phases.measure("region", () => region.forward(call, deadline.signal)));
+        if (answer.ok) counted.answered([{ tier }]);
+        return answer;
       } catch (error) {
         throw deadline.remainingMs() === 0 ? errors.deadlineExceeded(deadline.budgetMs) : error;
       }

@@ -37,7 +37,7 @@ export const EDGE_METRICS = {
   /** tier: whose answer it was; result: agrees, differs, failed. */
   edgetier_drift_checks_total: { kind: "counter", labels: ["model", "version", "tier", "result"], help: "Early exits asked of the last tier again" },
 
-  /** region: its id in EDGETIER_REGIONS; result: ok, or the error's code. */
+  /** region: its id in EDGETIER_REGIONS; result: ok, refused (4xx), unreached, timed_out, busy, failed, unreadable, abandoned (another one was quicker), other. */
   edgetier_region_calls_total: { kind: "counter", labels: ["region", "result"], help: "Calls that reached for a region" },
   edgetier_region_call_duration_seconds: { kind: "histogram", labels: ["region"], buckets: SECONDS, help: "Calls to a region that were answered" },
   /** to: open, half_open, closed. */
@@ -45,8 +45,11 @@ export const EDGE_METRICS = {
   /** kind: hedge, retry; result: sent, won (its answer was taken), over_budget (wanted, and not sent). */
   edgetier_region_extra_calls_total: { kind: "counter", labels: ["region", "kind", "result"], help: "Calls beyond a request's first" },
 
-  /** reason: full (more series than an isolate may hold), unsent (the aggregator did not take them in time). */
-  edgetier_telemetry_dropped_total: { kind: "counter", labels: ["reason"], help: "Events that were counted nowhere else" },
+  /**
+   * reason: full (more series than an isolate or an aggregator holds), unsent (no aggregator has said in time that it took them), unknown
+   * (of another deployment's metrics).
+   */
+  edgetier_telemetry_dropped_total: { kind: "counter", labels: ["reason"], help: "Events that are missing in the other metrics" },
 } as const satisfies Readonly<Record<string, MetricDefinition>>;
 
 export type MetricDefinition =

@@ -9,11 +9,13 @@ export interface PhaseTimer {
   measure<Result>(phase: Phase, work: () => Promise<Result>): Promise<Result>;
   /** The value of `server-timing`. A phase that the clock did not see (at the edge time stands still without I/O) is left out. */
   header(): string;
+  /** What each phase took so far. */
+  durations(): Iterable<readonly [phase: Phase, durationMs: number]>;
 }
 
 /** @param startedAtMs when the request arrived, by the same clock */
 export function startPhaseTimer(clock: Clock, startedAtMs: number): PhaseTimer {
-  const durationsMs = new Map<string, number>();
+  const durationsMs = new Map<Phase, number>();
   return {
     async measure(phase, work) {
       const beganAtMs = clock.now();
@@ -29,5 +31,6 @@ export function startPhaseTimer(clock: Clock, startedAtMs: number): PhaseTimer {
         .map(([phase, durationMs]) => `${phase};dur=${durationMs}`)
         .join(", ");
     },
+    durations: () => durationsMs,
   };
 }

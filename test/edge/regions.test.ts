@@ -17,21 +17,23 @@ function poolOf(near: string, far: string) {
   const events: RegionEvent[] = [];
   const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({ id, place, client: createOipHttpRegionClient({ baseUrl }) });
   const pool = createRegionPool([region("near", near, frankfurt), region("far", far, virginia)], { clock: systemClock, onEvent: (event) => events.push(event) });
+  const extras = () => events.filter(({ event }) => event === "extra_call");
   const infer = () => pool.infer(request({ place: frankfurt, timeoutMs: 10_000, inputs: [new Uint8Array(1)] }));
-  return { pool, events, infer };
+  return { pool, events, extras, infer };
 }
 
 describe("a pool in workerd", () => {
   it("has a late answer given by the other region", async () => {
-    const { events, infer } = poolOf(slow, quick);
+    const { extras, infer } = poolOf(slow, quick);
     expect(originOf(await infer())).toBe("quick");
-    expect(events).toEqual([{ event: "extra_call", kind: "hedge", result: "sent" }, { event: "extra_call", kind: "hedge", result: "won" }]);
+    expect(extras()).toEqual([{ event: "extra_call", region: "far", kind: "hedge", result: "sent" }, { event: "extra_call", region: "far", kind: "hedge", result: "won" }]);
   });
 
   it("asks another region where one refuses connections, and learns how quick each is", async () => {
-    const { pool, events, infer } = poolOf(refusing, quick);
+    const { pool, events, extras, infer } = poolOf(refusing, quick);
     expect(originOf(await infer())).toBe("quick");
-    expect(events).toEqual([{ event: "extra_call", kind: "retry", result: "sent" }, { event: "extra_call", kind: "retry", result: "won" }]);
+    expect(extras()).toEqual([{ event: "extra_call", region: "far", kind: "retry", result: "sent" }, { event: "extra_call", region: "far", kind: "retry", result: "won" }]);
+    expect(events.filter(({ event }) => event === "call")).toEqual([{ event: "call", region: "near", result: "unreached", tookMs: expect.any(Number) }, { event: "call", region: "far", result: "ok", tookMs: expect.any(Number) }]);
     expect(pool.regions(frankfurt)).toMatchObject([{ id: "near", latencyMs: null }, { id: "far", latencyMs: { p50: expect.any(Number) } }]);
   });
 

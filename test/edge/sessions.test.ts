@@ -45,8 +45,7 @@ async function answer(edge: EdgeUnderTest, inputs: string): Promise<{ label: str
   return { label, tier, degraded, errors: usage.tiers.flatMap(({ error }) => (error === undefined ? [] : [error])) };
 }
 
-const counted = (edge: EdgeUnderTest, name: string) => edge.logged.filter((record) => record["name"] === name).map((record) => record["labels"]);
-const opened = (edge: EdgeUnderTest) => counted(edge, "edgetier_sessions_opened_total");
+const opened = (edge: EdgeUnderTest) => edge.counted("edgetier_sessions_opened_total");
 const servedHow = async (edge: EdgeUnderTest) => ((await (await edge.app.request("/v1/models/toy")).json()) as { tiers: { edge?: unknown }[] }).tiers[0]?.edge;
 const atTheEdge = { label: "yes", tier: "edge", degraded: false, errors: [] };
 const fromTheRegion = (error: string) => ({ label: "no", tier: "region", degraded: false, errors: [error] });
@@ -78,7 +77,7 @@ describe("with the full engine", () => {
     await start();
     await publishWithSnapshot(edge, changes(), bytes());
     expect(await answer(edge, "yes")).toEqual(atTheEdge);
-    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason }]);
+    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason }]);
     expect(opened(edge)).toEqual([{ how: "plain" }]);
   });
 
@@ -90,7 +89,7 @@ describe("with the full engine", () => {
     const { ref } = await edge.store.writeArtifact(snapshot.bytes);
     await publishWithSnapshot(edge, { artifact: { ...ref, ...artifact, sha256: artifact?.sha256 || ref.sha256 } });
     expect(await answer(edge, "yes")).toEqual(atTheEdge);
-    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason }]);
+    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason }]);
     expect(opened(edge)).toEqual([{ how: "plain" }]);
   });
 
@@ -99,7 +98,7 @@ describe("with the full engine", () => {
     await publishWithSnapshot(edge, { engine: "e".repeat(64) });
     expect(await answer(edge, "yes")).toEqual(atTheEdge);
     expect(opened(edge)).toEqual([{ how: "plain" }]);
-    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([]);
+    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([]);
   });
 
   it("has the region answer where the engine breaks off, each time in a new instance, and goes on serving", async () => {
@@ -107,7 +106,7 @@ describe("with the full engine", () => {
     const broken = await encodeSnapshot({ ...taken, session: { ...taken.session, handle: 0xffff_fff0 } }); // beyond all memory
     await publishWithSnapshot(edge, { head: broken.head }, broken.bytes);
     expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("engine_trap"), fromTheRegion("engine_trap")]);
-    expect(counted(edge, "edgetier_engine_traps_total")).toEqual([{ kind: "engine_trap" }, { kind: "engine_trap" }]);
+    expect(edge.counted("edgetier_engine_traps_total")).toEqual([{ kind: "engine_trap" }, { kind: "engine_trap" }]);
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
     const healthy = await edge.app.request("/v1/models/toy@1/predict?input=yes");
     expect(healthy.status).toBe(200);
@@ -125,7 +124,7 @@ describe("with the full engine", () => {
   it("counts what was refused at module scope", async () => {
     const refused = [errors.snapshotRefused("other_model")];
     edge = await startEdgeUnderTest(graph, fullDeployment, { restored: { sessions: new Map(), refused } });
-    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason: "other_model" }]);
+    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason: "other_model" }]);
   });
 });
 
@@ -157,7 +156,7 @@ describe("with a cut engine", () => {
     const edge = await startEdgeUnderTest(graph, cut);
     await publishWithSnapshot(edge, {}, snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte)));
     expect(await answer(edge, "yes")).toEqual(fromTheRegion("snapshot_refused"));
-    expect(counted(edge, "edgetier_snapshots_refused_total")).toEqual([{ reason: "corrupt" }]);
+    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason: "corrupt" }]);
   });
 
   it("has the region answer where a cut function is called after all, each time in a new instance, and counts it", async () => {
@@ -165,7 +164,7 @@ describe("with a cut engine", () => {
     await publishWithSnapshot(edge);
     expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("function_cut"), fromTheRegion("function_cut")]);
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
-    expect(counted(edge, "edgetier_engine_traps_total")).toEqual([{ kind: "function_cut" }, { kind: "function_cut" }]);
+    expect(edge.counted("edgetier_engine_traps_total")).toEqual([{ kind: "function_cut" }, { kind: "function_cut" }]);
     const [record] = edge.logged.filter(({ event }) => event === "engine_trap");
     expect(record).toMatchObject({ level: "error", tier: "edge", engine: engineModule.source });
     expect(typeof (record?.["function"] ?? record?.["slot"])).toBe("number");
@@ -175,7 +174,7 @@ describe("with a cut engine", () => {
     const edge = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
     await publishWithSnapshot(edge);
     expect([await answer(edge, "yes"), await answer(edge, "maybe")]).toEqual([atTheEdge, { label: "no", tier: "region", degraded: false, errors: [] }]);
-    expect(opened(edge)).toEqual([{ how: "store" }, { how: "fallback" }, { how: "store" }]);
+    expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }, { how: "fallback" }]);
 
     const without = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
     expect(await answer(without, "yes")).toEqual(atTheEdge);
@@ -194,10 +193,10 @@ describe("the memory budget", () => {
     await ask(2, "yes");
     await ask(2, "no");
     expect(opened(edge)).toHaveLength(2);
-    expect(counted(edge, "edgetier_sessions_evicted_total")).toHaveLength(1);
+    expect(edge.counted("edgetier_sessions_evicted_total")).toHaveLength(1);
     await ask(1, "no");
     expect(opened(edge)).toHaveLength(3);
-    expect(counted(edge, "edgetier_sessions_evicted_total")).toHaveLength(2);
+    expect(edge.counted("edgetier_sessions_evicted_total")).toHaveLength(2);
   });
 
   it("is refused to an instance that asks for more, and the instance goes on", async () => {

@@ -1,26 +1,26 @@
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
-import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
+import { startTelemetryUnderTest } from "../support/telemetry.ts";
 import { finished, request, scriptedRegion } from "../region/client/scripted-region.ts";
 
 const store = { EDGETIER_S3_ENDPOINT: "https://s3.example.com", EDGETIER_S3_BUCKET: "models", EDGETIER_S3_ACCESS_KEY_ID: "id", EDGETIER_S3_SECRET_ACCESS_KEY: "secret" };
 
 function start(variables: object) {
   const clock = new ManualClock(1_000_000);
-  const logged: Readonly<Record<string, unknown>>[] = [];
+  const { metrics, counted } = startTelemetryUnderTest(clock);
   const servers = new Map<string, ReturnType<typeof scriptedRegion>>();
   const clientOf = (baseUrl: string) => {
     const server = scriptedRegion(clock, baseUrl, 20);
     servers.set(baseUrl, server);
     return server.client;
   };
-  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, { clock, metrics: createLoggedMetrics((record) => logged.push(record)) });
+  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, { clock, metrics });
   const ask = async (times: number) => {
     for (let call = 0; call < times; call++) if (pool !== undefined) await finished(clock, pool.infer(request()));
   };
-  return { pool, servers, ask, logged };
+  return { pool, servers, ask, counted };
 }
 
 const two = { EDGETIER_REGIONS: JSON.stringify([{ id: "eu-1", url: "https://eu.example.com" }, { id: "us-1", url: "https://us.example.com" }]) };
@@ -34,12 +34,12 @@ describe("the regions of a deployment", () => {
   });
 
   it("have their circuits, hedges and retries counted by metrics", async () => {
-    const { servers, ask, logged } = start(two);
+    const { servers, ask, counted } = start(two);
     for (const server of servers.values()) server.does = () => ({ afterMs: 1, failure: "unreached" });
     await ask(20);
-    const counted = (name: string) => logged.filter((record) => record["name"] === name).map(({ labels }) => labels);
     expect(counted("edgetier_region_circuit_changes_total")).toEqual(expect.arrayContaining([{ region: "eu-1", to: "open" }, { region: "us-1", to: "open" }]));
-    expect(counted("edgetier_region_extra_calls_total")).toEqual(expect.arrayContaining([{ kind: "retry", result: "sent" }, { kind: "retry", result: "over_budget" }]));
+    expect(counted("edgetier_region_extra_calls_total")).toEqual(expect.arrayContaining([{ region: expect.any(String), kind: "retry", result: "sent" }, { region: expect.any(String), kind: "retry", result: "over_budget" }]));
+    expect(new Set(counted("edgetier_region_calls_total").map(({ result }) => result))).toEqual(new Set(["unreached"]));
   });
 
   it("are asked no more often than clients ask where extra calls are forbidden", async () => {

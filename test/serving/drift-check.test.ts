@@ -3,8 +3,8 @@ import { describe, expect, it, vi } from "vitest";
 import type { Tier } from "../../src/cascade/cascade.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
-import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
 import { requestContext } from "../support/request-context.ts";
+import { startTelemetryUnderTest } from "../support/telemetry.ts";
 
 const answer = { label: "a", confidence: 0.9, outOfScope: false, ranking: [] };
 const answers = [{ input: { kind: "text", text: "x" } as const, outcome: { ...answer, tier: "edge", degraded: false } }];
@@ -19,10 +19,10 @@ class FrozenTimers extends ManualClock {
 describe("createDriftCheck", () => {
   it("has room again when a check has outlived its deadline without a word", async () => {
     const clock = new FrozenTimers(0);
-    const logged: unknown[] = [];
+    const { metrics, counted } = startTelemetryUnderTest(clock);
     let isStuck = true;
     const run = vi.fn<Tier["run"]>(async () => (isStuck ? await new Promise<never>(() => {}) : [answer]));
-    const drift = createDriftCheck({ share: 1, maxConcurrent: 1, clock, metrics: createLoggedMetrics((record) => logged.push(record)) });
+    const drift = createDriftCheck({ share: 1, maxConcurrent: 1, clock, metrics });
     const background: Promise<unknown>[] = [];
     const consider = () => drift.consider({ model: "m", version: 1, deadlineMs: 100, tiers: [{ id: "edge", exit: { confidence: 0.5 }, run }, { id: "top", exit: null, run }], answers }, { ...requestContext(clock), waitUntil: (work) => void background.push(work) });
     consider();
@@ -35,6 +35,6 @@ describe("createDriftCheck", () => {
     consider();
     await background[2];
     expect(run).toHaveBeenCalledTimes(2);
-    expect(logged).toEqual([{ level: "info", event: "metric", name: "edgetier_drift_checks_total", labels: { model: "m", version: "1", tier: "edge", result: "agrees" }, value: 1 }]);
+    expect(counted("edgetier_drift_checks_total")).toEqual([{ model: "m", version: "1", tier: "edge", result: "agrees" }]);
   });
 });

@@ -26,7 +26,8 @@ import { createPredictor } from "../../src/serving/predictor.ts";
 import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { createLoggedMetrics } from "../../src/telemetry/metrics.ts";
+import type { MetricName } from "../../src/telemetry/edge-metrics.ts";
+import { startTelemetryUnderTest } from "./telemetry.ts";
 import { publishToy } from "./toy-model.ts";
 
 export interface EdgeUnderTest {
@@ -41,6 +42,10 @@ export interface EdgeUnderTest {
   readonly forwarded: Request[];
   /** The region's answer to those. */
   regionAnswer: () => Response;
+  /** The labels of what was counted, once for each event. */
+  counted(name: MetricName): Readonly<Record<string, string>>[];
+  /** Batches that the aggregator has taken. */
+  reported(): number;
   /** Log records. */
   readonly logged: Readonly<Record<string, unknown>>[];
   /** What the region does from now on. */
@@ -67,6 +72,8 @@ export interface EdgeUnderTestOptions {
   /** Restored at module scope; nothing by default. */
   readonly restored?: RestoredAtStart;
   readonly withoutRegion?: boolean;
+  /** Nobody takes what is counted. */
+  readonly withoutMetrics?: boolean;
   /** In place of the one that a test can break. */
   readonly regions?: readonly PooledRegion[];
   /** Of one request for embeddings. */
@@ -131,19 +138,21 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
     },
   });
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
+  const telemetry = startTelemetryUnderTest(clock);
+  const { metrics } = telemetry;
   const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
-  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics: createLoggedMetrics(log), log });
+  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics, log });
   const images = deployment.images && createImageDecoder(deployment.images);
   const regions = options.regions && createRegionPool(options.regions, { clock });
   const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
   const versions = createServedVersions(tiers, 2);
-  const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4 };
-  const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics: createLoggedMetrics(log) });
+  const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4, metrics };
+  const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
-  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4 });
+  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4, metrics });
   const access = options.access && { access: options.access(clock) };
-  const app = createApp({ ...access, catalogue, predictor, embedder, tensors, sessions, regions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({ ...access, telemetry: options.withoutMetrics === true ? undefined : telemetry, catalogue, predictor, embedder, tensors, sessions, regions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
 
   const edge: EdgeUnderTest = {
     app,
@@ -153,6 +162,8 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
     regionRequests,
     forwarded,
     regionAnswer: () => Response.json({ model_name: "from the region", outputs: [] }),
+    counted: telemetry.counted,
+    reported: telemetry.reported,
     logged,
     region: "answers",
     regionIsSaturated: false,

@@ -34,27 +34,56 @@ export interface InspectedEdge extends BareEdge {
 
 type Variables = Readonly<Record<string, string>>;
 
-/** @param variables beside, or in place of, those of the upload @throws component_failed */
+/** @param variables beside, or in place of, those of the upload; without an aggregator of metrics @throws component_failed */
 export async function startBareEdge(upload: Upload, variables: Variables): Promise<BareEdge> {
-  return await start(upload, variables, await findFreePort(), []);
+  return await start({ upload, variables, sockets: await sockets(1) });
+}
+
+export interface CountedEdge extends BareEdge {
+  /** One for each isolate. `url` is the first of them. */
+  readonly urls: readonly string[];
+}
+
+/**
+ * Isolates of one process that report what they count to one aggregator, as `EDGETIER_METRICS`. As `startBareEdge` else.
+ * @param folder keeps what the aggregator stores
+ */
+export async function startCountedEdge(upload: Upload, variables: Variables, { isolates = 1, folder }: { readonly isolates?: number; readonly folder: string }): Promise<CountedEdge> {
+  const all = await sockets(isolates);
+  return { ...(await start({ upload, variables, sockets: all, metricsFolder: folder })), urls: all.map(urlOf) };
 }
 
 /** With V8's inspector, for which the isolate keeps what it logs. As `startBareEdge` else. */
 export async function startInspectedEdge(upload: Upload, variables: Variables): Promise<InspectedEdge> {
   const [port, inspectorPort] = await Promise.all([findFreePort(), findFreePort()]); // at once, so that they differ
   const address = `${LOOPBACK}:${inspectorPort}`;
-  return { ...(await start(upload, variables, port, [`--inspector-addr=${address}`])), inspectorUrl: `http://${address}` };
+  return { ...(await start({ upload, variables, sockets: [port], options: [`--inspector-addr=${address}`] })), inspectorUrl: `http://${address}` };
 }
 
-async function start(upload: Upload, variables: Variables, port: number, options: readonly string[]): Promise<BareEdge> {
+/** At once, so that they differ. */
+const sockets = (count: number): Promise<number[]> => Promise.all(Array.from({ length: count }, findFreePort));
+const urlOf = (port: number) => `http://${LOOPBACK}:${port}`;
+
+interface Setup {
+  readonly upload: Upload;
+  readonly variables: Variables;
+  /** One for each isolate. */
+  readonly sockets: readonly number[];
+  /** Of workerd's command line. */
+  readonly options?: readonly string[];
+  /** Of the aggregator, if there is to be one. */
+  readonly metricsFolder?: string;
+}
+
+async function start(setup: Setup): Promise<BareEdge> {
   const binary: string = createRequire(import.meta.url)("workerd").default;
   const folder = await mkdtemp(join(tmpdir(), "edgetier-workerd-"));
   const removeFolder = () => rm(folder, { recursive: true, force: true });
   const lines: string[] = [];
   let child: Child | undefined;
   try {
-    const config = await encodedConfig(binary, folder, upload, port, variables);
-    child = await startChild({ name: "bare edge", command: binary, args: ["serve", "--binary", ...options, config], onLine: (line) => lines.push(line) });
+    const config = await encodedConfig(binary, folder, setup);
+    child = await startChild({ name: "bare edge", command: binary, args: ["serve", "--binary", ...(setup.options ?? []), config], onLine: (line) => lines.push(line) });
     if (child === undefined) throw errors.componentFailed("bare edge", `${binary} is not there`);
   } catch (error) {
     await removeFolder();
@@ -65,7 +94,7 @@ async function start(upload: Upload, variables: Variables, port: number, options
     await stopChild();
     await removeFolder();
   };
-  const url = `http://${LOOPBACK}:${port}`;
+  const [url = ""] = setup.sockets.map(urlOf);
   for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isLive(url)); ) {
     const how = await Promise.race([died, sleep(50)]);
     if (how === undefined && Date.now() < giveUpAt) continue;
@@ -86,10 +115,10 @@ async function isLive(url: string): Promise<boolean> {
 }
 
 /** Writes the configuration in binary form: of a textual one, workerd keeps several copies of every module (measured). */
-async function encodedConfig(binary: string, folder: string, upload: Upload, port: number, variables: Variables): Promise<string> {
-  for (const [index, { bytes }] of upload.modules.entries()) await writeFile(join(folder, fileOf(index)), bytes);
+async function encodedConfig(binary: string, folder: string, setup: Setup): Promise<string> {
+  for (const [index, { bytes }] of setup.upload.modules.entries()) await writeFile(join(folder, fileOf(index)), bytes);
   const [config, encoded] = [join(folder, "config.capnp"), join(folder, "config.bin")];
-  await writeFile(config, workerdConfig(upload, port, variables));
+  await writeFile(config, workerdConfig(setup));
   const options = { encoding: "buffer", maxBuffer: Number.POSITIVE_INFINITY } as const;
   await writeFile(encoded, (await promisify(execFile)(binary, ["compile", "--config-only", config], options)).stdout);
   return encoded;
@@ -99,19 +128,25 @@ const fileOf = (index: number) => `module-${index}`;
 const FIELDS: Readonly<Record<UploadModule["kind"], string>> = { script: "esModule", wasm: "wasm", data: "data" };
 
 /** workerd's own configuration format (workerd.capnp). The first module is the main one. */
-function workerdConfig({ modules, variables, compatibilityDate, compatibilityFlags }: Upload, port: number, more: Variables): string {
+function workerdConfig({ upload, variables: more, sockets, metricsFolder }: Setup): string {
+  const { modules, variables, compatibilityDate, compatibilityFlags } = upload;
   const text = (value: string) => JSON.stringify(value);
   const list = (items: readonly string[]) => `[ ${items.join(", ")} ]`;
-  const bindings = Object.entries({ ...variables, ...more }).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`);
+  const metrics = metricsFolder === undefined ? [] : [`(name = "EDGETIER_METRICS", durableObjectNamespace = (className = "MetricsAggregator", serviceName = "edge-0"))`];
+  const bindings = [...Object.entries({ ...variables, ...more }).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`), ...metrics];
+  const services = sockets.map((_, index) => `(name = "edge-${index}", worker = .edge${index})`);
+  const disk = metricsFolder === undefined ? [] : [`(name = "metrics", disk = (path = ${text(metricsFolder)}, writable = true))`];
+  const aggregator = metricsFolder === undefined ? "" : `, durableObjectNamespaces = [ (className = "MetricsAggregator", uniqueKey = "edgetier-metrics", enableSql = true) ], durableObjectStorage = (localDisk = "metrics")`;
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [ (name = "edge", worker = .edge), (name = "internet", network = (allow = ["public", "private", "local"])) ],
-  sockets = [ (name = "http", address = "${LOOPBACK}:${port}", http = (), service = "edge") ]
+  services = ${list([...services, ...disk, `(name = "internet", network = (allow = ["public", "private", "local"]))`])},
+  sockets = ${list(sockets.map((port, index) => `(name = "http-${index}", address = "${LOOPBACK}:${port}", http = (), service = "edge-${index}")`))}
 );
-const edge :Workerd.Worker = (
-  modules = ${list(modules.map(({ name, kind }, index) => `(name = ${text(name)}, ${FIELDS[kind]} = embed ${text(fileOf(index))})`))},
-  compatibilityDate = ${text(compatibilityDate)}, compatibilityFlags = ${list(compatibilityFlags.map(text))},
-  bindings = ${list(bindings)}
-);
+${sockets.map((_, index) => `const edge${index} :Workerd.Worker = (
+  modules = .modules, compatibilityDate = ${text(compatibilityDate)}, compatibilityFlags = ${list(compatibilityFlags.map(text))},
+  bindings = .bindings${index === 0 ? aggregator : ""}
+);`).join("\n")}
+const bindings :List(Workerd.Worker.Binding) = ${list(bindings)};
+const modules :List(Workerd.Worker.Module) = ${list(modules.map(({ name, kind }, index) => `(name = ${text(name)}, ${FIELDS[kind]} = embed ${text(fileOf(index))})`))};
 `;
 }

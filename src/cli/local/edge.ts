@@ -33,7 +33,7 @@ export async function startLocalEdge({ config, port, stateFolder, variables, onL
         watch: false,
         persist: stateFolder,
         structuredLogsHandler({ level, message }: { readonly level: string; readonly message: string }) {
-          if (level !== "debug") onLine(message); // metrics
+          if (level !== "debug") onLine(message);
         },
       },
     });

@@ -108,6 +108,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
         variables: {
           ...s3VariablesOf(s3.options),
           ...trust,
+          EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
           ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url, EDGETIER_REGION_KEY: keyText }),
           ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
           ...options.edgeVariables,

@@ -1,6 +1,6 @@
 // Who may ask this edge, and how often: what the middleware needs of it.
 
-import type { Authenticator } from "./authenticator.ts";
+import type { Authenticator, Scope } from "./authenticator.ts";
 import type { RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 export interface RateLimits {
@@ -19,6 +19,8 @@ export interface Access {
   readonly limits?: RateLimits | undefined;
   /** Web pages of these origins may ask from browsers; `*` for all. */
   readonly corsOrigins?: readonly string[] | undefined;
+  /** What GET /metrics needs; `admin` by default. */
+  readonly metricsScope?: Scope | undefined;
 }
 
 export const OPEN_ACCESS: Access = { authenticators: [] };

@@ -13,8 +13,8 @@ const REALM = 'Bearer realm="edgetier"';
 
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
-export function access({ authenticators, limits }: Access): Handlers {
-  return [identify(authenticators), ...(limits === undefined ? [] : [rateLimit(limits)]), authorise(authenticators.length > 0)];
+export function access({ authenticators, limits, metricsScope }: Access): Handlers {
+  return [identify(authenticators), ...(limits === undefined ? [] : [rateLimit(limits)]), authorise(authenticators.length > 0, metricsScope)];
 }
 
 function identify(authenticators: readonly Authenticator[]): MiddlewareHandler<AppEnv> {
@@ -40,9 +40,9 @@ async function identityOf(c: Context<AppEnv>, authenticators: readonly Authentic
 }
 
 /** @param isClosed whether there is any credential; without one only administration is closed */
-function authorise(isClosed: boolean): MiddlewareHandler<AppEnv> {
+function authorise(isClosed: boolean, metricsScope: Access["metricsScope"]): MiddlewareHandler<AppEnv> {
   return async function requireScope(c, next) {
-    const { scope } = needOf(c.req.path);
+    const { scope } = needOf(c.req.path, metricsScope);
     if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
     const identity = c.get("identity") ?? { refusal: errors.missingCredential() };
     if ("refusal" in identity) {

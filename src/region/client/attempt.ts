@@ -2,7 +2,7 @@
 
 import { EdgeTierError } from "../../core/errors.ts";
 import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOf } from "../region-client.ts";
-import type { CallEnd, RegionState } from "./region-state.ts";
+import type { RegionState } from "./region-state.ts";
 
 /** What a client of the pool wants to know, of whichever region. */
 export interface Question<Request extends RegionCall, Answer> {
@@ -29,11 +29,15 @@ export interface Ended<Answer> {
   readonly settle: () => Answer;
 }
 
+/** `ok`, `refused` (4xx), how it failed, or `other`, which tells nothing of the region; `abandoned` where nobody waited for it any more. */
+export type AttemptResult = "ok" | "refused" | RegionFailure | "abandoned" | "other";
+const RESULTS = { answered: "ok", refused: "refused", void: "other" } as const;
+
 /**
  * @param isRepeat of a call that the region has not answered yet: its failure is not held against the region a second time
  * @returns undefined where the region's breaker lets none through
  */
-export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean): Attempt<Answer> | undefined {
+export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean, onEnd: (result: AttemptResult) => void): Attempt<Answer> | undefined {
   const { request, kind, caller, send, failureOf = () => undefined } = question;
   const end = state.begin(kind, request.place, timeoutMs);
   if (end === undefined) return undefined;
@@ -52,8 +56,9 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
     }
   }
 
-  function close(failure: RegionFailure | undefined, otherwise: CallEnd, settle: () => Answer): Ended<Answer> {
+  function close(failure: RegionFailure | undefined, otherwise: keyof typeof RESULTS, settle: () => Answer): Ended<Answer> {
     if (failure === "busy") state.noteBusy();
+    onEnd(own.signal.aborted ? "abandoned" : (failure ?? RESULTS[otherwise]));
     if (own.signal.aborted) end?.("abandoned");
     else if (failure === undefined) end?.(otherwise);
     else if (isRepeat) end?.("void");

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { Place } from "../../core/place.ts";
 import { regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
-import { type Attempt, type Question, startAttempt } from "./attempt.ts";
+import { type Attempt, type AttemptResult, type Question, startAttempt } from "./attempt.ts";
 import { createCallBudget, type ExtraCall } from "./call-budget.ts";
 import { chooseRegion } from "./choose-region.ts";
 import type { CircuitKind } from "./circuit-breaker.ts";
@@ -34,8 +34,10 @@ export interface RegionPoolOptions {
 
 export type RegionEvent =
   | { readonly event: "circuit"; readonly region: string; readonly to: CircuitKind }
+  /** Of every attempt. */
+  | { readonly event: "call"; readonly region: string; readonly result: AttemptResult; readonly tookMs: number }
   /** `sent`, and `won` where its answer counts; `over_budget` where one was wanted. */
-  | { readonly event: "extra_call"; readonly kind: ExtraCall; readonly result: "sent" | "won" | "over_budget" };
+  | { readonly event: "extra_call"; readonly region: string; readonly kind: ExtraCall; readonly result: "sent" | "won" | "over_budget" };
 
 const BURST = 10;
 /** As many failures in a row open a circuit. */
@@ -68,20 +70,23 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     const expectedMs = (state: RegionState) => state.expectedMs(kind, request.place);
     const choose = (among: readonly RegionState[]) => chooseRegion(among.map((state) => ({ state, expectedMs: expectedMs(state), inFlight: state.inFlight })), random)?.state;
     const asked = new Set<RegionState>();
-    const extras = new Map<Attempt<Answer>, ExtraCall>();
+    const extras = new Map<Attempt<Answer>, { readonly kind: ExtraCall; readonly region: string }>();
 
     function start(state: RegionState): Attempt<Answer> | undefined {
       const isRepeat = asked.has(state);
       asked.add(state);
-      return startAttempt(state, question, leftMs(), isRepeat);
+      const beganAtMs = clock.now();
+      const onEnd = (result: AttemptResult) => onEvent({ event: "call", region: state.region.id, result, tookMs: clock.now() - beganAtMs });
+      return startAttempt(state, question, leftMs(), isRepeat, onEnd);
     }
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
       if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state)) return undefined;
       const isPaid = budget.spend(kind);
-      onEvent({ event: "extra_call", kind, result: isPaid ? "sent" : "over_budget" });
+      const extra = { kind, region: state.region.id };
+      onEvent({ event: "extra_call", ...extra, result: isPaid ? "sent" : "over_budget" });
       const attempt = isPaid ? start(state) : undefined;
-      if (attempt !== undefined) extras.set(attempt, kind);
+      if (attempt !== undefined) extras.set(attempt, extra);
       return attempt;
     }
 
@@ -102,7 +107,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
       retry: (failure) => (RETRIED.has(failure) ? startExtra("retry", another()) : undefined),
     });
     const extra = extras.get(attempt);
-    if (extra !== undefined && ended.failure === undefined) onEvent({ event: "extra_call", kind: extra, result: "won" });
+    if (extra !== undefined && ended.failure === undefined) onEvent({ event: "extra_call", ...extra, result: "won" });
     return ended.settle();
   }
 

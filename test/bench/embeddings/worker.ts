@@ -3,4 +3,5 @@ import deployment from "../../../dist/bench-embeddings/deployment.mjs";
 import { createWorker } from "../../../functions/edge/worker.ts";
 import { restoreBundled } from "../../../src/runtime/wasm/restore-bundled.ts";
 
+export { MetricsAggregator } from "../../../functions/edge/metrics-aggregator.ts";
 export default createWorker(deployment, await restoreBundled(deployment));

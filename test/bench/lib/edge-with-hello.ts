@@ -2,6 +2,8 @@
 import { Hono } from "hono";
 import edge from "../../../functions/edge/main.ts";
 
+export { MetricsAggregator } from "../../../functions/edge/metrics-aggregator.ts";
+
 const hello = new Hono().get("/hello", (c) => c.text("hello"));
 
 export default {

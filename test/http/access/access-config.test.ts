@@ -24,7 +24,7 @@ function refusal(variables: object): string {
 
 describe("the configuration of access", () => {
   it("is open, without limits and without CORS by default", () => {
-    expect(accessOf({})).toEqual({ authenticators: [], limits: undefined, corsOrigins: undefined });
+    expect(accessOf({})).toEqual({ authenticators: [], limits: undefined, corsOrigins: undefined, metricsScope: "admin" });
   });
 
   it("takes keys, tokens, limits and origins", async () => {

@@ -25,7 +25,7 @@ export function createAccess(config: EdgeConfig, { clock, log }: AccessParts): A
   if (config.EDGETIER_API_KEYS !== undefined) authenticators.push(createApiKeyAuthenticator(config.EDGETIER_API_KEYS, clock));
   const tokens = jwtOf(config, clock, warn("jwks_failed"));
   if (tokens !== undefined) authenticators.push(tokens);
-  return { authenticators, limits: limitsOf(config, clock, warn("rate_limiter_failed")), corsOrigins: config.EDGETIER_CORS_ORIGINS };
+  return { authenticators, limits: limitsOf(config, clock, warn("rate_limiter_failed")), corsOrigins: config.EDGETIER_CORS_ORIGINS, metricsScope: config.EDGETIER_METRICS_SCOPE };
 }
 
 function jwtOf(config: EdgeConfig, clock: Clock, onFailure: (error: unknown) => void): Authenticator | undefined {

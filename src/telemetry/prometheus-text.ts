@@ -1,0 +1,36 @@
+// Series in Prometheus' text format, version 0.0.4.
+
+import { EDGE_METRICS, type MetricDefinition } from "./edge-metrics.ts";
+import type { Series } from "./series.ts";
+
+export const PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** Metrics in the order of edge-metrics.ts, and every one of them, so that a scrape tells what there is. */
+export function prometheusText(series: readonly Series[]): string {
+  const lines: string[] = [];
+  for (const [name, definition] of Object.entries<MetricDefinition>(EDGE_METRICS)) {
+    lines.push(`# HELP ${name} ${escapedHelp(definition.help)}`, `# TYPE ${name} ${definition.kind}`);
+    for (const one of series) if (one.name === name) lines.push(...samplesOf(one, definition));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function samplesOf(series: Series, definition: MetricDefinition): string[] {
+  const { name } = series;
+  const pairs = definition.labels.map((label, index) => `${label}="${escapedLabel(series.labels[index] ?? "")}"`);
+  const sample = (suffix: string, value: number, ...more: readonly string[]) => {
+    const labels = [...pairs, ...more].join(",");
+    return `${name}${suffix}${labels === "" ? "" : `{${labels}}`} ${value}`;
+  };
+  if (series.kind !== "histogram" || definition.kind !== "histogram") return series.kind === "histogram" ? [] : [sample("", series.value)];
+  let count = 0;
+  const buckets = series.counts.map((inBucket, index) => {
+    count += inBucket;
+    const bound = definition.buckets[index];
+    return sample("_bucket", count, `le="${bound === undefined ? "+Inf" : bound}"`);
+  });
+  return [...buckets, sample("_sum", series.sum), sample("_count", count)];
+}
+
+const escapedHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const escapedLabel = (text: string): string => escapedHelp(text).replaceAll('"', '\\"');

@@ -1,0 +1,135 @@
+// A bounded table of series: what an isolate has counted since it last reported, or all that an aggregator was told. Merging is
+// adding, so neither order nor portions matter.
+
+import { EDGE_METRICS, type MetricDefinition, type MetricName } from "./edge-metrics.ts";
+
+interface AnySeries {
+  readonly name: string;
+  /** Values, in the order of the metric's labels. */
+  readonly labels: readonly string[];
+  /** When it was last changed, in milliseconds since 1970; of two gauges the later one counts. */
+  readonly atMs: number;
+}
+
+/** Plain data: it goes from isolates to the aggregator, and into its storage. */
+export type Series =
+  | (AnySeries & { readonly kind: "counter"; readonly value: number })
+  | (AnySeries & { readonly kind: "gauge"; readonly value: number })
+  /** counts: of each bucket alone, and one more for the rest */
+  | (AnySeries & { readonly kind: "histogram"; readonly counts: readonly number[]; readonly sum: number });
+
+type Writable<Type> = Type extends Series ? { -readonly [Key in keyof Type]: Key extends "counts" ? number[] : Type[Key] } : never;
+type Entry = Writable<Series>;
+
+/** full: more series than the table holds; unknown: of a metric, labels or buckets that this code does not have. */
+export type Refusal = "full" | "unknown";
+
+export interface SeriesTable {
+  readonly size: number;
+  /** @param value of a counter what is added, else what is observed or set @returns whether there was room */
+  record(name: MetricName, labels: readonly string[], value: number, atMs: number): boolean;
+  merge(series: Series): Refusal | undefined;
+  /** The `most` that were begun first; they begin anew when something is recorded in them again. */
+  take(most: number): Series[];
+  all(): Series[];
+  /** Forgets what has not changed since. */
+  forget(beforeMs: number): void;
+}
+
+/** What is said of the table itself always has room. */
+const DROPPED = "edgetier_telemetry_dropped_total" satisfies MetricName;
+
+export function createSeriesTable(maxSeries: number): SeriesTable {
+  const entries = new Map<string, Entry>();
+
+  function entryOf(name: MetricName, labels: readonly string[]): Entry | undefined {
+    const key = keyOf(name, labels);
+    const known = entries.get(key);
+    if (known !== undefined || (entries.size >= maxSeries && name !== DROPPED)) return known;
+    const made = emptyEntry(name, labels);
+    entries.set(key, made);
+    return made;
+  }
+
+  return {
+    get size() {
+      return entries.size;
+    },
+
+    record(name, labels, value, atMs) {
+      const entry = entryOf(name, labels);
+      if (entry === undefined) return false;
+      entry.atMs = atMs;
+      if (entry.kind === "counter") entry.value += value;
+      else if (entry.kind === "gauge") entry.value = value;
+      else {
+        const bucket = bucketOf(name, value);
+        entry.counts[bucket] = (entry.counts[bucket] ?? 0) + 1;
+        entry.sum += value;
+      }
+      return true;
+    },
+
+    merge(series) {
+      const { name, labels, atMs } = series;
+      if (!fits(series)) return "unknown";
+      const entry = entryOf(name as MetricName, labels);
+      if (entry === undefined) return "full";
+      if (entry.kind === "histogram" && series.kind === "histogram") {
+        series.counts.forEach((count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count));
+        entry.sum += series.sum;
+      } else if (entry.kind === "counter" && series.kind === "counter") entry.value += series.value;
+      else if (entry.kind === "gauge" && series.kind === "gauge") {
+        const isLater = atMs > entry.atMs || (atMs === entry.atMs && series.value > entry.value);
+        if (isLater) entry.value = series.value;
+      }
+      entry.atMs = Math.max(entry.atMs, atMs);
+      return undefined;
+    },
+
+    take(most) {
+      const taken: Series[] = [];
+      for (const [key, entry] of entries) {
+        if (taken.length === most) break;
+        taken.push(entry);
+        entries.delete(key);
+      }
+      return taken;
+    },
+
+    all: () => [...entries.values()].map((entry) => (entry.kind === "histogram" ? { ...entry, counts: [...entry.counts] } : { ...entry })),
+
+    forget(beforeMs) {
+      for (const [key, { atMs }] of entries) if (atMs < beforeMs) entries.delete(key);
+    },
+  };
+}
+
+/** How many calls of the recorder are in it. */
+export function eventsIn(series: Series): number {
+  if (series.kind === "histogram") return series.counts.reduce((sum, count) => sum + count, 0);
+  return series.kind === "counter" ? series.value : 1;
+}
+
+const keyOf = (name: string, labels: readonly string[]): string => (labels.length === 0 ? name : `${name}\n${labels.join("\n")}`);
+
+function emptyEntry(name: MetricName, labels: readonly string[]): Entry {
+  const definition: MetricDefinition = EDGE_METRICS[name];
+  if (definition.kind !== "histogram") return { kind: definition.kind, name, labels, atMs: -Infinity, value: definition.kind === "gauge" ? -Infinity : 0 };
+  return { kind: "histogram", name, labels, atMs: -Infinity, counts: Array.from({ length: definition.buckets.length + 1 }, () => 0), sum: 0 };
+}
+
+function bucketOf(name: MetricName, value: number): number {
+  const definition: MetricDefinition = EDGE_METRICS[name];
+  const { buckets } = definition as { readonly buckets: readonly number[] };
+  let bucket = 0;
+  while (bucket < buckets.length && value > (buckets[bucket] as number)) bucket++;
+  return bucket;
+}
+
+/** It may come from an isolate of another deployment. */
+function fits({ name, kind, labels, ...rest }: Series): boolean {
+  const definition: MetricDefinition | undefined = Object.hasOwn(EDGE_METRICS, name) ? EDGE_METRICS[name as MetricName] : undefined;
+  if (definition === undefined || definition.kind !== kind || labels.length !== definition.labels.length) return false;
+  return definition.kind !== "histogram" || ("counts" in rest && rest.counts.length === definition.buckets.length + 1);
+}

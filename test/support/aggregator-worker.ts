@@ -1,0 +1,16 @@
+// The aggregator of metrics, and a Worker that hands on to it what it is sent.
+import { MetricsAggregator } from "../../functions/edge/metrics-aggregator.ts";
+import type { AggregatorNamespace } from "../../src/http/metrics-config.ts";
+import type { Batch } from "../../src/telemetry/aggregate.ts";
+
+export { MetricsAggregator };
+
+export default {
+  async fetch(request: Request, { EDGETIER_METRICS: aggregators }: { readonly EDGETIER_METRICS: AggregatorNamespace }): Promise<Response> {
+    const aggregator = aggregators.getByName("one");
+    const { pathname } = new URL(request.url);
+    if (pathname === "/read") return Response.json(await aggregator.read());
+    if (pathname === "/report") await aggregator.report((await request.json()) as Batch);
+    return new Response(null, { status: pathname === "/report" ? 204 : 200 });
+  },
+};

@@ -1,0 +1,156 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { type Batch, createAggregate } from "../../src/telemetry/aggregate.ts";
+import { createRecorder } from "../../src/telemetry/recorder.ts";
+import { createReporter, MAX_BATCH_SERIES } from "../../src/telemetry/reporter.ts";
+
+type Network = "answers" | "loses batches" | "loses answers" | "hangs";
+
+function world({ maxSeries = 1_000 } = {}) {
+  const clock = new ManualClock(1_000_000);
+  const recorder = createRecorder({ clock, maxSeries });
+  const aggregate = createAggregate(10_000);
+  const sent: Batch[] = [];
+  const told: Batch[] = [];
+  const failures: unknown[] = [];
+  const state = { network: "answers" as Network };
+  const reporter = createReporter({
+    recorder,
+    clock,
+    isolate: "i",
+    intervalMs: 1_000,
+    onBatch: (batch) => told.push(batch),
+    onFailure: (error) => failures.push(error),
+    async send(batch) {
+      sent.push(batch);
+      if (state.network === "hangs") await new Promise(() => {});
+      if (state.network !== "loses batches") aggregate.accept(structuredClone(batch), clock.now());
+      if (state.network !== "answers") throw new Error("lost");
+    },
+  });
+  const background: Promise<unknown>[] = [];
+  const request = (status = "200") => {
+    recorder.count("edgetier_requests_total", { route: "predict", model: "toy", status });
+    reporter.schedule((work) => background.push(work));
+  };
+  /** Time goes by, and what is due happens. */
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 500) {
+      clock.advance(500);
+      for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+    }
+  };
+  const counted = (name = "edgetier_requests_total") => aggregate.series().reduce((sum, series) => (series.name === name && series.kind === "counter" ? sum + series.value : sum), 0);
+  return { clock, recorder, reporter, state, sent, told, failures, background, request, pass, counted };
+}
+
+describe("the reporter", () => {
+  it("sends what a second's requests have counted in one batch, by the work of the first of them", async () => {
+    const { request, pass, sent, background, counted } = world();
+    for (let count = 0; count < 5; count++) request();
+    await pass(500);
+    for (let count = 0; count < 5; count++) request();
+    expect([sent.length, background.length]).toEqual([0, 1]);
+    await pass(500);
+    expect([sent.length, counted()]).toEqual([1, 10]);
+    await background[0];
+    await pass(5_000);
+    request();
+    await pass(1_000);
+    expect([sent.map(({ sequence }) => sequence), counted(), background.length]).toEqual([[1, 2], 11, 2]);
+  });
+
+  it("sends a batch whose outcome is unknown again as it was, and what came meanwhile after it", async () => {
+    const { request, pass, sent, told, state, counted, failures } = world();
+    state.network = "loses answers";
+    request();
+    await pass(1_000);
+    request();
+    await pass(1_000);
+    expect([counted(), failures.length]).toEqual([1, 1]);
+    state.network = "answers";
+    await pass(4_000);
+    expect(sent.map(({ sequence }) => sequence)).toEqual([1, 1, 1, 2]);
+    expect([counted(), told.map(({ sequence }) => sequence)]).toEqual([2, [1, 2]]);
+  });
+
+  it("waits five seconds for an answer", async () => {
+    const { request, pass, state, counted, sent } = world();
+    state.network = "hangs";
+    request();
+    await pass(6_000);
+    state.network = "answers";
+    await pass(1_000);
+    expect([sent.length, counted()]).toEqual([2, 1]);
+  });
+
+  it("has another request send what the platform has ended without a word", async () => {
+    const { clock, request, pass, counted, background } = world();
+    const { setTimer } = clock;
+    clock.setTimer = () => () => {}; // of that request, they never fire
+    request();
+    clock.setTimer = setTimer;
+    await pass(6_500);
+    request();
+    expect([background.length, counted()]).toEqual([1, 0]);
+    await pass(500);
+    request();
+    expect(background).toHaveLength(2);
+    await pass(1_000);
+    expect(counted()).toBe(3);
+  });
+
+  it("gives a batch up after ten minutes, and says how many events it had", async () => {
+    const { request, pass, state, counted, reporter } = world();
+    state.network = "loses batches";
+    request();
+    request();
+    await pass(601_000);
+    state.network = "answers";
+    await reporter.flush();
+    await reporter.flush();
+    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([0, 2]);
+  });
+
+  it("holds so many series, says how many events had no room, and sends them in batches that are bounded", async () => {
+    const { request, pass, sent, counted } = world({ maxSeries: 2 * MAX_BATCH_SERIES });
+    for (let status = 0; status < 2 * MAX_BATCH_SERIES + 7; status++) request(String(status));
+    await pass(3_000);
+    expect(sent.map(({ series }) => series.length)).toEqual([MAX_BATCH_SERIES, MAX_BATCH_SERIES, 1]);
+    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([2 * MAX_BATCH_SERIES, 7]);
+  });
+
+  it("leaves it to the next request when its own work has gone on for long enough", async () => {
+    const { request, pass, state, background, counted, sent } = world();
+    state.network = "loses batches";
+    request();
+    await pass(60_000);
+    await background[0];
+    expect(sent.length).toBeLessThan(10);
+    state.network = "answers";
+    request();
+    await pass(3_000);
+    expect(counted()).toBe(2);
+  });
+
+  it("counts everything exactly once, whatever becomes of batches and answers", async () => {
+    const step = fc.oneof(fc.constantFrom<Network>("answers", "loses batches", "loses answers", "hangs"), fc.constant("request" as const), fc.constantFrom(500, 1_500, 8_000));
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const { request, pass, state, counted } = world();
+        for (const one of steps) {
+          if (typeof one === "number") await pass(one);
+          else if (one === "request") request();
+          else state.network = one;
+        }
+        state.network = "answers";
+        await pass(8_000);
+        request();
+        await pass(8_000);
+        expect(counted()).toBe(steps.filter((one) => one === "request").length + 1);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
