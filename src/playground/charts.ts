@@ -22,9 +22,11 @@ export interface Chart {
   readonly description: string;
   readonly x: Axis;
   readonly y: Axis;
+  /** In the picture's own units; 480 where left out. */
+  readonly width?: number;
 }
 
-const [WIDTH, HEIGHT] = [480, 300];
+const HEIGHT = 300;
 const EDGE = { left: 76, right: 26, top: 12, bottom: 50 } as const;
 
 interface Places {
@@ -69,17 +71,17 @@ export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number
   return figure(chart, bars, stacks);
 }
 
-function figure({ id, title, description, x, y }: Chart, content: (places: Places) => readonly SVGElement[], legend: readonly { readonly name: string; readonly colour: number }[]): HTMLElement {
-  const left = (value: number) => place(value, x.scale, EDGE.left, WIDTH - EDGE.right);
+function figure({ id, title, description, x, y, width = 480 }: Chart, content: (places: Places) => readonly SVGElement[], legend: readonly { readonly name: string; readonly colour: number }[]): HTMLElement {
+  const left = (value: number) => place(value, x.scale, EDGE.left, width - EDGE.right);
   const top = (value: number) => place(value, y.scale, HEIGHT - EDGE.bottom, EDGE.top);
   const grid = [
-    ...y.scale.ticks.flatMap((value) => [svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${WIDTH - EDGE.right}` }), svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value))]),
+    ...y.scale.ticks.flatMap((value) => [svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${width - EDGE.right}` }), svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value))]),
     ...x.scale.ticks.map((value) => svg("text", { x: left(value), y: HEIGHT - EDGE.bottom + 19, "text-anchor": "middle" }, x.format(value))),
-    svg("path", { class: "axis", d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${WIDTH - EDGE.right}` }),
-    svg("text", { x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, x.label),
+    svg("path", { class: "axis", d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${width - EDGE.right}` }),
+    svg("text", { x: (EDGE.left + width - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, x.label),
     svg("text", { transform: `translate(13 ${(HEIGHT - EDGE.bottom + EDGE.top) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.label),
   ];
-  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` }, svg("title", { id: `${id}-title` }, title), svg("desc", { id: `${id}-desc` }, description), ...grid, ...content({ left, top }));
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` }, svg("title", { id: `${id}-title` }, title), svg("desc", { id: `${id}-desc` }, description), ...grid, ...content({ left, top }));
   return element("div", {}, element("h3", {}, title), picture, element("ul", { class: "legend", "aria-hidden": "true" }, ...legend.map(({ name, colour }) => element("li", { class: `s${colour}` }, name))));
 }
 

@@ -40,6 +40,7 @@ function trafficPanel(shown: MetricsSnapshot, rates: readonly Rates[], pollSecon
   const chart = stackChart(
     {
       id: "traffic",
+      width: 760,
       title: "Answers a second, by tier",
       description: `The last ${seconds} seconds; at most ${most.toFixed(1)} a second. ${stacks.map(({ name, values }) => `${name}: ${(values.at(-1) ?? 0).toFixed(1)} now`).join("; ")}.`,
       x: { label: "seconds ago", scale: roundScale(-seconds, 0), format: (value) => String(Math.round(-value)) },
@@ -52,14 +53,19 @@ function trafficPanel(shown: MetricsSnapshot, rates: readonly Rates[], pollSecon
   return element("div", { class: "card double" }, chart, table("Answers by tier", [["Tier", "Answers", "Share"], ...rows]), element("p", { class: "note" }, `${count(total(countsBy(shown, "edgetier_requests_total", "route")))} requests, ${count(degraded)} answers degraded, ${count(total(countsBy(shown, "edgetier_isolates_started_total", "")))} cold starts.`));
 }
 
+/** Routes that answer; the others are this page's own polls for the most part. */
+const ANSWERING = ["predict", "embeddings", "infer"];
+
 function latencyPanel(shown: MetricsSnapshot): HTMLElement {
-  const routes = [...countsBy(shown, "edgetier_request_duration_seconds", "route")].filter(([, requests]) => requests > 0).toSorted(([, a], [, b]) => b - a);
-  const rows = routes.map(([route, requests]) => {
-    const histogram = merged(shown, "edgetier_request_duration_seconds", { route });
-    const at = (share: number) => milliseconds(1_000 * ((histogram && quantile(histogram, share)) ?? Number.NaN));
-    return [route, count(requests), at(0.5), at(0.95), at(0.99)];
-  });
-  return panel("Latency, by route", table("Latency by route", [["Route", "Requests", "p50", "p95", "p99"], ...rows]), element("p", { class: "note" }, "What requests waited, by the isolate's clock: it stands still while a tier computes at the edge."));
+  const rows = ANSWERING.flatMap((route) =>
+    [...countsBy(shown, "edgetier_request_duration_seconds", "model", { route })].filter(([, requests]) => requests > 0).map(([model, requests]) => {
+      const histogram = merged(shown, "edgetier_request_duration_seconds", { route, model });
+      const at = (share: number) => milliseconds(1_000 * ((histogram && quantile(histogram, share)) ?? Number.NaN));
+      const deadline = countsBy(shown, "edgetier_deadline_seconds", "model", { model }).get(model);
+      return [model === "" ? route : `${model} (${route})`, count(requests), at(0.5), at(0.95), at(0.99), deadline === undefined ? "–" : milliseconds(1_000 * deadline)];
+    }),
+  );
+  return panel("Latency, by model", table("Latency by model", [["Model", "Requests", "p50", "p95", "p99", "Deadline"], ...rows]), element("p", { class: "note" }, "What requests waited, by the isolate's clock: it stands still while a tier computes at the edge."));
 }
 
 function cachePanel(shown: MetricsSnapshot): HTMLElement {

@@ -33,7 +33,7 @@ function reportView(name: string, report: ModelReport, served: number): HTMLElem
   const about = element("p", { class: "note" }, `${name}, on ${count(report.tested)} samples that its thresholds were tested on.`);
   const reliability = element("div", { class: "card" }, reliabilityChart(report), binsTable(report));
   const cards = report.points.length === 0 ? [] : sliderCards(report, served);
-  return [about, element("div", { class: "panels" }, ...cards, reliability)];
+  return [about, element("div", { class: "panels two" }, ...cards, reliability)];
 }
 
 function reliabilityChart({ tiers }: ModelReport): HTMLElement {
