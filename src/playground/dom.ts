@@ -37,12 +37,22 @@ export function found<Made extends Element>(id: string, kind: new () => Made): M
 export function table(caption: string, [head = [], ...rows]: readonly (readonly (Child | number)[])[]): HTMLElement {
   const isNumber = (column: number) => rows.length > 0 && rows.every((row) => typeof row[column] === "number" || /^[-–]?$|^[-\d.,]+ ?(%|ms|s|km)?$/.test(String(row[column])));
   const cellsOf = (tag: "th" | "td", row: readonly (Child | number)[]) => row.map((cell, column) => element(tag, { class: isNumber(column) ? "n" : undefined, scope: tag === "th" ? "col" : undefined }, typeof cell === "number" ? String(cell) : cell));
-  return element(
+  const scroller = element(
     "div",
-    { class: "scroll" },
+    { class: "scroll", role: "group", "aria-label": caption },
     element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...cellsOf("th", head))), element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row))))),
   );
+  widths.observe(scroller);
+  return scroller;
 }
+
+/** What has to be scrolled can be reached by the keyboard; what has not is no stop on its way. */
+const widths = new ResizeObserver((seen) => {
+  for (const { target } of seen) {
+    if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
+    else target.removeAttribute("tabindex");
+  }
+});
 
 /** A share of a bar's length; a mark on it may stand for a threshold. */
 export function bar(label: string, share: number, mark?: number): HTMLElement {

@@ -34,6 +34,7 @@ export function showLive(): () => void {
   }
 
   function draw(): void {
+    if (panels.contains(document.activeElement)) return; // somebody reads there by keyboard
     const shown = window_.value === "minute" ? history.lastMinute() : history.newest;
     panels.replaceChildren(...livePanels({ shown, rates: history.rates(), pollSeconds: POLL_MS / 1_000, regions, models }));
   }

@@ -21,6 +21,14 @@ export function tryModels(): (model: ChosenModel) => void {
   let fields: InputFields | undefined;
   let turn = 0;
 
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void submit();
+  });
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+
   const options = (): Options => ({ deadlineMs: deadline.value, cache: cache.value, maxTier: maxTier.value });
 
   async function submit(): Promise<void> {
@@ -75,13 +83,6 @@ export function tryModels(): (model: ChosenModel) => void {
     send.disabled = chosen.detail.task === "tensor";
     answer.replaceChildren();
     tell("The answer will be here.");
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      void submit();
-    };
-    form.onkeydown = (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-    };
   };
 
   async function embed({ ref, detail }: ChosenModel, texts: readonly string[]): Promise<readonly (Node | string)[]> {
