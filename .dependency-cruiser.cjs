@@ -13,8 +13,9 @@ const MAY_IMPORT = {
   region: ["core", "protocol", "registry", "runtime", "tasks"],
   serving: ["core", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry"],
   http: ["core", "protocol", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry", "serving"],
-  build: ["core", "registry", "runtime", "tasks", "cascade"],
+  build: ["core", "protocol", "registry", "runtime", "tasks", "cascade"],
   client: ["core", "protocol"],
+  playground: ["core", "protocol", "client", "telemetry"],
 };
 
 const folderRules = Object.entries(MAY_IMPORT).map(([folder, allowed]) => ({

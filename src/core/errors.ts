@@ -112,6 +112,8 @@ export const errors = {
     make("version_not_found", 404, `Request for unknown model: ${quoted(model)} version ${version} is not found.`, `GET /v1/models/${model} of the edge and /v2/models/${model} of a region list its versions.`),
   aliasNotFound: (model: string, alias: string) =>
     make("alias_not_found", 404, `Model ${shown(model)} has no alias ${shown(alias)}.`, `GET /v1/models/${model} lists its aliases.`),
+  noReport: (model: string, version: number) =>
+    make("no_report", 404, `Version ${version} of model ${shown(model)} has no report.`, "`edgetier model calibrate` writes one, and `edgetier model publish` publishes it with the next version."),
   takesTensors: (model: string) =>
     make("takes_tensors", 400, `Model ${shown(model)} takes tensors, and gives tensors.`, `Use POST /v2/models/${model}/infer.`),
   givesEmbeddings: (model: string) =>

@@ -30,6 +30,7 @@ import { modelRoutes } from "./routes/models.ts";
 import { openInferenceRoutes } from "./routes/open-inference.ts";
 import { predictRoutes } from "./routes/predict.ts";
 import { regionRoutes } from "./routes/regions.ts";
+import { reportRoutes } from "./routes/report.ts";
 
 export interface AppDependencies extends BodyLimits {
   readonly catalogue: Catalogue;
@@ -79,6 +80,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.route("/", predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }));
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
+  app.route("/", reportRoutes(catalogue));
   app.route("/", regionRoutes(dependencies.regions));
   app.route("/", healthRoutes(catalogue));
   app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));

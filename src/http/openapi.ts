@@ -7,6 +7,7 @@ import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
 import { regionList } from "../protocol/regions.ts";
+import { modelReport } from "../protocol/report.ts";
 import { metricsPaths } from "./openapi-metrics.ts";
 import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
@@ -71,6 +72,14 @@ const predictionPaths: Paths = {
       summary: "Versions, aliases, tiers, thresholds and measured figures of a model",
       parameters: modelPath,
       responses: { 200: content("The model.", modelDetail), ...badRequests, ...unavailable },
+    },
+  },
+  "/v1/models/{model}/report": {
+    get: {
+      operationId: "getReport",
+      summary: "How well a model's confidences fit, and what other thresholds would do",
+      parameters: modelPath,
+      responses: { 200: content("The report, as it was published with the version.", modelReport), ...badRequests, ...unavailable },
     },
   },
 };

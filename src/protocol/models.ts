@@ -45,6 +45,7 @@ export const modelDetail = modelSummary
       .optional()
       .meta({ description: "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon." }),
     figures: z.record(z.string(), z.number()).meta({ description: "Of the cascade as a whole, measured when it was made." }),
+    report: z.string().optional().meta({ description: "Where this version's report is; none, where it was published without." }),
   })
   .meta({ id: "ModelDetail" });
 export type ModelDetail = z.output<typeof modelDetail>;
