@@ -69,6 +69,7 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({ ort, readFile,
           if (tier.exits(best.answer) || options.maxTier === tier.id) return predictionOf(manifest, best, used);
         } catch (error) {
           // What is wrong with the input would be so at the edge; what is wrong with the device is not.
+          if (error instanceof EdgeTierError) throw error;
           if (error instanceof TaskError && error.status < 500) throw new EdgeTierError(error);
           used.push({ tier: tier.id, inputs: 1, error: error instanceof TaskError ? error.code : "session_failed" });
         }
