@@ -5,6 +5,7 @@ import { bytesOf, concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, NumericDatatype, Tensor } from "../core/tensor.ts";
 import type { Parameters } from "../protocol/open-inference.ts";
 import { fault } from "./errors.ts";
+import { toUtf8 } from "./utf8.ts";
 
 interface NumberArray {
   new (buffer: ArrayBuffer): ArrayLike<number | bigint>;
@@ -64,7 +65,7 @@ function fromBytes(datatype: Tensor["datatype"], part: Uint8Array<ArrayBuffer>):
 /** Of a server that has no binary form. */
 function fromJson(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
   const flat = data.flat(Number.POSITIVE_INFINITY);
-  if (datatype === "BYTES") return flat.map((text) => utf8(String(text)));
+  if (datatype === "BYTES") return flat.map((text) => toUtf8(String(text)));
   return (ARRAYS[datatype] as NumberArray).from(datatype.endsWith("INT64") ? flat.map((value) => BigInt(String(value))) : flat);
 }
 
@@ -78,5 +79,3 @@ function elementsOf(part: Uint8Array): Uint8Array[] {
   }
   return elements;
 }
-
-export const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);

@@ -3,10 +3,11 @@
 import { concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import type { Parameters, RequestedOutput } from "../protocol/open-inference.ts";
-import { decodeTensors, encodeTensors, type TensorHead, utf8 } from "./binary-tensors.ts";
+import { decodeTensors, encodeTensors, type TensorHead } from "./binary-tensors.ts";
 import { type CallOptions, type Connection, endOf, type Outgoing, parse, send } from "./connection.ts";
 import { EdgeTierError, fault } from "./errors.ts";
 import type { Regions } from "./regions.ts";
+import { fromUtf8, toUtf8 } from "./utf8.ts";
 
 export type { NamedTensors, Tensor };
 
@@ -72,7 +73,7 @@ const isOfTheRequest = ({ status }: EdgeTierError): boolean => status === 400 ||
 
 function messageOf(inputs: NamedTensors, { outputs, parameters }: InferOptions): Outgoing {
   const { heads, bytes } = encodeTensors(inputs);
-  const json = utf8(JSON.stringify({ inputs: heads, outputs, parameters: { ...parameters, binary_data_output: true } }));
+  const json = toUtf8(JSON.stringify({ inputs: heads, outputs, parameters: { ...parameters, binary_data_output: true } }));
   return { method: "POST", headers: { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(json.byteLength) }, body: concatBytes([json, ...bytes]) };
 }
 
@@ -84,13 +85,10 @@ function ask(connection: Connection, path: string, outgoing: Outgoing, region: s
     async (response) => {
       const body = new Uint8Array(await response.arrayBuffer());
       const jsonBytes = Number(response.headers.get(JSON_LENGTH_HEADER) ?? body.byteLength);
-      const head = parse<ResponseHead>(asText(body.subarray(0, jsonBytes)));
+      const head = parse<ResponseHead>(fromUtf8(body.subarray(0, jsonBytes)));
       if (head.outputs === undefined) throw fault("invalid_answer", "The answer has no outputs.", "Check that the address is an EdgeTier edge's.");
       return { model: head.model_name, version: head.model_version, parameters: head.parameters ?? {}, outputs: decodeTensors(head.outputs, body.subarray(jsonBytes)), region };
     },
     call,
   );
 }
-
-/** UTF-8, without TextDecoder, which not every React Native has. */
-const asText = (bytes: Uint8Array): string => (typeof TextDecoder === "undefined" ? decodeURIComponent(bytes.reduce((text, byte) => `${text}%${byte.toString(16).padStart(2, "0")}`, "")) : new TextDecoder().decode(bytes));

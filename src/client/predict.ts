@@ -22,8 +22,8 @@ export type PredictOutput = PredictResponse["outputs"][number];
 export interface Prediction<Outputs extends readonly PredictOutput[] = readonly PredictOutput[]> extends Omit<PredictResponse, "outputs"> {
   readonly outputs: Outputs;
   readonly requestId: string | undefined;
-  /** `client`: kept here, and the server says that it holds still; `offline`: kept here, and nobody could be asked. */
-  readonly source: "l1" | "l2" | "cdn" | "miss" | "bypass" | "client" | "offline";
+  /** `client`: kept here, and the server says that it holds still; `offline`: kept here, and nobody could be asked; `device`: computed here. */
+  readonly source: "l1" | "l2" | "cdn" | "miss" | "bypass" | "client" | "offline" | "device";
 }
 
 export type PredictionOf<Input> = Input extends readonly unknown[] ? Prediction : Prediction<readonly [PredictOutput]>;

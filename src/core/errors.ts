@@ -347,6 +347,7 @@ export const errors = {
   projectNotWritten: (folder: string, reason: string, cause?: unknown) => make("project_not_written", 400, `${folder} cannot be written: ${reason}.`, "Name another folder with --out.", { cause }),
   notImportable: (file: string, problems: readonly string[], remedies: readonly string[]) =>
     make("not_importable", 400, `${file} cannot be imported: ${problems.join("; ")}.`, remedies.join(" ")),
+  notExportable: (model: string, reason: string, remedy: string) => make("not_exportable", 400, `${model} cannot be exported: ${reason}.`, remedy),
   notConvertible: (reason: string, remedy: string) =>
     make("not_convertible", 400, `This graph cannot be made FP16: ${reason}.`, remedy),
   notComparable: (reason: string, cause?: unknown) =>

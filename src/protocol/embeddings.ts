@@ -16,7 +16,7 @@ const input = z
     description: "One text, or the ids of its tokens by the model's own tokenizer; or an array of either, all of one kind.",
     examples: ["how do i freeze my account"],
     // For the document, a little wider than it is: generators make no code that compiles of a union with arrays of arrays.
-    anyOf: [{ type: "string" }, { type: "array", minItems: 1, items: { anyOf: [{ type: "string" }, { type: "integer", minimum: 0 }, { type: "array", items: { type: "integer", minimum: 0 } }] } }],
+    anyOf: [{ type: "string" }, { type: "array", minItems: 1, items: { oneOf: [{ type: "string" }, { type: "integer", minimum: 0 }, { type: "array", items: { type: "integer", minimum: 0 } }] } }],
   });
 
 export const embeddingsBody = z

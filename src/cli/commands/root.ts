@@ -17,6 +17,7 @@ const model = defineCommand({
     compare: () => load(import("./model-compare.ts")),
     distil: () => load(import("./model-distil.ts")),
     import: () => load(import("./model-import.ts")),
+    export: () => load(import("./model-export.ts")),
     optimise: () => load(import("./model-optimise.ts")),
     fp16: () => load(import("./model-fp16.ts")),
     prune: () => load(import("./model-prune.ts")),
