@@ -12,7 +12,7 @@ import { type PredictionInput, requestPrediction } from "../predict-client.ts";
 import type { Edge } from "./edge-client.ts";
 
 export const SAMPLES_FILE = "samples/samples.jsonl";
-/** Of each model. */
+/** Of each model, the first ones. */
 const MAX_SAMPLES = 5;
 /** Between what a tensor should be and what it is, relative to the larger of 1 and what it should be. */
 const TOLERANCE = 1e-2;
@@ -41,7 +41,7 @@ export async function trialsOf(project: ModelProject, folder: string): Promise<r
   if (project.task === "tensor") return isThere ? (await linesOf(path)).map((line, index) => tensorTrial(project, line, `sample ${index + 1}`)) : [];
   const task = taskByName(project.task);
   const limits = project.input;
-  const samples: readonly (Sample | { readonly input: Sample["input"]; readonly label: undefined })[] = isThere ? await readSamples(path, { task, limits, limit: MAX_SAMPLES }) : [{ input: task.example, label: undefined }];
+  const samples: readonly (Sample | { readonly input: Sample["input"]; readonly label: undefined })[] = isThere ? (await readSamples(path, { task, limits })).slice(0, MAX_SAMPLES) : [{ input: task.example, label: undefined }];
   return samples.map(({ input, label }, index) => {
     const bytes = task.toBytes(input);
     const name = label === undefined ? "a made-up input" : `sample ${index + 1} (${label})`;
