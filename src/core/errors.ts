@@ -38,7 +38,8 @@ export class EdgeTierError extends Error {
   }
 }
 
-const make = (
+/** For this file, and those beside it with errors that no Worker raises. */
+export const make = (
   code: string,
   status: number,
   detail: string,
@@ -398,21 +399,5 @@ export const errors = {
     make("invalid_signing_key", 400, `${where} has no Ed25519 private key in PKCS #8.`, "`edgetier model keys generate` makes one; `openssl genpkey -algorithm ed25519` does as well."),
   nothingBefore: (model: string, alias: string) =>
     make("nothing_before", 409, `It is not known what the alias ${shown(alias)} of ${model} named before.`, "`edgetier model promote` moves it to any version; `edgetier model list` shows them."),
-  wranglerFailed: (command: string, output: string) =>
-    make("wrangler_failed", 502, `\`wrangler ${command}\` failed: ${output.trim().replace(/\.$/, "")}.`, "`npx wrangler whoami` tells the account; CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID name it where there is no browser."),
-  secretsMissing: (worker: string, names: readonly string[]) =>
-    make("secrets_missing", 400, `The Worker ${worker} lacks ${names.join(", ")}.`, `\`npx wrangler secret put ${names[0] ?? "<name>"}\`, and so on; or have them in the environment and give --set-secrets.`),
-  notDeployable: (problem: string, remedy: string) => make("not_deployable", 400, `${problem}.`, remedy),
-  smokeTestFailed: (what: string, reason: string) =>
-    make("smoke_test_failed", 502, `The deployment does not answer as it should: ${what}: ${reason.replace(/\.$/, "")}.`, "`npx wrangler tail` shows the Worker's log; correct it and deploy again."),
-  wentBack: (step: string, cause: EdgeTierError, undone: readonly string[], left: readonly string[]) =>
-    make(
-      "deployment_undone",
-      502,
-      `${step}: ${cause.detail} ${undone.length === 0 ? "Nothing had to be taken back." : `Taken back: ${undone.join("; ")}.`}`,
-      [cause.remedy, ...left.map((one) => `Not taken back: ${one}.`)].join(" "),
-      { cause },
-    ),
-  templateExists: (path: string) => make("template_exists", 409, `${path} is there already.`, "Choose another name, or delete it."),
   unsupported: (what: string, remedy: string) => make("unsupported", 501, `${what} is not supported.`, remedy),
 } as const;

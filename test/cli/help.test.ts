@@ -22,7 +22,7 @@ async function all(name: string, command: CommandDef): Promise<{ readonly groups
 
 /** citty takes a value, a promise, or a function of either. */
 async function resolved<Value>(value: Value | Promise<Value> | (() => Value | Promise<Value>) | undefined): Promise<Value | undefined> {
-  return await (value instanceof Function ? value() : value);
+  return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);
 }
 
 const { groups, leaves } = await all("edgetier", root);

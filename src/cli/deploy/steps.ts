@@ -1,6 +1,7 @@
 // A deployment's steps, one after another, and the way back: what was done is taken back in reverse when a later step fails.
 
-import { asEdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 
 /** `already`: there was nothing to do. `would`: a dry run leaves it out. */
 export type StepStatus = "done" | "already" | "would" | "failed" | "taken back" | "not taken back";
@@ -81,7 +82,7 @@ export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps 
         report(step, "failed", problems.map((one) => (one.code === "internal" ? reasonOf(one.cause) : one.detail)), startedAtMs);
         if (undos.length === 0) throw thrown;
         const { undone, left } = await takeBack();
-        throw errors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
+        throw deploymentErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
       }
     },
   };
