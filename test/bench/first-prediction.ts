@@ -89,7 +89,9 @@ async function run(command: string, args: readonly string[], cwd: string, more: 
   await promisify(execFile)(command, [...args], { cwd, env: { ...environment, ...more }, maxBuffer: 2 ** 26 });
 }
 
-const edgetier = (args: readonly string[], more: Readonly<Record<string, string>> = {}): Promise<void> => run("npm", ["run", "--silent", "edgetier", "--", ...args], clone, more);
+async function edgetier(args: readonly string[], more: Readonly<Record<string, string>> = {}): Promise<void> {
+  await run("npm", ["run", "--silent", "edgetier", "--", ...args], clone, more);
+}
 
 async function startSystem(): Promise<z.output<typeof startedSchema> & AsyncDisposable> {
   const child = spawn("npm", ["start", "--silent", "--", "--json"], { cwd: clone, env: environment, stdio: ["ignore", "pipe", "inherit"] });

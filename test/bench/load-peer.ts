@@ -137,7 +137,7 @@ await report({
   seed,
   n: rate * seconds,
   packages: [],
-  otherVersions: { ...(ohaVersion === undefined ? {} : { oha: ohaVersion }) },
+  otherVersions: ohaVersion === undefined ? {} : { oha: ohaVersion },
   isKept: missing.length === 0,
   rows,
   figures,
