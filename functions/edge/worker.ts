@@ -1,11 +1,10 @@
 // The Worker on a deployment: builds the application from its bindings and hands requests to it.
 
 import { systemClock } from "../../src/core/clock.ts";
-import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
+import { reasonOf } from "../../src/core/errors.ts";
 import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
-import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
@@ -27,15 +26,13 @@ import { NO_METRICS } from "../../src/telemetry/recorder.ts";
 import { withoutSecrets } from "../../src/telemetry/redacted-log.ts";
 import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createCacheLayers } from "./cache-layers.ts";
+import { createConfiguredWorker, type Worker } from "./configured-worker.ts";
 import { createTelemetry } from "./metrics-reporting.ts";
-
-type App = ReturnType<typeof createApp>;
-type ExecutionContext = Parameters<App["fetch"]>[2];
 
 const print = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
-function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): App {
+function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): ReturnType<typeof createApp> {
   const config = parseEdgeConfig(env);
   const log = withoutSecrets(print, config);
   const clock = systemClock;
@@ -70,29 +67,5 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   return createApp({ telemetry, catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, tracer, logsAccess: config.EDGETIER_ACCESS_LOG === "on", maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
-/** The log names the variables; clients learn only that the operator has to act. */
-function unconfigured(thrown: unknown): Response {
-  const { code, status, detail } = asEdgeTierError(thrown);
-  print({ level: "error", event: "not_configured", code, detail });
-  const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
-  return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
-}
-
-export interface Worker {
-  fetch(request: Request, env: object, context: ExecutionContext): Response | Promise<Response>;
-}
-
 /** @param restored at module scope, where there is time for it */
-export function createWorker(deployment: Deployment, restored: RestoredAtStart): Worker {
-  let app: App | undefined;
-  return {
-    fetch(request, env, context) {
-      try {
-        app ??= createEdge(env, deployment, restored);
-      } catch (error) {
-        return unconfigured(error);
-      }
-      return app.fetch(request, env, context);
-    },
-  };
-}
+export const createWorker = (deployment: Deployment, restored: RestoredAtStart): Worker => createConfiguredWorker((env) => createEdge(env, deployment, restored), print);

@@ -44,7 +44,7 @@ const STYLE = `
 @media (prefers-color-scheme: dark) { :root { --ground: #0d1117; --text: #e6edf3; --quiet: #30363d; --c0: #8b949e; --c1: #f0883e; --c2: #58a6ff; --c3: #bc8cff; } }
 body { margin: 0; background: var(--ground); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 1040px; margin: 0 auto; padding: 24px 16px; }
-table { border-collapse: collapse; } th, td { text-align: left; padding: 4px 16px 4px 0; border-bottom: 1px solid var(--quiet); }
+table { border-collapse: collapse; margin: 16px 0; } th, td { text-align: left; padding: 4px 16px 4px 0; border-bottom: 1px solid var(--quiet); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 24px; }
 figure { margin: 0; } h2 { font-size: 1.1rem; } svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
 .grid { stroke: var(--quiet); } .series path { fill: none; stroke-width: 2; } .dashed path { stroke-dasharray: 6 4; } .chosen circle { stroke-width: 2; }

@@ -2,6 +2,7 @@
 // time that `fetch` takes, and undici's own `request` would save a fifth of that (35 µs, 140 µs and 29 µs, measured).
 
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as requestHttp } from "node:http";
+import type { Socket } from "node:net";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 
 export interface Call {
@@ -48,6 +49,7 @@ export function createSender(url: string, connections = 64): Sender {
   const target = { agent, port, hostname: hostname.replace(/^\[|\]$/g, "") };
   const prefix = pathname.replace(/\/+$/, "");
   const running = new Set<ClientRequest>();
+  const known = new WeakSet<Socket>(); // `reusedSocket` leaves out calls that waited for a connection
   let opened = 0;
   let isClosed = false;
 
@@ -56,6 +58,7 @@ export function createSender(url: string, connections = 64): Sender {
     new Promise<Reply | undefined>((resolve, reject) => {
       const startedAtMs = performance.now();
       let waitedMs = 0;
+      let isReused = false;
       const headers = body === undefined ? own : { "content-type": "application/json", ...own, "content-length": Buffer.byteLength(body) };
       const call = request({ ...target, path: `${prefix}${path}`, method: body === undefined ? "GET" : "POST", ...(headers && { headers }) }, (response) => {
         const parts: Buffer[] = [];
@@ -69,11 +72,13 @@ export function createSender(url: string, connections = 64): Sender {
       };
       const timer = timeoutMs === undefined ? undefined : setTimeout(giveUp, timeoutMs);
       running.add(call);
-      call.on("socket", () => {
+      call.on("socket", (socket) => {
         waitedMs = performance.now() - startedAtMs;
-        if (!call.reusedSocket) opened++;
+        isReused = known.has(socket);
+        if (!isReused) opened++;
+        known.add(socket);
       });
-      call.on("error", (error) => (call.reusedSocket && !isLast && !isClosed && "code" in error && error.code === "ECONNRESET" ? resolve(undefined) : reject(error)));
+      call.on("error", (error) => (isReused && !isLast && !isClosed && "code" in error && error.code === "ECONNRESET" ? resolve(undefined) : reject(error)));
       call.on("close", () => {
         clearTimeout(timer);
         running.delete(call);

@@ -1,0 +1,72 @@
+// `edgetier bench` on the real edge in workerd and on the region behind it: every protocol, and what answers say of themselves.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type LoadReport, loadReportSchema, type Trial } from "../../src/cli/load/report-schema.ts";
+import { edgetier } from "../support/edgetier-command.ts";
+import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+
+let system: TensorSystem;
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+  system = await startTensorSystem();
+});
+afterAll(async () => {
+  await system?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function bench(url: string, model: string, ...more: string[]): Promise<LoadReport & { readonly trial: Trial }> {
+  const { code, stdout, stderr } = await edgetier(["bench", url, "--model", model, "--rate", "60", "--duration", "1500ms", "--warm-up", "500ms", "--json", ...more]);
+  expect([code, stderr]).toEqual([0, ""]);
+  const report = loadReportSchema.parse(JSON.parse(stdout));
+  const [trial] = report.trials;
+  if (trial === undefined) throw new Error("there is no trial");
+  expect(trial).toMatchObject({ errors: [], answered: trial.scheduled });
+  return { ...report, trial };
+}
+
+it("texts are answered by the tier that is sure of them, and computed where they are to be", async () => {
+  const inputs = join(folder, "texts.jsonl");
+  await writeFile(inputs, '"yes"\n"maybe"\n');
+  const { protocol, trial } = await bench(system.urls.edge, "toy", "--inputs", inputs, "--cache", "bypass");
+  expect(protocol).toBe("predict");
+  expect(trial.caches).toMatchObject([{ name: "bypass", share: 1 }]);
+  expect(trial.tiers.map(({ name }) => name).toSorted()).toEqual(["edge", "region"]);
+  expect(trial.phases.map(({ phase }) => phase)).toContain("region"); // the edge's own computing takes no time by its clock
+});
+
+it("caches show, and a warning says so", async () => {
+  const inputs = join(folder, "one.jsonl");
+  await writeFile(inputs, '"yes"\n');
+  const { trial } = await bench(system.urls.edge, "toy", "--inputs", inputs);
+  expect(trial.caches).toMatchObject([{ name: "l1", share: 1 }]); // the call before the load filled it
+  expect(trial.warnings).toContainEqual(expect.stringContaining("came from caches"));
+});
+
+it("what is degraded is counted", async () => {
+  const inputs = join(folder, "unsure.jsonl");
+  await writeFile(inputs, '"maybe"\n');
+  system.proxy.mode = "refuses";
+  try {
+    const { trial } = await bench(system.urls.edge, "toy", "--inputs", inputs, "--cache", "bypass");
+    expect(trial.degraded.share).toBe(1);
+  } finally {
+    system.proxy.mode = "forwards";
+  }
+});
+
+it.each([
+  ["made-up images", "colours", "predict"],
+  ["vectors", "vectors", "embeddings"],
+  ["tensors", "matmul", "infer"],
+])("%s", async (_what, model, protocol) => {
+  const more = model === "vectors" ? ["--cache", "bypass"] : [];
+  expect(await bench(system.urls.edge, model, ...more)).toMatchObject({ protocol, trial: { scheduled: expect.any(Number) } });
+});
+
+it("a region alone, by the Open Inference Protocol", async () => {
+  expect((await bench(system.urls.region, "matmul", "--protocol", "infer")).trial.tiers).toEqual([]);
+});
