@@ -9,6 +9,7 @@ import { errors, reasonOf, shown } from "../core/errors.ts";
 import { type ClassificationProject, isClassification, modelProjectSchema, type ModelProject } from "../registry/manifest.ts";
 import { readLabels } from "../tasks/labels.ts";
 import { projectFiles, type PublishSource } from "../registry/publish.ts";
+import { withoutStaleReport } from "./read-report.ts";
 
 export const PROJECT_FILE = "model.json";
 const RECIPE = "recipe/README.md";
@@ -23,7 +24,7 @@ export async function readProject(folder: string): Promise<PublishSource> {
   const { files, problems } = await readFiles(folder, projectFiles(project));
   if (isClassification(project)) problems.push(...labelProblems(project, files));
   if (problems.length > 0) throw errors.invalidProject(folder, problems);
-  return { project, files };
+  return { project: withoutStaleReport(project, files), files };
 }
 
 /** Further files of a project's folder. @throws invalid_project naming every problem */

@@ -7,7 +7,7 @@ import type { BuiltDeployment } from "../build/engine/build.ts";
 import type { ProjectSnapshots } from "../build/engine/tier-snapshots.ts";
 import type { DeployedEngine } from "../registry/deployed-engine.ts";
 import type { PublishSource } from "../registry/publish.ts";
-import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "./local/paths.ts";
+import { ASSETS_FOLDER, DEPLOYMENT_FOLDER, ENGINE_FOLDER, PLAYGROUND_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "./local/paths.ts";
 
 type Log = (line: string) => void;
 
@@ -21,7 +21,8 @@ export interface DeploymentOptions {
 /** @throws invalid_configuration, invalid_project, component_failed */
 export async function buildProjectDeployment(sources: readonly PublishSource[], options: DeploymentOptions = {}): Promise<BuiltDeployment> {
   const { configFolder = PROJECT_ROOT, outFolder = DEPLOYMENT_FOLDER, log = () => {} } = options;
-  const { buildDeployment } = await import("../build/engine/build.ts");
+  const [{ buildDeployment }, { buildPage }] = await Promise.all([import("../build/engine/build.ts"), import("../build/playground/build-page.ts")]);
+  await buildPage(PLAYGROUND_FOLDER, ASSETS_FOLDER);
   return await buildDeployment({
     graphs: sources.flatMap(edgeGraphs),
     artifacts: new Map(sources.flatMap(edgeArtifacts)),

@@ -7,13 +7,14 @@ import { modelDetail, modelList } from "../protocol/models.ts";
 import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
 import { regionList } from "../protocol/regions.ts";
+import { modelReport } from "../protocol/report.ts";
 import { metricsPaths } from "./openapi-metrics.ts";
 import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
-  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string } };
+  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string; readonly identifier: string } };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: Paths;
   /** None, or a credential: which, is the deployment's to say. */
@@ -63,7 +64,7 @@ const predictionPaths: Paths = {
       responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
     },
   },
-  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList) } } },
+  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList), ...accessRefusals(problem) } } },
   "/v1/models": { get: { operationId: "listModels", summary: "What is served", responses: { 200: content("All models.", modelList), ...unavailable } } },
   "/v1/models/{model}": {
     get: {
@@ -71,6 +72,14 @@ const predictionPaths: Paths = {
       summary: "Versions, aliases, tiers, thresholds and measured figures of a model",
       parameters: modelPath,
       responses: { 200: content("The model.", modelDetail), ...badRequests, ...unavailable },
+    },
+  },
+  "/v1/models/{model}/report": {
+    get: {
+      operationId: "getReport",
+      summary: "How well a model's confidences fit, and what other thresholds would do",
+      parameters: modelPath,
+      responses: { 200: content("The report, as it was published with the version.", modelReport), ...badRequests, ...unavailable },
     },
   },
 };
@@ -101,7 +110,7 @@ const embeddingsPaths: Paths = {
 export function openApiDocument(): OpenApiDocument {
   return {
     openapi: "3.1.0",
-    info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
+    info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT", identifier: "MIT" } },
     servers: [{ url: "/" }],
     paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths(), ...metricsPaths },
     security: [{}, { bearer: [] }],

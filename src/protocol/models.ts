@@ -14,6 +14,7 @@ export const modelSummary = z
   .meta({ id: "ModelSummary" });
 
 export const modelList = z.object({ models: z.array(modelSummary) }).meta({ id: "ModelList" });
+export type ModelList = z.output<typeof modelList>;
 
 export const modelDetail = modelSummary
   .extend({
@@ -34,16 +35,17 @@ export const modelDetail = modelSummary
         temperature: z.number().nullable().meta({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
         figures: z.record(z.string(), z.number()),
         edge: z
-          .union([z.object({ how: z.enum(["bundled", "snapshot", "plain"]) }), z.object({ how: z.literal("not"), reason: z.string() })])
+          .object({ how: z.enum(["bundled", "snapshot", "plain", "not"]), reason: z.string().optional() })
           .optional()
           .meta({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
-      }),
+      }).meta({ id: "TierDetail" }),
     ),
     risk: z
       .object({ what: z.string(), epsilon: z.number(), delta: z.number(), method: z.string(), samples: z.int(), empiricalRisk: z.number() })
       .optional()
       .meta({ description: "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon." }),
     figures: z.record(z.string(), z.number()).meta({ description: "Of the cascade as a whole, measured when it was made." }),
+    report: z.string().optional().meta({ description: "Where this version's report is; none, where it was published without." }),
   })
   .meta({ id: "ModelDetail" });
 export type ModelDetail = z.output<typeof modelDetail>;

@@ -101,6 +101,8 @@ const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   task: z.literal("text-classification"),
   /** A JSON array of the labels, in the order of the logits. */
   labels: artifact,
+  /** How well confidences fit, and what other exits would do (protocol/report.ts). */
+  report: artifact.optional(),
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
 });
 
@@ -190,6 +192,7 @@ export function artifactsOf(manifest: Manifest): ArtifactRef[] {
 
 interface NamesFiles<File> {
   readonly labels?: File | undefined;
+  readonly report?: File | undefined;
   readonly tiers: readonly {
     readonly graph: File;
     readonly fp16Graph?: File | undefined;
@@ -200,9 +203,9 @@ interface NamesFiles<File> {
 }
 
 /** What a manifest's or a project's fields name as files, snapshots aside. */
-export function filesOf<File>({ labels, tiers }: NamesFiles<File>): File[] {
+export function filesOf<File>({ labels, report, tiers }: NamesFiles<File>): File[] {
   const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [graph, fp16Graph, own?.artifact, resumes?.graph, ...warmupFiles(serving)]);
-  return [labels, ...ofTiers].filter((file) => file !== undefined);
+  return [labels, ...ofTiers, report].filter((file) => file !== undefined);
 }
 
 function warmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {

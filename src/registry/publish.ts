@@ -145,7 +145,7 @@ function toManifest({ project, snapshots = new Map() }: PublishSource, refs: Rea
     ...snapshotOf(tier.id),
   }));
   const provenance = { ...(publishing === undefined ? {} : { [PUBLISHING]: publishing }), ...project.provenance }; // what the project says goes first
-  return manifestSchema.parse({ ...project, provenance, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), tiers, version });
+  return manifestSchema.parse({ ...project, provenance, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), ...("report" in project && project.report !== undefined ? { report: ref(project.report) } : {}), tiers, version });
 }
 
 /** The aliased or the newest version, whichever has this content first. */

@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { previousOf, sharesOf } from "../registry/aliases.ts";
-import { aliasedVersion, type Aliases, type AliasTarget, type Manifest } from "../registry/manifest.ts";
+import { aliasedVersion, type Aliases, type AliasTarget, type ArtifactRef, type Manifest } from "../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../registry/model-ref.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { chooseCanary } from "./canary.ts";
@@ -51,6 +51,8 @@ export interface Catalogue {
   aliases(model: string, context: RequestContext): Promise<Aliases>;
   models(): Promise<string[]>;
   versions(model: string): Promise<number[]>;
+  /** One that a manifest names, for a route to answer with. @throws artifact_corrupt, model_store_unavailable */
+  artifact(ref: ArtifactRef): Promise<Uint8Array<ArrayBuffer>>;
 }
 
 interface KnownAliases {
@@ -192,6 +194,7 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     },
     models: () => store.listModels(timeout()),
     versions: (model) => store.listVersions(model, timeout()),
+    artifact: (ref) => store.readArtifact(ref, timeout()),
   };
 }
 

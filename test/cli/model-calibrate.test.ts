@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { modelReport } from "../../src/protocol/report.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
@@ -41,6 +42,23 @@ describe("edgetier model calibrate", () => {
 
     const inspected = await edgetier(["model", "eval", project, "--samples", samples, "--splits", "5", "--json"]);
     expect(JSON.parse(inspected.stdout)).toMatchObject({ risk: after.risk, resamples: { epsilon: 0.2, delta: 0.1, halves: { splits: 5, heldShare: 1 }, draws: { heldShare: 1 } } });
+  }, 300 * SECONDS);
+
+  it("writes the report that is published with it, alone where it is told to", async () => {
+    const project = await toy("reported");
+    const args = ["model", "calibrate", project, "--samples", samples];
+    expect((await edgetier([...args, "--epsilon", "0.2", "--delta", "0.1", "--method", "temperature"])).code).toBe(0);
+    const calibrated = await projectOf(project);
+    expect(calibrated.report).toBe("artifacts/report.json");
+    const reportFile = join(project, calibrated.report);
+    const written = modelReport.parse(JSON.parse(await readFile(reportFile, "utf8")));
+    expect(written).toMatchObject({ model: "toy", tested: 42, risk: { what: "disagreement", epsilon: 0.2, delta: 0.1 } });
+    await rm(reportFile);
+    const { report: _report, ...unreported } = calibrated;
+    await writeFile(join(project, "model.json"), JSON.stringify(unreported));
+    expect((await edgetier([...args, "--as-is"])).code).toBe(0);
+    expect(await projectOf(project)).toEqual(calibrated);
+    expect(JSON.parse(await readFile(reportFile, "utf8"))).toEqual(written);
   }, 300 * SECONDS);
 
   it("tells how a bound that is out of reach could be reached, and writes nothing", async () => {

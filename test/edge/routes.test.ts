@@ -70,6 +70,7 @@ describe("the API's description", () => {
         "/v1/models": { get: {} },
         "/v1/regions": { get: { operationId: "listRegions" } },
         "/v1/models/{model}": { get: {} },
+        "/v1/models/{model}/report": { get: { operationId: "getReport" } },
         "/v2": { get: {} },
         "/v2/health/live": { get: {} },
         "/v2/health/ready": { get: {} },

@@ -39,7 +39,7 @@ export const sampleProject: TextClassificationProject = {
 };
 
 export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): TextClassificationManifest {
-  const { tiers, ...fields } = sampleProject;
+  const { tiers, report: _report, ...fields } = sampleProject;
   return {
     ...fields,
     version,

@@ -32,7 +32,7 @@ export interface CalibrateOptions extends ControlOptions {
   readonly method?: Method | readonly Method[] | undefined;
   /** By a shuffle with `seed` where left out. */
   readonly parts?: Parts | undefined;
-  readonly seed?: number;
+  readonly seed?: number | undefined;
   /** The same kind of risk, at the same delta, for exits that hold only while the next tier is saturated: above `epsilon`. */
   readonly saturatedEpsilon?: number | undefined;
   /** Where the bound cannot be reached, let the last tier answer everything. */
@@ -75,12 +75,14 @@ export function partsOf(samples: readonly number[]): Parts {
   return { fit: samples.slice(0, count), test: samples.slice(count) };
 }
 
+export const shuffledParts = (samples: number, seed = SEED): Parts => partsOf(shuffle([...Array(samples).keys()], seededRandom(seed)));
+
 /**
  * @param tiers in the cascade's order, each having answered every sample
  * @throws risk_not_reached with what would reach it
  */
 export function calibrateCascade(tiers: readonly AskedTier[], { labels, truth }: Labelled, options: CalibrateOptions): CalibratedCascade {
-  const { seed = SEED, orTopOnly = false, parts = partsOf(shuffle([...truth.keys()], seededRandom(seed))) } = options;
+  const { orTopOnly = false, parts = shuffledParts(truth.length, options.seed) } = options;
   const calibrated = tiers.map((tier, position): CalibratedTier => {
     const samples = parts.fit.map((sample) => ({ outputs: tier.outputs[sample] ?? {}, truth: truth[sample] ?? "" }));
     const named = typeof options.method === "string" ? options.method : options.method?.[position];

@@ -2,6 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { ModelReport } from "../../protocol/report.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import { cascadeFigures } from "../judge/cascade-figures.ts";
 import { type AskedProject, oosLabelOf, type PriceOptions, pricedTiers } from "../judge/evaluate-project.ts";
@@ -9,13 +10,25 @@ import { classificationOf, type TierProject } from "../judge/project-tier.ts";
 import { percentiles } from "../judge/slo.ts";
 import { PROJECT_FILE } from "../project.ts";
 import { writeWhole } from "../write-whole.ts";
-import { type CalibratedCascade, calibrateCascade, type CalibrateOptions } from "./calibrate-cascade.ts";
+import { type CalibratedCascade, calibrateCascade, type CalibrateOptions, shuffledParts } from "./calibrate-cascade.ts";
+import type { RiskBound } from "./control-risk.ts";
 import { type CalibrationCurves, calibrationCurves } from "./curves.ts";
+
+const REPORT_FILE = "artifacts/report.json";
 
 export interface CalibratedProject {
   readonly project: ClassificationProject;
   readonly cascade: CalibratedCascade;
   readonly curves: CalibrationCurves;
+}
+
+/** What it does with the samples that it would be tested on if it were calibrated: as it is, nothing is fitted. */
+export function curvesAsIs(asked: AskedProject, bound: RiskBound & PriceOptions & Pick<CalibrateOptions, "seed">): CalibrationCurves {
+  const { project, tiers } = asked;
+  const priced = pricedTiers(asked, bound);
+  const answered = priced.map((tier, position) => ({ ...tier, answers: tiers[position]?.asked.answers ?? [] }));
+  const thresholds = project.tiers.flatMap(({ exit }) => exit?.confidence ?? []);
+  return calibrationCurves(priced, { tiers: answered, parts: shuffledParts(asked.truth.length, bound.seed), thresholds }, asked, oosLabelOf(project), { ...bound, deadlineMs: project.deadlineMs });
 }
 
 /** @throws risk_not_reached */
@@ -94,12 +107,14 @@ function figuresOf({ project, truth }: AskedProject, { tiers, thresholds, parts 
   return Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, fourDigits(value)]));
 }
 
-/** What model.json has beyond calibrations, exits, risk and figures stays as it is written there. */
-export async function writeCalibrated(folder: string, project: ClassificationProject): Promise<void> {
+/** What model.json has beyond calibrations, exits, risk, figures and the report stays as it is written there. */
+export async function writeCalibrated(folder: string, project: ClassificationProject, report: ModelReport): Promise<void> {
+  await writeReport(folder, report);
   const path = join(folder, PROJECT_FILE);
   const { risk: _before, tiers, ...others }: { risk?: unknown; tiers: Record<string, unknown>[] } = JSON.parse(await readFile(path, "utf8"));
   const after = {
     ...others,
+    report: REPORT_FILE,
     ...(project.risk === undefined ? {} : { risk: project.risk }),
     tiers: tiers.map((tier) => {
       const own = project.tiers.find(({ id }) => id === tier["id"]);
@@ -109,3 +124,13 @@ export async function writeCalibrated(folder: string, project: ClassificationPro
   };
   await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }
+
+/** The report alone, and its name in model.json. */
+export async function writeReportAlone(folder: string, report: ModelReport): Promise<void> {
+  await writeReport(folder, report);
+  const path = join(folder, PROJECT_FILE);
+  const before: object = JSON.parse(await readFile(path, "utf8"));
+  await writeWhole(path, `${JSON.stringify({ ...before, report: REPORT_FILE }, undefined, 2)}\n`);
+}
+
+const writeReport = async (folder: string, report: ModelReport) => await writeWhole(join(folder, REPORT_FILE), JSON.stringify(report));

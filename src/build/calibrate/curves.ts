@@ -5,9 +5,9 @@ import { expectedCalibrationError } from "../judge/cascade-figures.ts";
 import type { AskedTier, CalibratedCascade, Labelled } from "./calibrate-cascade.ts";
 import type { ControlOptions } from "./control-risk.ts";
 import { answersOf } from "./fit-calibration.ts";
-import { empiricalRisk } from "./p-values.ts";
+import { empiricalRisk, riskPValue } from "./p-values.ts";
 import { orderThresholds } from "./threshold-path.ts";
-import { type Thresholds, walk } from "./walk.ts";
+import { type PricedTier, type Thresholds, walk } from "./walk.ts";
 
 export interface ReliabilityBin {
   readonly samples: number;
@@ -26,7 +26,11 @@ export interface CascadePoint {
   readonly thresholds: Thresholds;
   /** Share of the samples that a tier before the last answers. */
   readonly coverage: number;
+  /** Of the samples that each tier answers. */
+  readonly shares: readonly number[];
   readonly risk: number;
+  /** Whether the tested samples, by themselves, show that it is within the bound. */
+  readonly holds: boolean;
   readonly accuracy: number;
   readonly meanMs: number;
   readonly meanCost: number;
@@ -46,14 +50,15 @@ export interface CalibrationCurves {
 
 const BINS = 15;
 
-/** @param asked the tiers as they were before */
-export function calibrationCurves(asked: readonly AskedTier[], { tiers, parts, thresholds }: CalibratedCascade, { labels, truth }: Labelled, oosLabel: string | undefined, options: ControlOptions): CalibrationCurves {
+/** @param asked the tiers as they were before @param calibrated with their answers to all samples */
+export function calibrationCurves(asked: readonly AskedTier[], { tiers, parts, thresholds }: Pick<CalibratedCascade, "parts" | "thresholds"> & { readonly tiers: readonly PricedTier[] }, { labels, truth }: Labelled, oosLabel: string | undefined, options: ControlOptions): CalibrationCurves {
   const inScope = parts.test.filter((sample) => truth[sample] !== oosLabel);
   const reliabilityOf = (answers: readonly (Answer | undefined)[]) => reliability(answers.flatMap((answer, index) => (answer === undefined ? [] : [{ confidence: answer.confidence, isRight: answer.label === truth[inScope[index] ?? -1] }])));
   const order = tiers.length < 2 ? [] : orderThresholds(tiers, parts.fit, truth, { ...options, what: "disagreement" });
   const point = (at: Thresholds): CascadePoint => {
     const { losses, shares, accuracy, meanMs, meanCost } = walk(tiers, at, parts.test, truth, options.what, options.deadlineMs);
-    return { thresholds: at, coverage: 1 - (shares.at(-1) ?? 0), risk: empiricalRisk(losses), accuracy, meanMs, meanCost };
+    const holds = riskPValue(options.what, losses, options.epsilon) <= options.delta;
+    return { thresholds: at, coverage: 1 - (shares.at(-1) ?? 0), shares, risk: empiricalRisk(losses), holds, accuracy, meanMs, meanCost };
   };
   return {
     tested: parts.test.length,

@@ -3,9 +3,10 @@
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
-import { type CalibratedProject, calibrateProject, writeCalibrated } from "../../build/calibrate/calibrate-project.ts";
+import { type CalibratedProject, calibrateProject, curvesAsIs, writeCalibrated, writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
+import { modelReportOf } from "../../build/calibrate/model-report.ts";
 import { askProject } from "../../build/judge/evaluate-project.ts";
-import { classificationOf } from "../../build/judge/project-tier.ts";
+import { classificationOf, fileOf } from "../../build/judge/project-tier.ts";
 import { readSamples } from "../../build/judge/samples.ts";
 import { readProject } from "../../build/project.ts";
 import { calibrationReport } from "../../build/report/calibration-report.ts";
@@ -28,6 +29,7 @@ export const command = defineCommand({
     "saturated-epsilon": { type: "string", valueHint: "0.02", description: "The risk that is allowed while a region has more to do than it can: exits for that case, at the same delta; what model.json has already by default" },
     seed: { type: "string", valueHint: "n", description: "Of the split into samples to fit and samples to test on" },
     "or-top-only": { type: "boolean", description: "Where no exit holds the risk, send everything to the last tier" },
+    "as-is": { type: "boolean", description: "Keep calibrations and exits as they are, and write only the report that is published with the model" },
     report: { type: "string", valueHint: "file.html", description: "Write the curves as a page" },
     "dry-run": { type: "boolean", description: "Leave model.json as it is" },
     ...jsonArg,
@@ -43,9 +45,14 @@ export const command = defineCommand({
     const progress = createProgressLine();
     const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
     progress.clear();
+    if (args["as-is"] === true) {
+      const report = modelReportOf(project, curvesAsIs(asked, { ...bound, ...prices, seed }), (path) => fileOf(source, path));
+      if (args["dry-run"] !== true) await writeReportAlone(args.folder, report);
+      return args.json ? printJson(report) : printLine(`The report of ${project.model}, on ${report.tested} samples${args["dry-run"] === true ? "" : ", is written; model.json names it"}`);
+    }
     const calibrated = calibrateProject(asked, { ...bound, ...prices, method, saturatedEpsilon, orTopOnly: args["or-top-only"] === true, ...(seed === undefined ? {} : { seed }) });
     if (args.report !== undefined) await writeFile(args.report, calibrationReport(reportOf(calibrated)));
-    if (args["dry-run"] !== true) await writeCalibrated(args.folder, calibrated.project);
+    if (args["dry-run"] !== true) await writeCalibrated(args.folder, calibrated.project, modelReportOf(calibrated.project, calibrated.curves, (path) => fileOf(source, path)));
     if (args.json) printJson(resultOf(calibrated));
     else printLine(summary(calibrated));
   },

@@ -42,6 +42,7 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
       })),
       ...("risk" in manifest && manifest.risk !== undefined ? { risk: manifest.risk } : {}),
       figures: manifest.figures,
+      ...("report" in manifest && manifest.report !== undefined ? { report: `/v1/models/${ref.model}@${manifest.version}/report` } : {}),
     };
     return c.json(detail);
   });

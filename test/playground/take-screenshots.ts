@@ -1,0 +1,52 @@
+// `npm run screenshots`: the README's pictures of the playground, of a system that this starts. Each is a PNG under its ceiling.
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { PLAYGROUND_FOLDER } from "../../src/cli/local/paths.ts";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { startChromium } from "../support/chromium.ts";
+import { sendTraffic } from "../support/playground-traffic.ts";
+
+const MAX_BYTES = 150_000;
+const ESCALATED = "tell me something odd about the moon";
+/** Of the live panel. */
+const POLLS = 12;
+
+const folder = await mkdtemp(join(tmpdir(), "edgetier-screenshots-"));
+const [system, browser] = await Promise.all([startLocalSystem({ stateFolder: folder }), startChromium()]);
+
+async function open(colorScheme: "light" | "dark"): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width: 1180, height: 860 }, colorScheme, reducedMotion: "reduce" });
+  await page.goto(`${system.urls.edge}/`);
+  await page.locator("#threshold").waitFor();
+  await page.locator("#text").fill(ESCALATED);
+  await page.locator("#send").click();
+  await page.locator("[data-tier=edge-int8] .bar").waitFor();
+  return page;
+}
+
+async function shoot(page: Page, name: string, clip: { readonly fromTop?: string; readonly height: number }): Promise<void> {
+  if (clip.fromTop !== undefined) await page.evaluate(`document.querySelector(${JSON.stringify(clip.fromTop)}).scrollIntoView()`);
+  const path = join(PLAYGROUND_FOLDER, "screenshots", name);
+  await page.screenshot({ path, clip: { x: 0, y: 0, width: 1180, height: clip.height } });
+  const { size } = await stat(path);
+  if (size > MAX_BYTES) throw new Error(`${name} has ${size} bytes, and may have ${MAX_BYTES}`);
+  console.log(`${name}: ${size} bytes`);
+}
+
+try {
+  await shoot(await open("light"), "playground.png", { height: 740 });
+  const page = await open("dark");
+  for (let poll = 0; poll < POLLS; poll++) {
+    const seen = page.waitForResponse((response) => response.url().endsWith("/metrics"));
+    await sendTraffic(system.urls.edge, 1 + (poll % 4));
+    await seen;
+  }
+  await page.setViewportSize({ width: 1180, height: 1_400 });
+  await shoot(page, "dashboard.png", { fromTop: "#live", height: 1_400 });
+} finally {
+  await browser.close();
+  await system.stop();
+  await rm(folder, { recursive: true, force: true });
+}
