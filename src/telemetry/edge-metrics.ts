@@ -57,6 +57,7 @@ export type MetricDefinition =
   | { readonly kind: "histogram"; readonly labels: readonly string[]; readonly help: string; /** Upper bounds, ascending; one more for the rest is implied. */ readonly buckets: readonly number[] };
 
 export type MetricName = keyof typeof EDGE_METRICS;
+export const isMetricName = (name: string): name is MetricName => Object.hasOwn(EDGE_METRICS, name);
 type NamesOf<Kind> = { [Name in MetricName]: (typeof EDGE_METRICS)[Name]["kind"] extends Kind ? Name : never }[MetricName];
 export type CounterName = NamesOf<"counter">;
 export type GaugeName = NamesOf<"gauge">;
