@@ -8,6 +8,7 @@ import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "..
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
 import { regionList } from "../protocol/regions.ts";
 import { modelReport } from "../protocol/report.ts";
+import { metricsPaths } from "./openapi-metrics.ts";
 import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
@@ -111,7 +112,7 @@ export function openApiDocument(): OpenApiDocument {
     openapi: "3.1.0",
     info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
     servers: [{ url: "/" }],
-    paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths() },
+    paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths(), ...metricsPaths },
     security: [{}, { bearer: [] }],
     components: { schemas: componentSchemas(), securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key, or a token of the issuer that the deployment trusts." } } },
   };

@@ -14,7 +14,8 @@ const ESCALATED = "tell me something odd about the moon";
 const POLLS = 12;
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-screenshots-"));
-const [system, browser] = await Promise.all([startLocalSystem({ stateFolder: folder }), startChromium()]);
+const system = await startLocalSystem({ stateFolder: folder });
+const browser = await startChromium();
 
 async function open(colorScheme: "light" | "dark"): Promise<Page> {
   const page = await browser.newPage({ viewport: { width: 1180, height: 860 }, colorScheme, reducedMotion: "reduce" });

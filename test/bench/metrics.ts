@@ -1,0 +1,46 @@
+// `npm run bench:metrics`: what metrics cost on the request path (edges with and without an aggregator take turns, as the Worker in
+// workerd alone), and whether all is counted: requests sent to several isolates against what GET /metrics says of them.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { report } from "./lib/report.ts";
+import { compareCost } from "./metrics/cost.ts";
+import { countSent } from "./metrics/counted.ts";
+
+const { values } = parseArgs({
+  options: {
+    n: { type: "string", default: "50000" },
+    isolates: { type: "string", default: "8" },
+    turns: { type: "string", default: "40" },
+    rate: { type: "string", default: "200" },
+    seed: { type: "string", default: "1" },
+    smoke: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  console.log("npm run bench:metrics -- [--n requests to count] [--isolates] [--turns of each edge] [--rate calls a second, for the latencies] [--seed s] [--smoke: nothing is written]");
+  process.exit(0);
+}
+const [n, isolates, turns, rate, seed] = [Number(values.n), Number(values.isolates), Number(values.turns), Number(values.rate), Number(values.seed)];
+
+const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+const upload = await bundleWorker(join(folder, "worker.bundle"));
+const system = await startLocalSystem({ stateFolder: join(folder, "state"), region: false, redis: false, log: console.error });
+try {
+  const world = { upload, folder, variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" }, seed };
+  const counted = await countSent(world, { requests: n, isolates });
+  const cost = await compareCost(world, { turns, rate });
+  const notes = [
+    "Client, isolates and aggregator share two cores and one workerd process: deployed, the aggregator's part of the cost is another machine's.",
+    "A killed process takes along what its isolates have counted since they last reported, and nobody can say how much that was.",
+  ];
+  await report({ name: "metrics", seed, n, packages: ["hono", "wrangler"], notes, isKept: !values.smoke, rows: [...counted.rows, ...cost.rows], figures: { ...counted.figures, ...cost.figures } });
+} finally {
+  await system.stop();
+  await rm(folder, { recursive: true, force: true });
+}
