@@ -1,5 +1,5 @@
-// This project's deployment and snapshots, for every command that needs them: configuration from package.json, products
-// under dist. The toolchain (binaryen, esbuild, Miniflare) is loaded only where it is used.
+// This project's deployment, with its page, and snapshots, for every command that needs them: configuration from package.json,
+// products under dist. The toolchain (binaryen, esbuild, Miniflare) is loaded only where it is used.
 
 import { readDeploymentConfig } from "../build/deployment-config.ts";
 import { edgeArtifacts, edgeGraphs, takesImages } from "../build/edge-graphs.ts";

@@ -251,7 +251,7 @@ describe.skipIf(!hasChromium)("the playground of an edge that asks for keys (nee
       await system.stop();
       await rm(folder, { recursive: true, force: true });
     }
-  });
+  }, 180_000);
 });
 
 async function answered(page: Page): Promise<void> {

@@ -14,7 +14,8 @@ const ESCALATED = "tell me something odd about the moon";
 const POLLS = 12;
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-screenshots-"));
-const [system, browser] = await Promise.all([startLocalSystem({ stateFolder: folder }), startChromium()]);
+const system = await startLocalSystem({ stateFolder: folder });
+const browser = await startChromium();
 
 async function open(colorScheme: "light" | "dark"): Promise<Page> {
   const page = await browser.newPage({ viewport: { width: 1180, height: 860 }, colorScheme, reducedMotion: "reduce" });
@@ -26,25 +27,24 @@ async function open(colorScheme: "light" | "dark"): Promise<Page> {
   return page;
 }
 
-async function shoot(page: Page, name: string, clip: { readonly fromTop?: string; readonly height: number }): Promise<void> {
-  if (clip.fromTop !== undefined) await page.evaluate(`document.querySelector(${JSON.stringify(clip.fromTop)}).scrollIntoView()`);
+async function shoot(page: Page, section: string, name: string): Promise<void> {
   const path = join(PLAYGROUND_FOLDER, "screenshots", name);
-  await page.screenshot({ path, clip: { x: 0, y: 0, width: 1180, height: clip.height } });
+  await page.locator(section).screenshot({ path });
   const { size } = await stat(path);
   if (size > MAX_BYTES) throw new Error(`${name} has ${size} bytes, and may have ${MAX_BYTES}`);
   console.log(`${name}: ${size} bytes`);
 }
 
 try {
-  await shoot(await open("light"), "playground.png", { height: 740 });
+  await shoot(await open("light"), "#try", "playground.png");
   const page = await open("dark");
   for (let poll = 0; poll < POLLS; poll++) {
     const seen = page.waitForResponse((response) => response.url().endsWith("/metrics"));
     await sendTraffic(system.urls.edge, 1 + (poll % 4));
     await seen;
   }
-  await page.setViewportSize({ width: 1180, height: 1_400 });
-  await shoot(page, "dashboard.png", { fromTop: "#live", height: 1_400 });
+  await shoot(page, "#live", "dashboard.png");
+  await shoot(page, "#thresholds", "thresholds.png");
 } finally {
   await browser.close();
   await system.stop();

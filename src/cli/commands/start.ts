@@ -84,5 +84,5 @@ function greet({ urls, parts, models }: LocalSystem, prediction: ShownPrediction
   const rows: [string, string][] = [...predictionRows(prediction), ["once more", `${again.latencyMs} ms (${again.cache})`]];
   printLine(table(rows.map(([name, value]) => [`  ${name}`, value])));
   printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${model}/predict --json '{"inputs":"what is my balance"}'\n`);
-  printLine(`API page: ${urls.edge}/docs    Stop: Ctrl-C`);
+  printLine(`Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`);
 }

@@ -50,7 +50,7 @@ function trafficPanel(shown: MetricsSnapshot, rates: readonly Rates[], pollSecon
     SLOTS,
   );
   const rows = names.map((tier) => [tier, count(answers.get(tier) ?? 0), percent((answers.get(tier) ?? 0) / Math.max(1, total(answers)))]);
-  return element("div", { class: "card double" }, chart, table("Answers by tier", [["Tier", "Answers", "Share"], ...rows]), element("p", { class: "note" }, `${count(total(countsBy(shown, "edgetier_requests_total", "route")))} requests, ${count(degraded)} answers degraded, ${count(total(countsBy(shown, "edgetier_isolates_started_total", "")))} cold starts.`));
+  return element("div", { class: "card double" }, chart, table("Answers by tier", [["Tier", "Answers", "Share"], ...rows]), element("p", { class: "note" }, `Requests: ${count(total(countsBy(shown, "edgetier_requests_total", "route")))}. Degraded answers: ${count(degraded)}. Cold starts: ${count(total(countsBy(shown, "edgetier_isolates_started_total", "")))}.`));
 }
 
 /** Routes that answer; the others are this page's own polls for the most part. */
