@@ -49,6 +49,10 @@ export const fault = (code: ClientFault, detail: string, remedy: string, cause?:
 /** Overload: the only refusals after which asking again helps. */
 const isOverload = (status: number): boolean => status === 429 || status === 503;
 
+/** Whether somebody else's answer may take the place of the server's: it could not be reached, or failed. */
+export const isOutage = (error: unknown): error is EdgeTierError =>
+  error instanceof EdgeTierError && (error.status >= 500 || error.status === 429 || error.code === "network" || error.code === "timeout");
+
 /** @param nowMs for a `retry-after` that is a date */
 export async function refusalOf(response: Response, nowMs: number): Promise<EdgeTierError> {
   const { status, headers } = response;

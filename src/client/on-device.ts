@@ -7,7 +7,7 @@ import { EdgeTierError as TaskError } from "../core/errors.ts";
 import type { DeviceManifest } from "../registry/device-manifest.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
 import { parse } from "./connection.ts";
-import { EdgeTierError, fault } from "./errors.ts";
+import { EdgeTierError, fault, isOutage } from "./errors.ts";
 import { createDeviceTier, type DeviceInput, type TierOnDevice } from "./on-device/device-tier.ts";
 import { readManifest, type ReadFile, readVerified, type Sha256, webSha256 } from "./on-device/files.ts";
 import { type Ort, type OrtTensor, openGraph } from "./on-device/ort.ts";
@@ -78,8 +78,7 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({ ort, readFile,
         if (edge === undefined) throw fault("network", "There is no edge to go on to.", "Give openOnDevice an edge.");
         return await edge.predict(model, input, options);
       } catch (error) {
-        const isOutage = error instanceof EdgeTierError && (error.status === 0 || error.status === 429 || error.status >= 500);
-        if (best === undefined || !isOutage) throw error;
+        if (best === undefined || !isOutage(error)) throw error;
         return predictionOf(manifest, best, used, { degraded: true, degradedBy: error.code });
       }
     },

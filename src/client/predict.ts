@@ -4,7 +4,7 @@ import { toBase64 } from "../core/base64.ts";
 import type { PredictParameters, PredictResponse } from "../protocol/predict.ts";
 import type { AnswerStore } from "./answer-store.ts";
 import { type CallOptions, type Connection, json, type Outgoing, parse, send } from "./connection.ts";
-import { EdgeTierError, fault } from "./errors.ts";
+import { fault, isOutage } from "./errors.ts";
 
 /** A text, or a JPEG or PNG file. */
 export type PredictInput = string | Uint8Array<ArrayBuffer> | ArrayBuffer | Blob;
@@ -66,8 +66,7 @@ async function predictByEtag(connection: Connection, path: string, answers: Answ
       options,
     );
   } catch (error) {
-    const isOutage = error instanceof EdgeTierError && (error.status >= 500 || error.status === 429 || error.code === "network" || error.code === "timeout");
-    if (options.offline === true && kept !== undefined && isOutage) return { ...parse<PredictResponse>(kept.body), requestId: undefined, source: "offline" };
+    if (options.offline === true && kept !== undefined && isOutage(error)) return { ...parse<PredictResponse>(kept.body), requestId: undefined, source: "offline" };
     throw error;
   }
 }

@@ -84,8 +84,8 @@ try {
       sum.bytes += bytes.byteLength;
       sum.ms += performance.now() - startedMs;
       sum.right += Number(found[index] === label);
-      sum.asPhoto += Number(found[index] === found[1]);
     }
+    for (const [index, sum] of sums.entries()) sum.asPhoto += Number(found[index] === found[1]);
   }
 } finally {
   await page.close();

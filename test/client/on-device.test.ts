@@ -92,8 +92,9 @@ describe("on the device", () => {
   });
 
   it("but not where the edge refuses, or the caller has left", async () => {
-    const refused = failure(401, "unauthorized");
-    expect(await refusal((await open(toy, { edge: edgeOf(() => Promise.reject(refused)).edge })).predict("maybe"))).toBe(refused);
+    for (const refused of [failure(401, "unauthorized"), failure(0, "aborted"), new Error("left")]) {
+      expect(await refusal((await open(toy, { edge: edgeOf(() => Promise.reject(refused)).edge })).predict("maybe"))).toBe(refused);
+    }
     expect(await refusal((await open(toy)).predict("yes", { signal: AbortSignal.abort("left") }))).toBe("left");
   });
 
