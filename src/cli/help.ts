@@ -13,7 +13,7 @@ export function groupHelp(name: string, children: readonly string[]): string {
   };
   const width = Math.max(...children.map(({ length }) => length));
   const lines = (names: readonly string[]) => names.map((child) => `  ${child.padEnd(width)}  ${summary(child)}`.trimEnd());
-  const head = `USAGE ${name} <command>      more: ${name} <command> --help`;
+  const head = `USAGE ${name} <command> [--help]`;
   if (path.length > 0) return [head, ...lines(children)].join("\n");
   const grouped = new Set(GROUPS.flatMap(({ commands }) => commands));
   const others = children.filter((child) => !grouped.has(child));

@@ -34,7 +34,8 @@ const foundBy = ({ stdout }: Ran, name: string): string => JSON.parse(stdout).st
 
 async function stable(): Promise<number | undefined> {
   const { stdout } = await project.edgetier(["model", "list", "--json"], environment());
-  return JSON.parse(stdout).models[0]?.aliases.stable;
+  const named = JSON.parse(stdout).models[0]?.aliases.stable;
+  return named?.version ?? named; // an alias that has moved remembers where from
 }
 
 async function labelOf(text: string): Promise<unknown> {

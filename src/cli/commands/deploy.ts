@@ -15,7 +15,7 @@ import { readAliasName } from "../alias-options.ts";
 import { deploy } from "../deploy/deploy.ts";
 import { createSteps, type StepReport } from "../deploy/steps.ts";
 import { createWrangler } from "../deploy/wrangler.ts";
-import { MODELS_FOLDER, PROJECT_ROOT, WRANGLER_CONFIG } from "../local/paths.ts";
+import { MODELS_FOLDER, PROJECT_ROOT, STATE_FOLDER, WRANGLER_CONFIG } from "../local/paths.ts";
 import { stopRequests } from "../local/stop-requests.ts";
 import { jsonArg, printJson, printLine, progressTo } from "../output.ts";
 import { readCount } from "./samples-args.ts";
@@ -66,6 +66,7 @@ export const command = defineCommand({
           worker: await readWorker(),
           alias,
           url: EDGETIER_URL,
+          addressFile: join(STATE_FOLDER, "deployed.json"),
           apiKey: EDGETIER_API_KEY,
           secrets: args["set-secrets"] === true ? secretsIn(process.env) : {},
           dryRun: args["dry-run"] === true,

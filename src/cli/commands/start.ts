@@ -3,12 +3,15 @@
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { parseConfig } from "../../core/config.ts";
+import { modelDetail } from "../../protocol/models.ts";
+import { imageClassification } from "../../tasks/image-classification.ts";
 import { localPort } from "../local/defaults.ts";
 import { STATE_FOLDER } from "../local/paths.ts";
 import { stopRequests } from "../local/stop-requests.ts";
 import { type LocalSystem, startLocalSystem } from "../local/system.ts";
+import { EDGETIER } from "../next-steps.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { predictionRows, requestPrediction, type ShownPrediction } from "../predict-client.ts";
+import { type PredictionInput, predictionRows, requestPrediction, type ShownPrediction } from "../predict-client.ts";
 import { readSigningKeys } from "../signing-options.ts";
 
 const EXAMPLE_TEXT = "how do i freeze my account";
@@ -48,13 +51,13 @@ export const command = defineCommand({
     );
     if (system === undefined) return;
     try {
-      const [first] = system.models;
-      const predict = async () => first && (await requestPrediction(system.urls.edge, first.model, { text: EXAMPLE_TEXT }));
+      const first = await firstToAsk(system);
+      const predict = async () => first && (await requestPrediction(system.urls.edge, first.model, first.input));
       const prediction = await predict();
       const again = await predict();
       const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
       if (args.json) printJson({ urls: system.urls, models: system.models, prediction: prediction ?? null, again: again ?? null, seconds });
-      else greet(system, prediction, again, seconds);
+      else greet(system, first, prediction, again, seconds);
       const ending = await Promise.race([stopRequest.requested, system.died]);
       if (typeof ending !== "string") throw ending;
       if (!args.json) printLine(`\n${ending}: stopping`);
@@ -74,15 +77,36 @@ async function starting(system: Promise<LocalSystem>, signal: AbortSignal): Prom
   }
 }
 
+interface FirstToAsk {
+  readonly model: string;
+  readonly input: PredictionInput;
+  /** What is asked, for people. */
+  readonly shown: string;
+  /** Of a curl command, behind the address. */
+  readonly curl: string;
+}
+
+/** The first model that gives labels, with an input for it. */
+async function firstToAsk({ urls, models }: LocalSystem): Promise<FirstToAsk | undefined> {
+  for (const { model } of models) {
+    const response = await fetch(`${urls.edge}/v1/models/${model}`);
+    const task = modelDetail.safeParse(await response.json()).data?.task;
+    if (task === "text-classification") return { model, input: { text: EXAMPLE_TEXT }, shown: JSON.stringify(EXAMPLE_TEXT), curl: `--json '{"inputs":"what is my balance"}'` };
+    if (task === "image-classification") return { model, input: { file: new Uint8Array(imageClassification.toBytes(imageClassification.example)) }, shown: "of a made-up image", curl: "-H 'content-type: image/jpeg' --data-binary @photo.jpg" };
+  }
+  return undefined;
+}
+
 /** @param prediction the first of a cold isolate @param again the same once more */
-function greet({ urls, parts, models }: LocalSystem, prediction: ShownPrediction | undefined, again: ShownPrediction | undefined, seconds: number): void {
+function greet({ urls, parts, models }: LocalSystem, first: FirstToAsk | undefined, prediction: ShownPrediction | undefined, again: ShownPrediction | undefined, seconds: number): void {
   printLine(`\nEdgeTier runs on this machine (ready in ${seconds} s)\n`);
   printLine(table(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
-  if (prediction === undefined || again === undefined) return printLine("\nNo models yet: make a project under models/ and start again.");
-  const [{ model } = { model: "" }] = models;
-  printLine(`\nA first prediction, ${JSON.stringify(EXAMPLE_TEXT)}:\n`);
+  if (models.length === 0) printLine(`\nNo models yet: \`${EDGETIER} init <name>\` makes one. Then start again.`);
+  const stop = `Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`;
+  if (first === undefined || prediction === undefined || again === undefined) return printLine(`\n${stop}`);
+  printLine(`\nA first prediction, ${first.shown}:\n`);
   const rows: [string, string][] = [...predictionRows(prediction), ["once more", `${again.latencyMs} ms (${again.cache})`]];
   printLine(table(rows.map(([name, value]) => [`  ${name}`, value])));
-  printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${model}/predict --json '{"inputs":"what is my balance"}'\n`);
-  printLine(`Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`);
+  printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${first.model}/predict ${first.curl}\n`);
+  printLine(stop);
 }

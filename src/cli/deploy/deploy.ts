@@ -2,7 +2,9 @@
 // when the new Worker has been tried with them; a step that has been done already is found done, so that a deployment that
 // broke off goes on when it is run again.
 
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import * as z from "zod";
 import { readDeploymentConfig } from "../../build/deployment-config.ts";
 import { digestOf } from "../../build/digest.ts";
 import { diagnose, problemsIn } from "../../build/doctor.ts";
@@ -27,6 +29,8 @@ import type { DeployedVersion, Wrangler } from "./wrangler.ts";
 /** Names what was published last by a deployment; clients ask for another. */
 const ALIAS_BEFORE = "next";
 const TAG_CHARACTERS = 12;
+/** Of a Worker, by its name. */
+const deployedAddress = z.record(z.string(), z.url());
 
 export interface DeployOptions {
   /** All projects: the engine is cut to them. */
@@ -42,8 +46,9 @@ export interface DeployOptions {
   readonly worker: { readonly name: string; readonly variables: Readonly<Record<string, unknown>> };
   /** That clients ask, to move at last. */
   readonly alias: string;
-  /** Undefined: what `wrangler deploy` tells. */
+  /** Undefined: what `wrangler deploy` tells, or told the last time. */
   readonly url: string | undefined;
+  readonly addressFile: string;
   readonly apiKey: string | undefined;
   /** Secrets to set; none leaves those of the Worker as they are. */
   readonly secrets: Readonly<Record<string, string>>;
@@ -81,7 +86,7 @@ export async function deploy(options: DeployOptions, { steps, wrangler, store }:
   }
   const { versionId, addresses } = await steps.run("deploy", (changes) => uploadWorker(options, wrangler, upload, before, changes));
   await steps.run("engine", (changes) => noteEngine(deployment, store, changes));
-  const url = options.url ?? addresses[0];
+  const url = options.url ?? (await addressOf(addresses[0], options));
   const edge = await steps.run("address", async () => {
     if (url === undefined) throw deploymentErrors.notDeployable("The Worker has no address that wrangler tells", "Give it with --url, such as the route's: https://api.example.com.");
     return { status: "done" as const, found: url, value: createEdgeClient(url, worker.name, { apiKey: options.apiKey, version: versionId }) };
@@ -170,6 +175,14 @@ async function uploadWorker({ worker }: DeployOptions, wrangler: Wrangler, uploa
   });
   const deployed = await wrangler.deploy({ tag, message: `edgetier deploy ${tag}` });
   return { status: "done" as const, found: [`version ${deployed.versionId}`, ...deployed.addresses], value: deployed };
+}
+
+/** wrangler tells it only when it deploys: it is kept for the next time. */
+async function addressOf(told: string | undefined, { addressFile, worker: { name } }: DeployOptions): Promise<string | undefined> {
+  if (told === undefined) return await readFile(addressFile, "utf8").then((text) => deployedAddress.safeParse(JSON.parse(text)).data?.[name], () => undefined);
+  await mkdir(dirname(addressFile), { recursive: true });
+  await writeFile(addressFile, JSON.stringify({ [name]: told }));
+  return told;
 }
 
 /** So that publishing knows what the edge can serve. */
