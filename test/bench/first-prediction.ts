@@ -44,16 +44,16 @@ try {
     await using _ = system;
     const store = { EDGETIER_S3_ENDPOINT: system.urls.s3 };
     await timed("ONNX file, to the region of the running system", "onnxToRegionSeconds", async (phase) => {
-      await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "first-far", "--task", "tensor", "--place", "region"]));
-      await phase("model publish", () => edgetier(["model", "publish", "models/first-far"], store));
-      console.error(`answered by ${await phase("first answer", () => infer(system.urls.edge, "first-far"))}`);
+      await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "own-far", "--task", "tensor", "--place", "region"]));
+      await phase("model publish", () => edgetier(["model", "publish", "models/own-far"], store));
+      console.error(`answered by ${await phase("first answer", () => infer(system.urls.edge, "own-far"))}`);
     });
   }
   await timed("ONNX file, to the edge", "onnxToEdgeSeconds", async (phase) => {
-    await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "first", "--task", "tensor"]));
+    await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "own", "--task", "tensor"]));
     const again = await phase("npm start, with the engine cut anew", startSystem);
     await using _ = again;
-    console.error(`answered by ${await phase("first answer", () => infer(again.urls.edge, "first"))}`);
+    console.error(`answered by ${await phase("first answer", () => infer(again.urls.edge, "own"))}`);
   });
 } finally {
   await rm(folder, { recursive: true, force: true });

@@ -53,7 +53,7 @@ const edgetier: Tool = {
   name: "edgetier bench",
   async measure(url) {
     const args = [EDGETIER, "bench", url, "--model", "m", "--protocol", "predict", "--file", `${process.cwd()}/LICENSE`];
-    const child = spawn(process.execPath, [...args, "--rate", String(rate), "--duration", `${seconds}s`, "--warm-up", "0s", "--arrivals", "constant", "--percentile", "95", "--slo", "60000", "--connections", String(CONNECTIONS), "--json"], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [...args, "--rate", String(rate), "--duration", `${seconds}s`, "--arrivals", "constant", "--percentile", "95", "--slo", "60000", "--connections", String(CONNECTIONS), "--json"], { stdio: ["ignore", "pipe", "inherit"] });
     const [stdout] = await Promise.all([text(child.stdout), once(child, "exit")]);
     const [trial] = loadReportSchema.parse(JSON.parse(stdout)).trials;
     const at = (percentile: number) => trial?.latency.percentiles.find((one) => one.percentile === percentile)?.ms ?? Number.NaN;

@@ -43,11 +43,13 @@ export class VirtualTime implements Clock {
 
   /** Time goes on after the last call until nothing waits for it. @param lateMs how far behind the schedule each call is sent */
   pace(lateMs = 0): Pace {
-    return async (dueAtMs, onDue, signal) => {
-      for (const [index, due] of dueAtMs.entries()) {
-        await this.#passTo(due + lateMs);
+    return async (dueMs, { begins, due }, signal) => {
+      const beginsAtMs = this.#nowMs;
+      begins(beginsAtMs);
+      for (const [index, atMs] of dueMs.entries()) {
+        await this.#passTo(beginsAtMs + atMs + lateMs);
         if (signal?.aborted === true) return;
-        onDue(index);
+        due(index);
       }
       void this.#passTo(Number.POSITIVE_INFINITY);
     };

@@ -39,7 +39,9 @@ export const command = defineCommand({
     const { signal } = stopRequests();
     signal.addEventListener("abort", () => send.close());
     try {
-      const target = await createTarget(send, { url, model, protocol, inputs, file, cache, headers, seed: plan.seed });
+      const target = await createTarget(send, { url, model, protocol, inputs, file, cache, headers, seed: plan.seed }).catch((error: unknown) => {
+        throw signal.aborted ? errors.interrupted(String(signal.reason)) : error;
+      });
       const tooFew = tooFewSamples(plan);
       if (tooFew !== undefined) tell(tooFew);
       const startedAt = new Date().toISOString();

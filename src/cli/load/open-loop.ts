@@ -4,9 +4,6 @@
 import type { Reply } from "./http-sender.ts";
 import { type Pace, pace as paceByThread } from "./pacer.ts";
 
-/** The pacing thread is up by then. */
-const START_AFTER_MS = 200;
-
 /** Told by a call's position in the schedule. */
 export interface LoopEvents {
   /** @param lateMs how far behind its schedule the generator was */
@@ -31,28 +28,25 @@ export interface OpenLoopOptions {
 export async function openLoop(dueMs: Float64Array, send: (index: number) => Promise<Reply>, events: LoopEvents, options: OpenLoopOptions = {}): Promise<number> {
   const { signal, pace = paceByThread, nowMs = () => performance.now() } = options;
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-  const beganAtMs = nowMs() + START_AFTER_MS;
-  const dueAtMs = dueMs.map((due) => beganAtMs + due);
+  let beganAtMs = nowMs();
   let running = 0;
   let isPaced = false;
-  const sinceDueMs = (index: number) => nowMs() - (dueAtMs[index] ?? Number.NaN);
+  const sinceDueMs = (index: number) => nowMs() - beganAtMs - (dueMs[index] ?? Number.NaN);
   const settled = (tell: () => void) => {
     if (signal?.aborted !== true) tell();
     if (--running === 0 && isPaced) end();
   };
   signal?.addEventListener("abort", () => end(), { once: true });
-  await pace(
-    dueAtMs,
-    (index) => {
-      running++;
-      events.sent(index, sinceDueMs(index));
-      send(index).then(
-        (reply) => settled(() => events.answered(index, sinceDueMs(index), reply)),
-        (error: unknown) => settled(() => events.failed(index, sinceDueMs(index), error)),
-      );
-    },
-    signal,
-  );
+  const begins = (atMs: number) => void (beganAtMs = atMs);
+  const due = (index: number) => {
+    running++;
+    events.sent(index, sinceDueMs(index));
+    send(index).then(
+      (reply) => settled(() => events.answered(index, sinceDueMs(index), reply)),
+      (error: unknown) => settled(() => events.failed(index, sinceDueMs(index), error)),
+    );
+  };
+  await pace(dueMs, { begins, due }, signal);
   isPaced = true;
   if (running === 0 || signal?.aborted === true) end();
   await ended;

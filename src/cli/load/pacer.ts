@@ -4,21 +4,34 @@
 import { once } from "node:events";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 
+export interface Paced {
+  /** Told first. @param atMs of this thread's `performance.now` */
+  begins(atMs: number): void;
+  due(index: number): void;
+}
+
 /**
- * Calls `onDue` for each of `dueAtMs` (milliseconds of this thread's `performance.now`, ascending) when it has come.
+ * @param dueMs from the beginning, ascending
  * @param signal ends it before the last one
  */
-export type Pace = (dueAtMs: Float64Array, onDue: (index: number) => void, signal?: AbortSignal) => Promise<void>;
+export type Pace = (dueMs: Float64Array, paced: Paced, signal?: AbortSignal) => Promise<void>;
 
 const wallMs = () => performance.timeOrigin + performance.now();
+/** From the beginning being told to the beginning: a message to the other thread. */
+const AHEAD_MS = 20;
 
-export const pace: Pace = async (dueAtMs, onDue, signal) => {
+export const pace: Pace = async (dueMs, { begins, due }, signal) => {
   if (signal?.aborted === true) return;
-  const worker = new Worker(new URL(import.meta.url), { workerData: dueAtMs.map((due) => performance.timeOrigin + due) });
+  const worker = new Worker(new URL(import.meta.url), { workerData: dueMs });
   const stop = () => void worker.terminate();
   signal?.addEventListener("abort", stop);
-  worker.on("message", (index: number) => {
-    if (signal?.aborted !== true) onDue(index);
+  worker.once("message", () => {
+    const beginsAtMs = performance.now() + AHEAD_MS; // only now: a thread may take long to start
+    begins(beginsAtMs);
+    worker.on("message", (index: number) => {
+      if (signal?.aborted !== true) due(index);
+    });
+    worker.postMessage(performance.timeOrigin + beginsAtMs);
   });
   try {
     await once(worker, "exit");
@@ -28,10 +41,13 @@ export const pace: Pace = async (dueAtMs, onDue, signal) => {
 };
 
 if (!isMainThread && workerData instanceof Float64Array) {
-  const asleep = new Int32Array(new SharedArrayBuffer(4));
-  for (const [index, momentMs] of workerData.entries()) {
-    const waitMs = momentMs - wallMs();
-    if (waitMs > 0) Atomics.wait(asleep, 0, 0, waitMs);
-    parentPort?.postMessage(index);
-  }
+  parentPort?.once("message", (beginsAtMs: number) => {
+    const asleep = new Int32Array(new SharedArrayBuffer(4));
+    for (const [index, dueMs] of workerData.entries()) {
+      const waitMs = beginsAtMs + dueMs - wallMs();
+      if (waitMs > 0) Atomics.wait(asleep, 0, 0, waitMs);
+      parentPort?.postMessage(index);
+    }
+  });
+  parentPort?.postMessage("ready");
 }
