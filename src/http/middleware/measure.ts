@@ -1,4 +1,5 @@
-// Counts each request when its answer begins, and sees to it that what was counted is reported.
+// Counts each request when its answer begins, and sees to it that what was counted is reported. A client that leaves before is not
+// counted: the platform drops what its request still awaits, and tells nobody unless something else keeps the request alive (measured).
 
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";
