@@ -198,10 +198,10 @@ describe.skipIf(!hasChromium)("the playground (needs a Chromium on the PATH)", (
     const { page } = await open();
     await sendTraffic(system.urls.edge, 2);
     const live = page.locator("#live-panels");
-    await live.getByText("vision (predict)").waitFor();
+    await live.locator("td", { hasText: /^vision$/ }).nth(1).waitFor();
     const text = (await live.textContent()) ?? "";
     expect(text).toMatch(/edge-int8[\d,]+[\d.]+ %/);
-    expect(text).toMatch(/intent \(predict\)[\d,]+[\d.]+ m?s/);
+    expect(text).toMatch(/Deadlineintent[\d,.]+250vision[\d,.]+500In milliseconds/);
     expect(text).toMatch(/l1[\d,]+[\d.]+ %/);
     expect(text).toContain("healthy");
     expect(text).toMatch(/intentstablev1100 %/);
