@@ -14,7 +14,7 @@ const MAY_IMPORT = {
   serving: ["core", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry"],
   http: ["core", "protocol", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry", "serving"],
   build: ["core", "protocol", "registry", "runtime", "tasks", "cascade"],
-  client: ["protocol"],
+  client: ["core", "protocol", "registry", "tasks", "cascade"],
   playground: ["core", "protocol", "client", "telemetry"],
 };
 
@@ -45,6 +45,26 @@ module.exports = {
         pathNot: "^(src/(registry/drivers/fs|runtime/native|region/server|build|cli)|functions/region)",
       },
       to: { dependencyTypes: ["core"] },
+    },
+    {
+      name: "client-is-small",
+      comment: "src/client takes types from others, and of code only these leaves: no zod, no error texts. What answers on the device is an entry of its own",
+      severity: "error",
+      from: { path: "^src/client/", pathNot: "^src/client/on-device" },
+      to: { path: "^src/", pathNot: "^src/(client/|core/(base64|bytes|clock)\\.ts)", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "device-answers-as-the-edge",
+      comment: "the same code for a text's features, an image's pixels, confidence and exit; the rest are types",
+      severity: "error",
+      from: { path: "^src/client/on-device" },
+      to: { path: "^src/", pathNot: "^src/(client/|core/|cascade/(calibration|exit)\\.ts|tasks/(image|text)/|tasks/image-classification\\.ts)", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "client-has-no-dependencies",
+      severity: "error",
+      from: { path: "^src/client/" },
+      to: { path: "node_modules" },
     },
     {
       name: "ports-know-no-driver",

@@ -5,7 +5,6 @@ import { asEdgeTierError, reasonOf } from "../../src/core/errors.ts";
 import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
-import { withoutSecrets } from "../../src/http/redacted-log.ts";
 import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { createRegionFetch } from "../../src/region/region-fetch.ts";
@@ -25,6 +24,8 @@ import { createServedVersions } from "../../src/serving/served-version.ts";
 import { createTensorModels } from "../../src/serving/tensor-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { NO_METRICS } from "../../src/telemetry/recorder.ts";
+import { withoutSecrets } from "../../src/telemetry/redacted-log.ts";
+import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createCacheLayers } from "./cache-layers.ts";
 import { createTelemetry } from "./metrics-reporting.ts";
 
@@ -45,6 +46,8 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
   const telemetry = createTelemetry(config, { clock, log });
   const metrics = telemetry?.metrics ?? NO_METRICS;
+  const countDropped = (reason: string, spans: number) => metrics.count("edgetier_telemetry_dropped_total", { reason: `spans_${reason}` }, spans);
+  const tracer = createConfiguredTracer(config, { resource: { "service.name": "edgetier-edge" }, clock, countDropped, log });
   const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, { send: config.EDGETIER_REGION_CERTIFICATE });
   const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
   const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
@@ -64,7 +67,7 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
   const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ telemetry, catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({ telemetry, catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, tracer, logsAccess: config.EDGETIER_ACCESS_LOG === "on", maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
 }
 
 /** The log names the variables; clients learn only that the operator has to act. */

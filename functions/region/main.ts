@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 // The region server: builds its parts from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
 
+import { hostname } from "node:os";
 import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError, errors } from "../../src/core/errors.ts";
+import type { Tracer } from "../../src/core/span.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
@@ -13,27 +15,26 @@ import { createExecutor } from "../../src/region/server/batching/create-executor
 import { createPermits } from "../../src/region/server/batching/permits.ts";
 import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
 import { createSharedRuns } from "../../src/region/server/shared-runs.ts";
+import { createRunSpans } from "../../src/region/server/run-spans.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
+import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { createGate } from "./gate.ts";
+import { createLog, type Log } from "./log.ts";
 import { readModelsFile } from "./models-file.ts";
 import { createObservers } from "./observers.ts";
 import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
 
-/** One JSON object a line; an error becomes its message, and its cause's. */
-function log(event: object): void {
-  const line = JSON.stringify({ time: new Date().toISOString(), ...event }, (_key, value: unknown) =>
-    value instanceof Error ? [value.message, value.cause].filter((part) => part !== undefined).map(String).join(" Cause: ") : value,
-  );
-  process.stdout.write(`${line}\n`);
-}
-
 async function main(): Promise<void> {
   const settings = readRegionSettings(process.env);
+  const log = createLog(settings);
   const config = await readModelsConfig(settings);
   const observers = createObservers({ clock: systemClock, log });
+  const clock = createPreciseClock();
+  const tracer = createConfiguredTracer(settings, { resource: { "service.name": "edgetier-region", "host.name": hostname() }, clock, countDropped: observers.metrics.spansDropped, log });
+  const recordSpans = createRunSpans(tracer);
   const repository = createModelRepository({
     store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), { trustedKeys: settings.EDGETIER_TRUSTED_KEYS }),
     runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
@@ -43,7 +44,11 @@ async function main(): Promise<void> {
     onEvent: observers.onRepositoryEvent,
   });
   const executor = createExecutor({
-    onRun: observers.onRun,
+    clock,
+    onRun(run) {
+      observers.onRun(run);
+      recordSpans(run);
+    },
     onUnbatchable: ({ of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
   });
   const lifecycle = createLifecycle();
@@ -54,7 +59,7 @@ async function main(): Promise<void> {
     lifecycle,
     config,
     version: packageJson.version,
-    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on" ? { sharedRuns: createSharedRuns(createPreciseClock()) } : {}),
+    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on" ? { sharedRuns: createSharedRuns(clock) } : {}),
     gate: await createGate(settings, log),
     permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
     statistics: observers.statistics,
@@ -62,7 +67,12 @@ async function main(): Promise<void> {
     maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
     maxRows: settings.EDGETIER_REGION_MAX_ROWS,
     onOutcome: observers.onOutcome,
-    onAnswer: observers.onAnswer,
+    clock,
+    tracer,
+    onAnswer(answer) {
+      observers.onAnswer(answer);
+      if (settings.EDGETIER_REGION_ACCESS_LOG === "on") log({ event: "request", ...answer });
+    },
     onFailure: log,
   });
   const server = await startRegionServer({
@@ -72,7 +82,7 @@ async function main(): Promise<void> {
     port: settings.EDGETIER_REGION_PORT,
     drainTimes: { lingerMs: settings.EDGETIER_DRAIN_LINGER_MS, timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS },
   });
-  stopOnSignal(server, repository);
+  stopOnSignal({ server, repository, tracer, log });
   log({ event: "listening", url: server.url });
 
   // One that cannot be loaded is logged, and tried again when it is asked for: it must not keep the others from serving.
@@ -96,10 +106,18 @@ function repeat(work: () => Promise<void>, afterMs: number): void {
   systemClock.setTimer(() => void work().finally(() => repeat(work, afterMs)), afterMs);
 }
 
-function stopOnSignal(server: RegionServer, repository: ModelRepository): void {
+interface Stopped {
+  readonly server: RegionServer;
+  readonly repository: ModelRepository;
+  readonly tracer: Tracer;
+  readonly log: Log;
+}
+
+function stopOnSignal({ server, repository, tracer, log }: Stopped): void {
   const stop = async (signal: string) => {
     log({ event: "draining", signal });
     const complete = await server.stop();
+    await tracer.flush();
     await repository.dispose(); // an exit in the middle of a run would abort the process
     log({ event: "stopped", complete });
     process.exit(complete ? 0 : 1);

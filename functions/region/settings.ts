@@ -7,6 +7,7 @@ import type { BatchingConfig } from "../../src/registry/serving-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { regionKeys } from "../../src/region/region-keys.ts";
 import { trustVariables } from "../../src/registry/signing-keys.ts";
+import { traceVariables } from "../../src/telemetry/trace-config.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 
@@ -78,6 +79,9 @@ const schema = z
     EDGETIER_REGION_PREFERRED_BATCH_ROWS: rowCounts.default([]),
     /** Rows that may wait for one session. */
     EDGETIER_REGION_MAX_QUEUE_SIZE: wholeNumber(256, 1, 1_000_000),
+    ...traceVariables,
+    /** Whether each request is logged. */
+    EDGETIER_REGION_ACCESS_LOG: z.enum(["on", "off"]).default("off"),
     /** How long a server that was told to stop still takes requests, while it says that it is not ready. */
     EDGETIER_DRAIN_LINGER_MS: wholeNumber(200, 0, 600_000),
     /** How long a server that was told to stop goes on answering what it has taken. */

@@ -45,7 +45,7 @@ export interface ExaminedGraph {
   readonly sha256: string;
   readonly how: "bundled" | "snapshot" | "plain" | "not";
   /** Why not. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** Of its session when it starts; null where it has no snapshot that tells. */
   readonly memoryBytes: number | null;
   /** Inputs that it was asked about while memory was measured; null where it was not. */

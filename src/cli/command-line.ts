@@ -2,9 +2,11 @@
 // errors (2) from failures (1).
 
 import { parseArgs, stripVTControlCharacters } from "node:util";
-import { type ArgsDef, type CommandDef, renderUsage, runCommand } from "citty";
+import { type ArgsDef, type CommandDef, parseArgs as parseOptions, runCommand } from "citty";
 import { EdgeTierError, errors, reasonOf } from "../core/errors.ts";
-import { printError } from "./output.ts";
+import { commandHelp, groupHelp } from "./help.ts";
+import { nextStep } from "./next-steps.ts";
+import { printError, progressTo } from "./output.ts";
 
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
@@ -21,7 +23,7 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
   const json = argv.includes("--json");
   const { command, name, rest, problem } = await find(root, argv);
   if (problem === undefined && asksForHelp(rest)) {
-    print(await usageOf(command, name));
+    print(await helpOf(command, name));
     return EXIT.ok;
   }
   const wrong = problem ?? usageProblem(await argsOf(command), rest);
@@ -31,6 +33,8 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
   }
   try {
     await runCommand(command, { rawArgs: [...rest] });
+    const next = nextStep(name, parseOptions([...rest], await argsOf(command)));
+    if (next !== undefined) progressTo(json)(next);
     return EXIT.ok;
   } catch (error) {
     const missing = error instanceof Error && error.name === "CLIError"; // citty's own
@@ -86,12 +90,10 @@ function shortOf(definition: ArgsDef[string]): { short?: string } {
   return short === undefined ? {} : { short };
 }
 
-async function usageOf(command: CommandDef, name: string): Promise<string> {
-  const words = name.split(" ");
-  const meta = { ...(await valueOf(command.meta)), name: words.at(-1) ?? name };
-  const parent = words.length > 1 ? { meta: { name: words.slice(0, -1).join(" ") } } : undefined;
-  const usage = await renderUsage({ ...command, meta }, parent);
-  return process.stdout.isTTY ? usage : stripVTControlCharacters(usage);
+async function helpOf(command: CommandDef, name: string): Promise<string> {
+  const children = await valueOf(command.subCommands);
+  if (children !== undefined) return groupHelp(name, Object.keys(children));
+  return await commandHelp({ ...command, meta: { ...(await valueOf(command.meta)), name: name.split(" ").at(-1) ?? name } }, name);
 }
 
 const argsOf = async (command: CommandDef): Promise<ArgsDef> => (await valueOf(command.args)) ?? {};

@@ -32,6 +32,7 @@ export interface ShownPrediction {
 
 export interface RequestOptions {
   readonly apiKey?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
@@ -55,12 +56,12 @@ export async function requestPrediction(url: string, model: string, input: Predi
   return { model: name, version, ...output, latencyMs, cache: response.headers.get("x-edgetier-cache") ?? "miss" };
 }
 
-async function send(url: string, model: string, input: PredictionInput, { apiKey, signal = AbortSignal.timeout(TIMEOUT_MS) }: RequestOptions) {
+async function send(url: string, model: string, input: PredictionInput, { apiKey, headers, signal = AbortSignal.timeout(TIMEOUT_MS) }: RequestOptions) {
   const [mediaType, content] = "text" in input ? ["application/json", JSON.stringify({ inputs: input.text })] : [mediaTypeOf(input.file), input.file];
   try {
     const response = await fetch(`${url}/v1/models/${encodeURIComponent(model)}/predict`, {
       method: "POST",
-      headers: { "content-type": mediaType, ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) },
+      headers: { ...headers, "content-type": mediaType, ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) },
       body: content,
       signal,
     });

@@ -38,7 +38,8 @@ export class EdgeTierError extends Error {
   }
 }
 
-const make = (
+/** For this file, and those beside it with errors that no Worker raises. */
+export const make = (
   code: string,
   status: number,
   detail: string,
@@ -315,12 +316,14 @@ export const errors = {
     make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
   notPrecomputed: (failed: number, asked: number) =>
     make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
+  objectiveNotHeld: (isMissed: boolean, problems: readonly string[]) =>
+    make(isMissed ? "slo_missed" : "slo_not_shown", 503, `${problems.join("; ")}.`, isMissed ? "The report's phases, tiers and cache layers say where the time goes." : "Measure longer, with --duration."),
   limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
     make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),
   usage: (problem: string, command: string) => make("usage", 400, `${problem}.`, `\`${command} --help\` tells how it is used.`),
   edgeUnreachable: (url: string, reason: string, cause?: unknown) =>
-    make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another with --url.", { retryable: true, cause }),
+    make("edge_unreachable", 503, `Nothing answers at ${url}: ${reason}.`, "Start the local system with `npm start`, or name another address.", { retryable: true, cause }),
   edgeRefused: (code: string, status: number, detail: string, remedy: string) => make(code, status, detail, remedy),
   invalidProject: (path: string, problems: readonly string[]) =>
     make("invalid_project", 400, `${path} is not a valid model project: ${problems.join("; ")}.`, "See models/intent/model.json for an example."),
@@ -345,6 +348,7 @@ export const errors = {
   projectNotWritten: (folder: string, reason: string, cause?: unknown) => make("project_not_written", 400, `${folder} cannot be written: ${reason}.`, "Name another folder with --out.", { cause }),
   notImportable: (file: string, problems: readonly string[], remedies: readonly string[]) =>
     make("not_importable", 400, `${file} cannot be imported: ${problems.join("; ")}.`, remedies.join(" ")),
+  notExportable: (model: string, reason: string, remedy: string) => make("not_exportable", 400, `${model} cannot be exported: ${reason}.`, remedy),
   notConvertible: (reason: string, remedy: string) =>
     make("not_convertible", 400, `This graph cannot be made FP16: ${reason}.`, remedy),
   notComparable: (reason: string, cause?: unknown) =>

@@ -1,5 +1,6 @@
 // What middleware hands to routes.
 
+import type { Span } from "../core/span.ts";
 import type { RequestContext } from "../serving/request-context.ts";
 import type { Identity } from "./access/identity.ts";
 
@@ -12,6 +13,8 @@ export interface AppEnv {
     identity?: Identity;
     /** Of a request under /v1, decompressed. */
     maxBodyBytes: number;
+    /** Of the whole request. */
+    span: Span;
     context: RequestContext;
   };
 }

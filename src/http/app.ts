@@ -4,6 +4,7 @@ import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { errors } from "../core/errors.ts";
+import { passingTracer, type Tracer } from "../core/span.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
@@ -18,6 +19,7 @@ import { browserHeaders } from "./middleware/browser-headers.ts";
 import { context } from "./middleware/context.ts";
 import { type BodyLimits, limitBodies } from "./middleware/limit-bodies.ts";
 import { measure } from "./middleware/measure.ts";
+import { observe } from "./middleware/observe.ts";
 import { problems } from "./middleware/problems.ts";
 import { COMPUTING_PATHS, shed } from "./middleware/shed.ts";
 import { docsRoutes } from "./routes/docs.ts";
@@ -48,6 +50,10 @@ export interface AppDependencies extends BodyLimits {
   /** For how long CDNs keep an alias's answers; not at all by default. */
   readonly cdnAliasSeconds?: number;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
+  /** Passes on what comes, by default. */
+  readonly tracer?: Tracer;
+  /** Whether each request is logged. */
+  readonly logsAccess?: boolean;
   /** Requests that compute at the same time. */
   readonly maxInFlight: number;
   /** Of a request under /v2, which brings tensors. */
@@ -64,6 +70,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
+  app.use(observe({ tracer: dependencies.tracer ?? passingTracer, clock, log: dependencies.logsAccess === true ? log : undefined }));
   app.use(context(clock));
   if (dependencies.telemetry !== undefined) app.use(measure(dependencies.telemetry, clock));
   app.use(...access(dependencies.access ?? OPEN_ACCESS));

@@ -7,6 +7,7 @@ import type { RegionFetch } from "../region/region-fetch.ts";
 import { regionKey } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
+import { traceVariables } from "../telemetry/trace-config.ts";
 import { metricsVariables } from "./metrics-config.ts";
 import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
 
@@ -46,6 +47,10 @@ const schema = z
     // Who may ask, and how often
     ...accessVariables,
     ...metricsVariables,
+    // Traces and logs
+    ...traceVariables,
+    /** One record for each request: what the platform keeps of logs costs. */
+    EDGETIER_ACCESS_LOG: z.enum(["on", "off"]).default("off"),
     // Limits
     /** Requests that compute at the same time in an isolate; further ones are refused before they are read. */
     EDGETIER_MAX_IN_FLIGHT: wholeNumber(256, 1, 100_000),
@@ -73,6 +78,9 @@ const schema = z
   .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
 
 export type EdgeConfig = z.output<typeof schema>;
+
+/** Their schemas by their names; a function, so that a Worker that does not ask is spared it. */
+export const edgeVariables = () => schema.shape;
 
 /** @throws invalid_configuration naming every variable that is missing or wrong */
 export const parseEdgeConfig = (source: object): EdgeConfig => parseConfig(schema, source);

@@ -30,8 +30,10 @@ export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>
 
 const uri = (id: string) => `#/components/schemas/${id}`;
 
-/** Zod gives every integer the bounds of a double's precision. */
-function withoutSafeBounds({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+/** Zod gives every integer the bounds of a double's precision, and calls any union `anyOf`, which generators merge into one type: ours are disjoint. */
+function forGenerators({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.anyOf !== undefined) jsonSchema.oneOf = jsonSchema.anyOf;
+  delete jsonSchema.anyOf;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
 }
@@ -46,12 +48,12 @@ export const accessRefusals = (refusal: (description: string) => Content): Reado
 /** A reference, or the schema itself where it has no id. */
 function schemaOf(schema: z.ZodType): object {
   const id = z.globalRegistry.get(schema)?.id;
-  return id === undefined ? bare(z.toJSONSchema(schema, { io: "input", override: withoutSafeBounds })) : { $ref: uri(id) };
+  return id === undefined ? bare(z.toJSONSchema(schema, { io: "input", override: forGenerators })) : { $ref: uri(id) };
 }
 
 /** Of every schema with an id that has been imported. */
 export function componentSchemas(): Readonly<Record<string, object>> {
-  const { schemas } = z.toJSONSchema(z.globalRegistry, { uri, io: "input", override: withoutSafeBounds });
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { uri, io: "input", override: forGenerators });
   return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, bare(schema)]));
 }
 
@@ -64,7 +66,7 @@ export const body = (schemas: Readonly<Record<string, z.ZodType>>) => ({
 
 /** One for each field. */
 export function parameters(place: Parameter["in"], fields: z.ZodObject): Parameter[] {
-  const { properties = {}, required = [] } = z.toJSONSchema(fields, { io: "output", override: withoutSafeBounds });
+  const { properties = {}, required = [] } = z.toJSONSchema(fields, { io: "output", override: forGenerators });
   return Object.entries(properties).map(([name, property]) => {
     const { description, ...schema } = property as Parameter["schema"] & { readonly description?: string };
     return { name, in: place, required: place === "path" || required.includes(name), ...(description === undefined ? {} : { description }), schema };

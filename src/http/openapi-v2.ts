@@ -8,19 +8,19 @@ const VERSIONED = "As well under `/v2/models/{model}/versions/{version}`.";
 
 export function openInferencePaths(): Paths {
   const options = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional();
-  const spec = z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) });
+  const spec = z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) }).meta({ id: "TensorSpec" });
   const tensor = spec.extend({ parameters: options, data: z.array(z.unknown()).optional().meta({ description: "Row-major; or `parameters.binary_data_size`, and the bytes after the JSON." }) }).meta({ id: "Tensor" });
   const request = z
     .object({
       id: z.string().optional(),
       parameters: options.meta({ description: "`tier`: the one tier to ask; `timeout` in microseconds; `binary_data_output`." }),
       inputs: z.array(tensor).meta({ description: "One BYTES tensor `input`, an element for each text or image file; or a graph's own tensors." }),
-      outputs: z.array(z.object({ name: z.string(), parameters: options })).optional(),
+      outputs: z.array(z.object({ name: z.string(), parameters: options }).meta({ id: "RequestedOutput" })).optional(),
     })
     .meta({ id: "InferRequest" });
   const response = z.object({ model_name: z.string(), model_version: z.string(), id: z.string().optional(), parameters: options, outputs: z.array(tensor) }).meta({ id: "InferResponse" });
   const metadata = z.object({ name: z.string(), versions: z.array(z.string()), platform: z.string(), inputs: z.array(spec), outputs: z.array(spec) }).meta({ id: "ModelMetadata" });
-  const server = z.object({ name: z.string(), version: z.string(), extensions: z.array(z.string()) });
+  const server = z.object({ name: z.string(), version: z.string(), extensions: z.array(z.string()) }).meta({ id: "ServerMetadata" });
   const error = z.object({ error: z.string() }).meta({ id: "InferError" });
 
   const model = parameters("path", z.object({ model: z.string() }));
@@ -32,7 +32,7 @@ export function openInferencePaths(): Paths {
   });
 
   return {
-    "/v2": { get: { operationId: "server", summary: "Name, version and extensions of the server, by the Open Inference Protocol v2", responses: { 200: content("The server.", server) } } },
+    "/v2": { get: { operationId: "server", summary: "Name, version and extensions of the server, by the Open Inference Protocol v2", responses: { 200: content("The server.", server), ...unavailable } } },
     "/v2/health/live": { get: { operationId: "live", summary: "Is the Worker running?", responses: yes } },
     "/v2/health/ready": { get: { operationId: "ready", summary: "Can it read the model store?", responses: { ...yes, 400: content("No.", error) } } },
     "/v2/models/{model}": ofModel("modelMetadata", "Inputs and outputs of a model", { 200: content("The model.", metadata) }),

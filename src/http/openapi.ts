@@ -14,7 +14,7 @@ import { openInferencePaths } from "./openapi-v2.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
-  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string } };
+  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string; readonly identifier: string } };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: Paths;
   /** None, or a credential: which, is the deployment's to say. */
@@ -64,7 +64,7 @@ const predictionPaths: Paths = {
       responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
     },
   },
-  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList) } } },
+  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList), ...accessRefusals(problem) } } },
   "/v1/models": { get: { operationId: "listModels", summary: "What is served", responses: { 200: content("All models.", modelList), ...unavailable } } },
   "/v1/models/{model}": {
     get: {
@@ -110,7 +110,7 @@ const embeddingsPaths: Paths = {
 export function openApiDocument(): OpenApiDocument {
   return {
     openapi: "3.1.0",
-    info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT" } },
+    info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT", identifier: "MIT" } },
     servers: [{ url: "/" }],
     paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths(), ...metricsPaths },
     security: [{}, { bearer: [] }],

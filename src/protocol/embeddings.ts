@@ -12,7 +12,12 @@ export const EMBEDDINGS_PATH = "/v1/embeddings";
 const tokenIds = z.array(z.int().min(0)).min(1);
 const input = z
   .union([z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)], "expected a text, token ids, or an array of either, none of them empty")
-  .meta({ description: "Texts, or the ids of their tokens by the model's own tokenizer.", examples: ["how do i freeze my account"] });
+  .meta({
+    description: "One text, or the ids of its tokens by the model's own tokenizer; or an array of either, all of one kind.",
+    examples: ["how do i freeze my account"],
+    // For the document, a little wider than it is: generators make no code that compiles of a union with arrays of arrays.
+    anyOf: [{ type: "string" }, { type: "array", minItems: 1, items: { oneOf: [{ type: "string" }, { type: "integer", minimum: 0 }, { type: "array", items: { type: "integer", minimum: 0 } }] } }],
+  });
 
 export const embeddingsBody = z
   .strictObject({
@@ -29,7 +34,7 @@ export type EmbeddingsBody = z.output<typeof embeddingsBody>;
 export const embeddingsResponse = z
   .object({
     object: z.literal("list"),
-    data: z.array(z.object({ object: z.literal("embedding"), index: z.int(), embedding: z.union([z.array(z.number()), z.base64()]) })),
+    data: z.array(z.object({ object: z.literal("embedding"), index: z.int(), embedding: z.union([z.array(z.number()), z.base64()]) }).meta({ id: "Embedding" })),
     model: z.string().meta({ description: "`name@version`: vectors of different versions cannot be compared." }),
     usage: z.object({ prompt_tokens: z.int().meta({ description: "Special tokens included, without those that were cut off." }), total_tokens: z.int() }),
   })
@@ -58,7 +63,7 @@ export interface Answer {
   readonly tokens: number;
 }
 
-export function embeddingsResponseOf({ model, version, vectors, tokens }: Answer, format: EmbeddingsBody["encoding_format"]): z.output<typeof embeddingsResponse> {
+export function embeddingsResponseOf({ model, version, vectors, tokens }: Answer, format: EmbeddingsBody["encoding_format"]): EmbeddingsResponse {
   const encoded = (vector: Float32Array) => (format === "base64" ? toBase64(bytesOf(vector)) : Array.from(vector, shortest));
   return {
     object: "list",

@@ -35,10 +35,10 @@ export const modelDetail = modelSummary
         temperature: z.number().nullable().meta({ description: "Of the calibration; null for a tier that gives tensors and no confidence." }),
         figures: z.record(z.string(), z.number()),
         edge: z
-          .union([z.object({ how: z.enum(["bundled", "snapshot", "plain"]) }), z.object({ how: z.literal("not"), reason: z.string() })])
+          .object({ how: z.enum(["bundled", "snapshot", "plain", "not"]), reason: z.string().optional() })
           .optional()
           .meta({ description: "Of an edge tier: how the deployed engine starts it, or why it does not and the next tier answers." }),
-      }),
+      }).meta({ id: "TierDetail" }),
     ),
     risk: z
       .object({ what: z.string(), epsilon: z.number(), delta: z.number(), method: z.string(), samples: z.int(), empiricalRisk: z.number() })

@@ -3,8 +3,8 @@
 import * as z from "zod";
 
 const text = z.string().meta({ description: "One text.", examples: ["how do i freeze my account"] });
-const image = z.strictObject({ b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }) });
-const input = z.union([text, image], "expected a text, or an image as {\"b64\": \"<base64>\"}");
+const image = z.strictObject({ b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }) }).meta({ id: "ImageInput" });
+const input = z.union([text, image], "expected a text, or an image as {\"b64\": \"<base64>\"}").meta({ id: "PredictInput" });
 
 const topK = z.int().min(1).max(1000);
 
@@ -37,7 +37,7 @@ export const predictOutput = z
   .object({
     label: z.string(),
     score: z.number().meta({ description: "Calibrated probability of `label`." }),
-    scores: z.array(z.object({ label: z.string(), score: z.number() })),
+    scores: z.array(z.object({ label: z.string(), score: z.number() }).meta({ id: "LabelScore" })),
     tier: z.string().meta({ description: "The tier whose answer this is." }),
     confidence: z.number().meta({ description: "What the tier's exit rule compared with its threshold." }),
     degraded: z.boolean().meta({ description: "True: the best answer so far; a fault or the deadline kept a better tier from being asked." }),
@@ -51,7 +51,7 @@ export const predictResponse = z
     model: z.string(),
     version: z.int(),
     outputs: z.array(predictOutput),
-    usage: z.object({ tiers: z.array(z.object({ tier: z.string(), inputs: z.int(), error: z.string().optional() })) }),
+    usage: z.object({ tiers: z.array(z.object({ tier: z.string(), inputs: z.int(), error: z.string().optional() }).meta({ id: "TierUse" })) }),
   })
   .meta({ id: "PredictResponse" });
 export type PredictResponse = z.output<typeof predictResponse>;

@@ -19,7 +19,7 @@ export const problemSchema = z
   .meta({ id: "Problem" });
 export type Problem = z.output<typeof problemSchema>;
 
-export function problemOf(error: EdgeTierError, requestId: string): z.output<typeof problemSchema> {
+export function problemOf(error: EdgeTierError, requestId: string): Problem {
   const { code, status, detail, remedy, retryable } = error;
   const title = code.charAt(0).toUpperCase() + code.slice(1).replaceAll("_", " ");
   return { type: "about:blank", title, status, detail, remedy, instance: requestId, code, retryable };

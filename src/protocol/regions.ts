@@ -13,7 +13,7 @@ export const regionList = z
           health: z.enum(["healthy", "doubtful", "unhealthy"]).meta({ description: "By the calls of the isolate that answers; an unhealthy region is asked no more for a while." }),
           distanceKm: z.int().nullable().meta({ description: "From where the request comes from, as far as that is known." }),
           latencyMs: z.object({ p50: z.number(), p95: z.number() }).nullable().meta({ description: "Of the last calls of the isolate that answers, over all models." }),
-        }),
+        }).meta({ id: "Region" }),
       )
       .meta({ description: "The nearest first." }),
   })

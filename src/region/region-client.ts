@@ -3,6 +3,7 @@
 
 import { EdgeTierError } from "../core/errors.ts";
 import type { Place } from "../core/place.ts";
+import type { Span } from "../core/span.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { LoadReport } from "../protocol/load-report.ts";
 
@@ -14,7 +15,8 @@ export interface RegionCall {
   readonly requestId: string;
   /** What is left of the client's deadline; the region drops work that is older. */
   readonly timeoutMs: number;
-  readonly traceparent?: string;
+  /** What the call is made for; each attempt is a span below it. */
+  readonly span?: Span;
   /** Where the client is. */
   readonly place?: Place;
   /** Keeps work alive after the response, such as a look at a region's health. */

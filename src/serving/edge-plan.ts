@@ -16,6 +16,7 @@ import type { RequestContext } from "./request-context.ts";
 import type { ServedEncoder } from "./served-encoder.ts";
 import type { ServedCascade, ServedVersion } from "./served-version.ts";
 import { gatherRows, type OutputRow, sharedOutputs } from "./shared-outputs.ts";
+import { noteDegraded, tierFacts, traced } from "./traced.ts";
 
 export interface TensorRequest {
   readonly inputs: NamedTensors;
@@ -137,10 +138,11 @@ function fitsByName(tier: TierManifest, inputs: NamedTensors, outputs: readonly 
 }
 
 /** @param rows of the task's own inputs; tensors count as one @param regionCan answer, where this edge fails */
-function answerOf({ id }: TierManifest, rows: number, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean, counted: AnswerMetrics): EdgeRun["run"] {
+function answerOf(tier: TierManifest, rows: number, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean, counted: AnswerMetrics): EdgeRun["run"] {
+  const { id } = tier;
   return async (context, deadline) => {
     try {
-      const outputs = await counted.tier(id, rows, () => run(context, deadline));
+      const outputs = await counted.tier(id, rows, () => traced(context, "tier", tierFacts(tier), (inSpan) => run(inSpan, deadline)));
       counted.answered(Array.from({ length: rows }, () => ({ tier: id })));
       return { outputs, tiers: [id], degraded: false };
     } catch (error) {
@@ -161,8 +163,10 @@ function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: r
       const tiers = cascade.tiers(context, 1, (tier, asked, outputs) => asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })));
       const { outcomes } = await runCascade(tiers, inputs, deadline, undefined, counted.used);
       counted.answered(outcomes);
+      const degraded = outcomes.some((one) => one.degraded);
+      if (degraded) noteDegraded(context);
       const rows = outcomes.map(({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow);
-      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded: outcomes.some(({ degraded }) => degraded) };
+      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded };
     },
   };
 }

@@ -16,6 +16,7 @@ import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import type { EncodedText, ServedEncoder } from "./served-encoder.ts";
 import type { ServedVersion } from "./served-version.ts";
+import { modelFacts } from "./traced.ts";
 
 export interface EmbedRequest {
   readonly ref: ModelRef;
@@ -85,6 +86,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (raw.length > maxInputs) throw errors.tooManyInputs(raw.length, maxInputs);
       // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
       const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
+      context.span.set(modelFacts(known.manifest));
       const { encoder } = versions(known);
       const { model, version, task: taskName } = known.manifest;
       if (encoder === undefined) throw errors.givesNoEmbeddings(model, taskName);

@@ -17,6 +17,7 @@ import type { DriftCheck } from "./drift-check.ts";
 import type { ServedVersion } from "./served-version.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
+import { modelFacts, noteDegraded } from "./traced.ts";
 
 /** A body that is one input, in the form that its media type says. */
 export interface RawInput {
@@ -85,6 +86,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
     async predict(request, context) {
       if ("length" in request.inputs && request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () => catalogue.choose(request.ref, context));
+      context.span.set(modelFacts(known.manifest));
       const { cascade: served, encoder } = versions(known);
       if (served === undefined) throw encoder === undefined ? errors.takesTensors(known.manifest.model) : errors.givesEmbeddings(known.manifest.model);
       const { manifest, task, tiers } = served;
@@ -120,6 +122,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
               options.drift?.consider({ model, version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers: answered }, context);
             }
             uses = result.uses;
+            if (result.outcomes.some(({ degraded }) => degraded)) noteDegraded(context);
             return result.outcomes;
           } finally {
             deadline.end();

@@ -5,6 +5,6 @@ import type { RegionCall } from "../region/region-client.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export function regionCallOf({ model, version }: Pick<RegionCall, "model" | "version">, context: RequestContext, deadline: Deadline): RegionCall {
-  const { requestId, traceparent, place, waitUntil } = context;
-  return { model, version, requestId, timeoutMs: deadline.remainingMs(), waitUntil, ...(traceparent && { traceparent }), ...(place && { place }) };
+  const { requestId, span, place, waitUntil } = context;
+  return { model, version, requestId, timeoutMs: deadline.remainingMs(), waitUntil, span, ...(place && { place }) };
 }

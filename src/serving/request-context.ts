@@ -1,11 +1,13 @@
 // What one request brings along through the serving code.
 
 import type { Place } from "../core/place.ts";
+import type { Span } from "../core/span.ts";
 import type { PhaseTimer } from "../telemetry/phase-timer.ts";
 
 export interface RequestContext {
   readonly requestId: string;
-  readonly traceparent: string | undefined;
+  /** Of what is under way. */
+  readonly span: Span;
   /** Whose request it is; cached answers never cross from one to another. "" where nobody has to say who they are. */
   readonly tenant: string;
   /** Where the client is, as far as the platform knows. */

@@ -13,6 +13,7 @@ import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
+import { tierFacts, traced } from "./traced.ts";
 
 export interface EncodedText {
   readonly input: TaskInput;
@@ -93,13 +94,15 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
     async embed(texts, context, deadline, counted) {
       if (edge !== undefined) {
         try {
-          return { tier: edge.id, vectors: await counted.tier(edge.id, texts.length, () => embedHere(edge, texts, context, deadline)) };
+          const run = () => traced(context, "tier", tierFacts(edge, texts.length), (inSpan) => embedHere(edge, texts, inSpan, deadline));
+          return { tier: edge.id, vectors: await counted.tier(edge.id, texts.length, run) };
         } catch (error) {
           if (remote === undefined || region === undefined || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
         }
       }
       const tier = remote ?? face;
-      const outputs = await counted.tier(tier.id, texts.length, () => askRegion(tier, texts.map(({ input }) => input), context, deadline));
+      const run = () => traced(context, "tier", tierFacts(tier, texts.length), (inSpan) => askRegion(tier, texts.map(({ input }) => input), inSpan, deadline));
+      const outputs = await counted.tier(tier.id, texts.length, run);
       return { tier: tier.id, vectors: vectorsOf(tier, outputs, texts.map(({ tokens }) => tokens)) };
     },
 

@@ -20,6 +20,7 @@ import { createLazy, type Lazy } from "./lazy.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createServedEncoder, type ServedEncoder } from "./served-encoder.ts";
+import { tierFacts, traced } from "./traced.ts";
 
 export interface TierDependencies {
   readonly store: ModelStore;
@@ -130,9 +131,11 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
         p95Ms: (count) => (tier.place === "edge" ? tier.p95Ms && tier.p95Ms * count : (region?.latencyMs?.(0.95, { model: manifest.model, tier: tier.id }) ?? tier.p95Ms)),
         isSaturated: () => tier.place === "region" && region?.isSaturated?.() === true,
         async run(inputs, deadline) {
-          const [names, outputs] = await Promise.all([labels.get(context, deadline), run(tier.id, inputs, context, deadline, begun)]);
-          onOutputs?.(tier.id, inputs, outputs);
-          return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
+          return await traced(context, "tier", tierFacts(tier, inputs.length), async (inSpan) => {
+            const [names, outputs] = await Promise.all([labels.get(inSpan, deadline), run(tier.id, inputs, inSpan, deadline, begun)]);
+            onOutputs?.(tier.id, inputs, outputs);
+            return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
+          });
         },
       }));
     },

@@ -17,6 +17,7 @@ import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
 import type { ServedVersion, TierDependencies } from "./served-version.ts";
+import { modelFacts } from "./traced.ts";
 
 export interface TensorModelsOptions {
   readonly catalogue: Catalogue;
@@ -56,6 +57,7 @@ export function createTensorModels(options: TensorModelsOptions): TensorModels {
   const { catalogue, versions } = options;
   const model = async (context: RequestContext, known: () => Promise<KnownVersion>) => {
     const version = await context.phases.measure("manifest", known);
+    context.span.set(modelFacts(version.manifest));
     return createTensorModel(version.manifest, versions(version), options);
   };
   return {

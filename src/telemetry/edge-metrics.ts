@@ -47,9 +47,9 @@ export const EDGE_METRICS = {
 
   /**
    * reason: full (more series than an isolate or an aggregator holds), unsent (no aggregator has said in time that it took them), unknown
-   * (of another deployment's metrics).
+   * (of another deployment's metrics); spans_full, spans_unsent (the same of traces).
    */
-  edgetier_telemetry_dropped_total: { kind: "counter", labels: ["reason"], help: "Events that are missing in the other metrics" },
+  edgetier_telemetry_dropped_total: { kind: "counter", labels: ["reason"], help: "Events and spans that are missing in the other metrics and traces" },
 } as const satisfies Readonly<Record<string, MetricDefinition>>;
 
 export type MetricDefinition =
@@ -57,6 +57,7 @@ export type MetricDefinition =
   | { readonly kind: "histogram"; readonly labels: readonly string[]; readonly help: string; /** Upper bounds, ascending; one more for the rest is implied. */ readonly buckets: readonly number[] };
 
 export type MetricName = keyof typeof EDGE_METRICS;
+export const isMetricName = (name: string): name is MetricName => Object.hasOwn(EDGE_METRICS, name);
 type NamesOf<Kind> = { [Name in MetricName]: (typeof EDGE_METRICS)[Name]["kind"] extends Kind ? Name : never }[MetricName];
 export type CounterName = NamesOf<"counter">;
 export type GaugeName = NamesOf<"gauge">;

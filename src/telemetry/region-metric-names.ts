@@ -70,6 +70,8 @@ export function defineCounted(registry: Registry) {
     skippedProviders: counter("edgetier_region_providers_skipped_total", "Execution providers that failed when they were tried, or disagreed with the CPU", ["provider"]),
     /** event: started, ended (unasked), not_started, given_up. */
     workers: counter("edgetier_region_session_workers_total", "What became of the workers that sessions run in", ["event"]),
+    /** reason: full (they came quicker than they could be sent), unsent (the collector did not take them). */
+    spansDropped: counter("edgetier_region_spans_dropped_total", "Spans of traces that no collector has", ["reason"]),
     answers: histogram("edgetier_region_http_request_duration_seconds", "HTTP requests by what they are for", ["action", "status"], SECONDS),
   };
 }

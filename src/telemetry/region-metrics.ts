@@ -50,6 +50,7 @@ export interface RegionMetrics {
   finished(outcome: OutcomeFacts): void;
   answered(answer: AnswerFacts): void;
   observe(event: EventFacts): void;
+  spansDropped(reason: string, spans: number): void;
   /** From now on the gauges have values. */
   watch(sources: RegionSources): void;
   readonly contentType: string;
@@ -153,6 +154,7 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
     },
     answered: ({ action, status, durationMs }) => metrics.answers.observe({ action, status: String(status) }, durationMs / 1_000),
     observe,
+    spansDropped: (reason, spans) => metrics.spansDropped.inc({ reason }, spans),
     watch(from) {
       sources = from;
     },

@@ -1,7 +1,7 @@
 // A bounded table of series: what an isolate has counted since it last reported, or all that an aggregator was told. Merging is
 // adding, so neither order nor portions matter.
 
-import { EDGE_METRICS, type MetricDefinition, type MetricName } from "./edge-metrics.ts";
+import { EDGE_METRICS, isMetricName, type MetricDefinition, type MetricName } from "./edge-metrics.ts";
 
 interface AnySeries {
   readonly name: string;
@@ -21,7 +21,7 @@ export type Series =
 type Writable<Type> = Type extends Series ? { -readonly [Key in keyof Type]: Key extends "counts" ? number[] : Type[Key] } : never;
 type Entry = Writable<Series>;
 
-/** full: more series than the table holds; unknown: of a metric, labels or buckets that this code does not have. */
+/** full: more series than the table holds; unknown: a metric, labels or buckets that this code does not have. */
 export type Refusal = "full" | "unknown";
 
 export interface SeriesTable {
@@ -72,8 +72,8 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
 
     merge(series) {
       const { name, labels, atMs } = series;
-      if (!fits(series)) return "unknown";
-      const entry = entryOf(name as MetricName, labels);
+      if (!isMetricName(name) || !fits(EDGE_METRICS[name], series)) return "unknown";
+      const entry = entryOf(name, labels);
       if (entry === undefined) return "full";
       if (entry.kind === "histogram" && series.kind === "histogram") {
         series.counts.forEach((count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count));
@@ -121,15 +121,14 @@ function emptyEntry(name: MetricName, labels: readonly string[]): Entry {
 
 function bucketOf(name: MetricName, value: number): number {
   const definition: MetricDefinition = EDGE_METRICS[name];
-  const { buckets } = definition as { readonly buckets: readonly number[] };
+  const buckets = definition.kind === "histogram" ? definition.buckets : [];
   let bucket = 0;
-  while (bucket < buckets.length && value > (buckets[bucket] as number)) bucket++;
+  while (value > (buckets[bucket] ?? Infinity)) bucket++;
   return bucket;
 }
 
 /** It may come from an isolate of another deployment. */
-function fits({ name, kind, labels, ...rest }: Series): boolean {
-  const definition: MetricDefinition | undefined = Object.hasOwn(EDGE_METRICS, name) ? EDGE_METRICS[name as MetricName] : undefined;
-  if (definition === undefined || definition.kind !== kind || labels.length !== definition.labels.length) return false;
-  return definition.kind !== "histogram" || ("counts" in rest && rest.counts.length === definition.buckets.length + 1);
+function fits(definition: MetricDefinition, series: Series): boolean {
+  if (definition.kind !== series.kind || definition.labels.length !== series.labels.length) return false;
+  return definition.kind !== "histogram" || (series.kind === "histogram" && series.counts.length === definition.buckets.length + 1);
 }

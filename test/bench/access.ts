@@ -10,7 +10,7 @@ import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { AUDIENCE, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
 import { createSender, type Send, summarise } from "./lib/load.ts";
-import { makeQueries } from "./lib/queries.ts";
+import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom } from "./lib/random.ts";
 import { report, rounded } from "./lib/report.ts";
 

@@ -11,9 +11,9 @@ import { type PublishSource, publishModel } from "../../src/registry/publish.ts"
 import { createModelStore } from "../../src/registry/store.ts";
 import { makeAlexNet } from "./lib/alexnet.ts";
 import { makeMobileNet } from "./lib/mobilenet.ts";
-import { makeQueries } from "./lib/queries.ts";
+import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom } from "./lib/random.ts";
-import { CONFIDENCE, MIN_SAMPLES } from "./lib/rate-search.ts";
+import { CONFIDENCE, MIN_SAMPLES } from "../../src/cli/load/confidence.ts";
 import { report } from "./lib/report.ts";
 import { findPeers } from "./peers/find-peers.ts";
 import { measureAlone } from "./region/alone.ts";

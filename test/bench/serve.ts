@@ -11,7 +11,7 @@ import { predictResponse } from "../../src/protocol/predict.ts";
 import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
-import { makeQueries } from "./lib/queries.ts";
+import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
 import { report, rounded } from "./lib/report.ts";
 

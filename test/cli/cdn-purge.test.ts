@@ -69,8 +69,8 @@ describe("moving an alias", () => {
   });
 
   it("purges nothing without a zone, and with --no-purge", async () => {
-    expect(await model(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" })).toMatchObject({ code: 0, stderr: "" });
-    expect(await model(["promote", "sample", "2", "--no-purge"], zone())).toMatchObject({ code: 0, stderr: "" });
+    expect(await model(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" })).toMatchObject({ code: 0, stderr: expect.not.stringContaining("purged") });
+    expect(await model(["promote", "sample", "2", "--no-purge"], zone())).toMatchObject({ code: 0, stderr: expect.not.stringContaining("purged") });
     expect(purged).toEqual([]);
   });
 

@@ -130,7 +130,7 @@ describe("predict", () => {
       response.end(JSON.stringify({ model: request.url?.split("/")[3], version: 4, outputs: [output] }));
     });
     const text = await edgetier(["predict", "--model", "intent", "--url", server.url, "--", "--freeze"]);
-    expect(text).toMatchObject({ code: 0, stderr: "" });
+    expect(text).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Next: [^\n]*\n$/) });
     expect(text.stdout).toMatch(/label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/);
     const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
     expect(JSON.parse(json.stdout)).toMatchObject({ label: "freeze_account", tier: "student", cache: "l2", latencyMs: expect.any(Number) });

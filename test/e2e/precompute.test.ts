@@ -45,8 +45,8 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
   });
 
   it.each([
-    [["--batch", "0"], "--batch 0"],
-    [["--rate", "fast"], "--rate fast"],
+    [["--batch", "0"], "--batch is \"0\""],
+    [["--rate", "fast"], "--rate is \"fast\""],
     [["--inputs", "missing.jsonl"], "ENOENT"],
   ])("answers %j with exit code 2", async (more, problem) => {
     expect(await precompute(...more)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });

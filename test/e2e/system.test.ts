@@ -12,6 +12,7 @@ import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { asFloat32 } from "../../src/core/tensor.ts";
 import { decodeInferResponse, encodeInferRequest, type InferRequest, type InferResponse, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
+import { metricsSnapshot } from "../../src/protocol/metrics.ts";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -153,6 +154,17 @@ describe("the running system", () => {
     const queries = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? "what is my account balance" : `${ODD} ${index}`));
     const labels = await Promise.all(queries.map(async (query) => (await predict(query)).output.label));
     expect(labels.filter((label) => label === "balance")).toHaveLength(20);
+  });
+
+  it("tells at /metrics what it has answered, to everybody on this machine", async () => {
+    const answers = async (tier: string) => {
+      const { series } = metricsSnapshot.parse(await (await fetch(`${system.urls.edge}/metrics`, { headers: { accept: "application/json" } })).json());
+      return series.reduce((sum, one) => (one.kind === "counter" && one.name === "edgetier_answers_total" && one.labels["tier"] === tier && one.labels["degraded_by"] === "" ? sum + one.value : sum), 0);
+    };
+    const before = [await answers("edge-int8"), await answers("region-int8")];
+    const tiers = [await predict(SURE), await predict(ODD), await predict(ODD)].map(({ output }) => output.tier);
+    expect(tiers).toEqual(["edge-int8", "region-int8", "region-int8"]);
+    expect([await answers("edge-int8"), await answers("region-int8")]).toEqual([Number(before[0]) + 1, Number(before[1]) + 2]);
   });
 
   it("serves what was published, by name, version and alias", async () => {

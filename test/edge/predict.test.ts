@@ -37,7 +37,7 @@ describe("POST predict", () => {
     expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["no", "region"], ["no", "edge"], ["no", "region"], ["yes", "edge"]]);
     expect(usage.tiers).toEqual([{ tier: "edge", inputs: 4 }, { tier: "region", inputs: 2 }]);
     expect(edge.regionRequests).toHaveLength(1);
-    expect(edge.regionRequests[0]).toMatchObject({ model: "toy", version: 1, tier: "region", traceparent });
+    expect(edge.regionRequests[0]).toMatchObject({ model: "toy", version: 1, tier: "region", span: { headers: { traceparent } } });
     expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual(["maybe", "zzz"]);
   });
 

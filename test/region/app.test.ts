@@ -185,7 +185,7 @@ describe("a failure of the region's own", () => {
     const response = await region.app.request("/v2/models/mood/versions/1/infer", post(textBody(["good"]), headers));
     expect([response.status, await response.json()]).toEqual([500, { error: expect.not.stringContaining("secret") }]);
     expect(response.headers.get("x-request-id")).toBe("req-7");
-    expect(region.failures).toEqual([{ event: "request_failed", requestId: "req-7", traceparent: headers.traceparent, error: new TypeError("secret") }]);
+    expect(region.failures).toEqual([{ event: "request_failed", requestId: "req-7", traceId: "4bf92f3577b34da6a3ce929d0e0e4736", error: new TypeError("secret") }]);
   });
 });
 

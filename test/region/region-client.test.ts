@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
+import { passedOn } from "../../src/core/span.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
@@ -91,7 +92,7 @@ describe("over HTTP", () => {
         response.end(answer([logits()]));
       });
     });
-    expect(await infer(baseUrl, { traceparent: "00-a-b-01", timeoutMs: 1_500.25 })).toMatchObject({ logits: { shape: [1, 2] } });
+    expect(await infer(baseUrl, { span: passedOn({ traceparent: "00-a-b-01" }), timeoutMs: 1_500.25 })).toMatchObject({ logits: { shape: [1, 2] } });
     expect(seen).toEqual([
       "POST",
       "/v2/models/mood/versions/1/infer",

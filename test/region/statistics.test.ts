@@ -6,7 +6,7 @@ import type { InferOutcome } from "../../src/region/server/infer.ts";
 import { createStatistics } from "../../src/region/server/statistics.ts";
 
 const of = { model: "mood", version: 1, tier: "heavy" };
-const run = (fields: Partial<Run> = {}): Run => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
+const run = (fields: Partial<Run> = {}): Run => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, startedMs: 0, traced: [], ...fields });
 const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
 const ms = (count: number, each: number) => ({ count, ns: each * 1e6 });
 const none = { count: 0, ns: 0 };

@@ -4,7 +4,7 @@ import features from "../../models/intent/artifacts/edge-features.json" with { t
 import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
 import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
 import { makeMobileNet } from "../bench/lib/mobilenet.ts";
-import { makeQueries } from "../bench/lib/queries.ts";
+import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom } from "../bench/lib/random.ts";
 
 /** Pixels; enough for every layer. */

@@ -1,12 +1,13 @@
 // A request's context outside the HTTP application. No imports from Node: suites in workerd use it too.
 import type { Clock } from "../../src/core/clock.ts";
+import { UNTRACED } from "../../src/core/span.ts";
 import type { RequestContext } from "../../src/serving/request-context.ts";
 import { startPhaseTimer } from "../../src/telemetry/phase-timer.ts";
 
 export function requestContext(clock: Clock, requestId = "r-1"): RequestContext {
   return {
     requestId,
-    traceparent: undefined,
+    span: UNTRACED,
     tenant: "",
     place: undefined,
     clientGone: new AbortController().signal,

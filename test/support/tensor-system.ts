@@ -26,10 +26,17 @@ export interface TensorSystem {
   readonly urls: { readonly edge: string; readonly region: string };
   /** Between the edge and the region. */
   readonly proxy: TcpProxy;
+  /** Lines of the region, since it was ready, and all of the edge. */
+  readonly output: { readonly region: readonly string[]; edge(): string };
   stop(): Promise<void>;
 }
 
-export async function startTensorSystem(): Promise<TensorSystem> {
+export interface TensorSystemOptions {
+  readonly edgeVariables?: Readonly<Record<string, string>>;
+  readonly regionVariables?: Readonly<Record<string, string>>;
+}
+
+export async function startTensorSystem({ edgeVariables = {}, regionVariables = {} }: TensorSystemOptions = {}): Promise<TensorSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tensors-"));
   const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
@@ -39,16 +46,17 @@ export async function startTensorSystem(): Promise<TensorSystem> {
     const s3 = await startLocalS3({ port: 0 });
     stops.push(s3.stop);
     const models = await publishModels(createModelStore(createS3ObjectStore(s3.options)));
-    const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: {}, onLine: () => {} });
+    const lines: string[] = [];
+    const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: regionVariables, onLine: (line) => lines.push(line) });
     stops.push(region.stop);
     const proxy = await startTcpProxy();
     stops.push(proxy.close);
     proxy.target = region.url;
     await buildTensorDeployment("tensor-worker");
     const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
-    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url });
+    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url, ...edgeVariables });
     stops.push(edge.stop);
-    return { urls: { edge: edge.url, region: region.url }, proxy, stop };
+    return { urls: { edge: edge.url, region: region.url }, proxy, output: { region: lines, edge: edge.output }, stop };
   } catch (error) {
     await stop();
     throw error;

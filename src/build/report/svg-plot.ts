@@ -1,4 +1,4 @@
-// A plot as SVG: lines and points over two axes, for a page that has the colours (calibration-report.ts). No scripts.
+// A plot as SVG: lines and points over two axes, for a page that has the colours (report-page.ts). No scripts.
 
 export interface Series {
   readonly name: string;

@@ -36,7 +36,7 @@ const create = defineCommand({
     });
     if (args.json) return printJson({ key, entry });
     printLine(`The key, which is not shown again:\n\n  ${key}\n\nIts entry, for the JSON array in the secret EDGETIER_API_KEYS:\n\n  ${JSON.stringify(entry)}\n`);
-    printLine("`npx wrangler secret put EDGETIER_API_KEYS` sets it; clients send authorization: Bearer <key>.");
+    printLine("Clients send authorization: Bearer <key>.");
   },
 });
 

@@ -48,7 +48,6 @@ export const command = defineCommand({
     if (args.json) return printJson({ model: source.project.model, tiers: built?.tiers.map(resultOf) ?? [], snapshots, without });
     for (const { tier, bytes, memoryBytes } of snapshots) printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
     for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
-    printLine(`Next: npm run edgetier -- model publish ${args.folder}`);
   },
 });
 

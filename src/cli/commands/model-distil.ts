@@ -98,7 +98,7 @@ export const command = defineCommand({
     if (args.json) return printJson(resultOf(distilled, isWritten));
     printLine(table([distilled.header, ...distilled.rows]));
     printLine(`\n${distilled.learnt} samples learnt, judged on ${distilled.judgedOn}; ${distilled.chosen} is taken`);
-    if (isWritten) printLine(`Tier ${place.id} is in ${args.folder}/model.json. Next: npm run edgetier -- model calibrate ${args.folder}`);
+    if (isWritten) printLine(`Tier ${place.id} is in ${args.folder}/model.json.`);
   },
 });
 

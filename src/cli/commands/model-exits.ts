@@ -92,7 +92,7 @@ async function finish({ folder, id, json, "dry-run": isDry }: Finishing, project
   printLine(`An input has ${Math.round(inputBytes)} bytes on average; the whole graph is right in ${percent(taken.judgement.wholeAccuracy)}.`);
   if (tier.calibration.outOfScope !== undefined && taken.judgement.calibration.outOfScope === undefined) printLine(`No sample is out of scope, so that ${id} cannot tell what is: it answers what ${tier.id} would not.`);
   if (taken.work >= 1) printLine("No cut saves work: so little exits that the first stage costs more than it spares. A deeper cut, or a distilled tier (`edgetier model distil`), may do better.");
-  if (isDry !== true) printLine(`${id} goes on in ${tier.id}. Next: npm run edgetier -- model build ${folder}`);
+  if (isDry !== true) printLine(`${id} goes on in ${tier.id}.`);
 }
 
 /** @throws usage */

@@ -1,7 +1,7 @@
 // `edgetier model import <file.onnx>`: an ONNX model becomes a model project, tried in the runtimes that would serve it.
 
 import { basename, join } from "node:path";
-import { defineCommand } from "citty";
+import { type ArgsDef, defineCommand, parseArgs } from "citty";
 import { IMPORTED_TASKS } from "../../build/import/adapt.ts";
 import { POOLINGS } from "../../build/import/adapt-vectors.ts";
 import { type Imported, importModel, PLACES } from "../../build/import/import-model.ts";
@@ -25,43 +25,58 @@ import { readCount } from "./samples-args.ts";
 const NAME = "edgetier model import";
 const STEPS = 3;
 
+const importArgs = {
+  file: { type: "positional", description: "The ONNX file; data that it keeps in other files must lie beside it", required: true },
+  task: { type: "enum", options: [...IMPORTED_TASKS], description: "What it is for; guessed from its inputs and outputs where left out" },
+  samples: { type: "string", valueHint: "path", description: 'Inputs to try it with: labelled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on' },
+  name: { type: "string", valueHint: "name", description: "The model's name; by default the file's" },
+  out: { type: "string", valueHint: "folder", description: "Where the project goes; by default models/<name>" },
+  replace: { type: "boolean", description: "Overwrite the project that is there" },
+  place: { type: "enum", options: [...PLACES], default: "auto", description: "Where it is served: auto is the edge if it can, else a region" },
+  "deadline-ms": { type: "string", valueHint: "ms", description: "The deadline of a request that names none", default: "1000" },
+  ...taskArgs,
+  pooling: { type: "enum", options: [...POOLINGS], description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that" },
+  fit: { type: "enum", options: ["stretch", "cover"], default: "stretch", description: "Images: take the whole image, or the largest part around its centre that has the right ratio" },
+  ...jsonArg,
+} as const satisfies ArgsDef;
+
 export const command = defineCommand({
   meta: { name: "import", description: "Make a model project of an ONNX file, after trying it in the runtimes that would serve it" },
-  args: {
-    file: { type: "positional", description: "The ONNX file; data that it keeps in other files must lie beside it", required: true },
-    task: { type: "enum", options: [...IMPORTED_TASKS], description: "What it is for; guessed from its inputs and outputs where left out" },
-    samples: { type: "string", valueHint: "path", description: 'Inputs to try it with: labelled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on' },
-    name: { type: "string", valueHint: "name", description: "The model's name; by default the file's" },
-    out: { type: "string", valueHint: "folder", description: "Where the project goes; by default models/<name>" },
-    replace: { type: "boolean", description: "Overwrite the project that is there" },
-    place: { type: "enum", options: [...PLACES], default: "auto", description: "Where it is served: auto is the edge if it can, else a region" },
-    "deadline-ms": { type: "string", valueHint: "ms", description: "The deadline of a request that names none", default: "1000" },
-    ...taskArgs,
-    pooling: { type: "enum", options: [...POOLINGS], description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that" },
-    fit: { type: "enum", options: ["stretch", "cover"], default: "stretch", description: "Images: take the whole image, or the largest part around its centre that has the right ratio" },
-    ...jsonArg,
-  },
-  async run({ args }) {
-    const name = nameOf(args.name, args.file);
-    const { model, bytes, dataFiles } = await readModelFile(args.file);
-    const task = await taskChoiceOf(args, model, NAME);
-    const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT);
-    const progress = createProgressLine();
-    let step = 0;
-    const request = { model, file: basename(args.file), sha256: digestOf(bytes), name, task, place: args.place, deadlineMs: readCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000 };
-    const samples = createSamples(args.samples, imageTools);
-    const imported = await withEdgeOnDemand((edge) =>
-      importModel(request, { region: createNodeRunner(), edge, sessionBudgetBytes, samplesFor: samples.forModel, onProgress: (what) => progress.show(what, ++step, STEPS) }),
-    );
-    progress.clear();
-    const folder = args.out ?? join(MODELS_FOLDER, name);
-    await writeProject(folder, imported.project, imported.files, { replace: args.replace === true });
+  args: importArgs,
+  async run({ args, rawArgs }) {
+    const { folder, imported, dataFiles, tried } = await importProject(rawArgs);
     const { project, notes, missing, notAtTheEdge } = imported;
-    const tried = { samples: imported.answers.length, madeUp: samples.areMadeUp(), right: rightAnswers(imported, samples.labels()) };
     if (args.json) printJson({ folder, project, dataFiles, notes, missing, notAtTheEdge, tried });
     else printLine(summary(folder, imported, dataFiles, tried));
   },
 });
+
+interface ImportedProject {
+  readonly folder: string;
+  readonly imported: Imported;
+  readonly dataFiles: readonly string[];
+  readonly tried: Tried;
+}
+
+/** @param options as on the command line */
+export async function importProject(options: readonly string[]): Promise<ImportedProject> {
+  const args = parseArgs<typeof importArgs>([...options], importArgs);
+  const name = nameOf(args.name, args.file);
+  const { model, bytes, dataFiles } = await readModelFile(args.file);
+  const task = await taskChoiceOf(args, model, NAME);
+  const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT);
+  const progress = createProgressLine();
+  let step = 0;
+  const request = { model, file: basename(args.file), sha256: digestOf(bytes), name, task, place: args.place, deadlineMs: readCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000 };
+  const samples = createSamples(args.samples, imageTools);
+  const imported = await withEdgeOnDemand((edge) =>
+    importModel(request, { region: createNodeRunner(), edge, sessionBudgetBytes, samplesFor: samples.forModel, onProgress: (what) => progress.show(what, ++step, STEPS) }),
+  );
+  progress.clear();
+  const folder = args.out ?? join(MODELS_FOLDER, name);
+  await writeProject(folder, imported.project, imported.files, { replace: args.replace === true });
+  return { folder, imported, dataFiles, tried: { samples: imported.answers.length, madeUp: samples.areMadeUp(), right: rightAnswers(imported, samples.labels()) } };
+}
 
 /** Starts workerd when it is first asked for, and ends it. */
 async function withEdgeOnDemand<Result>(work: (edge: () => Promise<Runner>) => Promise<Result>): Promise<Result> {
@@ -114,6 +129,6 @@ function summary(folder: string, { project, notes, missing, notAtTheEdge, files 
     table(facts),
     ...list("Changed or noticed:", [...notes, ...(notAtTheEdge === null ? [] : [`it is served from a region, since the edge cannot: ${notAtTheEdge}`])]),
     ...list("Yours to add:", missing),
-    `Written to ${folder}. \`edgetier model publish ${folder}\` publishes it.`,
+    `Written to ${folder}.`,
   ].join("\n\n");
 }

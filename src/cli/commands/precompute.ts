@@ -11,6 +11,7 @@ import { createEdgeAsker } from "../precompute/ask-edge.ts";
 import { readInputs } from "../precompute/inputs.ts";
 import { type PrecomputeReport, runPrecompute } from "../precompute/run.ts";
 import { openState } from "../precompute/state.ts";
+import { readCount } from "./samples-args.ts";
 
 const NAME = "edgetier precompute";
 const MAX_SHOWN = 10;
@@ -31,8 +32,8 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const { EDGETIER_PORT: port, EDGETIER_API_KEY: apiKey, url } = parseConfig(schema, { EDGETIER_PORT: process.env["EDGETIER_PORT"], EDGETIER_API_KEY: process.env["EDGETIER_API_KEY"], url: args.url });
-    const batch = positive("--batch", args.batch, 1_024);
-    const perSecond = args.rate === undefined ? undefined : positive("--rate", args.rate, 1_000_000);
+    const batch = readCount("--batch", args.batch, NAME, 1_024);
+    const perSecond = readCount("--rate", args.rate, NAME, 1_000_000);
     const inputs = await readInputs(args.inputs, NAME);
     const edge = createEdgeAsker({ url: url ?? `http://${LOOPBACK}:${port}`, apiKey, refresh: args.refresh === true });
     const { model, version } = await edge.resolve(args.model);
@@ -43,13 +44,6 @@ export const command = defineCommand({
     if (report.failed > 0) throw errors.notPrecomputed(report.failed, report.asked);
   },
 });
-
-/** @throws usage */
-function positive(option: string, text: string, most: number): number {
-  const value = /^[0-9]+$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > most) throw errors.usage(`${option} ${text} is not a whole number from 1 to ${most}`, NAME);
-  return value;
-}
 
 function show(model: string, version: number, { asked, cached, computed, failed, hitShare, failures }: PrecomputeReport): void {
   printLine(table([["model", `${model}@${version}`], ["asked", asked], ["were there", cached], ["computed", computed], ["failed", failed], ["hit share", `${(100 * hitShare).toFixed(1)} %`]]));

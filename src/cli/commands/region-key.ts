@@ -17,6 +17,6 @@ export const command = defineCommand({
     if (!regionKey().safeParse(key).success) throw errors.usage(`${JSON.stringify(id)} is not an id: letters, digits, '.', '_' and '-', at most 64`, "edgetier region key");
     if (args.json === true) return printJson({ keyId: id, key });
     printLine(key);
-    printLine("\nIt is a secret. First add it to EDGETIER_REGION_KEYS of the region, which may name several with commas between them; then make it EDGETIER_REGION_KEY of the edge (`npx wrangler secret put EDGETIER_REGION_KEY`).");
+    printLine("\nIt is a secret. A region may name several, with commas between them, while one replaces another.");
   },
 });

@@ -17,6 +17,7 @@ const model = defineCommand({
     compare: () => load(import("./model-compare.ts")),
     distil: () => load(import("./model-distil.ts")),
     import: () => load(import("./model-import.ts")),
+    export: () => load(import("./model-export.ts")),
     optimise: () => load(import("./model-optimise.ts")),
     fp16: () => load(import("./model-fp16.ts")),
     prune: () => load(import("./model-prune.ts")),
@@ -50,10 +51,13 @@ const region = defineCommand({
 export const root: CommandDef = defineCommand({
   meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
   subCommands: {
+    init: () => load(import("./init.ts")),
     start: () => load(import("./start.ts")),
     predict: () => load(import("./predict.ts")),
     precompute: () => load(import("./precompute.ts")),
+    bench: () => load(import("./bench.ts")),
     doctor: () => load(import("./doctor.ts")),
+    deploy: () => load(import("./deploy.ts")),
     keys: () => load(import("./keys.ts")),
     model,
     engine,

@@ -7,10 +7,12 @@ export const samplesArgs = {
   limit: { type: "string", valueHint: "n", description: "At most so many samples, chosen with a fixed seed" },
 } as const;
 
-/** @throws usage unless it is a whole number from 1 on */
-export function readCount(option: string, value: string | undefined, command: string): number | undefined {
+/** @throws usage unless it is a whole number from 1 to `most` */
+export function readCount(option: string, value: string, command: string, most?: number): number;
+export function readCount(option: string, value: string | undefined, command: string, most?: number): number | undefined;
+export function readCount(option: string, value: string | undefined, command: string, most = Number.MAX_SAFE_INTEGER): number | undefined {
   if (value === undefined) return undefined;
-  const count = Number(value);
-  if (!Number.isSafeInteger(count) || count < 1) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be a whole number from 1 on`, command);
-  return count;
+  const count = /^[0-9]+$/.test(value) ? Number(value) : 0;
+  if (count >= 1 && count <= most) return count;
+  throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be a whole number from 1 ${most === Number.MAX_SAFE_INTEGER ? "on" : `to ${most}`}`, command);
 }

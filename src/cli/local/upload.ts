@@ -2,14 +2,15 @@
 
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
-const WRANGLER = join(PROJECT_ROOT, "node_modules/wrangler/bin/wrangler.js");
-const QUIET = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_WRITE_LOGS: "false" } as const;
+export const WRANGLER = join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
+export const QUIET_WRANGLER = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_WRITE_LOGS: "false" } as const;
 
 export interface UploadModule {
   /** As it is uploaded: scripts import it by this name. */
@@ -29,7 +30,7 @@ export interface Upload {
 
 /** Runs wrangler in the project's folder, without its telemetry. @throws Error with what it printed */
 export async function runWrangler(args: readonly string[], signal?: AbortSignal): Promise<void> {
-  const options = { cwd: PROJECT_ROOT, env: { ...process.env, ...QUIET }, ...(signal === undefined ? {} : { signal }) };
+  const options = { cwd: PROJECT_ROOT, env: { ...process.env, ...QUIET_WRANGLER }, ...(signal === undefined ? {} : { signal }) };
   await promisify(execFile)(process.execPath, [WRANGLER, ...args], options);
 }
 
@@ -60,7 +61,7 @@ const metadataSchema = z.object({
 });
 
 /** @param form multipart/form-data: a part `metadata`, and one for each module */
-async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
+export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
   const boundary = form.subarray("--".length, form.indexOf("\n")).toString().trim();
   const parts = [...(await new Response(form, { headers: { "content-type": `multipart/form-data; boundary=${boundary}` } }).formData())];
   const metadata = metadataSchema.parse(JSON.parse(String(parts.find(([name]) => name === "metadata")?.[1])));

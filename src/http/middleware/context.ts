@@ -5,19 +5,17 @@ import * as z from "zod";
 import type { Clock } from "../../core/clock.ts";
 import type { Place } from "../../core/place.ts";
 import { startPhaseTimer } from "../../telemetry/phase-timer.ts";
+import { tracedPhases } from "../../telemetry/traced-phases.ts";
 import type { AppEnv } from "../app-env.ts";
-
-/** W3C Trace Context, version 00. Anything else is not passed on. */
-const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 export function context(clock: Clock): MiddlewareHandler<AppEnv> {
   return async function attachContext(c, next) {
     const arrivedAtMs = clock.now();
     const phases = startPhaseTimer(clock, arrivedAtMs);
-    const traceparent = c.req.header("traceparent");
+    const span = c.get("span");
     c.set("context", {
       requestId: c.get("requestId"),
-      traceparent: traceparent !== undefined && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+      span,
       // Known only later; a deadline counts from the arrival all the same.
       get tenant() {
         return c.get("tenant") ?? "";
@@ -25,7 +23,7 @@ export function context(clock: Clock): MiddlewareHandler<AppEnv> {
       place: placeOf(c.req.raw),
       clientGone: c.req.raw.signal,
       arrivedAtMs,
-      phases,
+      phases: span.isRecorded ? tracedPhases(phases, span, clock) : phases,
       waitUntil: waitUntilOf(c),
     });
     await next();

@@ -15,7 +15,7 @@ export function problems(log: (record: Readonly<Record<string, unknown>>) => voi
     const error = asEdgeTierError(thrown);
     const requestId = c.get("requestId") ?? "";
     if (error.status >= 500) {
-      log({ level: "error", event: "request_failed", requestId, code: error.code, detail: error.detail, ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }) });
+      log({ level: "error", event: "request_failed", requestId, traceId: c.get("span")?.traceId, code: error.code, detail: error.detail, ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }) });
     }
     if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");

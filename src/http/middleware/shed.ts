@@ -17,7 +17,7 @@ export interface ShedOptions {
 /** Routes that compute. Metadata and health are answered always. */
 export const COMPUTING_PATHS = ["/v1/models/:model/predict", EMBEDDINGS_PATH, "/v2/models/:model/infer", "/v2/models/:model/versions/:version/infer"];
 
-/** The platform may end a request without a word: so old a permit is free again. */
+/** Beyond what the platform lets a request take, should it end one without a word: so old a permit is free again. */
 const PERMIT_LIFE_MS = 60_000;
 const RETRY_AFTER_SECONDS = 1;
 
@@ -38,11 +38,14 @@ export function shed({ maxInFlight, clock }: ShedOptions): MiddlewareHandler<App
     // OpenAI's clients wait and ask again after a 429.
     if (taken.size >= maxInFlight) throw errors.overloaded(maxInFlight, c.req.path === EMBEDDINGS_PATH ? 429 : 503, RETRY_AFTER_SECONDS);
     const permit = Symbol("permit");
+    const giveBack = () => taken.delete(permit);
     taken.set(permit, clock.now());
+    // The platform drops what a request still awaits when its client leaves, and no `finally` runs; this does.
+    c.req.raw.signal.addEventListener("abort", giveBack);
     try {
       await next();
     } finally {
-      taken.delete(permit);
+      giveBack();
     }
   };
 }

@@ -4,7 +4,7 @@ import { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { MetricsSnapshot } from "../../protocol/metrics.ts";
-import { EDGE_METRICS, type MetricDefinition, type MetricName } from "../../telemetry/edge-metrics.ts";
+import { EDGE_METRICS, isMetricName, type MetricDefinition } from "../../telemetry/edge-metrics.ts";
 import { PROMETHEUS_MEDIA_TYPE, prometheusText } from "../../telemetry/prometheus-text.ts";
 import type { Series } from "../../telemetry/series.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
@@ -18,7 +18,7 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
     await telemetry.reporter.flush(); // who has just asked this isolate something finds it
     const series = await telemetry.read();
     c.header("cache-control", "no-store");
-    if (prefersJson(c.req.header("accept"))) return c.json({ takenAtMs: clock.now(), series: series.map(shown) } satisfies MetricsSnapshot);
+    if (prefersJson(c.req.header("accept"))) return c.json({ takenAtMs: clock.now(), series: series.flatMap(shown) } satisfies MetricsSnapshot);
     return c.body(prometheusText(series), 200, { "content-type": PROMETHEUS_MEDIA_TYPE });
   });
   return routes;
@@ -27,12 +27,12 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
 /** Hono's own reading of the field would be 2.8 kB for this one question: Prometheus names no JSON, and pages name it first. */
 const prefersJson = (accept = ""): boolean => /^\s*application\/json\b/i.test(accept);
 
-/** @param series of this code's metrics, which the aggregator sees to */
-function shown(series: Series): MetricsSnapshot["series"][number] {
-  const definition: MetricDefinition = EDGE_METRICS[series.name as MetricName];
-  const labels = Object.fromEntries(definition.labels.map((label, index) => [label, series.labels[index] ?? ""]));
+function shown(series: Series): MetricsSnapshot["series"] {
   const { name } = series;
-  if (series.kind !== "histogram") return { kind: series.kind, name, labels, value: series.value };
+  if (!isMetricName(name)) return [];
+  const definition: MetricDefinition = EDGE_METRICS[name];
+  const labels = Object.fromEntries(definition.labels.map((label, index) => [label, series.labels[index] ?? ""]));
+  if (series.kind !== "histogram") return [{ kind: series.kind, name, labels, value: series.value }];
   const buckets = definition.kind === "histogram" ? [...definition.buckets] : [];
-  return { kind: series.kind, name, labels, buckets, counts: [...series.counts], sum: series.sum };
+  return [{ kind: series.kind, name, labels, buckets, counts: [...series.counts], sum: series.sum }];
 }

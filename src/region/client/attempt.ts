@@ -2,6 +2,7 @@
 
 import { EdgeTierError } from "../../core/errors.ts";
 import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOf } from "../region-client.ts";
+import type { ExtraCall } from "./call-budget.ts";
 import type { RegionState } from "./region-state.ts";
 
 /** What a client of the pool wants to know, of whichever region. */
@@ -33,20 +34,26 @@ export interface Ended<Answer> {
 export type AttemptResult = "ok" | "refused" | RegionFailure | "abandoned" | "other";
 const RESULTS = { answered: "ok", refused: "refused", void: "other" } as const;
 
-/**
- * @param isRepeat of a call that the region has not answered yet: its failure is not held against the region a second time
- * @returns undefined where the region's breaker lets none through
- */
-export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, timeoutMs: number, isRepeat: boolean, onEnd: (result: AttemptResult) => void): Attempt<Answer> | undefined {
+export interface AttemptOptions {
+  readonly timeoutMs: number;
+  /** Of a call that the region has not answered yet: its failure is not held against the region a second time. */
+  readonly isRepeat: boolean;
+  readonly why: "first" | ExtraCall;
+  readonly onEnd: (result: AttemptResult) => void;
+}
+
+/** @returns undefined where the region's breaker lets none through */
+export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, { timeoutMs, isRepeat, why, onEnd }: AttemptOptions): Attempt<Answer> | undefined {
   const { request, kind, caller, send, failureOf = () => undefined } = question;
   const end = state.begin(kind, request.place, timeoutMs);
   if (end === undefined) return undefined;
+  const span = request.span?.child("region call", { "edgetier.region": state.region.id, "edgetier.attempt": why }, { kind: "client" });
   const own = new AbortController();
   const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
 
   async function run(): Promise<Ended<Answer>> {
     try {
-      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad }, signal);
+      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad, ...(span && { span }) }, signal);
       return close(failureOf(answer), "answered", () => answer);
     } catch (error) {
       const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
@@ -57,8 +64,11 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
   }
 
   function close(failure: RegionFailure | undefined, otherwise: keyof typeof RESULTS, settle: () => Answer): Ended<Answer> {
+    const result = own.signal.aborted ? "abandoned" : (failure ?? RESULTS[otherwise]);
+    span?.set({ "edgetier.result": result });
+    span?.end(own.signal.aborted ? undefined : failure);
     if (failure === "busy") state.noteBusy();
-    onEnd(own.signal.aborted ? "abandoned" : (failure ?? RESULTS[otherwise]));
+    onEnd(result);
     if (own.signal.aborted) end?.("abandoned");
     else if (failure === undefined) end?.(otherwise);
     else if (isRepeat) end?.("void");

@@ -72,12 +72,12 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     const asked = new Set<RegionState>();
     const extras = new Map<Attempt<Answer>, { readonly kind: ExtraCall; readonly region: string }>();
 
-    function start(state: RegionState): Attempt<Answer> | undefined {
+    function start(state: RegionState, why: "first" | ExtraCall = "first"): Attempt<Answer> | undefined {
       const isRepeat = asked.has(state);
       asked.add(state);
       const beganAtMs = clock.now();
       const onEnd = (result: AttemptResult) => onEvent({ event: "call", region: state.region.id, result, tookMs: clock.now() - beganAtMs });
-      return startAttempt(state, question, leftMs(), isRepeat, onEnd);
+      return startAttempt(state, question, { timeoutMs: leftMs(), isRepeat, why, onEnd });
     }
 
     function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
@@ -85,7 +85,7 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
       const isPaid = budget.spend(kind);
       const extra = { kind, region: state.region.id };
       onEvent({ event: "extra_call", ...extra, result: isPaid ? "sent" : "over_budget" });
-      const attempt = isPaid ? start(state) : undefined;
+      const attempt = isPaid ? start(state, kind) : undefined;
       if (attempt !== undefined) extras.set(attempt, extra);
       return attempt;
     }

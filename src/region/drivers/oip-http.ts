@@ -98,13 +98,13 @@ function encodeMessage({ tier, timeoutMs, requestId }: TierCall, inputs: NamedTe
   return encodeInferRequest({ id: requestId, parameters, inputs }, true);
 }
 
-function headersOf({ requestId, traceparent, timeoutMs, onLoad }: RegionCall): Record<string, string> {
+function headersOf({ requestId, span, timeoutMs, onLoad }: RegionCall): Record<string, string> {
   return {
     // What is forwarded is passed on as it comes; what is decoded here is binary, and compresses badly.
     "accept-encoding": "identity",
     "x-request-id": requestId,
     "x-deadline-ms": String(Math.max(1, Math.floor(timeoutMs))),
-    ...(traceparent === undefined ? {} : { traceparent }),
+    ...span?.headers,
     ...(onLoad === undefined ? {} : { [LOAD_FORMAT_HEADER]: "text" }),
   };
 }

@@ -1,5 +1,6 @@
 // How accepted work gets onto a session: the port. batching/ lets works share runs.
 
+import type { Span } from "../../core/span.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { BatchingConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
@@ -30,6 +31,8 @@ export interface Work {
   readonly padding?: Padding | undefined;
   /** What the model is meant to answer within, from its coming here on: no wait for company goes beyond it. */
   readonly latencyBoundMs?: number | undefined;
+  /** Of the request. */
+  readonly span?: Span;
 }
 
 /** One run of a session, over. The requests of a shared one that failed may have runs of their own after it. */
@@ -46,6 +49,10 @@ export interface Run {
   readonly inferMs: number;
   readonly outputMs: number;
   readonly failed: boolean;
+  /** By the executor's clock. */
+  readonly startedMs: number;
+  /** The works that are traced, and since when they had waited. */
+  readonly traced: readonly { readonly span: Span; readonly queuedAtMs: number }[];
 }
 
 /** What waits for one session now. */

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError, errors, type EdgeTierError } from "../../core/errors.ts";
+import type { Span } from "../../core/span.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { checkRequestInputs } from "../../protocol/request-inputs.ts";
@@ -23,6 +24,8 @@ export interface InferContext {
   /** Milliseconds since the epoch from which on nobody wants the answer; the request's `timeout` may be sooner. */
   readonly expiresAtMs: number | undefined;
   readonly signal: AbortSignal;
+  /** Of the request. */
+  readonly span: Span;
   /** Called once for a request whose inputs are right, when it is over. */
   readonly onOutcome: (outcome: InferOutcome) => void;
 }
@@ -51,7 +54,7 @@ export interface InferOutcome {
  * @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
  */
 export async function infer(model: LoadedModel, request: InferRequest, context: InferContext): Promise<InferResponse> {
-  const { executor, sharedRuns, clock, receivedAtMs, signal, onOutcome } = context;
+  const { executor, sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
   const { manifest } = model;
   refuseUnheededParameters(request);
   const tier = chooseTier(model, request.parameters?.["tier"]);
@@ -63,6 +66,7 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
   const expiresAtMs = Math.min(context.expiresAtMs ?? Infinity, timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs);
 
   const of: TierName = { model: manifest.model, version: manifest.version, tier: resumption?.name ?? tier.manifest.id };
+  span.set({ "edgetier.model": of.model, "edgetier.version": of.version, "edgetier.tier": of.tier });
   const startedMs = clock.now();
   let preprocessMs = 0;
   const start = async (waiter: Waiter): Promise<NamedTensors> => {
@@ -70,9 +74,10 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
     const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
     const preparedMs = clock.now();
     preprocessMs = preparedMs - begunMs;
+    span.child("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
     // A shared run does not expire with this request, but waits for company no longer than it can.
     const latencyBoundMs = waiter.expiresAtMs === undefined ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs) : manifest.deadlineMs;
-    return await executor.execute({ session, of, batching: tier.serving.batching, ...prepared, ...waiter, priority, latencyBoundMs });
+    return await executor.execute({ session, of, batching: tier.serving.batching, ...prepared, ...waiter, priority, latencyBoundMs, span });
   };
   const report = (isShared: boolean, failure?: FailureReason) => onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs, isShared, failure });
   const runs = expiresByItself(tier.serving.batching?.queue) ? sharedRuns : unsharedRuns;
@@ -82,6 +87,7 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
     if (error.status >= 499) report(false, failureOf(error)); // below, the request was wrong
     throw thrown;
   });
+  if (isShared) span.set({ "edgetier.shared_run": true });
   report(isShared);
   return {
     model: manifest.model,

@@ -1,25 +1,11 @@
-// Load on an HTTP address: open loop for latencies (MLPerf's server scenario), closed loop for throughput.
-import { Agent, type IncomingMessage, request } from "node:http";
-import { pace } from "./pacer.ts";
+// Load as benchmarks put it on: a reply that is not as it should be ends them. The loops and the client are those of `edgetier bench`.
+import { quantile } from "../../../src/build/judge/latency.ts";
+import { poissonMs } from "../../../src/cli/load/arrivals.ts";
+import type { Call, Reply, Send } from "../../../src/cli/load/http-sender.ts";
+import * as loops from "../../../src/cli/load/open-loop.ts";
 import type { Random } from "./random.ts";
 
-/** The pacing thread is up by then. */
-const START_AFTER_MS = 200;
-
-export interface Call {
-  readonly path: string;
-  /** JSON unless `headers` say otherwise. */
-  readonly body?: string | Uint8Array;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-export interface Reply {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly bytes: Uint8Array;
-  /** `bytes` as a text. */
-  readonly body: string;
-}
+export { type Call, createSender, type Reply, type Send } from "../../../src/cli/load/http-sender.ts";
 
 export interface Latencies {
   readonly n: number;
@@ -37,104 +23,39 @@ export interface OpenLoopResult extends Latencies {
   readonly seconds: number;
 }
 
-export type Send = (call: Call) => Promise<Reply>;
-
-/** The server closed a connection that was kept open, just when it was used again. */
-class StaleConnectionError extends Error {
-  override readonly message = "the server closes connections that are in use";
-}
-
-/** Keeps connections open; at most `sockets` at a time. */
-export function createSender(origin: string, sockets = 64): Send & { close(): void } {
-  const agent = new Agent({ keepAlive: true, maxSockets: sockets });
-  const { hostname, port } = new URL(origin);
-  const send = async (call: Call): Promise<Reply> => {
-    for (let left = sockets; ; left--) {
-      try {
-        return await sendOnce(call);
-      } catch (error) {
-        if (!(error instanceof StaleConnectionError) || left === 0) throw error; // others that are kept open may be as stale
-      }
-    }
-  };
-  const sendOnce = ({ path, body, headers: own }: Call) =>
-    new Promise<Reply>((resolve, reject) => {
-      const headers = body === undefined ? own : { "content-type": "application/json", ...own, "content-length": Buffer.byteLength(body) };
-      const call = request({ agent, hostname, port, path, method: body === undefined ? "GET" : "POST", ...(headers && { headers }) }, (response) => {
-        const parts: Buffer[] = [];
-        response.on("data", (part: Buffer) => parts.push(part));
-        response.on("end", () => resolve(replyOf(response, parts)));
-        response.on("error", reject);
-      });
-      call.on("error", (error) => reject(call.reusedSocket && "code" in error && error.code === "ECONNRESET" ? new StaleConnectionError() : error));
-      call.end(body);
-    });
-  return Object.assign(send, { close: () => agent.destroy() });
-}
-
-function replyOf({ statusCode = 0, headers }: IncomingMessage, parts: readonly Buffer[]): Reply {
-  const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
-  return {
-    status: statusCode,
-    headers,
-    bytes: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), // a Buffer's slice() would not copy
-    get body() {
-      return bytes.toString();
-    },
-  };
-}
-
 /**
- * Sends each call at its scheduled moment, whether or not earlier ones were answered, and measures from that moment:
- * a stall then costs every call that fell into it (no coordinated omission).
+ * Sends each call at its scheduled moment, and measures from that moment.
  * @param ratePerSecond mean of the Poisson arrivals
  * @throws on a reply that `check` refuses
  */
 export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond: number, random: Random, check: (reply: Reply) => void): Promise<OpenLoopResult> {
   const latenciesMs: number[] = [];
   const sentLateMs: number[] = [];
-  const startedAtMs = performance.now() + START_AFTER_MS;
-  let lastMs = startedAtMs;
-  const dueAtMs = calls.map(() => (lastMs += random.exponential(1000 / ratePerSecond)));
-  const pending: Promise<void>[] = [];
+  const problems: unknown[] = [];
   const cpuBefore = process.cpuUsage();
-  await pace(dueAtMs, (index) => {
-    sentLateMs.push(performance.now() - (dueAtMs[index] ?? Number.NaN));
-    const answered = send(calls[index] as Call).then((reply) => {
-      latenciesMs.push(performance.now() - (dueAtMs[index] ?? Number.NaN));
-      check(reply);
-    });
-    answered.catch(() => {}); // it is awaited below
-    pending.push(answered);
+  const durationMs = await loops.openLoop(poissonMs(calls.length, ratePerSecond, random), async (index) => await send(calls[index] as Call), {
+    sent: (_, lateMs) => void sentLateMs.push(lateMs),
+    answered(_, latencyMs, reply) {
+      latenciesMs.push(latencyMs);
+      try {
+        check(reply);
+      } catch (problem) {
+        problems.push(problem);
+      }
+    },
+    failed: (_, __, error) => void problems.push(error),
   });
-  await Promise.all(pending);
+  if (problems.length > 0) throw problems[0];
   const { user, system } = process.cpuUsage(cpuBefore);
-  return {
-    ...summarise(latenciesMs),
-    latenciesMs,
-    sentLateP99Ms: summarise(sentLateMs).p99Ms,
-    clientCpuMs: (user + system) / 1000,
-    seconds: (performance.now() - startedAtMs) / 1000,
-  };
+  return { ...summarise(latenciesMs), latenciesMs, sentLateP99Ms: quantile(sentLateMs, 0.99), clientCpuMs: (user + system) / 1000, seconds: durationMs / 1000 };
 }
 
 /** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls a second */
 export async function closedLoop(send: Send, nextCall: () => Call, connections: number, seconds: number, check: (reply: Reply) => void): Promise<number> {
-  const startAtMs = performance.now();
-  const endAtMs = startAtMs + seconds * 1000;
-  let done = 0;
-  const caller = async () => {
-    while (performance.now() < endAtMs) {
-      check(await send(nextCall()));
-      done++;
-    }
-  };
-  await Promise.all(Array.from({ length: connections }, caller));
-  return (done * 1000) / (performance.now() - startAtMs);
+  return await loops.closedLoop(async () => check(await send(nextCall())), { callers: connections, seconds });
 }
 
 export function summarise(latenciesMs: readonly number[]): Latencies {
-  const sorted = latenciesMs.toSorted((a, b) => a - b);
-  const at = (share: number) => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
-  return { n: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99), maxMs: sorted.at(-1) ?? Number.NaN };
+  const at = (share: number) => quantile(latenciesMs, share);
+  return { n: latenciesMs.length, p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99), maxMs: at(1) };
 }

@@ -1,7 +1,7 @@
 // What both halves of the benchmark ask, and of what.
 import type { Upload } from "../../../src/cli/local/upload.ts";
 import type { Call, Reply } from "../lib/load.ts";
-import { makeQueries } from "../lib/queries.ts";
+import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import type { BenchReport } from "../lib/report.ts";
 
 export interface World {

@@ -1,9 +1,10 @@
 // Cases beside each other: the highest rate at which each holds the p99, and its latencies at shares of that rate. They take
 // turns, so that whatever the machine does meanwhile hits all of them.
+import { isWithin } from "../../../src/cli/load/confidence.ts";
+import { createRateSearch, type RateSearch } from "../../../src/cli/load/rate-search.ts";
 import { closedLoop, type OpenLoopResult, openLoop, type Reply, summarise } from "../lib/load.ts";
 import { cpuMsOf } from "../lib/process-cpu.ts";
 import type { Random } from "../lib/random.ts";
-import { createRateSearch, holdsP99, type RateSearch } from "../lib/rate-search.ts";
 import { rounded } from "../lib/report.ts";
 import { batchCountsOf, sizesRun } from "./batch-sizes.ts";
 import type { Target } from "./target.ts";
@@ -57,7 +58,7 @@ export async function highestRates(cases: readonly Case[], measuring: Measuring,
         isGoingOn = true;
         const result = await loadAt(one, search.next, measuring);
         const over = result.latenciesMs.filter((ms) => ms > BOUND_MS).length;
-        const holds = holdsP99(result.n, over, measuring.confidence);
+        const holds = isWithin(result.n, over, 0.99, measuring.confidence);
         console.error(`${one.name}: ${rounded(search.next)} a second ${holds ? "hold" : "do not hold"} a p99 of ${BOUND_MS} ms (${over} of ${result.n} over)${lateness(result)}`);
         search.tell(holds);
       }

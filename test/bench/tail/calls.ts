@@ -1,7 +1,7 @@
 // Requests whose answer only the region is sure of, and how their answers are read.
 import { predictResponse } from "../../../src/protocol/predict.ts";
 import { type Call, createSender, type Reply } from "../lib/load.ts";
-import { makeQueries } from "../lib/queries.ts";
+import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import { MODEL } from "./system.ts";
 
 const PATH = `/v1/models/${MODEL}/predict`;

@@ -1,7 +1,7 @@
 // Queries drawn by Zipf's law: which layer answers them, and how quickly.
 import { quantile } from "../../../src/build/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
-import { makeQueries } from "../lib/queries.ts";
+import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import { createZipf, type Random } from "../lib/random.ts";
 import { predict } from "./calls.ts";
 import type { TailSystem } from "./system.ts";

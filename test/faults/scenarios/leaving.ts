@@ -110,6 +110,28 @@ async function atEdge(world: World, { samples }: Size): Promise<Reached> {
   }
 }
 
+/** More clients than the edge takes at a time leave one after another, some with half of their request sent: their places are free again. */
+async function inTheMidst(world: World, { samples }: Size): Promise<Reached> {
+  const findings = createFindings();
+  const count = Math.max(40, Math.min(400, samples));
+  const edge = await world.startEdge({ EDGETIER_MAX_IN_FLIGHT: "4" });
+  try {
+    await predict(edge.url, ODD.text);
+    for (let index = 0; index < count; index++) {
+      const text = JSON.stringify({ inputs: `${ODD.text} ${index}`, parameters: { cache: "bypass" } });
+      const outgoing = request(`${edge.url}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) } });
+      outgoing.on("error", () => {}).write(index % 2 === 0 ? text : text.slice(0, text.length >> 1));
+      await passed(index % 20);
+      outgoing.socket?.resetAndDestroy();
+    }
+    const freedMs = await until(async () => (await predict(edge.url, ODD.text)).output !== undefined, 2_000);
+    findings.expect(freedMs !== undefined, () => `${count} clients have left, and nobody else is answered`);
+    return { figures: { clients: count, freedMs: Math.round(freedMs ?? 2_000) }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
 /** Requests through an edge go on meanwhile: it answers them all, degraded ones marked. */
 async function terminated(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
@@ -147,6 +169,7 @@ const expected = "work dropped, slot freed, no leak";
 export const leavingClients: readonly Scenario[] = [
   { row, name: "while queued, batched and computing at the region", expected, run: atRegion },
   { row, name: "while the edge waits for the region", expected, run: atEdge },
+  { row, name: "in the midst of requests to the edge", expected, run: inTheMidst },
 ];
 export const terminatedRegion: readonly Scenario[] = [
   { row: "SIGTERM under load", name: "at the region", expected: "not ready, queued work finishes within the grace period, exit 0", run: terminated },

@@ -2,7 +2,7 @@
 import { quantile } from "../../../src/build/judge/latency.ts";
 import { request } from "node:http";
 import { seededRandom } from "../../../src/build/seeded-random.ts";
-import { makeQueries } from "../../bench/lib/queries.ts";
+import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import { createMutator } from "../../support/mutate-request.ts";
 import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
 import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";

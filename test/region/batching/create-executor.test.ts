@@ -134,10 +134,10 @@ describe("what is told of runs", () => {
     await endRun();
     clock.advance(7);
     await endRun();
-    const times = { inputMs: 0, outputMs: 0, failed: false };
+    const times = { inputMs: 0, outputMs: 0, failed: false, traced: [] };
     expect(reports).toEqual([
-      { of: TIER, works: 1, rows: 1, reason: "idle", waitedMs: [0], inferMs: 5, ...times },
-      { of: TIER, works: 2, rows: 3, reason: "idle", waitedMs: [5, 2], inferMs: 7, ...times },
+      { of: TIER, works: 1, rows: 1, reason: "idle", waitedMs: [0], inferMs: 5, startedMs: 0, ...times },
+      { of: TIER, works: 2, rows: 3, reason: "idle", waitedMs: [5, 2], inferMs: 7, startedMs: 5, ...times },
     ]);
   });
 

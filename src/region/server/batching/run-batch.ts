@@ -55,7 +55,7 @@ export function createBatchRunner(session: Session, { clock, merger, onTimed, on
     } catch (error) {
       return batch.length > 1 && mayBeOneWorksFault(error) ? undefined : () => batch.forEach((one) => one.reject(error));
     } finally {
-      onRun({ of, works: batch.length, rows, reason, waitedMs, ...times, failed });
+      onRun({ of, works: batch.length, rows, reason, waitedMs, ...times, failed, startedMs, traced: batch.flatMap(({ work: { span }, queuedAtMs }) => (span?.isRecorded === true ? [{ span, queuedAtMs }] : [])) });
     }
   }
 

@@ -49,7 +49,7 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
         const message = await repository.use(ref, async (model) => {
           const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
           const request = jsonBytes === 0 ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model) : decodeInferRequest(body.bytes, jsonBytes, ref.model);
-          const response = await infer(model, request, { executor, sharedRuns, clock, maxRows, receivedAtMs, expiresAtMs, signal, onOutcome });
+          const response = await infer(model, request, { executor, sharedRuns, clock, maxRows, receivedAtMs, expiresAtMs, signal, span: c.get("span"), onOutcome });
           return encodeInferResponse(response, (output) => wantsBinary(request, output));
         });
         body.release(); // the answer is a copy; where there is none, its run may still be reading

@@ -4,6 +4,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
 import { errors } from "../../../core/errors.ts";
+import type { Span } from "../../../core/span.ts";
 import type { BodyCheck } from "../../../protocol/read-body.ts";
 import { modelName } from "../../../registry/manifest.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
@@ -27,7 +28,7 @@ export type Action =
   | "unsupported";
 
 /** Bindings are there on a Node server only. */
-export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action; checkBody?: BodyCheck } };
+export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action; span: Span; checkBody?: BodyCheck } };
 export type RegionContext = Context<Env>;
 type Method = "GET" | "POST";
 

@@ -2,7 +2,7 @@
 import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import { createHashedNgrams } from "../../../../src/tasks/text/hashed-ngrams.ts";
-import { makeQueries } from "../queries.ts";
+import { makeQueries } from "../../../../src/cli/load/sample-texts.ts";
 
 const idsOf = createHashedNgrams({ ...features, kind: "hashed-ngrams" });
 

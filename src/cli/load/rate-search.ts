@@ -1,28 +1,8 @@
-// The highest rate that holds a bound on the p99: which rate to try next, and when a trial has held it.
+// The highest rate that holds a bound: which rate to try next.
 
-/** Of a claim that the p99 is within a bound. With this one 459 samples may have none over it, 662 may have one, as in MLPerf. */
-export const CONFIDENCE = 0.99;
-const PERCENTILE = 0.99;
 /** How far a search goes beyond what it was told to begin with. */
 const MAX_STEPS_OUT = 5;
 const STEP_OUT = 1.4;
-
-/** Fewer samples than this show nothing about a p99 as soon as one of them is over the bound. */
-export const MIN_SAMPLES = 662;
-
-/**
- * Whether `over` of `n` samples over a bound leave no doubt that the p99 is within it: if it were not, so few of them
- * would come by chance less often than 1 - `confidence` (the binomial distribution).
- */
-export function holdsP99(n: number, over: number, confidence = CONFIDENCE): boolean {
-  let logTerm = n * Math.log(PERCENTILE); // of many samples the first terms are too small for a number
-  let sum = Math.exp(logTerm);
-  for (let k = 1; k <= over; k++) {
-    logTerm += Math.log(((n - k + 1) / k) * ((1 - PERCENTILE) / PERCENTILE));
-    sum += Math.exp(logTerm);
-  }
-  return sum <= 1 - confidence;
-}
 
 export interface RateSearch {
   /** What to try; undefined when it is done. */

@@ -1,6 +1,6 @@
 // The search for the highest rate, against servers that are known to hold one.
 import { describe, expect, it } from "vitest";
-import { createRateSearch, holdsP99, MIN_SAMPLES, type RateSearch } from "./lib/rate-search.ts";
+import { createRateSearch, type RateSearch } from "../../../src/cli/load/rate-search.ts";
 
 /** Asks until the search is done. @returns the rates that were tried */
 function run(search: RateSearch, holds: (rate: number, trial: number) => boolean): number[] {
@@ -11,18 +11,6 @@ function run(search: RateSearch, holds: (rate: number, trial: number) => boolean
   }
   return tried;
 }
-
-describe("holdsP99", () => {
-  it.each([
-    [458, 0, false],
-    [459, 0, true],
-    [661, 1, false],
-    [MIN_SAMPLES, 1, true],
-    [MIN_SAMPLES, 2, false],
-    [1_000_000, 9_700, true],
-    [1_000_000, 9_900, false],
-  ])("of %i samples with %i over the bound: %s", (n, over, expected) => expect(holdsP99(n, over)).toBe(expected));
-});
 
 describe("createRateSearch", () => {
   it.each([

@@ -1,4 +1,5 @@
-// Short English queries for load: made from templates, so that there are as many different ones as a benchmark wants.
+// Short English queries for load: made from templates, so that there are thousands of different ones.
+
 import { createRandom } from "./random.ts";
 
 const OPENINGS = ["", "please ", "hey ", "can you ", "i want you to ", "could you maybe ", "tell me, ", "quick question: "];

@@ -1,0 +1,92 @@
+// `edgetier bench <url> --model intent --rate 100 --slo 50`: load on an address, and whether it holds its objective.
+
+import { writeFile } from "node:fs/promises";
+import { defineCommand } from "citty";
+import * as z from "zod";
+import { httpUrl, parseConfig } from "../../core/config.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { VERSION } from "../../core/version.ts";
+import { benchArgs, headersOf, NAME, parseBenchArgs, tooFewSamples } from "../load/bench-args.ts";
+import { createSender } from "../load/http-sender.ts";
+import { reportHtml } from "../load/report-html.ts";
+import type { LoadReport } from "../load/report-schema.ts";
+import { reportText, verdictLine } from "../load/report-text.ts";
+import { runLoad } from "../load/run-load.ts";
+import { createTarget } from "../load/target.ts";
+import { localPort, LOOPBACK } from "../local/defaults.ts";
+import { stopRequests } from "../local/stop-requests.ts";
+import { printJson, printLine, progressTo } from "../output.ts";
+import { repeatedOption } from "../repeated-option.ts";
+
+const [SHOWN_EVERY_MS, TOLD_EVERY_MS] = [1_000, 5_000];
+
+const schema = z.object({ EDGETIER_PORT: localPort("EDGETIER_PORT"), EDGETIER_API_KEY: z.string().min(1).optional(), url: httpUrl().optional() });
+
+export const command = defineCommand({
+  meta: { name: "bench", description: "Put load on an address at a given rate: latencies from the scheduled moments, and whether they hold an objective" },
+  args: benchArgs,
+  async run({ args, rawArgs }) {
+    const { EDGETIER_PORT, EDGETIER_API_KEY } = process.env;
+    const config = parseConfig(schema, { EDGETIER_PORT, EDGETIER_API_KEY, url: args.url });
+    const url = config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`;
+    const plan = parseBenchArgs(args);
+    const headers = headersOf(repeatedOption(benchArgs, rawArgs, "header"), { apiKey: config.EDGETIER_API_KEY, deadline: args.deadline });
+    if (args.inputs !== undefined && args.file !== undefined) throw errors.usage("Give --inputs or --file, not both", NAME);
+    const { model, inputs, file, cache, protocol } = args;
+    const { tell, show, showEveryMs, clear } = progressLines(args.json === true);
+
+    const send = createSender(url, plan.connections);
+    const { signal } = stopRequests();
+    signal.addEventListener("abort", () => send.close());
+    try {
+      const target = await createTarget(send, { url, model, protocol, inputs, file, cache, headers, seed: plan.seed });
+      const tooFew = tooFewSamples(plan);
+      if (tooFew !== undefined) tell(tooFew);
+      const startedAt = new Date().toISOString();
+      const result = await runLoad(plan, { send, calls: target.calls, tell, show, showEveryMs, signal });
+      clear();
+      const { arrivals, seed, connections, timeoutMs, warmUpMs } = plan;
+      const asked = { url, model, protocol: target.protocol, inputs: target.inputs, cache };
+      const report: LoadReport = { edgetier: VERSION, startedAt, ...asked, arrivals, seed, connections, timeoutMs, warmUpSeconds: warmUpMs / 1_000, ...result, trials: [...result.trials], isInterrupted: signal.aborted };
+      if (args.html !== undefined) await writePage(args.html, reportHtml(report));
+      if (args.json) printJson(report);
+      else printLine(reportText(report));
+      refuseMissed(report, args.strict === true);
+    } finally {
+      send.close();
+    }
+  },
+});
+
+/** On a terminal one line that changes; elsewhere lines, and fewer. None beside JSON. */
+function progressLines(json: boolean) {
+  const isTerminal = process.stderr.isTTY && !json;
+  const clear = () => void (isTerminal && process.stderr.write("\r\u001b[K"));
+  const print = progressTo(json);
+  return {
+    tell: (line: string) => {
+      clear();
+      print(line);
+    },
+    show: isTerminal ? (line: string) => void process.stderr.write(`\r\u001b[K${line.slice(0, process.stderr.columns - 1)}`) : print,
+    showEveryMs: isTerminal ? SHOWN_EVERY_MS : TOLD_EVERY_MS,
+    clear,
+  };
+}
+
+/** @throws usage */
+async function writePage(path: string, page: string): Promise<void> {
+  await writeFile(path, page).catch((error: unknown) => {
+    throw errors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, NAME);
+  });
+}
+
+/** Where a rate was searched, those that do not hold are no failure. @throws slo_missed, slo_not_shown */
+function refuseMissed({ trials, highestRatePerSecond, isInterrupted }: LoadReport, isStrict: boolean): void {
+  if (highestRatePerSecond === null && !isInterrupted) throw errors.objectiveNotHeld(true, ["No rate held the objective"]);
+  if (highestRatePerSecond !== undefined) return;
+  const linesOf = (wanted: string) => trials.flatMap(({ ratePerSecond, slo }) => (slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : []));
+  const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
+  if (missed.length > 0) throw errors.objectiveNotHeld(true, missed);
+  if (isStrict && notShown.length > 0) throw errors.objectiveNotHeld(false, notShown);
+}

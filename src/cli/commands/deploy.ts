@@ -1,0 +1,117 @@
+// `edgetier deploy`: from the models on this machine to answers from the edge, step by step, and back if they are wrong.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { defineCommand } from "citty";
+import * as z from "zod";
+import { readProjects } from "../../build/project.ts";
+import { httpUrl, parseConfig } from "../../core/config.ts";
+import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { EDGE_SECRETS } from "../../http/edge-variables.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { readAliasName } from "../alias-options.ts";
+import { deploy } from "../deploy/deploy.ts";
+import { createSteps, type StepReport } from "../deploy/steps.ts";
+import { createWrangler } from "../deploy/wrangler.ts";
+import { MODELS_FOLDER, PROJECT_ROOT, WRANGLER_CONFIG } from "../local/paths.ts";
+import { stopRequests } from "../local/stop-requests.ts";
+import { jsonArg, printJson, printLine, progressTo } from "../output.ts";
+import { readCount } from "./samples-args.ts";
+import { readSigningKeys, signArgs } from "../signing-options.ts";
+import { openStoreToPublish, storeArgs } from "../store-options.ts";
+
+const NAME = "edgetier deploy";
+
+const schema = z.object({
+  EDGETIER_URL: httpUrl().optional(),
+  EDGETIER_API_KEY: z.string().min(1).optional(),
+});
+
+export const command = defineCommand({
+  meta: { name: "deploy", description: "Examine, build, publish, deploy, warm and try; what clients get changes last, and if the trial fails everything goes back. Run it again after a failure: what is done is found done" },
+  args: {
+    models: { type: "string", valueHint: "names", description: "The model projects to publish, with commas between several; all under models/ without it" },
+    alias: { type: "string", valueHint: "name", description: "Alias that the new versions get when they have been tried", default: "stable" },
+    url: { type: "string", valueHint: "url", description: "Address of the deployed edge; otherwise EDGETIER_URL, otherwise what wrangler tells" },
+    patience: { type: "string", valueHint: "seconds", description: "How long new versions and addresses may take to be everywhere", default: "60" },
+    "set-secrets": { type: "boolean", description: `Set the Worker's secrets of those variables that are in the environment: ${EDGE_SECRETS.join(", ")}` },
+    doctor: { type: "boolean", description: "Measure the deployment against the platform's limits first", default: true, negativeDescription: "Leave the measuring out" },
+    "dry-run": { type: "boolean", description: "Show every step; do only what changes nothing" },
+    ...signArgs,
+    ...storeArgs,
+    ...jsonArg,
+  },
+  async run({ args }) {
+    const json = args.json === true;
+    const { EDGETIER_URL, EDGETIER_API_KEY } = parseConfig(schema, { ...process.env, ...(args.url === undefined ? {} : { EDGETIER_URL: args.url }) });
+    const alias = readAliasName(args.alias, NAME);
+    if (args["s3-endpoint"] === undefined && (process.env["EDGETIER_S3_ENDPOINT"] ?? "") === "") throw errors.usage("Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint", NAME);
+    const store = openStoreToPublish(args, await readSigningKeys(args["sign-key"], NAME));
+    const log = progressTo(json);
+    const sources = await readProjects(MODELS_FOLDER, log);
+    const models = chosen(sources, args.models);
+    const stop = stopRequests();
+    const steps = createSteps({ signal: stop.signal, onStart: (step) => log(`${step} …`), onReport: (report) => json || show(report) });
+    const scratchFolder = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
+    try {
+      const deployed = await deploy(
+        {
+          sources,
+          models,
+          modelsFolder: MODELS_FOLDER,
+          folder: PROJECT_ROOT,
+          scratchFolder,
+          worker: await readWorker(),
+          alias,
+          url: EDGETIER_URL,
+          apiKey: EDGETIER_API_KEY,
+          secrets: args["set-secrets"] === true ? secretsIn(process.env) : {},
+          dryRun: args["dry-run"] === true,
+          doctor: args.doctor,
+          patienceMs: (readCount("--patience", args.patience, NAME) ?? 60) * 1_000,
+          log,
+          signal: stop.signal,
+        },
+        { steps, wrangler: createWrangler(PROJECT_ROOT), store },
+      );
+      if (json) printJson({ ok: true, ...deployed, steps: steps.reports() });
+      else if (deployed.versionId !== undefined) printLine(`\nDeployed: ${deployed.url}`);
+    } catch (error) {
+      if (json) printJson({ ok: false, steps: steps.reports() });
+      throw stop.signal.aborted ? errors.interrupted(String(stop.signal.reason)) : error;
+    } finally {
+      await rm(scratchFolder, { recursive: true, force: true });
+    }
+  },
+});
+
+function show({ step, status, found, seconds }: StepReport): void {
+  const [first = "", ...more] = found;
+  printLine(`${step.padEnd(14)}  ${status.padEnd(10)}  ${`${seconds.toFixed(1)} s`.padStart(7)}  ${first}`.trimEnd());
+  for (const line of more) printLine(`${" ".repeat(37)}${line}`);
+}
+
+/** @throws usage */
+function chosen(sources: readonly PublishSource[], names: string | undefined): readonly string[] {
+  const all = sources.map(({ project }) => project.model);
+  const wanted = names?.split(",").map((name) => name.trim()) ?? all;
+  const missing = wanted.filter((name) => !all.includes(name));
+  if (missing.length > 0) throw errors.usage(`--models ${names}: there is no ${missing.join(", ")} among ${all.join(", ")}`, NAME);
+  return wanted;
+}
+
+/** @throws not_deployable */
+async function readWorker(): Promise<{ name: string; variables: Readonly<Record<string, unknown>> }> {
+  const { unstable_readConfig: readConfig } = await import("wrangler");
+  try {
+    const { name, vars } = readConfig({ config: WRANGLER_CONFIG }, { hideWarnings: true });
+    if (name === undefined) throw new Error("it has no name");
+    return { name, variables: vars };
+  } catch (error) {
+    throw deploymentErrors.notDeployable(`${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`, "`edgetier init` makes one.");
+  }
+}
+
+const secretsIn = (environment: NodeJS.ProcessEnv): Record<string, string> => Object.fromEntries(EDGE_SECRETS.flatMap((name) => (environment[name] === undefined || environment[name] === "" ? [] : [[name, environment[name]]])));

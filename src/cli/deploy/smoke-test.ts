@@ -1,0 +1,95 @@
+// Whether a deployment answers as it should, by requests such as a client's.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import * as z from "zod";
+import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
+import { modelDetail } from "../../protocol/models.ts";
+import type { Edge } from "./edge-client.ts";
+import type { Trial } from "./trials.ts";
+
+/** Each may come to another isolate, which has to keep the answer first. */
+const CACHE_TRIES = 6;
+const CACHES = new Set(["l1", "l2", "cdn"]);
+
+export interface TriedModel {
+  readonly model: string;
+  readonly version: number;
+  readonly trials: readonly Trial[];
+}
+
+const problem = z.object({ code: z.string(), detail: z.string(), remedy: z.string().min(1) });
+
+/** First requests to every model, until they are answered: isolates load what they serve. @throws what the last one failed with */
+export async function warm(edge: Edge, models: readonly TriedModel[], withinMs: number): Promise<string> {
+  const startedAtMs = performance.now();
+  await untilItHolds(withinMs, async () => await expectStatus(edge, "/v2/health/ready", 200));
+  for (const { model, version, trials } of models) {
+    await untilItHolds(withinMs, async () => {
+      await expectStatus(edge, `/v1/models/${model}@${version}`, 200);
+      await trials[0]?.ask(edge, version);
+    });
+  }
+  return `${models.length === 0 ? "no model" : models.map(({ model, version }) => `${model}@${version}`).join(", ")} after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`;
+}
+
+/** @returns what was found, a line for each check @throws smoke_test_failed, edge_refused, edge_unreachable */
+export async function smokeTest(edge: Edge, models: readonly TriedModel[]): Promise<string[]> {
+  await expectStatus(edge, "/v2/health/live", 200);
+  await expectStatus(edge, "/v2/health/ready", 200);
+  const found = ["health: live and ready"];
+  for (const { model, version, trials } of models) {
+    const answers = [];
+    for (const trial of trials) answers.push(await trial.ask(edge, version));
+    const degraded = answers.filter((answer) => answer.degraded).length;
+    found.push(`${model}@${version}: ${trials.length === 0 ? "no samples to ask it" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`);
+    if (answers[0]?.cache !== undefined) found.push(`${model}@${version}: ${await cacheHit(edge, model, version, trials)}`);
+  }
+  found.push(`errors: ${await refusal(edge)}`);
+  return found;
+}
+
+/** @throws smoke_test_failed if the alias does not come to name the version */
+export async function expectAlias(edge: Edge, { model, version }: Pick<TriedModel, "model" | "version">, alias: string, withinMs: number): Promise<void> {
+  await untilItHolds(withinMs, async () => {
+    const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
+    const served = modelDetail.safeParse(body).data?.version;
+    if (served !== version) throw deploymentErrors.smokeTestFailed(`${model}@${alias}`, served === undefined ? `status ${status}` : `the edge still serves version ${served}`);
+  });
+}
+
+async function cacheHit(edge: Edge, model: string, version: number, [trial]: readonly Trial[]): Promise<string> {
+  let seen = "";
+  for (let tries = 1; tries <= CACHE_TRIES; tries++) {
+    seen = (await trial?.ask(edge, version))?.cache ?? "none";
+    if (CACHES.has(seen)) return `asked again, answered from ${seen}`;
+  }
+  throw deploymentErrors.smokeTestFailed(`${model}@${version}, caches`, `the same request is not answered from one, but as ${seen}`);
+}
+
+/** What is wrong must be said, with what to do about it. */
+async function refusal(edge: Edge): Promise<string> {
+  const { status, body } = await edge.tryPost("/v1/models/no.such.model/predict", { inputs: "hello" });
+  const said = problem.safeParse(body).data;
+  if (status < 400 || status >= 500 || said === undefined) throw deploymentErrors.smokeTestFailed("errors", `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`);
+  return `an unknown model is ${said.code} (${status}), with a remedy`;
+}
+
+async function expectStatus(edge: Edge, path: string, status: number): Promise<void> {
+  const { status: got, body } = await edge.get(path);
+  if (got !== status) throw deploymentErrors.smokeTestFailed(path, `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`);
+}
+
+/** Again while it fails in a way that time may mend. */
+async function untilItHolds(withinMs: number, check: () => Promise<unknown>): Promise<void> {
+  const giveUpAtMs = performance.now() + withinMs;
+  for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
+    try {
+      await check();
+      return;
+    } catch (error) {
+      if (!(error instanceof EdgeTierError) || performance.now() + waitMs > giveUpAtMs) throw error;
+      await sleep(waitMs);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// A load test: one trial after the other, at given rates or in search of the highest that holds the objective.
+
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { type Arrivals, arrivalsMs } from "./arrivals.ts";
+import { MIN_SAMPLES, samplesToShow } from "./confidence.ts";
+import type { Call, Sender } from "./http-sender.ts";
+import { closedLoop, openLoop, type OpenLoopOptions } from "./open-loop.ts";
+import { shownRate, startProgress } from "./progress.ts";
+import { createRandom, type Random } from "./random.ts";
+import { createRateSearch } from "./rate-search.ts";
+import { readReply, refusalOf } from "./read-reply.ts";
+import { LoadRecord } from "./record.ts";
+import type { Trial } from "./report-schema.ts";
+import { type Objective, summarise } from "./summary.ts";
+
+export interface LoadPlan {
+  readonly arrivals: Arrivals;
+  readonly seed: number;
+  /** What is measured, of each trial, after what is not. */
+  readonly durationMs: number;
+  readonly warmUpMs: number;
+  readonly timeoutMs: number;
+  readonly connections: number;
+  readonly objective: Objective | undefined;
+  /** One trial each; or the highest that holds the objective, beginning near `near`. */
+  readonly rates: readonly number[] | { readonly near: number | undefined; readonly objective: Objective };
+}
+
+export interface LoadTools {
+  readonly send: Sender;
+  readonly calls: readonly Call[];
+  /** What stays on the screen. */
+  readonly tell: (line: string) => void;
+  /** How it goes: in place of what was shown before. */
+  readonly show: (line: string) => void;
+  readonly showEveryMs: number;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  readonly loop?: Pick<OpenLoopOptions, "pace" | "nowMs">;
+}
+
+export interface LoadResult {
+  readonly trials: readonly Trial[];
+  /** Of a search; null where none held. */
+  readonly highestRatePerSecond?: number | null;
+}
+
+/** More would not fit into memory. */
+export const MAX_CALLS = 5_000_000;
+const SEARCH_RESOLUTION = 1.05;
+/** Where a search begins: shares of what callers get who wait for their answers; or factors of what it was told. */
+const [FIRST_LOW, FIRST_HIGH, NEAR_HIGH] = [0.6, 1.05, 1.4];
+const [CAPACITY_CALLERS, CAPACITY_SECONDS] = [64, 2];
+/** Over what a rate must be measured for, so that chance does not leave too few samples. */
+const SAMPLES_MARGIN = 1.2;
+
+export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadResult> {
+  const random = createRandom(plan.seed);
+  const trials: Trial[] = [];
+  const measure = async (rate: number, durationMs: number): Promise<Trial> => {
+    const trial = await runTrial(rate, { ...plan, durationMs }, tools, random);
+    trials.push(trial);
+    return trial;
+  };
+  if ("near" in plan.rates) return { highestRatePerSecond: await findRate(plan, plan.rates, tools, measure, random), trials };
+  for (const rate of plan.rates) {
+    if (tools.signal.aborted) break;
+    await measure(rate, plan.durationMs);
+  }
+  return { trials };
+}
+
+async function findRate(plan: LoadPlan, { near, objective }: Exclude<LoadPlan["rates"], readonly number[]>, tools: LoadTools, measure: (rate: number, durationMs: number) => Promise<Trial>, random: Random): Promise<number | null> {
+  const { signal, tell } = tools;
+  const { low, high } = near === undefined ? await beginningOf(tools, plan, random) : { low: near, high: near * NEAR_HIGH };
+  const search = createRateSearch({ low, high, resolution: SEARCH_RESOLUTION });
+  const samples = Math.max(MIN_SAMPLES, SAMPLES_MARGIN * samplesToShow(objective.percentile / 100));
+  while (search.next !== undefined && !signal.aborted) {
+    const rate = search.next;
+    const { slo } = await measure(rate, Math.max(plan.durationMs, (1_000 * SAMPLES_MARGIN * samples) / rate));
+    if (signal.aborted) break; // half a trial says nothing about its rate
+    const holds = slo?.verdict === "held";
+    tell(`${shownRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`);
+    search.tell(holds);
+  }
+  return search.highest ?? null;
+}
+
+/** @throws what the server refuses a call with */
+async function beginningOf({ send, calls, signal, tell }: LoadTools, { connections, timeoutMs }: LoadPlan, random: Random): Promise<{ readonly low: number; readonly high: number }> {
+  const callers = Math.min(CAPACITY_CALLERS, connections);
+  tell(`${callers} callers that wait for their answers, for ${CAPACITY_SECONDS} s, to find where to begin`);
+  const remedy = `${callers} callers at once are too many for it: say with --rate where to begin.`;
+  const call = async () => {
+    const reply = await send(random.pick(calls), { timeoutMs }).catch((error: unknown) => {
+      if (signal.aborted) return undefined;
+      throw errors.edgeRefused("no_answer", 504, `A call was not answered: ${reasonOf(error)}.`, remedy);
+    });
+    const refusal = reply && refusalOf(reply);
+    if (refusal !== undefined) throw errors.edgeRefused(refusal.code ?? "edge_refused", reply?.status ?? 0, refusal.detail, remedy);
+  };
+  const capacity = await closedLoop(call, { callers, seconds: CAPACITY_SECONDS, signal });
+  return { low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH };
+}
+
+async function runTrial(ratePerSecond: number, plan: LoadPlan, { send, calls, show, showEveryMs, signal, clock = systemClock, loop = {} }: LoadTools, random: Random): Promise<Trial> {
+  const { arrivals, warmUpMs, durationMs, timeoutMs, objective } = plan;
+  const totalMs = warmUpMs + durationMs;
+  const dueMs = arrivalsMs(arrivals, ratePerSecond, totalMs, random);
+  const record = new LoadRecord(dueMs, readReply);
+  const progress = startProgress({ show, everyMs: showEveryMs, clock, ratePerSecond, totalMs }, record);
+  const [cpuBefore, openedBefore] = [process.threadCpuUsage(), send.opened()];
+  const tookMs = await openLoop(dueMs, async () => await send(random.pick(calls), { timeoutMs }), progress, { ...loop, signal });
+  progress.stop();
+  const { user, system } = process.threadCpuUsage(cpuBefore);
+  return summarise(record, {
+    ratePerSecond,
+    fromMs: warmUpMs,
+    untilMs: signal.aborted ? Math.min(Math.max(tookMs, warmUpMs), totalMs) : totalMs,
+    objective,
+    generator: { connectionsOpened: send.opened() - openedBefore, cores: tookMs === 0 ? 0 : (user + system) / 1_000 / tookMs },
+  });
+}

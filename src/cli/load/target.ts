@@ -1,0 +1,137 @@
+// What is asked, and by which protocol: the calls of a load, all made beforehand, so that making them costs nothing while it runs.
+
+import * as z from "zod";
+import type { CacheMode } from "../../cache/policy.ts";
+import { errors, reasonOf } from "../../core/errors.ts";
+import { DATATYPES, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
+import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
+import { headersOf } from "../../protocol/http.ts";
+import { encodeInferRequest } from "../../protocol/open-inference.ts";
+import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
+import type { Call, Reply, Send } from "./http-sender.ts";
+import { type LoadInput, type LoadInputs, readFileInput, readLines, readTensors, sampleImages, sampleTensors, sampleTexts } from "./inputs.ts";
+import { refusalOf } from "./read-reply.ts";
+
+/** predict: POST /v1/models/{model}/predict. embeddings: POST /v1/embeddings. infer: POST /v2/models/{model}/infer, tensors as bytes. */
+export const PROTOCOLS = ["predict", "embeddings", "infer"] as const;
+export type Protocol = (typeof PROTOCOLS)[number];
+
+export interface TargetOptions {
+  readonly url: string;
+  readonly model: string;
+  /** By the model's task where it is left out. */
+  readonly protocol: Protocol | undefined;
+  /** One input a line; made up where there is neither this nor `file`. */
+  readonly inputs: string | undefined;
+  readonly file: string | undefined;
+  readonly cache: Extract<CacheMode, "use" | "bypass" | "refresh">;
+  /** Go with every call. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly seed: number;
+}
+
+export interface Target {
+  readonly protocol: Protocol;
+  readonly inputs: { readonly count: number; readonly source: string };
+  readonly calls: readonly Call[];
+}
+
+const TIMEOUT_MS = 30_000;
+const NAME = "edgetier bench";
+
+/** Asks the server what the model is, and for one answer. @throws edge_unreachable, what the server refuses that with, or usage */
+export async function createTarget(send: Send, options: TargetOptions): Promise<Target> {
+  const ask = (call: Call) => askOnce(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
+  const protocol = options.protocol ?? protocolOf(await taskOf(ask, options.model));
+  const { calls, source } = await (protocol === "infer" ? inferCalls(ask, options) : inputCalls(ask, protocol, options));
+  const [first] = calls;
+  if (first === undefined) throw errors.usage("There is nothing to ask", NAME);
+  await ask(first);
+  return { protocol, inputs: { count: calls.length, source }, calls: calls.map((call) => ({ ...call, headers: { ...options.headers, ...call.headers } })) };
+}
+
+type Ask = (call: Call) => Promise<Reply>;
+
+async function askOnce(send: Send, url: string, call: Call): Promise<Reply> {
+  const reply = await send(call, { timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
+    throw errors.edgeUnreachable(url, reasonOf(error), error);
+  });
+  const refusal = refusalOf(reply);
+  if (refusal === undefined) return reply;
+  throw errors.edgeRefused(refusal.code ?? "edge_refused", reply.status, `${url}${call.path} answered ${reply.status}: ${refusal.detail.slice(0, 500)}`, "No load was put on it. See what it says, and --protocol.");
+}
+
+const taskSchema = z.object({ task: z.string() });
+
+async function taskOf(ask: Ask, model: string): Promise<string> {
+  const reply = await ask({ path: `/v1/models/${encodeURIComponent(model)}` });
+  return parsed(taskSchema, reply, "says no task; name a --protocol").task;
+}
+
+const protocolOf = (task: string): Protocol => (task === "embedding" ? "embeddings" : task === "tensor" ? "infer" : "predict");
+
+interface Calls {
+  readonly calls: readonly Call[];
+  readonly source: string;
+}
+
+async function inputCalls(ask: Ask, protocol: "predict" | "embeddings", options: TargetOptions): Promise<Calls> {
+  const { model, cache, seed } = options;
+  const takesImages = async () => protocol === "predict" && (await taskOf(ask, model)) === "image-classification";
+  const { inputs, source }: LoadInputs = (await givenInputs(options)) ?? ((await takesImages()) ? sampleImages(seed) : sampleTexts(seed));
+  return { source, calls: inputs.map((input) => (protocol === "embeddings" ? embeddingsCall(model, input, cache) : predictCall(model, input, cache))) };
+}
+
+async function givenInputs({ inputs, file }: TargetOptions): Promise<LoadInputs | undefined> {
+  if (inputs !== undefined) return await readLines(inputs, NAME);
+  return file === undefined ? undefined : await readFileInput(file, NAME);
+}
+
+function predictCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
+  const path = `/v1/models/${encodeURIComponent(model)}/predict`;
+  if (typeof input === "string") return { path, body: Buffer.from(JSON.stringify({ inputs: input, ...(cache === "use" ? {} : { parameters: { cache } }) })) };
+  return { path: cache === "use" ? path : `${path}?cache=${cache}`, body: input.bytes, headers: { "content-type": input.mediaType } };
+}
+
+function embeddingsCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
+  if (typeof input !== "string") throw errors.usage("/v1/embeddings takes texts, and no images", NAME);
+  return { path: EMBEDDINGS_PATH, body: Buffer.from(JSON.stringify({ input, model, ...(cache === "use" ? {} : { cache }) })) };
+}
+
+const metadataSchema = z.object({ inputs: z.array(z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) })).min(1) });
+
+async function inferCalls(ask: Ask, options: TargetOptions): Promise<Calls> {
+  if (options.cache !== "use") throw errors.usage(`--cache ${options.cache} says nothing to /v2, which knows no cache`, NAME);
+  const { model, target } = parseModelRef(options.model);
+  const version = target.kind === "version" ? String(target.version) : target.alias;
+  const path = `/v2/models/${model}${version === DEFAULT_ALIAS ? "" : `/versions/${version}`}`;
+  const { inputs: specs } = parsed(metadataSchema, await ask({ path }), "is no model of the Open Inference Protocol");
+  const { rows, source } = await rowsFor(specs, options);
+  return { source, calls: rows.map((inputs) => inferCall(`${path}/infer`, inputs)) };
+}
+
+function inferCall(path: string, inputs: NamedTensors): Call {
+  const message = encodeInferRequest({ inputs, parameters: { binary_data_output: true } }, true);
+  return { path, body: message.body, headers: headersOf(message) };
+}
+
+/** A model that takes one tensor of bytes takes texts or images; any other takes tensors. */
+async function rowsFor(specs: readonly TensorSpec[], options: TargetOptions): Promise<{ readonly rows: readonly NamedTensors[]; readonly source: string }> {
+  const [spec] = specs;
+  if (spec?.datatype !== "BYTES" || specs.length > 1) return options.inputs === undefined ? sampleTensors(specs) : await readTensors(options.inputs, specs);
+  const { inputs, source } = (await givenInputs(options)) ?? sampleTexts(options.seed);
+  const encoder = new TextEncoder();
+  return { source, rows: inputs.map((input) => ({ [spec.name]: { datatype: "BYTES", shape: spec.shape.map(() => 1), data: [typeof input === "string" ? encoder.encode(input) : input.bytes] } })) };
+}
+
+function parsed<Schema extends z.ZodType>(schema: Schema, { body }: Reply, problem: string): z.output<Schema> {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    value = undefined;
+  }
+  const read = schema.safeParse(value);
+  if (!read.success) throw errors.usage(`What answers there ${problem}`, NAME);
+  return read.data;
+}

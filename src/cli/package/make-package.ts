@@ -1,0 +1,58 @@
+// What `npm pack` takes: dist/package, the sources as JavaScript in the same folders, since Node strips no types under
+// node_modules. `prepack` runs it.
+
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { promisify } from "node:util";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const OUT = join(ROOT, "dist/package");
+const FOLDERS = ["src", "functions"];
+/** Neither of use to who installs it, nor compiled. */
+const LEFT_OUT = /\.(md|py)$|(^|\/)tsconfig\.json$|^src\/cli\/package\//;
+/** Whose types are for who installs it: `exports` of package.json. */
+const TYPED = /^src\/(client|protocol|core)\//;
+/** What the Worker bundles is made in the project that deploys it: the alias is in its wrangler.toml. */
+const DEPLOYMENT = '"../../dist/edge/deployment.mjs"';
+const DEPLOYMENT_ALIAS = "edgetier-deployment";
+
+await rm(OUT, { recursive: true, force: true });
+await promisify(execFile)(process.execPath, [createRequire(import.meta.url).resolve("typescript/lib/tsc.js"), "-p", import.meta.dirname], { cwd: ROOT }).catch((error: { readonly stdout: string }) => {
+  process.stderr.write(error.stdout);
+  process.exit(1);
+});
+for (const folder of FOLDERS) await copyOthers(folder);
+await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml")); // `edgetier init` makes a project's of it
+for (const path of await filesUnder(OUT)) {
+  if (path.endsWith(".d.ts") && !TYPED.test(path)) await rm(join(OUT, path));
+  else if (path.endsWith(".js")) await changeFile(join(OUT, path));
+}
+
+/** Data, pages, and JavaScript that no compiler makes. */
+async function copyOthers(folder: string): Promise<void> {
+  for (const path of await filesUnder(join(ROOT, folder))) {
+    const name = join(folder, path);
+    if (LEFT_OUT.test(name) || (name.endsWith(".ts") && !name.endsWith(".d.ts"))) continue;
+    await mkdir(dirname(join(OUT, name)), { recursive: true });
+    await copyFile(join(ROOT, name), join(OUT, name));
+  }
+}
+
+/** The compiler changes imports; files that are named for a child process, a thread or a bundler are changed here. */
+async function changeFile(file: string): Promise<void> {
+  const before = await readFile(file, "utf8");
+  let after = before.replace(DEPLOYMENT, `"${DEPLOYMENT_ALIAS}"`);
+  for (const [literal, path = ""] of before.matchAll(/"([\w./-]+)\.ts"/g)) if (await isFile(join(dirname(file), `${path}.js`))) after = after.replace(literal, `"${path}.js"`);
+  if (after !== before) await writeFile(file, after);
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return await stat(path).then((found) => found.isFile(), () => false);
+}
+
+async function filesUnder(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}

@@ -1,0 +1,98 @@
+// The first exit on the device: the edge's own tiers and thresholds, and the edge for what they are not sure of.
+//
+// An entry of its own: it brings the edge's code for features, pixels, confidence and exits along, which `predict` alone does not need.
+
+import type { Answer } from "../cascade/calibration.ts";
+import { EdgeTierError as TaskError } from "../core/errors.ts";
+import type { DeviceManifest } from "../registry/device-manifest.ts";
+import type { ImageDecoder } from "../tasks/image/image.ts";
+import { parse } from "./connection.ts";
+import { EdgeTierError, fault } from "./errors.ts";
+import { createDeviceTier, type DeviceInput, type TierOnDevice } from "./on-device/device-tier.ts";
+import { readManifest, type ReadFile, readVerified, type Sha256, webSha256 } from "./on-device/files.ts";
+import { type Ort, type OrtTensor, openGraph } from "./on-device/ort.ts";
+import type { Prediction, PredictOptions, PredictOutput } from "./predict.ts";
+import { fromUtf8 } from "./utf8.ts";
+
+export type { DeviceInput, DeviceManifest, ImageDecoder, Ort, OrtTensor, ReadFile, Sha256 };
+
+/** As a Client has it; what is not sure on the device goes there. */
+export interface Edge {
+  predict(model: string, input: DeviceInput, options?: PredictOptions): Promise<Prediction<readonly [PredictOutput]>>;
+}
+
+export interface OnDeviceOptions<AnyTensor extends OrtTensor> {
+  /** onnxruntime-web or onnxruntime-react-native. */
+  readonly ort: Ort<AnyTensor>;
+  readonly readFile: ReadFile;
+  /** Undefined: the device answers everything, as well as it can. */
+  readonly edge?: Edge | undefined;
+  /** For a model that takes images. */
+  readonly images?: ImageDecoder | undefined;
+  readonly sha256?: Sha256 | undefined;
+}
+
+export interface OnDevice {
+  readonly manifest: DeviceManifest;
+  /**
+   * Of an export that names no version, a device's answer has version 0.
+   * @returns the device's answer where it is sure, the edge's where it is not, and where the edge cannot be reached the device's all the same, marked as degraded
+   * @throws EdgeTierError where nobody has an answer, or the reason of the caller's signal
+   */
+  predict(input: DeviceInput, options?: PredictOptions): Promise<Prediction<readonly [PredictOutput]>>;
+}
+
+const DEFAULT_TOP_K = 5;
+
+/** Reads, verifies and opens an export. @throws EdgeTierError */
+export async function openOnDevice<AnyTensor extends OrtTensor>({ ort, readFile, edge, images, sha256 = webSha256 }: OnDeviceOptions<AnyTensor>): Promise<OnDevice> {
+  const manifest = await readManifest(readFile);
+  const labels: readonly string[] = parse(fromUtf8(await readVerified(readFile, manifest.labels, sha256)));
+  const tiers: TierOnDevice[] = [];
+  for (const tier of manifest.tiers) {
+    const artifact = "artifact" in tier.preprocessor ? await readVerified(readFile, tier.preprocessor.artifact, sha256) : undefined;
+    const run = await openGraph(ort, await readVerified(readFile, tier.graph, sha256));
+    tiers.push(createDeviceTier(manifest, tier, { run, labels, artifact, images }));
+  }
+  const model = manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
+
+  return {
+    manifest,
+    async predict(input, options = {}) {
+      const used: { tier: string; inputs: number; error?: string }[] = [];
+      let best: DeviceAnswer | undefined;
+      for (const tier of tiers) {
+        if (options.signal?.aborted === true) throw options.signal.reason ?? fault("aborted", "The caller gave the request up.", "");
+        try {
+          best = { tier: tier.id, answer: await tier.answer(input, options.topK ?? DEFAULT_TOP_K) };
+          used.push({ tier: tier.id, inputs: 1 });
+          if (tier.exits(best.answer) || options.maxTier === tier.id) return predictionOf(manifest, best, used);
+        } catch (error) {
+          // What is wrong with the input would be so at the edge; what is wrong with the device is not.
+          if (error instanceof EdgeTierError) throw error;
+          if (error instanceof TaskError && error.status < 500) throw new EdgeTierError(error);
+          used.push({ tier: tier.id, inputs: 1, error: error instanceof TaskError ? error.code : "session_failed" });
+        }
+      }
+      try {
+        if (edge === undefined) throw fault("network", "There is no edge to go on to.", "Give openOnDevice an edge.");
+        return await edge.predict(model, input, options);
+      } catch (error) {
+        const isOutage = error instanceof EdgeTierError && (error.status === 0 || error.status === 429 || error.status >= 500);
+        if (best === undefined || !isOutage) throw error;
+        return predictionOf(manifest, best, used, { degraded: true, degradedBy: error.code });
+      }
+    },
+  };
+}
+
+interface DeviceAnswer {
+  readonly tier: string;
+  readonly answer: Answer;
+}
+
+function predictionOf({ model, version }: DeviceManifest, { tier, answer }: DeviceAnswer, tiers: Prediction["usage"]["tiers"], more: Partial<PredictOutput> = {}): Prediction<readonly [PredictOutput]> {
+  const { label, confidence, ranking } = answer;
+  const output = { label, score: confidence, scores: [...ranking], tier, confidence, degraded: false, ...more };
+  return { id: "", model, version: version ?? 0, outputs: [output], usage: { tiers }, requestId: undefined, source: "device" };
+}

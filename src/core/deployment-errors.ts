@@ -1,0 +1,22 @@
+// The errors of `edgetier deploy` and `edgetier init`. Beside errors.ts, and not in it: the Worker would carry their texts.
+
+import { type EdgeTierError, make } from "./errors.ts";
+
+export const deploymentErrors = {
+  wranglerFailed: (command: string, output: string) =>
+    make("wrangler_failed", 502, `\`wrangler ${command}\` failed: ${output.trim().replace(/\.$/, "")}.`, "`npx wrangler whoami` tells the account; CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID name it where there is no browser."),
+  secretsMissing: (worker: string, names: readonly string[]) =>
+    make("secrets_missing", 400, `The Worker ${worker} lacks ${names.join(", ")}.`, `\`npx wrangler secret put ${names[0] ?? "<name>"}\`, and so on; or have them in the environment and give --set-secrets.`),
+  notDeployable: (problem: string, remedy: string) => make("not_deployable", 400, `${problem}.`, remedy),
+  smokeTestFailed: (what: string, reason: string) =>
+    make("smoke_test_failed", 502, `The deployment does not answer as it should: ${what}: ${reason.replace(/\.$/, "")}.`, "`npx wrangler tail` shows the Worker's log; correct it and deploy again."),
+  wentBack: (step: string, cause: EdgeTierError, undone: readonly string[], left: readonly string[]) =>
+    make(
+      "deployment_undone",
+      502,
+      `${step}: ${cause.detail} ${undone.length === 0 ? "Nothing had to be taken back." : `Taken back: ${undone.join("; ")}.`}`,
+      [cause.remedy, ...left.map((one) => `Not taken back: ${one}.`)].join(" "),
+      { cause },
+    ),
+  templateExists: (path: string) => make("template_exists", 409, `${path} is there already.`, "Choose another name, or delete it."),
+} as const;

@@ -1,0 +1,108 @@
+// What downscaling a photograph before upload saves, and costs in accuracy: `vision`'s edge tier on validation images that were enlarged
+// to photographs of about 2 MB, and made small again by a browser, as an app would.
+// Run: node test/bench/downscaling.ts [images]
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import * as ort from "onnxruntime-node";
+import { exportForDevice } from "../../src/build/export/export-device.ts";
+import { readProject } from "../../src/build/project.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/client/on-device.ts";
+import { fromBase64, toBase64 } from "../../src/core/base64.ts";
+import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
+import { openPage, whyNoBrowser } from "../support/browser.ts";
+import { report, rounded } from "./lib/report.ts";
+import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+
+const IMAGES = Number(process.argv[2] ?? 200);
+const PHOTO_SIDE = 2048;
+const SIDES = [1024, 512, 256, 128, 64, 32];
+const QUALITY = 0.85;
+
+/** In the page. Noise, as a camera's, makes the photograph as heavy as one. */
+const PAGE = `
+const toBase64 = async (canvas, quality) => {
+  const bytes = new Uint8Array(await (await canvas.convertToBlob({ type: "image/jpeg", quality })).arrayBuffer());
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+  return btoa(text);
+};
+async function drawn(image, side) {
+  const canvas = new OffscreenCanvas(side, side);
+  const context = canvas.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, 0, 0, side, side);
+  return { canvas, context };
+}
+export async function versions(file, photoSide, sides, quality) {
+  const image = await createImageBitmap(await (await fetch("data:image/jpeg;base64," + file)).blob());
+  const { canvas, context } = await drawn(image, photoSide);
+  const pixels = context.getImageData(0, 0, photoSide, photoSide);
+  let seed = 1;
+  for (let at = 0; at < pixels.data.length; at += 4) {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    const noise = (seed >>> 26) - 32;
+    for (let channel = at; channel < at + 3; channel++) pixels.data[channel] += noise;
+  }
+  context.putImageData(pixels, 0, 0);
+  const photo = await toBase64(canvas, 0.9);
+  const small = [];
+  for (const side of sides) {
+    const bitmap = await createImageBitmap(canvas, { resizeWidth: side, resizeHeight: side, resizeQuality: "high" });
+    small.push(await toBase64((await drawn(bitmap, side)).canvas, quality));
+  }
+  return [photo, ...small];
+}`;
+
+if (whyNoBrowser !== undefined) throw new Error(whyNoBrowser);
+const folder = (await SAMPLE_PARTS["vision"]?.validation()) ?? "";
+const labels = (await readdir(folder)).toSorted();
+const samples = await Promise.all(labels.map(async (label) => (await readdir(join(folder, label))).toSorted().map((name) => ({ label, file: join(folder, label, name) }))));
+const taken = Array.from({ length: IMAGES }, (_, index) => samples[index % labels.length]?.[Math.floor(index / labels.length)]).filter((sample) => sample !== undefined);
+
+const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "vision")), null);
+const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 });
+const device = await openOnDevice<OrtTensor>({ ort: ort as unknown as OnDeviceOptions<OrtTensor>["ort"], images, readFile: async (name) => new Uint8Array(files.get(name) ?? []) });
+const tier = device.manifest.tiers[0]?.id;
+const labelOf = async (bytes: Uint8Array<ArrayBuffer>) => (await device.predict(bytes, { maxTier: tier })).outputs[0].label;
+
+const cases = ["the original, 32", `photograph, ${PHOTO_SIDE}`, ...SIDES.map((side) => `downscaled, ${side}`)];
+const sums = cases.map(() => ({ bytes: 0, right: 0, asPhoto: 0, ms: 0 }));
+const page = await openPage({ "/page.js": { type: "text/javascript", bytes: new TextEncoder().encode(PAGE) } });
+try {
+  for (const { label, file } of taken) {
+    const original = new Uint8Array(await readFile(file));
+    const made = (await page.call("/page.js", "versions", toBase64(original), PHOTO_SIDE, SIDES, QUALITY)) as string[];
+    const versions = [original, ...made.map((one) => fromBase64(one) ?? new Uint8Array())];
+    const found: string[] = [];
+    for (const [index, bytes] of versions.entries()) {
+      const startedMs = performance.now();
+      found.push(await labelOf(bytes));
+      const sum = sums[index];
+      if (sum === undefined) continue;
+      sum.bytes += bytes.byteLength;
+      sum.ms += performance.now() - startedMs;
+      sum.right += Number(found[index] === label);
+      sum.asPhoto += Number(found[index] === found[1]);
+    }
+  }
+} finally {
+  await page.close();
+}
+
+const rows = cases.map((name, index) => {
+  const { bytes = 0, right = 0, asPhoto = 0, ms = 0 } = sums[index] ?? {};
+  return { case: name, n: taken.length, meanBytes: Math.round(bytes / taken.length), accuracy: rounded(right / taken.length), sameAsPhotograph: rounded(asPhoto / taken.length), decodeAndRunMs: rounded(ms / taken.length) };
+});
+const [, photo] = rows;
+const small = rows.find((row) => row.case === "downscaled, 256");
+await report({
+  name: "downscaling",
+  seed: 1,
+  n: taken.length,
+  packages: ["onnxruntime-node", "playwright-core"],
+  notes: ["The photographs are CIFAR-10 images, enlarged, with noise: real ones have more detail, which a model of 32 x 32 pixels does not see either."],
+  rows,
+  figures: { bytesRatio256: rounded((photo?.meanBytes ?? 0) / (small?.meanBytes ?? 1)), accuracyLossPoints256: rounded(100 * ((photo?.accuracy ?? 0) - (small?.accuracy ?? 0))) },
+});

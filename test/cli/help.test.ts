@@ -1,0 +1,80 @@
+// `--help` of all commands, and what each says comes next.
+import type { CommandDef } from "citty";
+import { describe, expect, it } from "vitest";
+import { root } from "../../src/cli/commands/root.ts";
+import { commandHelp, groupHelp } from "../../src/cli/help.ts";
+import { EDGETIER, GUIDES, nextStep } from "../../src/cli/next-steps.ts";
+import { edgetier } from "../support/edgetier-command.ts";
+
+const SCREEN = { lines: 24, columns: 80 };
+
+interface Named {
+  readonly name: string;
+  readonly command: CommandDef;
+}
+
+async function all(name: string, command: CommandDef): Promise<{ readonly groups: readonly (Named & { readonly children: readonly string[] })[]; readonly leaves: readonly Named[] }> {
+  const children = (await resolved(command.subCommands)) ?? {};
+  if (Object.keys(children).length === 0) return { groups: [], leaves: [{ name, command }] };
+  const below = await Promise.all(Object.entries(children).map(async ([child, one]) => await all(`${name} ${child}`, (await resolved(one)) ?? {})));
+  return { groups: [{ name, command, children: Object.keys(children) }, ...below.flatMap(({ groups }) => groups)], leaves: below.flatMap(({ leaves }) => leaves) };
+}
+
+/** citty takes a value, a promise, or a function of either. */
+async function resolved<Value>(value: Value | Promise<Value> | (() => Value | Promise<Value>) | undefined): Promise<Value | undefined> {
+  return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);
+}
+
+const { groups, leaves } = await all("edgetier", root);
+const keyOf = (name: string) => name.replace(/^edgetier /, "");
+
+describe("help", () => {
+  it.each(groups)("of $name fits a screen, and has a line for each of its commands", ({ name, children }) => {
+    const lines = groupHelp(name, children).split("\n");
+    expect(lines.length).toBeLessThanOrEqual(SCREEN.lines);
+    expect(lines.filter((line) => line.length > SCREEN.columns)).toEqual([]);
+    for (const child of children) expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^  ${child} +\\S`)));
+  });
+
+  it.each(leaves)("of $name has an example, which is a call of it", async ({ name, command }) => {
+    const example = GUIDES[keyOf(name)]?.example ?? "no example";
+    expect(`${example} `).toMatch(new RegExp(`^${keyOf(name)} `));
+    expect(await commandHelp(command, name)).toContain(`${EDGETIER} ${example}`);
+  });
+
+  it.each(leaves)("$name takes the options of its example", async ({ name, command }) => {
+    const options = Object.entries((await resolved(command.args)) ?? {}).flatMap(([option, definition]) => [option, ...("alias" in definition ? [definition.alias ?? []].flat() : [])]);
+    const used = [...(GUIDES[keyOf(name)]?.example ?? "").matchAll(/ --?([a-z][\w-]*)/g)].map(([, option]) => option);
+    expect(options).toEqual(expect.arrayContaining(used));
+  });
+
+  it("has nothing on commands that there are not", () => {
+    expect(Object.keys(GUIDES).toSorted()).toEqual(leaves.map(({ name }) => keyOf(name)).toSorted());
+  });
+});
+
+describe("the next step", () => {
+  it.each(leaves.filter(({ name }) => name !== "edgetier start"))("of $name calls commands as they are called here", ({ name }) => {
+    const next = nextStep(name, {}) ?? "";
+    expect(next).toMatch(/^Next: ./);
+    expect(next).not.toContain("`edgetier");
+  });
+
+  it("names only commands that there are", () => {
+    const called = leaves.flatMap(({ name }) => [...(nextStep(name, {}) ?? "").replaceAll(`${EDGETIER} `, "edgetier ").matchAll(/`(edgetier(?: [a-z][a-z0-9]*)+)/g)].map(([, command]) => command ?? ""));
+    const unknown = called.filter((command) => !leaves.some(({ name }) => command === name || command.startsWith(`${name} `)));
+    expect(unknown).toEqual([]);
+  });
+
+  it("is told on stderr after what was done, with the values that were given, and not beside JSON", async () => {
+    const made = await edgetier(["region", "key", "--id", "edge-1"]);
+    expect(made.stdout).not.toContain("Next:");
+    expect(made.stderr).toMatch(/^Next: .*EDGETIER_REGION_KEYS.*\n$/);
+    expect(await edgetier(["region", "key", "--json"])).toMatchObject({ code: 0, stderr: "" });
+    expect(nextStep("edgetier model publish", { folder: "models/moods/", alias: "canary" })).toContain("--model moods@canary");
+  });
+
+  it("is not told after a failure", async () => {
+    expect((await edgetier(["region", "key", "--id", "no spaces"])).stderr).not.toContain("Next:");
+  });
+});

@@ -1,0 +1,36 @@
+// `edgetier model export` as its users meet it.
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { edgetier } from "../support/edgetier-command.ts";
+import { writeToyProject } from "../support/toy-project.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-export-"));
+  await writeToyProject(join(folder, "toy"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+it("writes the files, and says what comes next", async () => {
+  const out = join(folder, "app");
+  const { code, stdout, stderr } = await edgetier(["model", "export", join(folder, "toy"), "--target", "ort-mobile", "-o", out]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/edge\.ort +\d[\s\S]*edge answers from a confidence of 0\.9; the edge answers the rest\.\nNext: /);
+  expect((await readdir(out)).toSorted()).toEqual(["edge-features.json", "edge.ort", "edgetier-device.json", "labels.json"]);
+});
+
+it("gives JSON, and the version that it is told", async () => {
+  const { code, stdout } = await edgetier(["model", "export", join(folder, "toy"), "-o", join(folder, "json"), "--version", "7", "--json"]);
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ manifest: { schemaVersion: 1, model: "toy", version: 7 }, differences: { edge: expect.any(Number) } });
+});
+
+it("refuses a target and a version that are none", async () => {
+  for (const more of [["--target", "coreml"], ["--version", "latest"]]) {
+    const { code, stderr } = await edgetier(["model", "export", join(folder, "toy"), "-o", join(folder, "no"), ...more]);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/coreml|latest/);
+  }
+});

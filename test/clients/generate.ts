@@ -1,0 +1,62 @@
+// Swift and Kotlin clients from the OpenAPI document, by OpenAPI Generator, and the Kotlin one compiled:
+// `node test/clients/generate.ts <folder>`. Java and Maven have to be there; Maven downloads the rest.
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
+
+const VERSION = "7.16.0";
+const JAR = process.env["EDGETIER_OPENAPI_GENERATOR"] ?? join(homedir(), `.m2/repository/org/openapitools/openapi-generator-cli/${VERSION}/openapi-generator-cli-${VERSION}.jar`);
+
+const LANGUAGES = {
+  // With wrappers, a union (a text or an image) keeps its types.
+  kotlin: ["--library", "jvm-okhttp4", "--additional-properties", "serializationLibrary=gson,generateOneOfAnyOfWrappers=true,packageName=edgetier"],
+  swift6: ["--additional-properties", "projectName=EdgeTier"],
+} as const;
+export type Language = keyof typeof LANGUAGES;
+
+const run = promisify(execFile);
+const isThere = (command: string, ...args: string[]) => run(command, args).then(() => true, () => false);
+
+/** @returns why nothing can be generated here; undefined where it can */
+export async function whyNotGenerated(): Promise<string | undefined> {
+  if (!(await isThere("java", "-version"))) return "there is no Java";
+  return existsSync(JAR) ? undefined : "OpenAPI Generator is not here: `node test/clients/generate.ts <folder>` downloads it by Maven";
+}
+
+/** As `whyNotGenerated`. Maven works offline in tests: what it needs has to be there. */
+export async function whyNotCompiled(): Promise<string | undefined> {
+  return (await whyNotGenerated()) ?? ((await isThere("mvn", "-version")) ? undefined : "there is no Maven");
+}
+
+export async function writeDocument(folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const file = join(folder, "openapi.json");
+  await writeFile(file, JSON.stringify(openApiDocument()));
+  return file;
+}
+
+/** @returns what the generator warned of */
+export async function generate(language: Language, document: string, folder: string): Promise<string[]> {
+  const { stdout, stderr } = await run("java", ["-jar", JAR, "generate", "-i", document, "-g", language, "-o", folder, ...LANGUAGES[language]], { maxBuffer: 1 << 26 });
+  return `${stdout}\n${stderr}`.split("\n").filter((line) => / (WARN|ERROR) /.test(line));
+}
+
+/** @throws Error with the compiler's messages */
+export async function compileKotlin(folder: string, options: readonly string[] = []): Promise<void> {
+  await copyFile(join(PROJECT_ROOT, "test/clients/kotlin-pom.xml"), join(folder, "pom.xml"));
+  await run("mvn", ["-q", "-B", ...options, "compile"], { cwd: folder });
+}
+
+if (import.meta.main) {
+  const folder = process.argv[2] ?? join(PROJECT_ROOT, "dist/clients");
+  if (!existsSync(JAR)) await run("mvn", ["-q", "-B", "dependency:get", `-Dartifact=org.openapitools:openapi-generator-cli:${VERSION}`, "-Dtransitive=false"]);
+  const document = await writeDocument(folder);
+  for (const language of ["kotlin", "swift6"] as const) for (const line of await generate(language, document, join(folder, language))) console.log(line);
+  await compileKotlin(join(folder, "kotlin"));
+  console.log(`Swift and Kotlin clients are in ${folder}; the Kotlin one compiles.`);
+}

@@ -1,0 +1,95 @@
+// The client, as it is, in Node and in a real browser's page of another origin: the same answers from the Worker as it is deployed.
+import { join } from "node:path";
+import { build } from "esbuild";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
+import { createClient, EdgeTierError } from "../../src/client/index.ts";
+import { toBase64 } from "../../src/core/base64.ts";
+import { exercise } from "../client/exercise.ts";
+import { openPage, whyNoBrowser } from "../support/browser.ts";
+import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
+import { sampleImage } from "../support/sample-images.ts";
+import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+import { unit } from "../support/vector-model.ts";
+
+const RED = toBase64(sampleImage("jpeg, red").file);
+
+let system: TensorSystem;
+let proxy: FaultProxy;
+beforeAll(async () => {
+  system = await startTensorSystem({ edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
+  proxy = await startFaultProxy(system.urls.edge);
+});
+afterAll(async () => {
+  await proxy?.close();
+  await system?.stop();
+});
+
+const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
+const answers = {
+  first: "yes",
+  again: ["yes", "client"],
+  several: [["yes", "edge"], [expect.any(String), "region"]],
+  images: ["red", "red"],
+  inference: [["y", "INT32", [1, 2], [1 + 6 - 15 + 10, -2 + 8 + 18 + 20]]],
+  strings: [["one", "zwölf"]],
+  vectors: [close(unit(4, 4, 0, 0)), close(unit(1, -2, 4, 0))],
+  tokens: 6,
+  models: expect.arrayContaining(["toy", "colours", "matmul"]),
+  regions: 1,
+  refused: { code: "model_not_found", status: 404, hasId: true },
+  left: "the user left",
+  unreachable: { code: "network", status: 0, hasId: false },
+};
+
+it("works in Node", async () => {
+  expect(await exercise(system.urls.edge, RED)).toEqual(answers);
+});
+
+it("works in a browser's page", async ({ skip }) => {
+  skip(whyNoBrowser !== undefined, whyNoBrowser);
+  const { outputFiles } = await build({ entryPoints: [join(PROJECT_ROOT, "test/client/exercise.ts")], bundle: true, format: "esm", platform: "browser", write: false });
+  const opened = await openPage({ "/exercise.js": { type: "text/javascript", bytes: outputFiles[0]?.contents ?? new Uint8Array() } });
+  try {
+    expect(await opened.call("/exercise.js", "exercise", system.urls.edge, RED)).toEqual(answers);
+  } finally {
+    await opened.close();
+  }
+});
+
+describe("through a network that fails", () => {
+  const client = (options: object = {}) => createClient({ url: proxy.url, random: () => 0, ...options });
+  const refusal = (call: Promise<unknown>) => call.then(() => undefined, (error: unknown) => error);
+
+  it.each([
+    ["resets connections", { kind: "refuses", only: /predict/ }, "network"],
+    ["cuts answers off", { kind: "cuts" }, "network"],
+    ["is overloaded", { kind: "status", status: 503 }, "http_503"],
+  ] as const)("that %s, a call is repeated, and then given up", async (_what, fault, code) => {
+    proxy.fault = fault;
+    proxy.forget();
+    const error = await refusal(client({ retries: 3 }).predict("toy", "yes"));
+    expect([error instanceof EdgeTierError && error.code, proxy.seen.length]).toEqual([code, 4]);
+    proxy.fault = { kind: "none" };
+    expect((await client().predict("toy", "yes")).outputs[0].label).toBe("yes");
+  });
+
+  it("that hangs, a call ends when its time is up, and the server sees its client leave", async () => {
+    proxy.fault = { kind: "hangs" };
+    proxy.forget();
+    expect(await refusal(client().predict("toy", "yes", { deadlineMs: 100 }))).toMatchObject({ code: "timeout" });
+    await expect.poll(() => proxy.abandoned).toBe(1);
+    expect(proxy.seen).toHaveLength(1);
+    proxy.fault = { kind: "none" };
+  });
+
+  it("that fails once, the second try has the answer", async () => {
+    let calls = 0;
+    const failsOnce: typeof fetch = async (input, init) => {
+      proxy.fault = calls++ === 0 ? { kind: "refuses", only: /./ } : { kind: "none" };
+      return await fetch(input, init);
+    };
+    expect((await client({ fetch: failsOnce }).predict("toy", "yes")).outputs[0].label).toBe("yes");
+    expect(calls).toBe(2);
+  });
+});

@@ -1,0 +1,37 @@
+// An HTTP proxy that can hold a request back until the next one has come: so that a call is surely hedged.
+import { type IncomingMessage, request as send, type ServerResponse } from "node:http";
+import { startTinyServer, type TinyServer } from "./tiny-server.ts";
+
+export interface HoldingProxy extends TinyServer {
+  /** Holds the next request back until another one has come. */
+  holdNext(): void;
+}
+
+/** @param target address that requests go to */
+export async function startHoldingProxy(target: string): Promise<HoldingProxy> {
+  let isToHold = false;
+  let release: (() => void) | undefined;
+
+  const server = await startTinyServer((incoming, response) => {
+    if (isToHold) {
+      isToHold = false;
+      release = () => forward(target, incoming, response);
+      return;
+    }
+    forward(target, incoming, response);
+    release?.();
+    release = undefined;
+  });
+  return { ...server, holdNext: () => void (isToHold = true) };
+}
+
+function forward(target: string, incoming: IncomingMessage, response: ServerResponse): void {
+  const { method, headers, url = "" } = incoming;
+  const outgoing = send(new URL(url, target), { method, headers }, (answer) => {
+    response.writeHead(answer.statusCode ?? 502, answer.headers);
+    answer.pipe(response);
+  });
+  outgoing.on("error", () => response.destroy());
+  response.on("close", () => outgoing.destroy());
+  incoming.pipe(outgoing);
+}
