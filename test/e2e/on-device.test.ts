@@ -10,7 +10,7 @@ import { readProject } from "../../src/build/project.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { createClient } from "../../src/client/index.ts";
-import { makeQueries } from "../bench/lib/queries.ts";
+import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import type { DeviceRun } from "../client/exercise-device.ts";
 import { openPage, type TestPage } from "../support/browser.ts";
 import { whyNoBrowser } from "../support/chromium.ts";
