@@ -11,7 +11,8 @@ import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/cl
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
 import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { openPage, whyNoBrowser } from "../support/browser.ts";
+import { openPage } from "../support/browser.ts";
+import { whyNoBrowser } from "../support/chromium.ts";
 import { report, rounded } from "./lib/report.ts";
 import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
 

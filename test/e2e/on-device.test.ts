@@ -12,7 +12,8 @@ import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.t
 import { createClient } from "../../src/client/index.ts";
 import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import type { DeviceRun } from "../client/exercise-device.ts";
-import { openPage, type TestPage, whyNoBrowser } from "../support/browser.ts";
+import { openPage, type TestPage } from "../support/browser.ts";
+import { whyNoBrowser } from "../support/chromium.ts";
 
 const TEXTS = makeQueries(300, 8);
 /** Of a confidence: fused by other rules, an operator rounds otherwise. */

@@ -1,14 +1,7 @@
-// Chromium, where this machine has it, for what must run in a real page.
-import { existsSync } from "node:fs";
-import { type Browser, chromium } from "playwright-core";
+// An empty page in a real browser, for modules that have to run in one.
+import type { Browser } from "playwright-core";
+import { startChromium } from "./chromium.ts";
 import { startTinyServer } from "./tiny-server.ts";
-
-const EXECUTABLE = process.env["EDGETIER_CHROMIUM"] ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-/** Without them it looks for hosts of its maker. */
-const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-
-/** Says why a test that needs a browser is skipped; undefined where there is one. */
-export const whyNoBrowser: string | undefined = EXECUTABLE === undefined ? "there is no Chromium (EDGETIER_CHROMIUM names one)" : undefined;
 
 export interface TestPage {
   /** Calls a function that a module among the files exports; arguments and result are JSON. */
@@ -26,7 +19,7 @@ export async function openPage(files: Readonly<Record<string, { readonly type: s
   });
   let browser: Browser | undefined;
   try {
-    browser = await chromium.launch({ ...(EXECUTABLE === undefined ? {} : { executablePath: EXECUTABLE }), args: QUIET });
+    browser = await startChromium();
     const page = await browser.newPage();
     await page.goto(server.url);
     const opened = browser;

@@ -5,7 +5,7 @@ import type { ModelList } from "../../protocol/models.ts";
 import type { RegionList } from "../../protocol/regions.ts";
 import { type Stack, stackChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
-import { count, milliseconds, percent } from "../format.ts";
+import { count, percent, plainMs } from "../format.ts";
 import { roundScale } from "../scale.ts";
 import { countsBy, merged, quantile, total } from "./differences.ts";
 import { FROM_CACHE, type Rates } from "./history.ts";
@@ -60,12 +60,12 @@ function latencyPanel(shown: MetricsSnapshot): HTMLElement {
   const rows = ANSWERING.flatMap((route) =>
     [...countsBy(shown, "edgetier_request_duration_seconds", "model", { route })].filter(([, requests]) => requests > 0).map(([model, requests]) => {
       const histogram = merged(shown, "edgetier_request_duration_seconds", { route, model });
-      const at = (share: number) => milliseconds(1_000 * ((histogram && quantile(histogram, share)) ?? Number.NaN));
+      const at = (share: number) => plainMs(1_000 * ((histogram && quantile(histogram, share)) ?? Number.NaN));
       const deadline = countsBy(shown, "edgetier_deadline_seconds", "model", { model }).get(model);
-      return [model === "" ? route : `${model} (${route})`, count(requests), at(0.5), at(0.95), at(0.99), deadline === undefined ? "–" : milliseconds(1_000 * deadline)];
+      return [route === "predict" ? model : `${model} (${route})`, count(requests), at(0.5), at(0.95), at(0.99), deadline === undefined ? "–" : plainMs(1_000 * deadline)];
     }),
   );
-  return panel("Latency, by model", table("Latency by model", [["Model", "Requests", "p50", "p95", "p99", "Deadline"], ...rows]), element("p", { class: "note" }, "What requests waited, by the isolate's clock: it stands still while a tier computes at the edge."));
+  return panel("Latency, by model", table("Latency by model", [["Model", "Requests", "p50", "p95", "p99", "Deadline"], ...rows]), element("p", { class: "note" }, "In milliseconds. What requests waited, by the isolate's clock: it stands still while a tier computes at the edge."));
 }
 
 function cachePanel(shown: MetricsSnapshot): HTMLElement {
@@ -83,11 +83,11 @@ function regionsPanel(regions: RegionList["regions"], shown: MetricsSnapshot | u
     id,
     element("span", { class: HEALTH[health] ?? "" }, `${health === "healthy" ? "●" : "▲"} ${health}`),
     distanceKm === null ? "–" : `${count(distanceKm)} km`,
-    latencyMs === null ? "–" : milliseconds(latencyMs.p50),
-    latencyMs === null ? "–" : milliseconds(latencyMs.p95),
+    latencyMs === null ? "–" : plainMs(latencyMs.p50),
+    latencyMs === null ? "–" : plainMs(latencyMs.p95),
     shown === undefined ? "–" : count(total(countsBy(shown, "edgetier_region_calls_total", "result", { region: id }))),
   ]);
-  return panel("Regions", table("Regions, the nearest first", [["Region", "Health", "Distance", "p50", "p95", "Calls"], ...rows]), element("p", { class: "note" }, "Health and latency as the isolate sees them that answers."));
+  return panel("Regions", table("Regions, the nearest first", [["Region", "Health", "Distance", "p50 ms", "p95 ms", "Calls"], ...rows]), element("p", { class: "note" }, "Health and latency as the isolate sees them that answers."));
 }
 
 function versionsPanel(models: ModelList["models"], shown: MetricsSnapshot | undefined): HTMLElement {
