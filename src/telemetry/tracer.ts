@@ -38,7 +38,10 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
     let onLate: ((span: EndedSpan) => void) | undefined;
 
     const trace: Trace = {
-      ...{ clock, traceId, isSampled, state: parent?.state },
+      clock,
+      traceId,
+      isSampled,
+      state: parent?.state,
       keep() {
         isWorth = true;
       },
