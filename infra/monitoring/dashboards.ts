@@ -40,8 +40,8 @@ const by = (labels: readonly string[]): string => (labels.length === 0 ? "sum" :
 
 /** What a name ends with says the unit. */
 function unitOf({ name, kind }: KnownMetric): string {
-  if (/_seconds$/.test(name)) return "s";
-  if (/_bytes$/.test(name)) return "bytes";
+  if (name.endsWith("_seconds")) return "s";
+  if (name.endsWith("_bytes")) return "bytes";
   return kind === "counter" ? "cps" : "short";
 }
 
@@ -52,7 +52,7 @@ function panelOf(metric: KnownMetric, filters: Filters, own: readonly string[]):
   const frame = { title: name, description: help, unit: unitOf(metric), columns: 12 };
   if (kind === "gauge") return { ...frame, queries: [{ expr: `${name}${where}`, legend: legendOf([...own, ...labels]) }] };
   if (kind === "counter") {
-    if (/_us$/.test(name)) return { ...frame, unit: "percentunit", queries: [{ expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`, legend: legendOf(labels) }] };
+    if (name.endsWith("_us")) return { ...frame, unit: "percentunit", queries: [{ expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`, legend: legendOf(labels) }] };
     return { ...frame, queries: [{ expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) }] };
   }
   return { ...frame, queries: QUANTILES.map((quantile) => ({ expr: `histogram_quantile(${quantile}, ${by([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`, legend: `p${quantile * 100} ${legendOf(labels)}` })) };
@@ -92,7 +92,7 @@ export const dashboards: readonly Dashboard[] = [
 /** @param valuesOf a metric for each filter, whose values of that label may be chosen */
 function dashboard(name: string, title: string, filters: Filters, valuesOf: Readonly<Record<string, string>>, overview: readonly Panel[], all: readonly Panel[]): Dashboard {
   const variable = (filter: string) => ({
-    ...{ type: "query", name: filter, label: filter, datasource: DATASOURCE, multi: true, includeAll: true, allValue: ".*", refresh: 2 },
+    type: "query", name: filter, label: filter, datasource: DATASOURCE, multi: true, includeAll: true, allValue: ".*", refresh: 2,
     query: { query: `label_values(${valuesOf[filter]}, ${filter})`, refId: filter },
     current: { text: "All", value: "$__all" },
   });
@@ -101,7 +101,7 @@ function dashboard(name: string, title: string, filters: Filters, valuesOf: Read
   return {
     file: `${name}.json`,
     json: {
-      ...{ uid: `edgetier-${name}`, title, tags: ["edgetier"], schemaVersion: 39, editable: true, refresh: "30s", time: { from: "now-6h", to: "now" } },
+      uid: `edgetier-${name}`, title, tags: ["edgetier"], schemaVersion: 39, editable: true, refresh: "30s", time: { from: "now-6h", to: "now" },
       templating: { list: [source, ...filters.map(variable)] },
       panels: [...placed(overview, 1, 0), { type: "row", id: overview.length + 1, title: "Every metric", collapsed: false, panels: [], gridPos: { x: 0, y: overviewHeight, w: 24, h: 1 } }, ...placed(all, overview.length + 2, overviewHeight + 1)],
     },
@@ -115,7 +115,7 @@ function placed(panels: readonly Panel[], firstId: number, top: number): object[
     const gridPos = { x: before % 24, y: top + Math.floor(before / 24) * ROW_HEIGHT, w: columns, h: ROW_HEIGHT };
     before += columns;
     return {
-      ...{ type: "timeseries", id: firstId + index, title, description, datasource: DATASOURCE, gridPos },
+      type: "timeseries", id: firstId + index, title, description, datasource: DATASOURCE, gridPos,
       fieldConfig: { defaults: { unit, custom: { lineWidth: 1, fillOpacity: 10, showPoints: "never" } }, overrides: [] },
       options: { legend: { displayMode: "table", placement: "bottom", calcs: ["mean", "max"] }, tooltip: { mode: "multi", sort: "desc" } },
       targets: queries.map(({ expr, legend }, at) => ({ refId: String.fromCharCode(65 + at), datasource: DATASOURCE, expr, legendFormat: legend.trim() })),

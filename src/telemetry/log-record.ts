@@ -34,6 +34,8 @@ const EVENTS = {
   engine_trap: { level: "error", fields: { engine: text, graph: text, tier: text, function: z.int().optional(), slot: z.int().optional(), detail: text } },
   cdn_failed: { level: "warn", fields: { operation: text, cause: text } },
   l2_failed: { level: "warn", fields: { operation: text, cause: text } },
+  jwks_failed: { level: "warn", fields: { cause: text } },
+  rate_limiter_failed: { level: "warn", fields: { cause: text } },
   metric: { level: "info", fields: { name: text, labels: z.record(text, text), value: z.number() } },
   // The region
   open_to_everyone: { level: "warn", fields: { host: text, remedy: text } },

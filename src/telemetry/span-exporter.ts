@@ -33,7 +33,7 @@ const MAX_SENDING = 2;
 const GIVEN_UP_AFTER_MS = 10_000;
 
 export function createSpanExporter({ send, clock, onDropped }: SpanExporterOptions): SpanExporter {
-  let waiting: EndedSpan[] = [];
+  const waiting: EndedSpan[] = [];
   /** When somebody has promised to send what waits. */
   let dueAtMs = -Infinity;
   let sending: readonly { readonly startedAtMs: number }[] = [];

@@ -2,11 +2,13 @@
 // with upstreams that cannot be reached, that refuse, or that send back what they were sent.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createWorker } from "../../functions/edge/worker.ts";
+import { parseLogRecord } from "../../src/telemetry/log-record.ts";
 import { base64Url, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
 import { fullDeployment } from "./engine.ts";
 
 const S3_SECRET = "s3-secret-3f8a71c2";
 const REDIS_TOKEN = "redis-token-9b1d40e7";
+const COLLECTORS_KEY = "collectors-key-51c0ffee";
 const NOWHERE = "https://nowhere.test";
 
 const background: Promise<unknown>[] = [];
@@ -59,6 +61,10 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
       EDGETIER_JWT_AUDIENCE: "https://edge.test",
       EDGETIER_JWT_ALGORITHM: "ES256",
       EDGETIER_JWT_JWKS_URL: `${NOWHERE}/keys`,
+      EDGETIER_OTLP_URL: `${NOWHERE}/otlp`,
+      EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTORS_KEY}`,
+      EDGETIER_TRACE_SHARE: "1",
+      EDGETIER_ACCESS_LOG: "on",
       EDGETIER_RATE_LIMIT: "1000/60",
       EDGETIER_ADDRESS_RATE_LIMIT: "1000/60",
     };
@@ -85,9 +91,11 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
     }
     await Promise.allSettled(background);
     const everything = [...seen, ...logged].join("\n");
-    for (const secret of [S3_SECRET, REDIS_TOKEN, entry.sha256, ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one])].filter((one) => one !== "")) expect([secret, everything.includes(secret)]).toEqual([secret, false]);
+    for (const secret of [S3_SECRET, REDIS_TOKEN, COLLECTORS_KEY, entry.sha256, ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one])].filter((one) => one !== "")) expect([secret, everything.includes(secret)]).toEqual([secret, false]);
     expect(logged.some((record) => record.includes("jwks_failed"))).toBe(true);
     expect(logged.some((record) => record.includes("request_failed"))).toBe(true);
+    expect(logged.some((record) => record.includes('"event":"request"'))).toBe(true);
+    for (const record of logged) expect(() => parseLogRecord(JSON.parse(record)), record).not.toThrow();
     expect([...new Set(asked)]).toEqual([NOWHERE]);
   });
 });

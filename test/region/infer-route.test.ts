@@ -131,7 +131,7 @@ describe("a request", () => {
     const { app } = await start({ executor });
     const response = await app.request(infer, post(textBody(["good"])));
     expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, isShared: false, failure }]);
-    expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7 }]);
+    expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7, requestId: expect.any(String), traceId: undefined }]);
   });
 
   it("that is wrong is no failure of the model's", async () => {

@@ -91,7 +91,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   }
 
   const receiver: OtlpReceiver = {
-    ...{ url: server.url, spans: [], texts: [], headers: [], problems: [], status: 200, stop: server.stop },
+    url: server.url, spans: [], texts: [], headers: [], problems: [], status: 200, stop: server.stop,
     async until(isThere) {
       for (const giveUpAt = Date.now() + 10_000; !isThere(receiver.spans); await sleep(20)) {
         if (Date.now() > giveUpAt) throw new Error(`not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`, { cause: receiver.problems[0] });
