@@ -316,8 +316,6 @@ export const errors = {
     make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
   notPrecomputed: (failed: number, asked: number) =>
     make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
-  objectiveNotHeld: (isMissed: boolean, problems: readonly string[]) =>
-    make(isMissed ? "slo_missed" : "slo_not_shown", 503, `${problems.join("; ")}.`, isMissed ? "The report's phases, tiers and cache layers say where the time goes." : "Measure longer, with --duration."),
   limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
     make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),
@@ -348,7 +346,6 @@ export const errors = {
   projectNotWritten: (folder: string, reason: string, cause?: unknown) => make("project_not_written", 400, `${folder} cannot be written: ${reason}.`, "Name another folder with --out.", { cause }),
   notImportable: (file: string, problems: readonly string[], remedies: readonly string[]) =>
     make("not_importable", 400, `${file} cannot be imported: ${problems.join("; ")}.`, remedies.join(" ")),
-  notExportable: (model: string, reason: string, remedy: string) => make("not_exportable", 400, `${model} cannot be exported: ${reason}.`, remedy),
   notConvertible: (reason: string, remedy: string) =>
     make("not_convertible", 400, `This graph cannot be made FP16: ${reason}.`, remedy),
   notComparable: (reason: string, cause?: unknown) =>

@@ -2,6 +2,7 @@
 
 import { basename } from "node:path";
 import { LOGITS } from "../../cascade/calibration.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DEVICE_MANIFEST_FILE, type DeviceManifest, deviceManifest, type DeviceTier, type ExportedFile } from "../../registry/device-manifest.ts";
@@ -25,9 +26,9 @@ export interface DeviceExport {
  * @throws not_exportable, session_failed
  */
 export async function exportForDevice({ project, files }: PublishSource, version: number | null): Promise<DeviceExport> {
-  if (!isClassification(project)) throw errors.notExportable(project.model, `its task is ${project.task}, which has no exit to take on a device`, "Export a model that classifies.");
+  if (!isClassification(project)) throw commandErrors.notExportable(project.model, `its task is ${project.task}, which has no exit to take on a device`, "Export a model that classifies.");
   const tiers = project.tiers.filter(({ place }) => place === "edge");
-  if (tiers.length === 0) throw errors.notExportable(project.model, "it has no edge tier", "`edgetier model distil` makes a small tier from a large one.");
+  if (tiers.length === 0) throw commandErrors.notExportable(project.model, "it has no edge tier", "`edgetier model distil` makes a small tier from a large one.");
   const written = new Map<string, Uint8Array>();
   const put = async (file: string, bytes: Uint8Array): Promise<ExportedFile> => {
     written.set(file, bytes);
@@ -45,7 +46,7 @@ export async function exportForDevice({ project, files }: PublishSource, version
     const onnx = read(graph);
     const ort = await toOrtFormat(onnx);
     const difference = (differences[id] = await differenceOf(onnx, ort, LOGITS));
-    if (!(difference <= MAX_DIFFERENCE)) throw errors.notExportable(project.model, `in ONNX Runtime's format, tier ${id} answers otherwise (by ${(100 * difference).toFixed(1)} % of its largest logit)`, "Tell the maintainers of the graph's operators; `edgetier model profile` lists them.");
+    if (!(difference <= MAX_DIFFERENCE)) throw commandErrors.notExportable(project.model, `in ONNX Runtime's format, tier ${id} answers otherwise (by ${(100 * difference).toFixed(1)} % of its largest logit)`, "Tell the maintainers of the graph's operators; `edgetier model profile` lists them.");
     const prepared = preprocessor.kind === "image" ? preprocessor : { ...preprocessor, artifact: await put(`${id}-${basename(preprocessor.artifact)}`, read(preprocessor.artifact)) };
     exported.push({ id, precision, graph: await put(`${id}.ort`, ort), source: await sha256Hex(onnx), inputs, outputs, preprocessor: prepared, calibration, exit });
   }

@@ -1,6 +1,7 @@
 // The playground's files as the Worker's static assets: a script, a style and an icon under names of their digests, the page that names
 // them, and the headers of all. Made anew each time, which takes less than finding out whether it has to be.
 
+import { existsSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { digestOf } from "../digest.ts";
@@ -42,7 +43,7 @@ const HEADERS = `/*
 `;
 
 /**
- * @param sourceFolder with main.ts, style.css, icon.svg and index.html
+ * @param sourceFolder with main.ts (main.js, where it has been compiled), style.css, icon.svg and index.html
  * @param outFolder what is there and not of this build is removed
  */
 export async function buildPage(sourceFolder: string, outFolder: string): Promise<void> {
@@ -52,7 +53,7 @@ export async function buildPage(sourceFolder: string, outFolder: string): Promis
     return outputFiles[0]?.contents ?? new Uint8Array();
   };
   const parts = {
-    script: { extension: "js", bytes: await bundle("main.ts") },
+    script: { extension: "js", bytes: await bundle(existsSync(join(sourceFolder, "main.ts")) ? "main.ts" : "main.js") },
     style: { extension: "css", bytes: await bundle("style.css") },
     icon: { extension: "svg", bytes: await readFile(join(sourceFolder, "icon.svg")) },
   };

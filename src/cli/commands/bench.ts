@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import { benchArgs, headersOf, NAME, parseBenchArgs, tooFewSamples } from "../load/bench-args.ts";
@@ -85,10 +86,10 @@ async function writePage(path: string, page: string): Promise<void> {
 
 /** Where a rate was searched, those that do not hold are no failure. @throws slo_missed, slo_not_shown */
 function refuseMissed({ trials, highestRatePerSecond, isInterrupted }: LoadReport, isStrict: boolean): void {
-  if (highestRatePerSecond === null && !isInterrupted) throw errors.objectiveNotHeld(true, ["No rate held the objective"]);
+  if (highestRatePerSecond === null && !isInterrupted) throw commandErrors.objectiveNotHeld(true, ["No rate held the objective"]);
   if (highestRatePerSecond !== undefined) return;
   const linesOf = (wanted: string) => trials.flatMap(({ ratePerSecond, slo }) => (slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : []));
   const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
-  if (missed.length > 0) throw errors.objectiveNotHeld(true, missed);
-  if (isStrict && notShown.length > 0) throw errors.objectiveNotHeld(false, notShown);
+  if (missed.length > 0) throw commandErrors.objectiveNotHeld(true, missed);
+  if (isStrict && notShown.length > 0) throw commandErrors.objectiveNotHeld(false, notShown);
 }

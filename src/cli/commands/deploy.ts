@@ -7,7 +7,7 @@ import { defineCommand } from "citty";
 import * as z from "zod";
 import { readProjects } from "../../build/project.ts";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { EDGE_SECRETS } from "../../http/edge-variables.ts";
 import type { PublishSource } from "../../registry/publish.ts";
@@ -111,7 +111,7 @@ async function readWorker(): Promise<{ name: string; variables: Readonly<Record<
     if (name === undefined) throw new Error("it has no name");
     return { name, variables: vars };
   } catch (error) {
-    throw deploymentErrors.notDeployable(`${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`, "`edgetier init` makes one.");
+    throw commandErrors.notDeployable(`${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`, "`edgetier init` makes one.");
   }
 }
 

@@ -4,7 +4,7 @@
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { defineCommand } from "citty";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { errors } from "../../core/errors.ts";
 import { modelName } from "../../registry/manifest.ts";
 import { SAMPLES_FILE } from "../deploy/trials.ts";
@@ -28,7 +28,7 @@ export const command = defineCommand({
     const name = modelName.safeParse(args.name ?? args.task);
     if (!name.success) throw errors.usage(`${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`, NAME);
     const folder = join(MODELS_FOLDER, name.data);
-    if (await exists(folder)) throw deploymentErrors.templateExists(folder);
+    if (await exists(folder)) throw commandErrors.templateExists(folder);
     const written: string[] = [];
     const write = async (root: string, files: ReadonlyMap<string, string | Uint8Array>): Promise<void> => {
       for (const [path, content] of files) {

@@ -9,7 +9,7 @@ import { readDeploymentConfig } from "../../build/deployment-config.ts";
 import { digestOf } from "../../build/digest.ts";
 import { diagnose, problemsIn } from "../../build/doctor.ts";
 import type { BuiltDeployment } from "../../build/engine/build.ts";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
 import { promote, rollback } from "../../registry/aliases.ts";
@@ -88,7 +88,7 @@ export async function deploy(options: DeployOptions, { steps, wrangler, store }:
   await steps.run("engine", (changes) => noteEngine(deployment, store, changes));
   const url = options.url ?? (await addressOf(addresses[0], options));
   const edge = await steps.run("address", async () => {
-    if (url === undefined) throw deploymentErrors.notDeployable("The Worker has no address that wrangler tells", "Give it with --url, such as the route's: https://api.example.com.");
+    if (url === undefined) throw commandErrors.notDeployable("The Worker has no address that wrangler tells", "Give it with --url, such as the route's: https://api.example.com.");
     return { status: "done" as const, found: url, value: createEdgeClient(url, worker.name, { apiKey: options.apiKey, version: versionId }) };
   });
   const tried: TriedModel[] = models.map(({ model, version }) => ({ model, version, trials: trials.get(model) ?? [] }));
@@ -109,8 +109,8 @@ async function check({ worker, secrets, dryRun }: DeployOptions, wrangler: Wrang
   const missing = missingVariables(have);
   const inClear = Object.keys(worker.variables).filter((name) => name !== "EDGETIER_S3_ENDPOINT" && EDGE_SECRETS.some((secret) => secret === name));
   const problems = [
-    ...(missing.length === 0 ? [] : [deploymentErrors.secretsMissing(worker.name, missing)]),
-    ...(inClear.length === 0 ? [] : [deploymentErrors.notDeployable(`wrangler.toml has ${inClear.join(", ")} in clear`, "Take them out, and set them with `npx wrangler secret put`.")]),
+    ...(missing.length === 0 ? [] : [commandErrors.secretsMissing(worker.name, missing)]),
+    ...(inClear.length === 0 ? [] : [commandErrors.notDeployable(`wrangler.toml has ${inClear.join(", ")} in clear`, "Take them out, and set them with `npx wrangler secret put`.")]),
   ];
   if (!dryRun) throwAll(problems);
   found.push(...problems.map(({ detail, remedy }) => `NOT READY: ${detail} ${remedy}`));
@@ -168,7 +168,7 @@ async function uploadWorker({ worker }: DeployOptions, wrangler: Wrangler, uploa
     async run() {
       const now = await wrangler.current();
       if (now === undefined || now.id === before?.id) return false;
-      if (before === undefined) throw deploymentErrors.notDeployable("it is the first one, and there is no version before it", "Delete it.");
+      if (before === undefined) throw commandErrors.notDeployable("it is the first one, and there is no version before it", "Delete it.");
       await wrangler.rollback(before.id, `the deployment of ${tag} failed`);
       return true;
     },

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import { modelDetail } from "../../protocol/models.ts";
 import type { Edge } from "./edge-client.ts";
@@ -59,7 +59,7 @@ export async function expectAlias(edge: Edge, { model, version }: Pick<TriedMode
   await untilItHolds(withinMs, async () => {
     const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
     const served = modelDetail.safeParse(body).data?.version;
-    if (served !== version) throw deploymentErrors.smokeTestFailed(`${model}@${alias}`, served === undefined ? `status ${status}` : `the edge still serves version ${served}`);
+    if (served !== version) throw commandErrors.smokeTestFailed(`${model}@${alias}`, served === undefined ? `status ${status}` : `the edge still serves version ${served}`);
   });
 }
 
@@ -69,20 +69,20 @@ async function cacheHit(edge: Edge, model: string, version: number, [trial]: rea
     seen = (await trial?.ask(edge, version))?.cache ?? "none";
     if (CACHES.has(seen)) return `asked again, answered from ${seen}`;
   }
-  throw deploymentErrors.smokeTestFailed(`${model}@${version}, caches`, `the same request is not answered from one, but as ${seen}`);
+  throw commandErrors.smokeTestFailed(`${model}@${version}, caches`, `the same request is not answered from one, but as ${seen}`);
 }
 
 /** What is wrong must be said, with what to do about it. */
 async function refusal(edge: Edge): Promise<string> {
   const { status, body } = await edge.tryPost("/v1/models/no.such.model/predict", { inputs: "hello" });
   const said = problem.safeParse(body).data;
-  if (status < 400 || status >= 500 || said === undefined) throw deploymentErrors.smokeTestFailed("errors", `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`);
+  if (status < 400 || status >= 500 || said === undefined) throw commandErrors.smokeTestFailed("errors", `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`);
   return `an unknown model is ${said.code} (${status}), with a remedy`;
 }
 
 async function expectStatus(edge: Edge, path: string, status: number): Promise<void> {
   const { status: got, body } = await edge.get(path);
-  if (got !== status) throw deploymentErrors.smokeTestFailed(path, `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`);
+  if (got !== status) throw commandErrors.smokeTestFailed(path, `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`);
 }
 
 /** Again while it fails in a way that time may mend. */

@@ -1,6 +1,6 @@
 // A deployment's steps, one after another, and the way back: what was done is taken back in reverse when a later step fails.
 
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 
 /** `already`: there was nothing to do. `would`: a dry run leaves it out. */
@@ -82,7 +82,7 @@ export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps 
         report(step, "failed", problems.map((one) => (one.code === "internal" ? reasonOf(one.cause) : one.detail)), startedAtMs);
         if (undos.length === 0) throw thrown;
         const { undone, left } = await takeBack();
-        throw deploymentErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
+        throw commandErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
       }
     },
   };

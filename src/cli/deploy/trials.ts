@@ -4,7 +4,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { readSamples, type Sample } from "../../build/judge/samples.ts";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsResponse } from "../../protocol/embeddings.ts";
 import { isClassification, type ModelProject } from "../../registry/manifest.ts";
@@ -63,7 +63,7 @@ const labelTrial = (model: string, name: string, input: PredictionInput, expecte
   name,
   async ask(edge, version) {
     const { label, cache, degraded } = await requestPrediction(edge.url, `${model}@${version}`, input, edge);
-    if (expected !== undefined && label !== expected) throw deploymentErrors.smokeTestFailed(`${model}@${version}, ${name}`, `it answers ${JSON.stringify(label)}`);
+    if (expected !== undefined && label !== expected) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `it answers ${JSON.stringify(label)}`);
     return { cache, degraded };
   },
 });
@@ -73,7 +73,7 @@ const vectorTrial = (model: string, name: string, text: string, dimensions: numb
   async ask(edge, version) {
     const { body, headers } = await edge.post(EMBEDDINGS_PATH, { model: `${model}@${version}`, input: text, encoding_format: "float" });
     const vector = embeddingsResponse.safeParse(body).data?.data[0]?.embedding;
-    if (vector?.length !== dimensions) throw deploymentErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its vector has not the ${dimensions} dimensions that model.json says`);
+    if (vector?.length !== dimensions) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its vector has not the ${dimensions} dimensions that model.json says`);
     return { cache: headers.get("x-edgetier-cache") ?? undefined, degraded: false };
   },
 });
@@ -87,7 +87,7 @@ const tensorTrial = ({ model, tiers }: ModelProject, { inputs, outputs }: z.outp
     for (const wanted of outputs) {
       const got = answered.find((one) => one.name === wanted.name)?.data;
       const isRight = got !== undefined && got.length === wanted.data.length && wanted.data.every((value, index) => Math.abs(value - (got[index] ?? Number.NaN)) <= TOLERANCE * Math.max(1, Math.abs(value)));
-      if (!isRight) throw deploymentErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`);
+      if (!isRight) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`);
     }
     return { cache: undefined, degraded: false };
   },

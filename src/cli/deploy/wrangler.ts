@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import * as z from "zod";
-import { deploymentErrors } from "../../core/deployment-errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import { QUIET_WRANGLER, WRANGLER } from "../local/upload.ts";
 
@@ -71,7 +71,7 @@ export function createWrangler(folder: string): Wrangler {
         await run(["deploy", "--tag", tag, "--message", message], { environment: { WRANGLER_OUTPUT_FILE_PATH: file } });
         const records = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "");
         const record = records.map((line) => deployRecord.safeParse(JSON.parse(line)).data).find((one) => one !== undefined);
-        if (record === undefined) throw deploymentErrors.wranglerFailed("deploy", "it did not tell which version it made");
+        if (record === undefined) throw commandErrors.wranglerFailed("deploy", "it did not tell which version it made");
         return { versionId: record.version_id, addresses: record.targets.filter((target) => target.startsWith("https://")) };
       } finally {
         await rm(told, { recursive: true, force: true });
@@ -99,7 +99,7 @@ async function runIn(folder: string, args: readonly string[], { input = "", envi
   const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
   if (code === 0) return stdout;
   const lines = stripVTControlCharacters(all).split("\n").filter((line) => line.trim() !== "");
-  throw deploymentErrors.wranglerFailed(args.slice(0, 2).filter((arg) => !arg.startsWith("-")).join(" "), lines.slice(-SHOWN_LINES).join(" ").replaceAll(/\s+/g, " "));
+  throw commandErrors.wranglerFailed(args.slice(0, 2).filter((arg) => !arg.startsWith("-")).join(" "), lines.slice(-SHOWN_LINES).join(" ").replaceAll(/\s+/g, " "));
 }
 
 /** What comes before the JSON are notices. @throws wrangler_failed */
@@ -107,6 +107,6 @@ function parsed<Schema extends z.ZodType>(schema: Schema, text: string, command:
   try {
     return schema.parse(JSON.parse(text.slice(text.search(/^[[{]/m))));
   } catch {
-    throw deploymentErrors.wranglerFailed(command, `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`);
+    throw commandErrors.wranglerFailed(command, `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`);
   }
 }

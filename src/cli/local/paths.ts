@@ -14,7 +14,7 @@ export const ENGINE_FOLDER = join(PROJECT_ROOT, "dist/engine");
 export const DEPLOYMENT_FOLDER = join(PROJECT_ROOT, "dist/edge");
 /** What the Worker serves at `/`; wrangler.toml names it. */
 export const ASSETS_FOLDER = join(PROJECT_ROOT, "dist/assets");
-export const PLAYGROUND_FOLDER = join(PROJECT_ROOT, "src/playground");
+export const PLAYGROUND_FOLDER = join(SOURCES_ROOT, "src/playground");
 export const SNAPSHOTS_FOLDER = join(PROJECT_ROOT, "dist/snapshots");
 export const MODELS_FOLDER = join(PROJECT_ROOT, "models");
 export const STATE_FOLDER = join(PROJECT_ROOT, ".edgetier");

@@ -11,23 +11,27 @@ const ROOT = join(import.meta.dirname, "../../..");
 const OUT = join(ROOT, "dist/package");
 const FOLDERS = ["src", "functions"];
 /** Neither of use to who installs it, nor compiled. */
-const LEFT_OUT = /\.(md|py)$|(^|\/)tsconfig\.json$|^src\/cli\/package\//;
+const LEFT_OUT = /(?<!MOBILE)\.(md|py)$|(^|\/)tsconfig\.json$|^src\/playground\/screenshots\/|^src\/cli\/package\//;
 /** Whose types are for who installs it: `exports` of package.json. */
-const TYPED = /^src\/(client|protocol|core)\//;
+const TYPED = /^src\/(client|protocol|core|cascade|registry|runtime|tasks)\//;
 /** What the Worker bundles is made in the project that deploys it: the alias is in its wrangler.toml. */
 const DEPLOYMENT = '"../../dist/edge/deployment.mjs"';
 const DEPLOYMENT_ALIAS = "edgetier-deployment";
 
 await rm(OUT, { recursive: true, force: true });
-await promisify(execFile)(process.execPath, [createRequire(import.meta.url).resolve("typescript/lib/tsc.js"), "-p", import.meta.dirname], { cwd: ROOT }).catch((error: { readonly stdout: string }) => {
-  process.stderr.write(error.stdout);
-  process.exit(1);
-});
+for (const project of ["tsconfig.json", "tsconfig.playground.json"]) await compile(join(import.meta.dirname, project));
 for (const folder of FOLDERS) await copyOthers(folder);
 await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml")); // `edgetier init` makes a project's of it
 for (const path of await filesUnder(OUT)) {
   if (path.endsWith(".d.ts") && !TYPED.test(path)) await rm(join(OUT, path));
   else if (path.endsWith(".js")) await changeFile(join(OUT, path));
+}
+
+async function compile(project: string): Promise<void> {
+  await promisify(execFile)(process.execPath, [createRequire(import.meta.url).resolve("typescript/lib/tsc.js"), "-p", project], { cwd: ROOT }).catch((error: { readonly stdout: string }) => {
+    process.stderr.write(error.stdout);
+    process.exit(1);
+  });
 }
 
 /** Data, pages, and JavaScript that no compiler makes. */

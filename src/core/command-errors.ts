@@ -1,8 +1,8 @@
-// The errors of `edgetier deploy` and `edgetier init`. Beside errors.ts, and not in it: the Worker would carry their texts.
+// The errors of commands alone: deploy, init, bench, export. Beside errors.ts, and not in it: the Worker would carry their texts.
 
 import { type EdgeTierError, make } from "./errors.ts";
 
-export const deploymentErrors = {
+export const commandErrors = {
   wranglerFailed: (command: string, output: string) =>
     make("wrangler_failed", 502, `\`wrangler ${command}\` failed: ${output.trim().replace(/\.$/, "")}.`, "`npx wrangler whoami` tells the account; CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID name it where there is no browser."),
   secretsMissing: (worker: string, names: readonly string[]) =>
@@ -19,4 +19,7 @@ export const deploymentErrors = {
       { cause },
     ),
   templateExists: (path: string) => make("template_exists", 409, `${path} is there already.`, "Choose another name, or delete it."),
+  objectiveNotHeld: (isMissed: boolean, problems: readonly string[]) =>
+    make(isMissed ? "slo_missed" : "slo_not_shown", 503, `${problems.join("; ")}.`, isMissed ? "The report's phases, tiers and cache layers say where the time goes." : "Measure longer, with --duration."),
+  notExportable: (model: string, reason: string, remedy: string) => make("not_exportable", 400, `${model} cannot be exported: ${reason}.`, remedy),
 } as const;
