@@ -25,9 +25,10 @@ describe("edgetier keys create", () => {
   });
 
   it("shows people where they go", async () => {
-    const { code, stdout } = await edgetier(["keys", "create", "--tenant", "acme", "--scope", "predict"]);
+    const { code, stdout, stderr } = await edgetier(["keys", "create", "--tenant", "acme", "--scope", "predict"]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/edgetier_\w{49}\n[^]*"sha256":"[0-9a-f]{64}"[^]*wrangler secret put EDGETIER_API_KEYS/);
+    expect(stdout).toMatch(/edgetier_\w{49}\n[^]*"sha256":"[0-9a-f]{64}"/);
+    expect(stderr).toMatch(/^Next: `npx wrangler secret put EDGETIER_API_KEYS`/);
   });
 
   it.each([

@@ -16,8 +16,8 @@ afterAll(() => rm(folder, { recursive: true }));
 it("writes the files, and says what comes next", async () => {
   const out = join(folder, "app");
   const { code, stdout, stderr } = await edgetier(["model", "export", join(folder, "toy"), "--target", "ort-mobile", "-o", out]);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(stdout).toMatch(/edge\.ort +\d[\s\S]*edge answers from a confidence of 0\.9; the edge answers the rest\.\nNext: /);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^Next: /) });
+  expect(stdout).toMatch(/edge\.ort +\d[\s\S]*edge answers from a confidence of 0\.9; the edge answers the rest\./);
   expect((await readdir(out)).toSorted()).toEqual(["edge-features.json", "edge.ort", "edgetier-device.json", "labels.json"]);
 });
 

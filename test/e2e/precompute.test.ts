@@ -45,8 +45,8 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
   });
 
   it.each([
-    [["--batch", "0"], "--batch is \"0\""],
-    [["--rate", "fast"], "--rate is \"fast\""],
+    [["--batch", "0"], "must be a whole number from 1 to 1024"],
+    [["--rate", "fast"], "must be a whole number from 1 to 1000000"],
     [["--inputs", "missing.jsonl"], "ENOENT"],
   ])("answers %j with exit code 2", async (more, problem) => {
     expect(await precompute(...more)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });

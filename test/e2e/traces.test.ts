@@ -94,7 +94,7 @@ describe("one request", () => {
     const calls = () => collector.spans.filter((span) => span.traceId === traceId && span.name === "region call");
     await collector.until(() => calls().length === 2);
     expect(calls().map(({ attributes }) => attributes["edgetier.attempt"]).toSorted()).toEqual(["first", "hedge"]);
-    expect(calls().map(({ attributes }) => attributes["edgetier.result"]).toSorted()).toEqual(["abandoned", "answered"]);
+    expect(calls().map(({ attributes }) => attributes["edgetier.result"]).toSorted()).toEqual(["abandoned", "ok"]);
     expect(new Set(calls().map(({ parentSpanId }) => parentSpanId)).size).toBe(1);
   });
 });

@@ -30,7 +30,6 @@ export const command = defineCommand({
     printLine(table([["FILE", "BYTES"], ...sizes.map(({ file, bytes }) => [file, inKiB(bytes)])]));
     const exits = manifest.tiers.map(({ id, exit }) => `${id} answers ${exit === null ? "always" : `from a confidence of ${exit.confidence}`}`);
     printLine(`\n${exits.join("; ")}; the edge answers the rest.`);
-    printLine(`Next: put ${args.out} into the app; src/client/MOBILE.md shows how it is opened.`);
   },
 });
 

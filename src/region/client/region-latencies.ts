@@ -6,6 +6,10 @@ import { createLatencyHistogram, type LatencyHistogram, quantileMs } from "./lat
 import { createRecentMeans, MAX_KINDS } from "./recent-means.ts";
 
 export interface RegionLatencies {
+  /** A call is on its way. */
+  began(kind: string): void;
+  /** Whether a call has been made lately: what is left out because of its quantiles would never be measured again. */
+  isRenewed(kind: string): boolean;
   record(kind: string, tookMs: number): void;
   /** Of a call that would have taken longer still, and had no answer: the mean hears of it, the histogram of answers does not. */
   recordLoss(kind: string, tookMs: number): void;
@@ -15,10 +19,15 @@ export interface RegionLatencies {
   quantileMs(quantile: number, atLeast: number, kind?: string): number | undefined;
 }
 
+const RENEWED_FOR_MS = 5_000;
+
 export function createRegionLatencies(clock: Clock): RegionLatencies {
   const means = createRecentMeans(clock);
   const histograms = new LRUCache<string, LatencyHistogram>({ max: MAX_KINDS });
+  const beganAtMs = new LRUCache<string, number>({ max: MAX_KINDS });
   return {
+    began: (kind) => void beganAtMs.set(kind, clock.now()),
+    isRenewed: (kind) => clock.now() - (beganAtMs.get(kind) ?? -Infinity) < RENEWED_FOR_MS,
     record(kind, tookMs) {
       means.record(kind, tookMs);
       const histogram = histograms.get(kind) ?? createLatencyHistogram(clock);

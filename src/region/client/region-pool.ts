@@ -131,7 +131,8 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
     modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
-      const measured = usable().flatMap((state) => state.latencies.quantileMs(quantile, ENOUGH_SAMPLES, kindOf(of)) ?? []);
+      const kind = kindOf(of);
+      const measured = usable().flatMap(({ latencies }) => (latencies.isRenewed(kind) ? (latencies.quantileMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
     isSaturated: () => usable().length > 0 && usable().every((state) => state.isSaturated),

@@ -41,7 +41,7 @@ export interface RegionState {
   readonly inFlight: number;
   /** How long a call from there is expected to take. */
   expectedMs(kind: string, from: Place | undefined): number;
-  readonly latencies: Pick<RegionLatencies, "quantileMs">;
+  readonly latencies: Pick<RegionLatencies, "quantileMs" | "isRenewed">;
   noteLoad(load: LoadReport): void;
   /** It has said that it is busy. */
   noteBusy(): void;
@@ -156,6 +156,7 @@ export function createRegionState(region: PooledRegion, { clock, random, service
       const medianMs = latencies.quantileMs(0.5, 1, kind) ?? usualMs(kind, tripMs);
       const call = { startedAtMs, endsAtMs: startedAtMs + timeoutMs + GRACE_MS };
       calls.add(call);
+      latencies.began(kind);
       return (end) => {
         calls.delete(call);
         const tookMs = clock.now() - startedAtMs;

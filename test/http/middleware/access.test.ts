@@ -2,13 +2,15 @@
 import { Hono } from "hono";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
+import { passingTracer } from "../../../src/core/span.ts";
 import type { Authenticator } from "../../../src/http/access/authenticator.ts";
 import type { AppEnv } from "../../../src/http/app-env.ts";
 import { access } from "../../../src/http/middleware/access.ts";
 import { context } from "../../../src/http/middleware/context.ts";
+import { observe } from "../../../src/http/middleware/observe.ts";
 
 function startApp(authenticators: readonly Authenticator[], clock = new ManualClock(1_000)) {
-  const app = new Hono<AppEnv>().use(context(clock)).use(...access({ authenticators }));
+  const app = new Hono<AppEnv>().use(observe({ tracer: passingTracer, clock, log: undefined })).use(context(clock)).use(...access({ authenticators }));
   app.get("/v1/models", (c) => c.json({ tenant: c.get("context").tenant, arrivedAtMs: c.get("context").arrivedAtMs }));
   return app;
 }

@@ -334,6 +334,17 @@ describe("what is told of the regions", () => {
     expect(pool.latencyMs(0.95, { model: "mood", tier: "heavy" })).toBeCloseTo(10.4, 1);
     expect(pool.latencyMs(0.95, { model: "mood", tier: "other" })).toBeUndefined();
   });
+
+  it("is unknown once nobody has asked for a while: who is left out for being slow must be tried again", async () => {
+    const { clock, pool, ask } = world([10], { extraCallsShare: 0 });
+    const of = { model: "mood", tier: "heavy" };
+    await ask(40);
+    expect(pool.latencyMs(0.95, of)).toBeCloseTo(10.4, 1);
+    clock.advance(5_000);
+    expect(pool.latencyMs(0.95, of)).toBeUndefined();
+    await ask(1);
+    expect(pool.latencyMs(0.95, of)).toBeCloseTo(10.4, 1);
+  });
 });
 
 describe("a pool's word on its load", () => {
