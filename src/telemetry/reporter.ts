@@ -98,9 +98,11 @@ export function createReporter({ recorder, clock, isolate, intervalMs, send = as
   async function run(): Promise<void> {
     const own = ++runs;
     const isLatest = () => own === runs;
-    for (let round = 0; round < MAX_ROUNDS && isLatest(); round++) {
+    for (let round = 1; round <= MAX_ROUNDS && isLatest(); round++) {
       claim();
       await pause(intervalMs);
+      // What is counted while the last batch is on its way is seen to by the request that counts it.
+      if (round === MAX_ROUNDS && isLatest()) claimedUntilMs = -Infinity;
       await flush();
       if (underWay === undefined && recorder.size === 0) break;
     }

@@ -14,7 +14,7 @@ function world({ maxSeries = 1_000 } = {}) {
   const sent: Batch[] = [];
   const told: Batch[] = [];
   const failures: unknown[] = [];
-  const state = { network: "answers" as Network };
+  const state = { network: "answers" as Network, onSend: () => {} };
   const reporter = createReporter({
     recorder,
     clock,
@@ -24,6 +24,7 @@ function world({ maxSeries = 1_000 } = {}) {
     onFailure: (error) => failures.push(error),
     async send(batch) {
       sent.push(batch);
+      state.onSend();
       if (state.network === "hangs") await new Promise(() => {});
       if (state.network !== "loses batches") aggregate.accept(structuredClone(batch), clock.now());
       if (state.network !== "answers") throw new Error("lost");
@@ -132,6 +133,14 @@ describe("the reporter", () => {
     request();
     await pass(3_000);
     expect(counted()).toBe(2);
+  });
+
+  it("leaves nothing behind that was counted while its last batch was on its way, though nobody asks any more", async () => {
+    const { request, pass, state, sent, counted } = world();
+    state.onSend = () => (sent.length <= 4 ? request() : undefined);
+    request();
+    await pass(10_000);
+    expect([sent.length, counted()]).toEqual([5, 5]);
   });
 
   it("counts everything exactly once, whatever becomes of batches and answers", async () => {
