@@ -2,7 +2,8 @@
 // platform of today's browsers and phones is; a BYTES element is its length as uint32, and its bytes.
 
 import { bytesOf, concatBytes } from "../core/bytes.ts";
-import type { NamedTensors, NumericDatatype, Tensor } from "../core/tensor.ts";
+import type { NamedTensors, Tensor } from "../core/tensor.ts";
+import { typedArrays } from "../core/typed-arrays.ts";
 import type { Parameters } from "../protocol/open-inference.ts";
 import { fault } from "./errors.ts";
 import { toUtf8 } from "./utf8.ts";
@@ -11,22 +12,6 @@ interface NumberArray {
   new (buffer: ArrayBuffer): ArrayLike<number | bigint>;
   from(values: readonly unknown[]): ArrayLike<number | bigint>;
 }
-
-const ARRAYS: { readonly [D in NumericDatatype]: unknown } = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Uint16Array,
-  BF16: Uint16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-};
 
 /** What the JSON says of a tensor. */
 export interface TensorHead {
@@ -59,14 +44,14 @@ export function decodeTensors(heads: readonly TensorHead[], bytes: Uint8Array): 
 }
 
 function fromBytes(datatype: Tensor["datatype"], part: Uint8Array<ArrayBuffer>): unknown {
-  return datatype === "BYTES" ? elementsOf(part) : new (ARRAYS[datatype] as NumberArray)(part.buffer);
+  return datatype === "BYTES" ? elementsOf(part) : new (typedArrays[datatype] as NumberArray)(part.buffer);
 }
 
 /** Of a server that has no binary form. */
 function fromJson(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
   const flat = data.flat(Number.POSITIVE_INFINITY);
   if (datatype === "BYTES") return flat.map((text) => toUtf8(String(text)));
-  return (ARRAYS[datatype] as NumberArray).from(datatype.endsWith("INT64") ? flat.map((value) => BigInt(String(value))) : flat);
+  return (typedArrays[datatype] as NumberArray).from(datatype.endsWith("INT64") ? flat.map((value) => BigInt(String(value))) : flat);
 }
 
 function elementsOf(part: Uint8Array): Uint8Array[] {

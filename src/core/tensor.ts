@@ -1,6 +1,9 @@
 // Tensors and their datatypes, named as in the Open Inference Protocol v2. Row-major, in plain typed arrays.
 
 import { errors } from "./errors.ts";
+import { typedArrays } from "./typed-arrays.ts";
+
+export { typedArrays };
 
 /** What `data` is for each datatype. FP16 and BF16 are raw 16-bit patterns; a BYTES element is its bytes (text: UTF-8). */
 export interface TensorDataByDatatype {
@@ -37,23 +40,8 @@ export interface TensorSpec {
   readonly shape: readonly number[];
 }
 
-export const typedArrays = {
-  BOOL: Uint8Array,
-  UINT8: Uint8Array,
-  UINT16: Uint16Array,
-  UINT32: Uint32Array,
-  UINT64: BigUint64Array,
-  INT8: Int8Array,
-  INT16: Int16Array,
-  INT32: Int32Array,
-  INT64: BigInt64Array,
-  FP16: Uint16Array,
-  BF16: Uint16Array,
-  FP32: Float32Array,
-  FP64: Float64Array,
-} as const satisfies { [D in NumericDatatype]: unknown };
 
-export const DATATYPES = [...(Object.keys(typedArrays) as NumericDatatype[]), "BYTES"] as const;
+export const DATATYPES = [...(Object.keys(typedArrays satisfies { [D in NumericDatatype]: unknown }) as NumericDatatype[]), "BYTES"] as const;
 
 /**
  * Number of elements of a shape.

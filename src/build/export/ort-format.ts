@@ -1,36 +1,16 @@
 // A graph in ONNX Runtime's own format, which its builds for phones read, those without ONNX's parser too.
 // https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
 
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { env, InferenceSession } from "onnxruntime-node";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { env } from "onnxruntime-node";
 import { asFloat32 } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { toOrtOptions } from "../../runtime/native/session-options.ts";
 import { warmUpInputs } from "../engine/sample-inputs.ts";
+import { optimisedBytes } from "../passes/runtime-optimisation.ts";
 
 export const ONNX_RUNTIME_VERSION: string = env.versions.node ?? env.versions.common;
 
-/**
- * `extended` fuses into ONNX Runtime's own operators, and keeps to what every processor runs; `all` would lay tensors out for this one.
- * The format follows from the file's name.
- * @throws session_failed
- */
-export async function toOrtFormat(onnx: Uint8Array): Promise<Uint8Array> {
-  const folder = await mkdtemp(join(tmpdir(), "edgetier-ort-"));
-  try {
-    const path = join(folder, "graph.ort");
-    const session = await InferenceSession.create(onnx, { ...toOrtOptions({ graphOptimization: "extended" }), optimizedModelFilePath: path });
-    await session.release();
-    return new Uint8Array(await readFile(path));
-  } catch (error) {
-    throw errors.sessionFailed(reasonOf(error), error);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
+/** `extended` fuses into ONNX Runtime's own operators, and keeps to what every processor runs; `all` would lay tensors out for this one. @throws session_failed */
+export const toOrtFormat = (onnx: Uint8Array): Promise<Uint8Array> => optimisedBytes(onnx, "extended", "ort");
 
 /** The largest difference between an output's numbers, as a share of their largest magnitude. @throws session_failed where one does not run */
 export async function differenceOf(onnx: Uint8Array, ort: Uint8Array, output: string): Promise<number> {

@@ -22,7 +22,7 @@ export type RuntimeLevel = (typeof RUNTIME_LEVELS)[number];
 /** Changes the model. @returns how many nodes are gone @throws session_failed */
 export async function optimiseByRuntime(model: Model, level: RuntimeLevel): Promise<number> {
   const before = countNodes(model);
-  const optimised = readModel(await optimisedBytes(writeModel(model), level));
+  const optimised = readModel(await optimisedBytes(writeModel(model), level, "onnx"));
   const { graph, functions, irVersion } = optimised;
   const used = new Set([...nodesOf(optimised), ...functions.flatMap(({ node }) => node)].map(domainOf));
   // ONNX Runtime writes every domain that it knows.
@@ -31,9 +31,10 @@ export async function optimiseByRuntime(model: Model, level: RuntimeLevel): Prom
   return Math.max(0, before - countNodes(model));
 }
 
-async function optimisedBytes(bytes: Uint8Array, level: RuntimeLevel): Promise<Uint8Array> {
+/** @param format that ONNX Runtime takes from the name of the file it writes @throws session_failed */
+export async function optimisedBytes(bytes: Uint8Array, level: RuntimeLevel, format: "onnx" | "ort"): Promise<Uint8Array> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-optimise-"));
-  const path = join(folder, "optimised.onnx");
+  const path = join(folder, `optimised.${format}`);
   try {
     const session = await InferenceSession.create(bytes, { ...toOrtOptions({ graphOptimization: level }), optimizedModelFilePath: path });
     await session.release();
