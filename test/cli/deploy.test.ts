@@ -18,6 +18,7 @@ let cloud: FakeCloudflare;
 beforeAll(async () => {
   [project, s3, cloud] = await Promise.all([packagedProject(), startTestS3(), startFakeCloudflare()]);
   await project.edgetier(["init", "moods"]);
+  await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_ALIAS_TTL_MS = "1000"'); // a deployment waits until every isolate knows the new version
 }, 300_000);
 afterAll(async () => {
   await cloud.stop();

@@ -39,7 +39,7 @@ const newTrace = (flags = "01") => {
 };
 
 async function predict(text: string, headers: Readonly<Record<string, string>> = {}, path = "toy/predict?cache=bypass") {
-  const response = await fetch(`${system.urls.edge}/v1/models/${path}`, { method: "POST", headers: { "content-type": "text/plain", authorization: `Bearer ${key.key}`, cookie: "session=private-cookie", ...headers }, body: text });
+  const response = await fetch(`${system.urls.edge}/v1/models/${path}`, { method: "POST", headers: { "content-type": "text/plain", "x-deadline-ms": "10000", authorization: `Bearer ${key.key}`, cookie: "session=private-cookie", ...headers }, body: text });
   return { status: response.status, body: await response.text(), requestId: response.headers.get("x-request-id") ?? "" };
 }
 

@@ -8,7 +8,7 @@ import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
 import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
 import { isIdle, regionFigures } from "../lib/region-metrics.ts";
 import { rssMiBOf } from "../lib/rss.ts";
-import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import { createFindings, type Figures, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
 import { until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";
 
@@ -16,11 +16,14 @@ const SEED = 30;
 const WIDTH = 6;
 const BAD_SHARE = 0.3;
 const LEAVING_SHARE = 0.1;
-/** Between an eighth of the way, when everything is warm, and the end. */
+/** From the highest of the first half, once everything is warm, to the highest of the second: V8 lets its young generation
+ *  grow and shrink by 50 MiB as it likes, so that two moments tell nothing. */
 const MAX_GROWTH_MIB = 32;
 /** In seconds V8 does not show what it would give back: only a gross leak can be told. */
 const MAX_SHORT_GROWTH_MIB = 96;
+const NAMES = ["edge", "region"] as const;
 const WARM_SHARE = 1 / 8;
+const MEASURE_EVERY = 500;
 const TELL_EVERY = 10_000;
 
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -55,8 +58,16 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   const startedAtMs = performance.now();
   const isOver = () => figures.requests >= soakRequests && performance.now() - startedAtMs >= soakMs;
   const progress = () => Math.min(1, Math.min(figures.requests / soakRequests, soakMs === 0 ? 1 : (performance.now() - startedAtMs) / soakMs));
-  const sizes = async () => [await rssMiBOf(edge.pid), await rssMiBOf(region.pid)] as const;
-  let warm: readonly (number | undefined)[] | undefined;
+  /** Highest so far of edge and region, in the first half and in the second; undefined where there is no /proc. */
+  const peaksMiB: (number | undefined)[][] = [[], []];
+
+  async function measure(): Promise<void> {
+    const peaks = peaksMiB[progress() < (1 + WARM_SHARE) / 2 ? 0 : 1] ?? [];
+    for (const [index, { pid }] of [edge, region].entries()) {
+      const sizeMiB = await rssMiBOf(pid);
+      peaks[index] = sizeMiB === undefined ? undefined : Math.max(sizeMiB, peaks[index] ?? 0);
+    }
+  }
 
   async function right(): Promise<void> {
     const { reply, output } = await predict(edge.url, queries[Math.floor(random() * queries.length)] ?? "", { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 });
@@ -86,19 +97,21 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
         if (figures.requests % TELL_EVERY === 0) world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
         const drawn = random();
         await (drawn < BAD_SHARE ? bad() : drawn < BAD_SHARE + LEAVING_SHARE ? leaving() : right());
-        if (warm === undefined && progress() >= WARM_SHARE) warm = await sizes();
+        if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE) await measure();
       }
     });
     const idleMs = await until(() => isIdle(region.url), 10_000);
     findings.expect(idleMs !== undefined, () => "the region is still busy although nobody asks it");
     const { pending, running, inFlight } = await regionFigures(region.url);
-    const growthsMiB = (await sizes()).map((size, index) => (size === undefined ? undefined : size - (warm?.[index] ?? size)));
+    await measure();
+    const [first = [], second = []] = peaksMiB;
+    const growthsMiB = second.map((peak, index) => (peak === undefined ? undefined : peak - (first[index] ?? peak)));
     const maxMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
-    for (const [index, name] of ["edge", "region"].entries()) findings.expect((growthsMiB[index] ?? 0) < maxMiB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
+    for (const [index, name] of NAMES.entries()) findings.expect((growthsMiB[index] ?? 0) < maxMiB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
     for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)]) findings.expect(wrong === undefined, () => wrong ?? "");
-    const [edgeRssGrowthMiB, regionRssGrowthMiB] = growthsMiB;
-    const growth = edgeRssGrowthMiB === undefined || regionRssGrowthMiB === undefined ? {} : { edgeRssGrowthMiB, regionRssGrowthMiB };
-    return { figures: { ...figures, seconds: (performance.now() - startedAtMs) / 1_000, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), orphans: pending + running + inFlight, ...growth }, problems: findings.problems };
+    const measured = (values: readonly (number | undefined)[], what: string) => values.flatMap((value, index) => (value === undefined ? [] : [[`${NAMES[index]}${what}`, value]]));
+    const memory: Figures = Object.fromEntries([...measured(growthsMiB, "RssGrowthMiB"), ...measured(second, "PeakRssMiB")]);
+    return { figures: { ...figures, seconds: (performance.now() - startedAtMs) / 1_000, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), orphans: pending + running + inFlight, ...memory }, problems: findings.problems };
   } finally {
     world.proxies.region.target = through;
     await edge.stop();
