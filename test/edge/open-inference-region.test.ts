@@ -134,6 +134,8 @@ describe("what goes through to the region", () => {
       edge.clock.advance(budgetMs);
       expect(await refusalOf(await waiting)).toEqual([503, expect.stringContaining(`${budgetMs} ms`)]);
     }
+    // The call's own timer comes before the clock says that the deadline has passed.
+    expect(await refusalOf(await ask({ timeout: 50_000 }))).toEqual([503, expect.stringContaining("could answer within 50 ms")]);
 
     await start(fullDeployment, { withoutRegion: true });
     await publish();

@@ -42,7 +42,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
       call.onLoad?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
       return response;
     } catch (error) {
-      throw unavailable(signal.aborted ? "timed_out" : "unreached", reasonOf(error), error);
+      throw brokenOff("unreached", error, call, signal);
     }
   }
 
@@ -67,7 +67,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
       if (bytes === undefined) throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
       return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
     } catch (error) {
-      throw error instanceof EdgeTierError ? error : unavailable(signal.aborted ? "timed_out" : "unreadable", reasonOf(error), error);
+      throw error instanceof EdgeTierError ? error : brokenOff("unreadable", error, call, signal);
     }
   }
 
@@ -115,6 +115,12 @@ function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSigna
 }
 
 const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError => errors.regionUnavailable(reason, cause, { failure });
+
+function brokenOff(failure: RegionFailure, error: unknown, { timeoutMs }: RegionCall, { aborted, reason }: AbortSignal): EdgeTierError {
+  if (!aborted) return unavailable(failure, reasonOf(error), error);
+  const isTooLate = reason instanceof DOMException && reason.name === "TimeoutError"; // else the caller has ended it
+  return unavailable("timed_out", isTooLate ? `no answer within ${Math.ceil(timeoutMs)} ms` : reasonOf(error), error);
+}
 
 async function refusal(response: Response): Promise<EdgeTierError> {
   const { status } = response;
