@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
-import { compileKotlin, generate, whyNotCompiled, whyNotGenerated, writeDocument } from "./generate.ts";
+import { compileKotlin, compileSwift, generate, hasSwift, whyNotCompiled, whyNotGenerated, writeDocument } from "./generate.ts";
 
 let folder: string;
 let document: string;
@@ -42,6 +42,13 @@ describe("by OpenAPI Generator", () => {
     // Of a union, the types: a text, or an image.
     expect(await readFile(join(folder, "swift/Sources/EdgeTier/Models/PredictInput.swift"), "utf8")).toMatch(/case typeImageInput\(ImageInput\)[\s\S]*case typeString\(String\)|case typeString\(String\)[\s\S]*case typeImageInput\(ImageInput\)/);
   }, 120_000);
+
+  it("gives a Swift client that compiles", async ({ skip }) => {
+    const why = (await whyNotGenerated()) ?? ((await hasSwift()) ? undefined : "there is no swift");
+    skip(why !== undefined, why);
+    await compileSwift(join(folder, "swift"));
+    expect(await readdir(join(folder, "swift/.build/debug/Modules"))).toContain("EdgeTier.swiftmodule");
+  }, 300_000);
 
   it("gives a Kotlin client that compiles", async ({ skip }) => {
     const why = await whyNotCompiled();
