@@ -34,7 +34,7 @@ export default defineConfig({
         test: { name: "edge", isolate: false, include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
       },
       {
-        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false },
+        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false, isolate: false },
       },
     ],
   },

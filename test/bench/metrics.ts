@@ -15,7 +15,8 @@ const { values } = parseArgs({
   options: {
     n: { type: "string", default: "50000" },
     isolates: { type: "string", default: "8" },
-    turns: { type: "string", default: "40" },
+    pairs: { type: "string", default: "8" },
+    turns: { type: "string", default: "5" },
     rate: { type: "string", default: "200" },
     seed: { type: "string", default: "1" },
     smoke: { type: "boolean", default: false },
@@ -23,10 +24,10 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("npm run bench:metrics -- [--n requests to count] [--isolates] [--turns of each edge] [--rate calls a second, for the latencies] [--seed s] [--smoke: nothing is written]");
+  console.log("npm run bench:metrics -- [--n requests to count] [--isolates] [--pairs of edges] [--turns of each] [--rate calls a second, for the latencies] [--seed s] [--smoke: nothing is written]");
   process.exit(0);
 }
-const [n, isolates, turns, rate, seed] = [Number(values.n), Number(values.isolates), Number(values.turns), Number(values.rate), Number(values.seed)];
+const [n, isolates, pairs, turns, rate, seed] = [Number(values.n), Number(values.isolates), Number(values.pairs), Number(values.turns), Number(values.rate), Number(values.seed)];
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
@@ -34,7 +35,7 @@ const system = await startLocalSystem({ stateFolder: join(folder, "state"), regi
 try {
   const world = { upload, folder, variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" }, seed };
   const counted = await countSent(world, { requests: n, isolates });
-  const cost = await compareCost(world, { turns, rate });
+  const cost = await compareCost(world, { pairs, turns, rate });
   const notes = [
     "Client, isolates and aggregator share two cores and one workerd process: deployed, the aggregator's part of the cost is another machine's.",
     "A killed process takes along what its isolates have counted since they last reported, and nobody can say how much that was.",

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readProject } from "../../src/build/project.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
@@ -93,6 +94,9 @@ describe("edgetier model build", () => {
     const after = JSON.parse(await readFile(join(built, "model.json"), "utf8"));
     expect(after.tiers[0].figures).toMatchObject({ accuracy: 0.75, p50MsInWorkerd: expect.any(Number), p50MsInNode: expect.any(Number) });
     expect(after.tiers[1]).toEqual(JSON.parse(before).tiers[1]);
+    // A report of other graphs than there are would be left out.
+    expect((await readProject(built)).project).toMatchObject({ report: "artifacts/report.json" });
+    expect(JSON.parse(await readFile(join(built, "artifacts/report.json"), "utf8"))).toMatchObject({ tested: result.tested, tiers: [{ id: "edge" }, { id: "region" }] });
   }, 120 * SECONDS);
 
   it("asks for samples where there is a plan", async () => {

@@ -47,13 +47,19 @@ export async function startTensorSystem({ edgeVariables = {}, regionVariables = 
     stops.push(s3.stop);
     const models = await publishModels(createModelStore(createS3ObjectStore(s3.options)));
     const lines: string[] = [];
-    const region = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: regionVariables, onLine: (line) => lines.push(line) });
-    stops.push(region.stop);
+    const startRegion = async () => {
+      const started = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: regionVariables, onLine: (line) => lines.push(line) });
+      stops.push(started.stop);
+      return started;
+    };
+    const bundle = async () => {
+      await buildTensorDeployment("tensor-worker");
+      return await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
+    };
+    const [region, upload] = await Promise.all([startRegion(), bundle()]);
     const proxy = await startTcpProxy();
     stops.push(proxy.close);
     proxy.target = region.url;
-    await buildTensorDeployment("tensor-worker");
-    const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
     const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url, ...edgeVariables });
     stops.push(edge.stop);
     return { urls: { edge: edge.url, region: region.url }, proxy, output: { region: lines, edge: edge.output }, stop };

@@ -1,21 +1,25 @@
 // `edgetier model build <folder>`: makes what a project is published with. With a build.json, that is the tiers' graphs, of
-// many candidates those that are worth it; and always the snapshots of its edge tiers.
+// many candidates those that are worth it, and the report of what they do; and always the snapshots of its edge tiers.
 
 import { join } from "node:path";
 import { defineCommand } from "citty";
+import { writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
 import { classificationOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
+import { readSamples, type Sample } from "../../build/judge/samples.ts";
 import { readProject } from "../../build/project.ts";
 import { readBuildPlan } from "../../build/techniques/build-plan.ts";
 import { buildProject, type BuiltProject } from "../../build/techniques/build-project.ts";
 import { projectWithSources, writeBuilt } from "../../build/techniques/project-files.ts";
 import { errors } from "../../core/errors.ts";
+import type { ModelReport } from "../../protocol/report.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
+import { askAllTiers, asIsReport } from "../as-is-report.ts";
 import { makeProjectSnapshots } from "../deployment.ts";
 import { createProgressLine, withRunners } from "../judging.ts";
 import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
 import { techniquesTable } from "../techniques-table.ts";
+import { readRisk } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model build";
@@ -34,10 +38,15 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const log = args.json ? () => {} : printLine;
-    const built = await buildTiers(args);
+    const { built, samples = [] } = await buildTiers(args);
+    let report: ModelReport | undefined;
     if (built !== undefined) {
       log(techniquesTable(built.tiers));
-      if (args["dry-run"] !== true) await writeBuilt(args.folder, built);
+      if (args["dry-run"] !== true) {
+        await writeBuilt(args.folder, built);
+        report = await writeReport(args.folder, samples);
+        log(`The report that is published with it is of ${report.tested} samples`);
+      }
     }
     if (args["dry-run"] === true) {
       if (args.json) printJson({ tiers: built?.tiers.map(resultOf) ?? [] });
@@ -45,7 +54,7 @@ export const command = defineCommand({
     }
     const { source, without } = await makeProjectSnapshots(await readProject(args.folder), log);
     const snapshots = [...(source.snapshots ?? [])].map(([tier, { bytes, memoryBytes }]) => ({ tier, bytes: bytes.byteLength, memoryBytes }));
-    if (args.json) return printJson({ model: source.project.model, tiers: built?.tiers.map(resultOf) ?? [], snapshots, without });
+    if (args.json) return printJson({ model: source.project.model, tiers: built?.tiers.map(resultOf) ?? [], ...(report && { tested: report.tested }), snapshots, without });
     for (const { tier, bytes, memoryBytes } of snapshots) printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
     for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
   },
@@ -59,9 +68,10 @@ interface BuildArgs {
   readonly rounds?: string | undefined;
 }
 
-async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<BuiltProject | undefined> {
+/** @returns nothing where there is no build.json */
+async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<{ readonly built?: BuiltProject; readonly samples?: readonly Sample[] }> {
   const plan = await readBuildPlan(folder);
-  if (plan === undefined) return undefined;
+  if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined) throw errors.usage(`${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`, NAME);
   const source = await projectWithSources(folder, plan);
   const project = classificationOf(source.project);
@@ -86,7 +96,16 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
     }),
   );
   progress.clear();
-  return built;
+  return { built, samples: questions };
+}
+
+/** With the exits and calibrations that it has: the risk is shown at what model.json states, or at what is usual. */
+async function writeReport(folder: string, samples: readonly Sample[]): Promise<ModelReport> {
+  const source = await readProject(folder);
+  const project = classificationOf(source.project);
+  const report = asIsReport(source, await askAllTiers(source, project, samples), readRisk({}, NAME, project.risk));
+  await writeReportAlone(folder, report);
+  return report;
 }
 
 const resultOf = ({ tier, judgements, chosen }: BuiltProject["tiers"][number]) => ({ tier, candidates: judgements, chosen: chosen.name });

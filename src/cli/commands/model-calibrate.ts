@@ -3,15 +3,14 @@
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
-import { type CalibratedProject, calibrateProject, curvesAsIs, writeCalibrated, writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
+import { type CalibratedProject, calibrateProject, writeCalibrated, writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
 import { modelReportOf } from "../../build/calibrate/model-report.ts";
-import { askProject } from "../../build/judge/evaluate-project.ts";
 import { classificationOf, fileOf } from "../../build/judge/project-tier.ts";
 import { readSamples } from "../../build/judge/samples.ts";
 import { readProject } from "../../build/project.ts";
 import { calibrationReport } from "../../build/report/calibration-report.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { createProgressLine, withRunners } from "../judging.ts";
+import { askAllTiers, asIsReport } from "../as-is-report.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { priceArgs, readPrices, readRisk, readSaturatedEpsilon, riskArgs } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
@@ -42,11 +41,9 @@ export const command = defineCommand({
     const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
     const [limit, seed] = [readCount("--limit", args.limit, NAME), readCount("--seed", args.seed, NAME)];
     const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
-    const progress = createProgressLine();
-    const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
-    progress.clear();
+    const asked = await askAllTiers(source, project, samples);
     if (args["as-is"] === true) {
-      const report = modelReportOf(project, curvesAsIs(asked, { ...bound, ...prices, seed }), (path) => fileOf(source, path));
+      const report = asIsReport(source, asked, { ...bound, ...prices, seed });
       if (args["dry-run"] !== true) await writeReportAlone(args.folder, report);
       return args.json ? printJson(report) : printLine(`The report of ${project.model}, on ${report.tested} samples${args["dry-run"] === true ? "" : ", is written; model.json names it"}`);
     }

@@ -8,6 +8,7 @@ import { generateRegionKey, type RegionKey, regionKeyText } from "../../region/r
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
 import type { PublishResult } from "../../registry/publish.ts";
+import { LOOPBACK } from "./defaults.ts";
 import { startLocalEdge } from "./edge.ts";
 import { buildProjectDeployment } from "../deployment.ts";
 import { publishProjects } from "./models.ts";
@@ -90,32 +91,38 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     for (const { model, version, outcome } of models) log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
     signal?.throwIfAborted();
 
-    const region = options.region === false ? undefined : await started(
-      startLocalRegion({
-        file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
-        port: ports.EDGETIER_REGION_PORT ?? 0,
-        store: s3.options,
-        preload: sources.filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region")).map(({ project: { model } }) => model),
-        variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
-        onLine: (line) => onLine("region", line),
-      }),
-    );
-    const edge = await started(
-      startLocalEdge({
-        config: options.wranglerConfig ?? WRANGLER_CONFIG,
-        port: ports.EDGETIER_PORT || (await findFreePort()),
-        stateFolder: join(stateFolder, "wrangler"),
-        variables: {
-          ...s3VariablesOf(s3.options),
-          ...trust,
-          EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
-          ...(region === undefined ? {} : { EDGETIER_REGION_URL: region.url, EDGETIER_REGION_KEY: keyText }),
-          ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
-          ...options.edgeVariables,
-        },
-        onLine: (line) => onLine("edge", line),
-      }),
-    );
+    // Both take seconds, and neither needs the other before it is asked something.
+    const regionPort = ports.EDGETIER_REGION_PORT || (await findFreePort());
+    const starting = [
+      options.region === false ? undefined : started(
+        startLocalRegion({
+          file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
+          port: regionPort,
+          store: s3.options,
+          preload: sources.filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region")).map(({ project: { model } }) => model),
+          variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
+          onLine: (line) => onLine("region", line),
+        }),
+      ),
+      started(
+        startLocalEdge({
+          config: options.wranglerConfig ?? WRANGLER_CONFIG,
+          port: ports.EDGETIER_PORT || (await findFreePort()),
+          stateFolder: join(stateFolder, "wrangler"),
+          variables: {
+            ...s3VariablesOf(s3.options),
+            ...trust,
+            EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
+            ...(options.region === false ? {} : { EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`, EDGETIER_REGION_KEY: keyText }),
+            ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
+            ...options.edgeVariables,
+          },
+          onLine: (line) => onLine("edge", line),
+        }),
+      ),
+    ] as const;
+    await Promise.allSettled(starting); // what has been started by then is stopped if one fails
+    const [region, edge] = [await starting[0], await starting[1]];
     const urls = { edge: edge.url, s3: s3.url, ...(region && { region: region.url }), ...(redis && { redis: redis.url }) };
     const died = Promise.race(parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))));
     return { urls, parts, store: s3.options, redisToken: redis?.token, regionKey, models, died, stop };

@@ -1,8 +1,9 @@
-// The same load on an edge that reports what it counts and on one that counts nothing, in turns.
+// The same load on an edge that reports what it counts and on one that counts nothing, in turns. Two processes of the same program may
+// differ by some percent all their lives (where its memory lies, what was compiled when): so there are several pairs of them.
 import { join } from "node:path";
 import { mkdtemp } from "node:fs/promises";
-import { quantile } from "../../../src/build/judge/latency.ts";
 import { type BareEdge, startBareEdge, startCountedEdge } from "../../../src/cli/local/bare-edge.ts";
+import { quantile } from "../../../src/build/judge/latency.ts";
 import { type Call, closedLoop, createSender, openLoop, type Send, summarise } from "../lib/load.ts";
 import { cpuMsOf } from "../lib/process-cpu.ts";
 import { createRandom, type Random } from "../lib/random.ts";
@@ -12,57 +13,85 @@ import { callsOf, requireOk, type Result, type World } from "./world.ts";
 const WARM_UP_SECONDS = 4;
 const SECONDS_A_TURN = 1;
 const CONNECTIONS = 8;
+const RESAMPLES = 2_000;
 
-interface Side {
-  readonly edge: BareEdge;
-  readonly send: Send & { close(): void };
-  readonly perSecond: number[];
-  readonly cpuMsPerRequest: number[];
+export interface CostOptions {
+  /** Of processes. */
+  readonly pairs: number;
+  /** Of each process, under each kind of load. */
+  readonly turns: number;
+  /** Calls a second, for the latencies. */
+  readonly rate: number;
+}
+
+/** Of one process, all its turns together. */
+interface Measured {
+  requests: number;
+  seconds: number;
+  cpuMs: number;
   readonly latenciesMs: number[];
 }
 
-export async function compareCost(world: World, { turns, rate }: { readonly turns: number; readonly rate: number }): Promise<Result> {
-  const edges = [await startBareEdge(world.upload, world.variables), await startCountedEdge(world.upload, world.variables, { folder: await mkdtemp(join(world.folder, "metrics-")) })] as const;
-  try {
-    const random = createRandom(world.seed);
-    const hits = await compare("L1 hit", edges, callsOf(world.seed), { turns, rate, random });
-    const computed = await compare("edge tier, cache off", edges, callsOf(world.seed, "bypass"), { turns, rate: rate / 4, random });
-    return {
-      rows: [...hits.rows, ...computed.rows],
-      figures: { hitRateRatio: hits.rateRatio, hitCpuRatio: hits.cpuRatio, hitP99Ratio: hits.p99Ratio, computedRateRatio: computed.rateRatio, computedCpuRatio: computed.cpuRatio, computedP99Ratio: computed.p99Ratio },
-    };
-  } finally {
-    for (const edge of edges) await edge.stop();
-  }
-}
+type Pair = readonly [without: Measured, counted: Measured];
 
-async function compare(name: string, edges: readonly BareEdge[], calls: readonly Call[], { turns, rate, random }: { readonly turns: number; readonly rate: number; readonly random: Random }) {
-  const sides = edges.map((edge): Side => ({ edge, send: createSender(edge.url, CONNECTIONS), perSecond: [], cpuMsPerRequest: [], latenciesMs: [] }));
-  for (const { send } of sides) await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
-  for (let turn = 0; turn < turns; turn++) {
-    // Whoever comes second may find the machine otherwise: so they take turns at that, too.
-    for (const side of turn % 2 === 0 ? sides : sides.toReversed()) await takeTurn(side, calls, rate, random);
+export async function compareCost(world: World, { pairs, turns, rate }: CostOptions): Promise<Result> {
+  const random = createRandom(world.seed);
+  const kinds = [
+    { name: "L1 hit", figure: "hit", calls: callsOf(world.seed), rate, pairs: [] as Pair[] },
+    { name: "edge tier, cache off", figure: "computed", calls: callsOf(world.seed, "bypass"), rate: rate / 4, pairs: [] as Pair[] },
+  ];
+  for (let pair = 0; pair < pairs; pair++) {
+    console.error(`  cost: pair ${pair + 1} of ${pairs}`);
+    const edges = [await startBareEdge(world.upload, world.variables), await startCountedEdge(world.upload, world.variables, { folder: await mkdtemp(join(world.folder, "metrics-")) })] as const;
+    try {
+      for (const kind of kinds) kind.pairs.push(await measure(edges, kind.calls, { turns, rate: kind.rate, random }));
+    } finally {
+      for (const edge of edges) await edge.stop();
+    }
   }
-  for (const { send } of sides) send.close();
-  const [without, counted] = sides as [Side, Side];
-  const ratioOf = (of: (side: Side) => readonly number[]) => rounded(median(of(counted).map((value, turn) => value / (of(without)[turn] ?? Number.NaN))));
-  const rowOf = (which: string, { perSecond, cpuMsPerRequest, latenciesMs }: Side) => ({ case: `${name}, ${which}`, requestsPerSecond: rounded(median(perSecond)), cpuMsPerRequest: rounded(median(cpuMsPerRequest)), ...summarise(latenciesMs) });
   return {
-    rows: [rowOf("nothing counted", without), rowOf("metrics", counted)],
-    rateRatio: ratioOf(({ perSecond }) => perSecond),
-    cpuRatio: ratioOf(({ cpuMsPerRequest }) => cpuMsPerRequest),
-    p99Ratio: rounded(summarise(counted.latenciesMs).p99Ms / summarise(without.latenciesMs).p99Ms),
+    rows: kinds.flatMap(({ name, pairs: measured }) => ["nothing counted", "metrics"].map((which, side) => ({ case: `${name}, ${which}`, ...summary(measured.map((pair) => pair[side] as Measured)) }))),
+    figures: Object.assign({}, ...kinds.map(({ figure, pairs: measured }) => ratios(figure, measured, random))),
   };
 }
 
-/** As many as there can be, then as many as come at a fixed rate. */
-async function takeTurn({ edge, send, perSecond, cpuMsPerRequest, latenciesMs }: Side, calls: readonly Call[], rate: number, random: Random): Promise<void> {
-  const before = (await cpuMsOf(edge.pid)) ?? Number.NaN;
-  const rps = await closedLoop(send, () => random.pick(calls), CONNECTIONS, SECONDS_A_TURN, requireOk);
-  perSecond.push(rps);
-  cpuMsPerRequest.push((((await cpuMsOf(edge.pid)) ?? Number.NaN) - before) / (rps * SECONDS_A_TURN));
-  const drawn = Array.from({ length: Math.round(rate * SECONDS_A_TURN) }, () => random.pick(calls));
-  latenciesMs.push(...(await openLoop(send, drawn, rate, random, requireOk)).latenciesMs);
+async function measure(edges: readonly [BareEdge, BareEdge], calls: readonly Call[], { turns, rate, random }: { readonly turns: number; readonly rate: number; readonly random: Random }): Promise<Pair> {
+  const sides = edges.map((edge) => ({ edge, send: createSender(edge.url, CONNECTIONS), measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured }));
+  for (const { send } of sides) await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
+  for (let turn = 0; turn < turns; turn++) {
+    // Whoever comes second may find the machine otherwise: so they take turns at that, too.
+    for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed()) await takeTurn(edge, send, measured, calls, rate, random);
+  }
+  for (const { send } of sides) send.close();
+  return [sides[0]?.measured as Measured, sides[1]?.measured as Measured];
 }
 
-const median = (values: readonly number[]): number => quantile(values, 0.5);
+/** As many as there can be, then as many as come at a fixed rate. */
+async function takeTurn({ pid }: BareEdge, send: Send, measured: Measured, calls: readonly Call[], rate: number, random: Random): Promise<void> {
+  const before = (await cpuMsOf(pid)) ?? Number.NaN;
+  const perSecond = await closedLoop(send, () => random.pick(calls), CONNECTIONS, SECONDS_A_TURN, requireOk);
+  measured.cpuMs += ((await cpuMsOf(pid)) ?? Number.NaN) - before;
+  measured.requests += perSecond * SECONDS_A_TURN;
+  measured.seconds += SECONDS_A_TURN;
+  const drawn = Array.from({ length: Math.round(rate * SECONDS_A_TURN) }, () => random.pick(calls));
+  measured.latenciesMs.push(...(await openLoop(send, drawn, rate, random, requireOk)).latenciesMs);
+}
+
+const total = (all: readonly Measured[], of: "requests" | "seconds" | "cpuMs"): number => all.reduce((sum, one) => sum + one[of], 0);
+const rateOf = (all: readonly Measured[]): number => total(all, "requests") / total(all, "seconds");
+const cpuOf = (all: readonly Measured[]): number => total(all, "cpuMs") / total(all, "requests");
+
+function summary(all: readonly Measured[]) {
+  return { requestsPerSecond: rounded(rateOf(all)), cpuMsPerRequest: rounded(cpuOf(all)), ...summarise(all.flatMap(({ latenciesMs }) => latenciesMs)) };
+}
+
+/** With metrics to without; the range holds 95 % of the ratios that pairs drawn anew from these give (bootstrap, Efron 1979). */
+function ratios(figure: string, pairs: readonly Pair[], random: Random): Record<string, number> {
+  const ratioOf = (of: (all: readonly Measured[]) => number, drawn: readonly Pair[]) => of(drawn.map(([, counted]) => counted)) / of(drawn.map(([without]) => without));
+  const measured = ([["RateRatio", rateOf], ["CpuRatio", cpuOf]] as const).map(([name, of]) => {
+    const redrawn = Array.from({ length: RESAMPLES }, () => ratioOf(of, pairs.map(() => random.pick(pairs))));
+    return { [`${figure}${name}`]: rounded(ratioOf(of, pairs)), [`${figure}${name}Low`]: rounded(quantile(redrawn, 0.025)), [`${figure}${name}High`]: rounded(quantile(redrawn, 0.975)) };
+  });
+  const p99Of = (all: readonly Measured[]) => summarise(all.flatMap(({ latenciesMs }) => latenciesMs)).p99Ms;
+  return Object.assign({ [`${figure}P99Ratio`]: rounded(ratioOf(p99Of, pairs)) }, ...measured);
+}
