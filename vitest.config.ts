@@ -34,7 +34,8 @@ export default defineConfig({
         test: { name: "edge", isolate: false, include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
       },
       {
-        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false, isolate: false },
+        // After all others, and one by one: what is timed here is to have the machine to itself.
+        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false, isolate: false, sequence: { groupOrder: 1 } },
       },
     ],
   },
