@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { cacheTags } from "../cache/policy.ts";
 import { httpUrl, parseConfig } from "../core/config.ts";
+import { commandErrors } from "../core/command-errors.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
@@ -63,7 +64,7 @@ export async function purgeAfter({ model, alias, version }: MovedAlias, purge: P
 }
 
 async function purgeTags(tags: readonly string[], { url, token }: Purge, remedy: string): Promise<void> {
-  const fail = (reason: string, cause?: unknown) => errors.purgeFailed(tags, reason, remedy, cause);
+  const fail = (reason: string, cause?: unknown) => commandErrors.purgeFailed(tags, reason, remedy, cause);
   let response: Response;
   let text: string;
   try {

@@ -1,4 +1,4 @@
-// The errors of commands alone: deploy, init, bench, export. Beside errors.ts, and not in it: the Worker would carry their texts.
+// The errors of commands alone: deploy, init, bench, export, precompute, purges. Beside errors.ts, and not in it: the Worker would carry their texts.
 
 import { type EdgeTierError, make } from "./errors.ts";
 
@@ -22,4 +22,12 @@ export const commandErrors = {
   objectiveNotHeld: (isMissed: boolean, problems: readonly string[]) =>
     make(isMissed ? "slo_missed" : "slo_not_shown", 503, `${problems.join("; ")}.`, isMissed ? "The report's phases, tiers and cache layers say where the time goes." : "Measure longer, with --duration."),
   notExportable: (model: string, reason: string, remedy: string) => make("not_exportable", 400, `${model} cannot be exported: ${reason}.`, remedy),
+  purgeFailed: (tags: readonly string[], reason: string, remedy: string, cause?: unknown) =>
+    make("purge_failed", 502, `The alias has moved, but the CDN may still answer with what it kept of ${tags.join(", ")}: ${reason}.`, `${remedy}.`, { retryable: true, cause }),
+  stateUnreadable: (path: string, reason: string) =>
+    make("state_unreadable", 400, `${path} does not say what has been done: ${reason}.`, "Delete it to begin again, or name another with --state."),
+  precomputeStopped: (code: string, detail: string, asked: number, count: number) =>
+    make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
+  notPrecomputed: (failed: number, asked: number) =>
+    make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
 } as const;

@@ -294,6 +294,8 @@ export const errors = {
     make("cache_too_slow", 503, `The cache did not answer within ${timeoutMs} ms.`, "Requests are answered without it."),
   notCached: (inputs: number) =>
     make("not_cached", 504, `No cache has the answer to ${inputs} of the inputs, and none may be computed.`, "Leave out cache-control: only-if-cached."),
+  metricsUnavailable: (cause: unknown) =>
+    make("metrics_unavailable", 503, `What is counted cannot be read: ${reasonOf(cause)}.`, "Ask again shortly: requests are answered meanwhile, and counted.", { retryable: true, retryAfterSeconds: 1, cause }),
   internal: (cause: unknown) =>
     make("internal", 500, "Something went wrong that should not have.", "Report the request id to the operator.", { cause }),
 
@@ -308,14 +310,6 @@ export const errors = {
     make("component_died", 500, `The ${what} ended unexpectedly (${how}).`, "See the output above it, and start again."),
   notMeasured: (what: string, reason: string, cause?: unknown) =>
     make("not_measured", 500, `${what} could not be measured: ${reason}.`, "Correct that and run `edgetier doctor` again.", { cause }),
-  purgeFailed: (tags: readonly string[], reason: string, remedy: string, cause?: unknown) =>
-    make("purge_failed", 502, `The alias has moved, but the CDN may still answer with what it kept of ${tags.join(", ")}: ${reason}.`, `${remedy}.`, { retryable: true, cause }),
-  stateUnreadable: (path: string, reason: string) =>
-    make("state_unreadable", 400, `${path} does not say what has been done: ${reason}.`, "Delete it to begin again, or name another with --state."),
-  precomputeStopped: (code: string, detail: string, asked: number, count: number) =>
-    make(code, 503, `The edge does not answer after ${asked} of ${count} inputs: ${detail}`, "The same command goes on from there."),
-  notPrecomputed: (failed: number, asked: number) =>
-    make("not_precomputed", 502, `${failed} of ${asked} inputs have no answer that a cache keeps.`, "The same command asks all again; what is cached costs little."),
   limitExceeded: (what: string, measured: number, limit: number, unit: string, remedy: string) =>
     make("limit_exceeded", 400, `${what}: ${measured} ${unit}, and the limit is ${limit}.`, remedy, { facts: { measured, limit, unit } }),
   interrupted: (by: string) => make("interrupted", 499, `Stopped by ${by} before it was done.`, "Run it again."),

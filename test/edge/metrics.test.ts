@@ -77,6 +77,14 @@ describe("GET /metrics", () => {
     expect(await response.text()).toContain('\nedgetier_requests_total{route="predict",model="toy",status="200"} 1\n');
   });
 
+  it("is 503 while the aggregator is away, which no other request notices", async () => {
+    await start(open);
+    edge.loseAggregator();
+    const { status, headers } = await edge.app.request("/metrics");
+    expect([status, headers.get("retry-after")]).toEqual([503, "1"]);
+    expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
+  });
+
   it("is JSON for who prefers that", async () => {
     await start(open);
     await edge.predict({ inputs: "yes" });

@@ -46,6 +46,7 @@ export interface EdgeUnderTest {
   counted(name: MetricName): Readonly<Record<string, string>>[];
   /** Batches that the aggregator has taken. */
   reported(): number;
+  loseAggregator(): void;
   /** Log records. */
   readonly logged: Readonly<Record<string, unknown>>[];
   /** What the region does from now on. */
@@ -164,6 +165,7 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
     regionAnswer: () => Response.json({ model_name: "from the region", outputs: [] }),
     counted: telemetry.counted,
     reported: telemetry.reported,
+    loseAggregator: telemetry.loseAggregator,
     logged,
     region: "answers",
     regionIsSaturated: false,

@@ -12,18 +12,25 @@ export interface TelemetryUnderTest extends Telemetry {
   counted(name: MetricName): Readonly<Record<string, string>>[];
   /** Batches that were sent. */
   reported(): number;
+  /** From now on nothing reaches the aggregator. */
+  loseAggregator(): void;
 }
 
 export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
   const recorder = createRecorder({ clock, maxSeries: 1_000 });
   const aggregate = createAggregate(1_000);
   let reported = 0;
+  let isLost = false;
+  const reach = () => {
+    if (isLost) throw new Error("the aggregator is away");
+  };
   const reporter = createReporter({
     recorder,
     clock,
     isolate: "under test",
     intervalMs: 1_000,
     async send(batch) {
+      reach();
       reported++;
       aggregate.accept(batch, clock.now());
     },
@@ -32,8 +39,14 @@ export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
   return {
     metrics: recorder,
     reporter,
-    read: async () => aggregate.series(),
+    async read() {
+      reach();
+      return aggregate.series();
+    },
     reported: () => reported,
+    loseAggregator: () => {
+      isLost = true;
+    },
     counted(name) {
       aggregate.accept({ isolate: "looked at", sequence: ++looks, series: recorder.take(Infinity) }, clock.now());
       const labelsOf = (values: readonly string[]) => Object.fromEntries(EDGE_METRICS[name].labels.map((label, index) => [label, values[index] ?? ""]));

@@ -4,7 +4,7 @@
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { errors } from "../../core/errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, progressTo, table } from "../output.ts";
 import { createEdgeAsker } from "../precompute/ask-edge.ts";
@@ -41,7 +41,7 @@ export const command = defineCommand({
     const report = await runPrecompute({ inputs: inputs.lines, state, batch, perSecond, ask: (some) => edge.ask(`${model}@${version}`, some), tell: progressTo(args.json === true) });
     if (args.json) printJson({ model, version, ...report });
     else show(model, version, report);
-    if (report.failed > 0) throw errors.notPrecomputed(report.failed, report.asked);
+    if (report.failed > 0) throw commandErrors.notPrecomputed(report.failed, report.asked);
   },
 });
 

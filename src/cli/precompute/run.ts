@@ -1,7 +1,7 @@
 // A precomputation: batch after batch at a bounded rate, put off as long as the edge says, and kept in the state after each.
 
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
 import type { Asked } from "./ask-edge.ts";
 import type { InputLine, PrecomputeInput } from "./inputs.ts";
 import type { PrecomputeFailure, PrecomputeState } from "./state.ts";
@@ -44,7 +44,7 @@ export async function runPrecompute({ inputs, state, batch, perSecond, ask, tell
     for (let tries = 1, pauseMs = FIRST_PAUSE_MS; ; tries++, pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       const answer = await ask(some.map(({ input }) => input));
       if (answer.is !== "put off") return answer;
-      if (tries === MAX_TRIES) throw errors.precomputeStopped(answer.code, answer.detail, asked, inputs.length);
+      if (tries === MAX_TRIES) throw commandErrors.precomputeStopped(answer.code, answer.detail, asked, inputs.length);
       const waitMs = Math.min(Math.max(answer.retryAfterMs ?? 0, pauseMs), MAX_PAUSE_MS);
       tell(`${answer.code}: ${answer.detail} Again in ${waitMs / 1_000} s.`);
       await pause(waitMs);

@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { writeWhole } from "../../build/write-whole.ts";
 import { problemsOf } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { commandErrors } from "../../core/command-errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 
 /** What it belongs to: of another version, or other inputs, nothing has been done. */
 export interface PrecomputeJob {
@@ -52,15 +53,15 @@ async function read(path: string): Promise<z.output<typeof fileSchema> | undefin
     text = await readFile(path, "utf8");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw errors.stateUnreadable(path, reasonOf(error));
+    throw commandErrors.stateUnreadable(path, reasonOf(error));
   }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw errors.stateUnreadable(path, reasonOf(error));
+    throw commandErrors.stateUnreadable(path, reasonOf(error));
   }
   const parsed = fileSchema.safeParse(value);
-  if (!parsed.success) throw errors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
+  if (!parsed.success) throw commandErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
   return parsed.data;
 }

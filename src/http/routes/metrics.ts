@@ -16,7 +16,9 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
   routes.get("/metrics", async (c) => {
     if (telemetry?.read === undefined) throw errors.unsupported("GET /metrics without an aggregator", "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.");
     await telemetry.reporter.flush(); // who has just asked this isolate something finds it
-    const series = await telemetry.read();
+    const series = await telemetry.read().catch((error: unknown) => {
+      throw errors.metricsUnavailable(error);
+    });
     c.header("cache-control", "no-store");
     if (prefersJson(c.req.header("accept"))) return c.json({ takenAtMs: clock.now(), series: series.flatMap(shown) } satisfies MetricsSnapshot);
     return c.body(prometheusText(series), 200, { "content-type": PROMETHEUS_MEDIA_TYPE });
