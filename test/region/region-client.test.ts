@@ -127,8 +127,8 @@ describe("over HTTP", () => {
   });
 
   it("gives up a region that never answers, or never ends its answer", async () => {
-    await expect(infer(await serve(() => {}), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringMatching(/time/i) });
-    await expect(infer(await serve((_, response) => void response.writeHead(200).write("{")), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable" });
+    await expect(infer(await serve(() => {}), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringContaining("no answer within 30 ms") });
+    await expect(infer(await serve((_, response) => void response.writeHead(200).write("{")), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringContaining("no answer within 30 ms") });
   });
 
   it("limits a forwarded answer to its end, and tells what is none of the protocol's", async () => {
