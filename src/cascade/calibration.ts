@@ -106,7 +106,8 @@ function scaled(logits: Float32Array, vector: VectorScaling | undefined): Float3
 function mapped(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedLabel[] {
   const before = ranking[0]?.score ?? 0;
   const after = applyIsotonic(isotonic, before);
-  const others = before < 1 ? (1 - after) / (1 - before) : 0;
+  const rest = ranking.slice(1).reduce((sum, { score }) => sum + score, 0);
+  const others = before < 1 ? (1 - after) / Math.max(1 - before, rest) : 0; // close to 1, what is left of `before` is less than its rounding
   return ranking.map(({ label, score }, rank) => ({ label, score: rank === 0 ? after : Math.min(after, score * others) }));
 }
 
