@@ -6,14 +6,14 @@ export interface Scale {
   readonly ticks: readonly number[];
 }
 
-const STEPS = [1, 2, 2.5, 5, 10] as const;
+const STEPS = [1, 2, 2.5, 5, 10, 20] as const; // 20: where both ends lie just beyond a step of 10
 const MAX_STEPS = 5;
 
 /** The smallest scale of round steps that holds both. @param most above `least` */
 export function roundScale(least: number, most: number): Scale {
   const rough = (most - least) / MAX_STEPS;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = STEPS.map((one) => one * power).find((one) => Math.ceil(most / one - 1e-9) - Math.floor(least / one + 1e-9) <= MAX_STEPS) ?? 10 * power;
+  const step = STEPS.map((one) => one * power).find((one) => Math.ceil(most / one - 1e-9) - Math.floor(least / one + 1e-9) <= MAX_STEPS) ?? 20 * power;
   const [first, last] = [Math.floor(least / step + 1e-9), Math.ceil(most / step - 1e-9)];
   const at = (tick: number) => Number((tick * step).toPrecision(12));
   return { from: at(first), to: at(last), ticks: Array.from({ length: last - first + 1 }, (_, index) => at(first + index)) };

@@ -81,6 +81,7 @@ describe("a scale", () => {
         expect(ticks.length).toBeLessThanOrEqual(6);
         expect(ticks.length).toBeGreaterThanOrEqual(2);
       }),
+      { examples: [[625.4162600282176, 4374.583740971783]] },
     );
   });
 });
