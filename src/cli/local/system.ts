@@ -92,7 +92,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     signal?.throwIfAborted();
 
     // Both take seconds, and neither needs the other before it is asked something.
-    const regionPort = ports.EDGETIER_REGION_PORT || (await findFreePort());
+    const [regionPort, edgePort] = await Promise.all([ports.EDGETIER_REGION_PORT || findFreePort(), ports.EDGETIER_PORT || findFreePort()]); // at once, so that they differ
     const starting = [
       options.region === false ? undefined : started(
         startLocalRegion({
@@ -107,7 +107,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       started(
         startLocalEdge({
           config: options.wranglerConfig ?? WRANGLER_CONFIG,
-          port: ports.EDGETIER_PORT || (await findFreePort()),
+          port: edgePort,
           stateFolder: join(stateFolder, "wrangler"),
           variables: {
             ...s3VariablesOf(s3.options),

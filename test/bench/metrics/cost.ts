@@ -32,6 +32,12 @@ interface Measured {
   readonly latenciesMs: number[];
 }
 
+interface Edges {
+  readonly isBareFirst: boolean;
+  /** As they were started. */
+  readonly all: readonly [BareEdge, BareEdge];
+}
+
 type Pair = readonly [without: Measured, counted: Measured];
 
 export async function compareCost(world: World, { pairs, turns, rate }: CostOptions): Promise<Result> {
@@ -42,11 +48,11 @@ export async function compareCost(world: World, { pairs, turns, rate }: CostOpti
   ];
   for (let pair = 0; pair < pairs; pair++) {
     console.error(`  cost: pair ${pair + 1} of ${pairs}`);
-    const edges = [await startBareEdge(world.upload, world.variables), await startCountedEdge(world.upload, world.variables, { folder: await mkdtemp(join(world.folder, "metrics-")) })] as const;
+    const edges = await startPair(world, pair % 2 === 0);
     try {
       for (const kind of kinds) kind.pairs.push(await measure(edges, kind.calls, { turns, rate: kind.rate, random }));
     } finally {
-      for (const edge of edges) await edge.stop();
+      for (const edge of edges.all) await edge.stop();
     }
   }
   return {
@@ -55,15 +61,24 @@ export async function compareCost(world: World, { pairs, turns, rate }: CostOpti
   };
 }
 
-async function measure(edges: readonly [BareEdge, BareEdge], calls: readonly Call[], { turns, rate, random }: { readonly turns: number; readonly rate: number; readonly random: Random }): Promise<Pair> {
-  const sides = edges.map((edge) => ({ edge, send: createSender(edge.url, CONNECTIONS), measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured }));
+/** Whoever is started and warmed up first may be the better or the worse off for it. */
+async function startPair(world: World, isBareFirst: boolean): Promise<Edges> {
+  const startBare = () => startBareEdge(world.upload, world.variables);
+  const startCounted = async () => startCountedEdge(world.upload, world.variables, { folder: await mkdtemp(join(world.folder, "metrics-")) });
+  if (isBareFirst) return { isBareFirst, all: [await startBare(), await startCounted()] };
+  return { isBareFirst, all: [await startCounted(), await startBare()] };
+}
+
+async function measure({ isBareFirst, all }: Edges, calls: readonly Call[], { turns, rate, random }: { readonly turns: number; readonly rate: number; readonly random: Random }): Promise<Pair> {
+  const sides = all.map((edge) => ({ edge, send: createSender(edge.url, CONNECTIONS), measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured }));
   for (const { send } of sides) await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
   for (let turn = 0; turn < turns; turn++) {
     // Whoever comes second may find the machine otherwise: so they take turns at that, too.
     for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed()) await takeTurn(edge, send, measured, calls, rate, random);
   }
   for (const { send } of sides) send.close();
-  return [sides[0]?.measured as Measured, sides[1]?.measured as Measured];
+  const [first, second] = sides.map(({ measured }) => measured) as [Measured, Measured];
+  return isBareFirst ? [first, second] : [second, first];
 }
 
 /** As many as there can be, then as many as come at a fixed rate. */
