@@ -1,4 +1,4 @@
-// The report that is published with a model, of the project as it is: nothing is fitted, and its exits stay.
+// What every tier of a project answers, and the report of it that is published with the model: nothing is fitted, and exits stay as they are.
 
 import { curvesAsIs } from "../build/calibrate/calibrate-project.ts";
 import { modelReportOf } from "../build/calibrate/model-report.ts";
