@@ -55,6 +55,7 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
   }
 
   function remove(gone: readonly Entry[]): void {
+    if (gone.length === 0) return; // a full table asks this for each series that it has no room for
     for (const entry of gone) entries.delete(entry);
     index.next.clear();
     for (const entry of entries) addTo(index, entry);
