@@ -1,7 +1,11 @@
 // The runtimes in which the command line judges models, and how it shows that it is at work.
 
+import { type AskedProject, askProject } from "../build/judge/evaluate-project.ts";
 import type { Runner } from "../build/judge/runner.ts";
+import type { Sample } from "../build/judge/samples.ts";
 import type { WorkerdRunner } from "../build/judge/stand/workerd-runner.ts";
+import type { ClassificationProject } from "../registry/manifest.ts";
+import type { PublishSource } from "../registry/publish.ts";
 import type { EngineModule } from "../runtime/wasm/engine.ts";
 import { ENGINE_FOLDER } from "./local/paths.ts";
 
@@ -27,6 +31,14 @@ export async function withRunners<Result>(work: (runners: Runners) => Promise<Re
   } finally {
     await edge.close();
   }
+}
+
+/** Asks every tier of a project, and shows how far it is. @throws as `askProject`, component_failed */
+export async function askAllTiers(source: PublishSource, project: ClassificationProject, samples: readonly Sample[]): Promise<AskedProject> {
+  const progress = createProgressLine();
+  const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+  progress.clear();
+  return asked;
 }
 
 const SHOWN_EVERY_MS = 200;

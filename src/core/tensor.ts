@@ -40,7 +40,6 @@ export interface TensorSpec {
   readonly shape: readonly number[];
 }
 
-
 export const DATATYPES = [...(Object.keys(typedArrays satisfies { [D in NumericDatatype]: unknown }) as NumericDatatype[]), "BYTES"] as const;
 
 /**

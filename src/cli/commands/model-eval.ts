@@ -4,14 +4,14 @@
 import { defineCommand } from "citty";
 import { methodOf } from "../../build/calibrate/fit-calibration.ts";
 import { type Resampled, type Resamples, resample } from "../../build/calibrate/resample.ts";
-import { askProject, type AskedProject, evaluateAsked, type Evaluation, type PriceOptions, pricedTiers } from "../../build/judge/evaluate-project.ts";
+import { type AskedProject, evaluateAsked, type Evaluation, type PriceOptions, pricedTiers } from "../../build/judge/evaluate-project.ts";
 import { classificationOf } from "../../build/judge/project-tier.ts";
 import { readSamples } from "../../build/judge/samples.ts";
 import { readProject } from "../../build/project.ts";
 import { errors } from "../../core/errors.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { createProgressLine, withRunners } from "../judging.ts";
+import { askAllTiers, createProgressLine } from "../judging.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { priceArgs, readPrices, readRisk, riskArgs, type StatedRisk } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
@@ -38,7 +38,7 @@ export const command = defineCommand({
     const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
     const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
     const progress = createProgressLine();
-    const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+    const asked = await askAllTiers(source, project, samples);
     const { answers: _answers, ...evaluation } = evaluateAsked(asked, prices);
     const resamples = splits === undefined ? undefined : resampled(asked, risk, { ...prices, splits, seed, onProgress: (done) => progress.show("splits", done, splits) });
     progress.clear();
