@@ -9,13 +9,14 @@ import type { Model } from "../onnx/model-file.ts";
 import { costByLayer, totalCost } from "../prune/cost.ts";
 import { measureShapes, type Shapes } from "../prune/shapes.ts";
 import { narrowValues } from "./narrow-values.ts";
+import { type ViewedPlace, withAdjacentViews } from "./views.ts";
 
-export interface CutPoint {
+export interface CutPoint extends ViewedPlace {
   /** Its name in the graph. */
   readonly value: string;
   /** Of the graph's multiply-accumulate operations: what comes before it. */
   readonly share: number;
-  /** -1 for rows, and for what differed between the requests that it was measured with. */
+  /** -1 for rows, and for what differed between the requests that it was measured with; views are side by side. */
   readonly shape: readonly number[];
   /** Inputs of the graph that what follows needs besides, such as an attention mask. */
   readonly besides: readonly string[];
@@ -30,7 +31,8 @@ export interface TrialInputs {
 }
 
 /**
- * Values of ranks that can be pooled, with the rows as their first dimension, from the front of the graph to its end.
+ * Values of ranks that can be pooled, with the rows, or several views of each, as their first dimension, from the front of the graph
+ * to its end.
  * @throws session_failed
  */
 export async function findCuts(runtime: Runtime, model: Model, { one, several }: TrialInputs): Promise<CutPoint[]> {
@@ -38,23 +40,37 @@ export async function findCuts(runtime: Runtime, model: Model, { one, several }:
   const rows = Object.values(several)[0]?.shape[0] ?? 1;
   const outputs = model.graph.output.map(({ name }) => name);
   const total = macsOf(model, ofOne);
-  return narrowValues(model).flatMap((value): CutPoint[] => {
+  const byRow = narrowValues(model).filter((value) => isByRow(ofOne.get(value) ?? [], ofSeveral.get(value) ?? [], rows));
+  const adjacent = await withAdjacentViews(runtime, model, byRow.filter((value) => viewsOf(ofOne.get(value)) > 1), several);
+  return byRow.flatMap((value): CutPoint[] => {
     const [single, multiple] = [ofOne.get(value) ?? [], ofSeveral.get(value) ?? []];
-    const isByRow = single[0] === 1 && multiple[0] === rows && multiple.length === single.length && single.length >= 2 && single.length <= 4;
+    const views = viewsOf(single);
     const share = macsOf(cut(model, { outputs: [value] }), ofOne) / total;
-    if (!isByRow || !(share > 0 && share < 1)) return [];
+    if ((views > 1 && !adjacent.has(value)) || !(share > 0 && share < 1)) return [];
     const besides = cut(model, { inputs: [value], outputs }).graph.input.map(({ name }) => name).filter((name) => name !== value);
     const elements = single.reduce((product, size) => product * size, 1);
     return [
       {
         value,
         share,
-        shape: single.map((size, axis) => (axis === 0 || size !== multiple[axis] ? -1 : size)),
+        shape: single.map((size, axis) => (axis === 0 || size !== multiple[axis] ? -1 : axis === 1 ? views * size : size)),
+        views,
         besides,
         bytesPerRow: elements + besides.reduce((sum, name) => sum + sizeOf(one[name]), 0),
       },
     ];
   });
+}
+
+const viewsOf = (ofOneRow: readonly number[] | undefined): number => ofOneRow?.[0] ?? 1;
+
+/** @param single shape for one row @param multiple shape for so many rows */
+function isByRow(single: readonly number[], multiple: readonly number[], rows: number): boolean {
+  const views = viewsOf(single);
+  const canBePooled = single.length === multiple.length && single.length >= 2 && single.length <= 4;
+  // Tokens are pooled by the inputs' mask, which has no views.
+  const canBeJoined = views === 1 || (single.length !== 3 && single.every((size, axis) => axis === 0 || size === multiple[axis]));
+  return views >= 1 && multiple[0] === views * rows && canBePooled && canBeJoined;
 }
 
 /** Of those with the same computation in front, the one with the fewest bytes; of equal ones the last, since it is behind an activation function. */

@@ -8,6 +8,7 @@ import { chooseExit, type ExitPoint } from "../calibrate/exit-point.ts";
 import { fitTemperature } from "../calibrate/scaling.ts";
 import { fitOutOfScope } from "../distil/out-of-scope.ts";
 import { mark, type Question } from "../judge/exam.ts";
+import { createSlices, quantile } from "../judge/latency.ts";
 import type { JudgedSession, Runner } from "../judge/runner.ts";
 import { takenInputs } from "../taken-inputs.ts";
 
@@ -49,7 +50,7 @@ export interface JudgeStagesOptions {
 
 const EXACT_SAMPLES = 64;
 const TIMED_SAMPLES = 40;
-const TIMED_RUNS = 5;
+const SLICE_MS = 20;
 
 /** @throws session_failed */
 export async function judgeStages(graphs: StagedGraphs, options: JudgeStagesOptions): Promise<StageJudgement> {
@@ -105,9 +106,9 @@ async function throughBoth(first: JudgedSession, rest: JudgedSession, questions:
 }
 
 async function medianMs(session: JudgedSession, questions: readonly Question[]): Promise<number> {
-  const times: number[] = [];
-  for (const { inputs } of questions.slice(0, TIMED_SAMPLES)) times.push(await session.meanMs(takenInputs(session, inputs), TIMED_RUNS));
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
+  const [times, slice]: [number[], ReturnType<typeof createSlices>] = [[], createSlices(SLICE_MS)];
+  for (const { inputs } of questions.slice(0, TIMED_SAMPLES)) times.push(await slice((runs) => session.meanMs(takenInputs(session, inputs), runs)));
+  return quantile(times, 0.5);
 }
 
 const logitsOf = (outputs: NamedTensors): Float32Array => asFloat32(LOGITS, outputs[LOGITS], 2).data;

@@ -9,9 +9,9 @@ import { makeNode } from "../onnx/nodes.ts";
 import type { Quantisation } from "../quantise/scheme.ts";
 import { quantisedForm } from "./crossing.ts";
 import type { DenseLayer } from "../train/network.ts";
-import type { CutPoint } from "./find-cuts.ts";
 import { freeName, type GraphWriter, opsetOf, tensorInfo, writerOf } from "./graph-parts.ts";
 import { addPooling } from "./pooling.ts";
+import { joinViews, type ViewedPlace } from "./views.ts";
 
 /** What crosses from one stage to the other. */
 export const ACTIVATION = "activation";
@@ -20,7 +20,6 @@ const FIRST_OPSET = 10;
 
 /** How a real number of the value is written in 8 bits; in FP32 where undefined. */
 export type Crossing = Quantisation | undefined;
-type Place = Pick<CutPoint, "value" | "shape">;
 
 export interface ExitHead {
   readonly layers: readonly DenseLayer[];
@@ -29,7 +28,7 @@ export interface ExitHead {
 }
 
 /** @returns a graph from the model's inputs to the rows that a head reads at each place: outputs in the places' order @throws not_cuttable */
-export function featuresGraph(model: Model, places: readonly Place[], grid: number): { readonly graph: Uint8Array; readonly outputs: readonly string[] } {
+export function featuresGraph(model: Model, places: readonly ViewedPlace[], grid: number): { readonly graph: Uint8Array; readonly outputs: readonly string[] } {
   const copy = copyOf(model, places);
   const writer = writerOf(copy);
   const outputs = places.map(({ value, shape }) => {
@@ -41,7 +40,7 @@ export function featuresGraph(model: Model, places: readonly Place[], grid: numb
 }
 
 /** From the model's inputs to `logits` and `activation`. @param head that was trained on rows of `featuresGraph` @throws not_cuttable */
-export function firstStage(model: Model, place: Place, { layers, grid }: ExitHead, crossing: Crossing): Uint8Array {
+export function firstStage(model: Model, place: ViewedPlace, { layers, grid }: ExitHead, crossing: Crossing): Uint8Array {
   const copy = copyOf(model, [place]);
   const value = [LOGITS, ACTIVATION].reduce((name, wanted) => freeName(copy, wanted, name), place.value);
   const writer = writerOf(copy);
@@ -57,7 +56,7 @@ export function firstStage(model: Model, place: Place, { layers, grid }: ExitHea
 }
 
 /** From `activation`, and what the place needs besides, to the model's outputs. @throws not_cuttable */
-export function restStage(model: Model, place: Place, crossing: Crossing): Uint8Array {
+export function restStage(model: Model, place: ViewedPlace, crossing: Crossing): Uint8Array {
   const { shape } = place;
   const copy = copyOf(model, [place]);
   const rest = cut(copy, { inputs: [place.value], outputs: copy.graph.output.map(({ name }) => name) });
@@ -86,10 +85,12 @@ function scaleOf(writer: GraphWriter, { scale, zeroPoint, type }: Quantisation):
 
 const datatypeOf = (crossing: Crossing) => (crossing === undefined ? "FP32" : crossing.type === "uint8" ? "UINT8" : "INT8");
 
-/** To be changed. */
-function copyOf(model: Model, places: readonly Place[]): Model {
+/** To be changed; at the places, views are side by side. */
+function copyOf(model: Model, places: readonly ViewedPlace[]): Model {
   const refused = (reason: string) => errors.notCuttable(places[0]?.value ?? "", reason);
   if (opsetOf(model) < FIRST_OPSET) throw refused(`its operators are of version ${opsetOf(model)}, and 8 bits take ${FIRST_OPSET}`);
   if (model.graph.output.some(({ name }) => name === ACTIVATION)) throw refused(`the graph has an output that is called ${ACTIVATION} itself`);
-  return readModel(writeModel(model));
+  const copy = readModel(writeModel(model));
+  for (const place of places) joinViews(copy, place);
+  return copy;
 }

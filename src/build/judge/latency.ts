@@ -14,6 +14,7 @@ export interface Latency {
 
 /** Far more than asking for it and the clock's grain. */
 const SLICE_MS = 20;
+const SHORTEST_RUN_MS = 0.01;
 const MAX_RUNS = 500;
 const WARM_UP_RUNS = 5;
 
@@ -21,18 +22,14 @@ const WARM_UP_RUNS = 5;
 export async function compareLatency(sessions: readonly JudgedSession[], inputs: readonly NamedTensors[], rounds: number, onProgress: (round: number) => void = () => {}): Promise<Latency[]> {
   const [first] = inputs;
   if (first === undefined) throw new RangeError("latency needs an input");
-  const runs: number[] = [];
-  for (const session of sessions) {
-    await session.meanMs(first, WARM_UP_RUNS);
-    runs.push(Math.min(MAX_RUNS, Math.max(1, Math.ceil(SLICE_MS / Math.max(0.01, await session.meanMs(first, WARM_UP_RUNS))))));
-  }
+  const slices = sessions.map(() => createSlices(SLICE_MS));
   const times = sessions.map((): number[] => []);
   for (let round = 0; round < rounds; round++) {
     const tensors = inputs[round % inputs.length] ?? first;
     for (let turn = 0; turn < sessions.length; turn++) {
       const position = (turn + round) % sessions.length; // nobody is always the first
-      const session = sessions[position];
-      if (session !== undefined) times[position]?.push(await session.meanMs(tensors, runs[position] ?? 1));
+      const [session, slice] = [sessions[position], slices[position]];
+      if (session !== undefined && slice !== undefined) times[position]?.push(await slice((runs) => session.meanMs(tensors, runs)));
     }
     onProgress(round + 1);
   }
@@ -43,6 +40,21 @@ export async function compareLatency(sessions: readonly JudgedSession[], inputs:
     ratio: quantile(own.map((ms, round) => ms / (reference[round] ?? Number.NaN)), 0.5),
     rounds,
   }));
+}
+
+/**
+ * Takes the mean time of as many runs as make a slice, so that it is theirs and not of asking for them. The first call finds out how
+ * many, and warms up.
+ */
+export function createSlices(sliceMs: number): (meanMs: (runs: number) => Promise<number>) => Promise<number> {
+  let runs: number | undefined;
+  return async (meanMs) => {
+    if (runs === undefined) {
+      await meanMs(WARM_UP_RUNS);
+      runs = Math.min(MAX_RUNS, Math.max(1, Math.ceil(sliceMs / Math.max(SHORTEST_RUN_MS, await meanMs(WARM_UP_RUNS)))));
+    }
+    return await meanMs(runs);
+  };
 }
 
 /** The smallest value that so large a share of the values does not exceed. */

@@ -5,7 +5,7 @@ import { narrowValues } from "../../../src/build/exits/narrow-values.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { floats, model, node } from "../onnx/small-model.ts";
-import { maskedNet, residualNet } from "./two-part-net.ts";
+import { maskedNet, mirroredNet, residualNet } from "./two-part-net.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const pixels = (rows: number): NamedTensors => ({ x: { datatype: "FP32", shape: [rows, 3, 8, 8], data: new Float32Array(rows * 192) } });
@@ -40,13 +40,21 @@ describe("findCuts", () => {
     const macs = [6 * 27 * 64, 2 * 6 * 54 * 64, 8 * 54 * 16, 8 * 4];
     const total = macs.reduce((sum, one) => sum + one, 0);
     const stem = cuts.find(({ value }) => value === "stem");
-    expect(stem).toEqual({ value: "stem", share: expect.closeTo((macs[0] ?? 0) / total, 10), shape: [-1, 6, 8, 8], besides: [], bytesPerRow: 384 });
+    expect(stem).toEqual({ value: "stem", share: expect.closeTo((macs[0] ?? 0) / total, 10), shape: [-1, 6, 8, 8], views: 1, besides: [], bytesPerRow: 384 });
     expect(cuts.find(({ value }) => value === "pool")).toMatchObject({ share: expect.closeTo(((macs[0] ?? 0) + (macs[1] ?? 0)) / total, 10), bytesPerRow: 96 });
   });
 
   it("proposes the smallest value with the same computation in front, of equal ones the last", async () => {
     const cuts = await findCuts(runtime, residualNet(), { one: pixels(1), several: pixels(3) });
     expect(proposals(cuts).map(({ value }) => value)).toEqual(["stem", "pool", "flat"]);
+  });
+
+  it("puts the views of an image side by side in one row, where they follow each other", async () => {
+    const inputs = { one: pixels(1), several: { x: { datatype: "FP32", shape: [3, 3, 8, 8], data: Float32Array.from({ length: 576 }, (_, index) => Math.sin(index)) } } } as const;
+    const cuts = await findCuts(runtime, mirroredNet("below each other"), inputs);
+    expect(cuts.find(({ value }) => value === "stem")).toMatchObject({ shape: [-1, 12, 8, 8], views: 2, bytesPerRow: 768 });
+    expect(cuts.find(({ value }) => value === "flat")).toMatchObject({ shape: [-1, 16], views: 2, bytesPerRow: 16 });
+    expect(await findCuts(runtime, mirroredNet("in blocks"), inputs)).toEqual([]);
   });
 
   it("counts what has to go besides, and knows what differs between requests", async () => {

@@ -1,14 +1,15 @@
 // A graph in two stages gives what the whole gives: exactly with the value in FP32, closely in 8 bits.
 import { describe, expect, it } from "vitest";
 import { findCrossings } from "../../../src/build/exits/crossing.ts";
-import { type CutPoint, findCuts } from "../../../src/build/exits/find-cuts.ts";
+import { findCuts } from "../../../src/build/exits/find-cuts.ts";
 import { ACTIVATION, type Crossing, featuresGraph, firstStage, restStage } from "../../../src/build/exits/stages.ts";
+import type { ViewedPlace } from "../../../src/build/exits/views.ts";
 import { type Model, writeModel } from "../../../src/build/onnx/model-file.ts";
 import { madeUpInputs } from "../../../src/build/passes/check.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { floats, model, node } from "../onnx/small-model.ts";
-import { maskedNet, residualNet } from "./two-part-net.ts";
+import { maskedNet, mirroredNet, residualNet } from "./two-part-net.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1, graphOptimization: "disabled" });
 
@@ -23,15 +24,19 @@ const texts: NamedTensors = { ids: int64([2, 3], [1, 2, 3, 4, 5, 0]), attention_
 const [images = {}] = madeUpInputs([{ name: "x", datatype: "FP32", shape: [-1, 3, 8, 8] }]);
 const one: NamedTensors = { ids: int64([1, 2], [1, 2]), attention_mask: int64([1, 2], [1, 1]) };
 
+const severalImages: NamedTensors = { x: { datatype: "FP32", shape: [3, 3, 8, 8], data: Float32Array.from({ length: 576 }, (_, index) => Math.sin(index)) } };
+
 const nets: readonly (readonly [string, () => Model, NamedTensors, NamedTensors])[] = [
-  ["with a residual block", residualNet, images, { x: { datatype: "FP32", shape: [3, 3, 8, 8], data: new Float32Array(576) } }],
+  ["with a residual block", residualNet, images, severalImages],
   ["with a mask", maskedNet, one, texts],
+  ["of an image and its mirror image", () => mirroredNet("below each other"), images, severalImages],
+  ["of both in 8 bits", () => mirroredNet("below each other", true), images, severalImages],
 ];
 
 const numbers = (tensor: NamedTensors[string] | undefined): number[] => (tensor === undefined || tensor.datatype === "BYTES" ? [] : Array.from(tensor.data, Number));
 const headOf = (width: number, grid: number) => ({ grid, layers: [{ inputs: width, outputs: 2, weights: new Float32Array(width * 2).fill(0.5), bias: Float32Array.of(1, -1) }] });
 
-async function stagesAt(net: () => Model, place: CutPoint, values: NamedTensors, crossing: Crossing, grid = 1) {
+async function stagesAt(net: () => Model, place: ViewedPlace, values: NamedTensors, crossing: Crossing, grid = 1) {
   const { graph, outputs } = featuresGraph(net(), [place], grid);
   const row = (await run(graph, values))[outputs[0] ?? ""];
   const first = await run(firstStage(net(), place, headOf(row?.shape[1] ?? 0, grid), crossing), values);
@@ -65,7 +70,7 @@ describe.each(nets)("stages of a graph %s", (_what, net, single, several) => {
 
 describe("what a head reads", () => {
   it("is the mean and the maximum over the places of an image, and the head's logits follow", async () => {
-    const place = { value: "stem", share: 0.1, shape: [-1, 6, 8, 8], besides: [], bytesPerRow: 384 };
+    const place = { value: "stem", shape: [-1, 6, 8, 8], views: 1 };
     const { row, first } = await stagesAt(residualNet, place, images, undefined);
     const value = numbers(first[ACTIVATION]);
     const channels = Array.from({ length: 6 }, (_, channel) => value.slice(channel * 64, channel * 64 + 64));
@@ -76,7 +81,7 @@ describe("what a head reads", () => {
   });
 
   it("is the means over a grid of an image's parts, which overlap where its sides do not divide", async () => {
-    const place = { value: "stem", share: 0.1, shape: [-1, 6, 8, 8], besides: [], bytesPerRow: 384 };
+    const place = { value: "stem", shape: [-1, 6, 8, 8], views: 1 };
     const { row, first } = await stagesAt(residualNet, place, images, undefined, 3);
     const value = numbers(first[ACTIVATION]);
     const part = (top: number, left: number) => [0, 1, 2, 3].flatMap((y) => [0, 1, 2, 3].map((x) => value[(top + y) * 8 + left + x] ?? Number.NaN)).reduce((sum, number) => sum + number, 0) / 16;
@@ -86,7 +91,7 @@ describe("what a head reads", () => {
   });
 
   it("is the mean over a text's tokens without its padding", async () => {
-    const place = { value: "layer1", share: 0.4, shape: [-1, -1, 4], besides: ["attention_mask"], bytesPerRow: 36 };
+    const place = { value: "layer1", shape: [-1, -1, 4], views: 1 };
     const { row } = await stagesAt(maskedNet, place, texts, undefined);
     const { row: alone } = await stagesAt(maskedNet, place, { ids: int64([1, 2], [4, 5]), attention_mask: int64([1, 2], [1, 1]) }, undefined);
     numbers(row).slice(4).forEach((number, index) => expect(number).toBeCloseTo(numbers(alone)[index] ?? Number.NaN, 6));
@@ -104,7 +109,7 @@ describe("crossings", () => {
     expect([crossings.get("a"), crossings.get("d")]).toEqual([own, own]);
     const values: NamedTensors = { x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(0.7, 1.3) } };
     for (const value of ["a", "d"]) {
-      const { rest } = await stagesAt(net, { value, share: 0.5, shape: [-1, 2], besides: [], bytesPerRow: 2 }, values, crossings.get(value));
+      const { rest } = await stagesAt(net, { value, shape: [-1, 2], views: 1 }, values, crossings.get(value));
       expect(rest).toEqual(await run(writeModel(net()), values));
     }
   });
@@ -114,13 +119,13 @@ describe("names", () => {
   it("that the stages need are taken from values that have them", async () => {
     const net = () => model({ inputs: ["x: float [N, 2]"], outputs: ["y: float [N, 2]"], constants: [floats("w", [1, 2, 3, 4], [2, 2])], nodes: [node("MatMul x w -> logits"), node("Relu logits -> activation"), node("MatMul activation w -> y")] });
     const values: NamedTensors = { x: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(-1, 2) } };
-    const { first, rest } = await stagesAt(net, { value: "activation", share: 0.5, shape: [-1, 2], besides: [], bytesPerRow: 2 }, values, undefined);
+    const { first, rest } = await stagesAt(net, { value: "activation", shape: [-1, 2], views: 1 }, values, undefined);
     expect(Object.keys(first).toSorted()).toEqual(["activation", "logits"]);
     expect(rest).toEqual(await run(writeModel(net()), values));
   });
 
   it("are refused where the graph's own output has one", () => {
     const net = model({ inputs: ["x: float [N, 2]"], outputs: ["activation: float [N, 2]"], constants: [floats("w", [1, 2, 3, 4], [2, 2])], nodes: [node("MatMul x w -> a"), node("MatMul a w -> activation")] });
-    expect(() => restStage(net, { value: "a", shape: [-1, 2] }, undefined)).toThrow(expect.objectContaining({ code: "not_cuttable" }));
+    expect(() => restStage(net, { value: "a", shape: [-1, 2], views: 1 }, undefined)).toThrow(expect.objectContaining({ code: "not_cuttable" }));
   });
 });

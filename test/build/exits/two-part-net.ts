@@ -1,4 +1,4 @@
-// A small convolutional network with a residual block, and a transformer's shape of one, to cut in two.
+// Small networks to cut in two: with a residual block, with a transformer's mask, and one that looks at an image and its mirror image.
 import type { Model } from "../../../src/build/onnx/model-file.ts";
 import { seededRandom } from "../../../src/build/seeded-random.ts";
 import { floats, int64s, ints, model, node } from "../onnx/small-model.ts";
@@ -8,6 +8,7 @@ const random = (name: string, dims: readonly number[], seed: number) => {
   return floats(name, Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => next() - 0.5), dims);
 };
 const same = ints("pads", [1, 1, 1, 1]);
+const axis = (of: number) => ({ ...ints("to", []), name: "axis", type: 2, i: BigInt(of) });
 
 /** `x` FP32 [N, 3, 8, 8] to `logits` [N, 4]: it narrows behind `stem`, around the block's sum, and behind `last`. */
 export const residualNet = (): Model =>
@@ -51,3 +52,39 @@ export const maskedNet = (): Model =>
       node("MatMul row w3 -> logits"),
     ],
   });
+
+/**
+ * `x` FP32 [N, 3, 8, 8] to `logits` [N, 4], the mean of those of the image and its mirror image.
+ * @param views of an image below each other, or all images above all mirror images
+ * @param inEightBits whether the graph has `stem` in 8 bits, as `eighth`, before it reads it
+ */
+export function mirroredNet(views: "below each other" | "in blocks", inEightBits = false): Model {
+  const below = views === "below each other";
+  const zero = { ...floats("zero", [0], []), dataType: 2, rawData: Uint8Array.of(3) };
+  return model({
+    inputs: ["x: float [N, 3, 8, 8]"],
+    outputs: ["logits: float [N, 4]"],
+    constants: [
+      random("w0", [6, 3, 3, 3], 1), random("w1", [8, 6, 3, 3], 2), random("w2", [8, 4], 3), floats("scale", [0.02], []), zero,
+      int64s("start", [-1]), int64s("end", [-100]), int64s("columns", [3]), int64s("step", [-1]), int64s("one", [1]), int64s("first", [0]),
+      int64s("images", [-1, 3, 8, 8]), int64s("answers", below ? [-1, 2, 4] : [2, -1, 4]),
+    ],
+    nodes: [
+      node("Slice x start end columns step -> flipped"),
+      ...(below
+        ? [node("Unsqueeze x one -> straight"), node("Unsqueeze flipped one -> mirrored"), node("Concat straight mirrored -> both", [axis(1)]), node("Reshape both images -> views")]
+        : [node("Concat x flipped -> views", [axis(0)])]),
+      node("Conv views w0 -> c0", [same]),
+      node("Relu c0 -> stem"),
+      ...(inEightBits ? [node("QuantizeLinear stem scale zero -> q"), node("DequantizeLinear q scale zero -> eighth")] : [node("Identity stem -> eighth")]),
+      node("Conv eighth w1 -> c1", [same]),
+      node("Relu c1 -> last"),
+      node("GlobalAveragePool last -> mean"),
+      node("Flatten mean -> flat"),
+      node("MatMul flat w2 -> rows"),
+      node("Reshape rows answers -> apart"),
+      node(`ReduceMean apart ${below ? "one" : "first"} -> averaged`),
+      node(`Squeeze averaged ${below ? "one" : "first"} -> logits`),
+    ],
+  });
+}

@@ -5,6 +5,7 @@ import type { NamedTensors } from "../../../core/tensor.ts";
 import type { ClassificationProject } from "../../../registry/manifest.ts";
 import type { PublishSource } from "../../../registry/publish.ts";
 import { taskByName } from "../../../tasks/tasks.ts";
+import { createSlices } from "../latency.ts";
 import { fileOf, labelsOf, preprocessorConfigOf, preprocessorOf, type TierProject } from "../project-tier.ts";
 import type { JudgedSession, Runner } from "../runner.ts";
 import type { Sample } from "../samples.ts";
@@ -29,8 +30,8 @@ interface Meter {
 }
 
 const WARM_UP_SAMPLES = 10;
-/** In one request to workerd, so that what asking takes is little beside. */
-const REPEATED = { preprocess: 20, infer: 3, postprocess: 50 };
+/** Of one request to workerd, beside which what asking takes is little. */
+const SLICE_MS = 5;
 
 export async function profileInNode(source: PublishSource, project: ClassificationProject, tier: TierProject, samples: readonly Sample[], runner: Runner): Promise<RuntimeProfile> {
   const preprocessor = preprocessorOf(source, project, tier);
@@ -52,10 +53,11 @@ export async function profileInWorkerd(source: PublishSource, project: Classific
   const config = preprocessorConfigOf(source, tier);
   const labels = labelsOf(source, project);
   const task = taskByName(project.task);
+  const slices = { preprocess: createSlices(SLICE_MS), infer: createSlices(SLICE_MS), postprocess: createSlices(SLICE_MS) };
   const meter: Meter = {
-    preprocessMs: ({ input }) => runner.preprocessMs(project.task, config, project.input, task.toBytes(input), REPEATED.preprocess),
-    inferMs: (session, inputs) => session.meanMs(inputs, REPEATED.infer),
-    postprocessMs: (outputs) => runner.postprocessMs(outputs, labels, tier.calibration, REPEATED.postprocess),
+    preprocessMs: ({ input }) => slices.preprocess((runs) => runner.preprocessMs(project.task, config, project.input, task.toBytes(input), runs)),
+    inferMs: (session, inputs) => slices.infer((runs) => session.meanMs(inputs, runs)),
+    postprocessMs: (outputs) => slices.postprocess((runs) => runner.postprocessMs(outputs, labels, tier.calibration, runs)),
   };
   return await profile(source, project, tier, samples, runner, meter, (session) => session.memoryBytes());
 }
