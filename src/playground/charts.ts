@@ -1,7 +1,7 @@
 // Charts as SVG, each with a title and a description for those who do not see it. Colours are the page's (style.css, .s0 to .s5).
 
 import { element, svg } from "./dom.ts";
-import type { Scale } from "./scale.ts";
+import type { Scale } from "../core/scale.ts";
 
 export interface Axis {
   readonly label: string;

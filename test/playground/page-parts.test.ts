@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import type { ModelDetail } from "../../src/protocol/models.ts";
 import type { PredictResponse } from "../../src/protocol/predict.ts";
-import { roundScale } from "../../src/playground/scale.ts";
+import { roundScale } from "../../src/core/scale.ts";
 import { coverageOf, regionShareOf, servedPoint, thresholdsText } from "../../src/playground/thresholds/points.ts";
 import { curlCommand } from "../../src/playground/try/curl.ts";
 import { phasesOf } from "../../src/playground/try/server-timing.ts";

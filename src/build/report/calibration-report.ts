@@ -1,5 +1,6 @@
 // A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
 
+import { roundScale, type Scale } from "../../core/scale.ts";
 import type { CalibrationCurves, Reliability } from "../calibrate/curves.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { htmlTable, plotFigures, reportPage } from "./report-page.ts";
@@ -14,6 +15,8 @@ export interface CalibrationReport {
 }
 
 const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
+/** As many digits as it takes. */
+const percentTick = (value: number) => `${Number((100 * value).toFixed(3))} %`;
 const milliseconds = (value: number) => `${value.toFixed(2)} ms`;
 
 export function calibrationReport({ model, risk, tiers, curves }: CalibrationReport): string {
@@ -41,8 +44,8 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
     id: `reliability-${position}`,
     title: `Reliability of ${tier}`,
     description: `Accuracy by confidence, in bins of ${MIN_IN_BIN} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
-    x: { label: "confidence", from: 0, to: 1, format: percent },
-    y: { label: "accuracy", from: 0, to: 1, format: percent },
+    x: { label: "confidence", from: 0, to: 1, format: percentTick },
+    y: { label: "accuracy", from: 0, to: 1, format: percentTick },
     series: [
       { name: "as it should be", kind: "dashed", colour: 0, points: [[0, 0], [1, 1]] },
       { name: "before", kind: "points", colour: 1, points: binPoints(before) },
@@ -51,14 +54,16 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   }));
 }
 
+const scaleOf = (values: readonly number[]): Scale => roundScale(...rangeOf(values));
+
 function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: RiskRecord): Plot {
-  const [from, to] = rangeOf([0, 2 * epsilon, ...cascade.filter(({ risk }) => risk < 4 * epsilon).map(({ risk }) => risk)]);
+  const y = scaleOf([0, 2 * epsilon, ...cascade.filter(({ risk }) => risk < 4 * epsilon).map(({ risk }) => risk)]);
   return {
     id: "risk-coverage",
     title: "Risk and coverage",
     description: `The risk (${what}) by the share of inputs that are answered before the last tier. ${chosen === undefined ? "" : `Chosen: ${percent(chosen.coverage)} at a risk of ${percent(chosen.risk)}, where ${percent(epsilon)} are allowed.`}`,
-    x: { label: "answered before the last tier", from: 0, to: 1, format: percent },
-    y: { label: `risk (${what})`, from, to, format: percent },
+    x: { label: "answered before the last tier", from: 0, to: 1, format: percentTick },
+    y: { label: `risk (${what})`, ...y, format: percentTick },
     series: [
       { name: "allowed", kind: "dashed", colour: 0, points: [[0, epsilon], [1, epsilon]] },
       { name: "cascade", kind: "line", colour: 2, points: cascade.map(({ coverage, risk }) => [coverage, risk]) },
@@ -69,14 +74,13 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
 
 function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
   const all = [...cascade, ...alone, ...(chosen === undefined ? [] : [chosen])];
-  const [xFrom, xTo] = rangeOf(all.map(({ meanMs }) => meanMs));
-  const [yFrom, yTo] = rangeOf(all.map(({ accuracy }) => accuracy));
+  const [x, y] = [scaleOf(all.map(({ meanMs }) => meanMs)), scaleOf(all.map(({ accuracy }) => accuracy))];
   return {
     id: "accuracy-latency",
     title: "Accuracy and latency",
     description: `Accuracy by mean latency. ${alone.map(({ tier, accuracy, meanMs }) => `${tier} alone: ${percent(accuracy)} in ${milliseconds(meanMs)}.`).join(" ")} ${chosen === undefined ? "" : `Chosen: ${percent(chosen.accuracy)} in ${milliseconds(chosen.meanMs)}.`}`,
-    x: { label: "mean latency", from: xFrom, to: xTo, format: milliseconds },
-    y: { label: "accuracy", from: yFrom, to: yTo, format: percent },
+    x: { label: "mean latency", ...x, format: (ms) => `${Number(ms.toPrecision(6))} ms` },
+    y: { label: "accuracy", ...y, format: percentTick },
     series: [
       { name: "cascade", kind: "line", colour: 2, points: cascade.map(({ meanMs, accuracy }) => [meanMs, accuracy]) },
       { name: "a tier alone", kind: "points", colour: 1, points: alone.map(({ meanMs, accuracy }) => [meanMs, accuracy]) },

@@ -12,6 +12,8 @@ export interface Axis {
   readonly label: string;
   readonly from: number;
   readonly to: number;
+  /** Five equal steps where left out. */
+  readonly ticks?: readonly number[];
   readonly format: (value: number) => string;
 }
 
@@ -63,7 +65,7 @@ function place(value: number, { from, to }: Axis, start: number, end: number): n
   return Math.round(10 * (start + share * (end - start))) / 10;
 }
 
-const ticksOf = ({ from, to }: Axis): number[] => Array.from({ length: TICKS + 1 }, (_, tick) => from + (tick / TICKS) * (to - from));
+const ticksOf = ({ from, to, ticks }: Axis): readonly number[] => ticks ?? Array.from({ length: TICKS + 1 }, (_, tick) => from + (tick / TICKS) * (to - from));
 
 /** A little room around the values. */
 export function rangeOf(values: readonly number[]): readonly [from: number, to: number] {

@@ -6,7 +6,7 @@ import type { RegionList } from "../../protocol/regions.ts";
 import { type Stack, stackChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
 import { count, percent, plainMs } from "../format.ts";
-import { roundScale } from "../scale.ts";
+import { roundScale } from "../../core/scale.ts";
 import { countsBy, merged, quantile, total } from "./differences.ts";
 import { FROM_CACHE, type Rates } from "./history.ts";
 

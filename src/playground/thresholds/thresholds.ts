@@ -6,7 +6,7 @@ import { type Line, lineChart } from "../charts.ts";
 import type { ChosenModel } from "../chosen-model.ts";
 import { element, found, table } from "../dom.ts";
 import { confidence, count, percent } from "../format.ts";
-import { roundScale } from "../scale.ts";
+import { roundScale } from "../../core/scale.ts";
 import { coverageOf, type Point, regionShareOf, servedPoint, thresholdsText } from "./points.ts";
 
 /** Bins of fewer samples say hardly anything. */
