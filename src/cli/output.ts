@@ -47,3 +47,8 @@ const stackOf = (cause: unknown): string => (cause instanceof Error ? (cause.sta
 export function inKiB(bytes: number): string {
   return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
+
+/** @param ratio of what is compared with to what there is: 2 is half as much */
+export function timesLess(ratio: number): string {
+  return ratio >= 1 ? `${ratio.toFixed(2)} times less` : `${(1 / ratio).toFixed(2)} times more`;
+}

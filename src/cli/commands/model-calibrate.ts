@@ -12,7 +12,7 @@ import { calibrationReport } from "../../build/report/calibration-report.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { asIsReport } from "../as-is-report.ts";
 import { askAllTiers } from "../judging.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { jsonArg, printJson, printLine, table, timesLess } from "../output.ts";
 import { priceArgs, readPrices, readRisk, readSaturatedEpsilon, riskArgs } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
 
@@ -92,7 +92,7 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
       ? []
       : [
           `With a confidence of ${percent(1 - project.risk.delta)}, the risk (${project.risk.what}) is at most ${percent(project.risk.epsilon)}; on the tested samples it is ${percent(chosen.risk)}`,
-          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${(last.meanCost / chosen.meanCost).toFixed(2)} times less cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
+          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${timesLess(last.meanCost / chosen.meanCost)} cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
         ]),
   ].join("\n\n");
 }

@@ -12,7 +12,7 @@ import { errors } from "../../core/errors.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { askAllTiers, createProgressLine } from "../judging.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { jsonArg, printJson, printLine, table, timesLess } from "../output.ts";
 import { priceArgs, readPrices, readRisk, riskArgs, type StatedRisk } from "./risk-args.ts";
 import { readCount, samplesArgs } from "./samples-args.ts";
 
@@ -95,7 +95,7 @@ function summary({ samples, tiers, cascade, latency, cascadeLatency, slo, confus
       ]),
     ]),
     `${samples} samples; the edge answers ${percent(cascade.edgeShare)} of them, and the cascade loses ${cascade.lossPoints.toFixed(2)} points against its last tier alone`,
-    `Against the last tier alone: ${cascade.costRatio.toFixed(2)} times less cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
+    `Against the last tier alone: ${timesLess(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
     ...(confused.length === 0 ? [] : [`Taken for another most often:\n${table([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`]),
     slo.kind === "none" ? "No latency class: sloMs in model.json promises one" : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the way to a region`,
   ].join("\n\n");

@@ -1,0 +1,145 @@
+// `npm run bench:cost -- intent`: what an answer costs in processor time, with all of HTTP around it: the cascade, asked at the
+// edge, against the region's server, asked directly, in turns on the same samples. The client's own time is not in it.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { classificationOf } from "../../src/build/judge/project-tier.ts";
+import { readSamples } from "../../src/build/judge/samples.ts";
+import { readProject } from "../../src/build/project.ts";
+import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
+import { startLocalSystem } from "../../src/cli/local/system.ts";
+import { bundleWorker } from "../../src/cli/local/upload.ts";
+import { headersOf } from "../../src/protocol/http.ts";
+import { encodeInferRequest } from "../../src/protocol/open-inference.ts";
+import { predictResponse } from "../../src/protocol/predict.ts";
+import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { TASK_INPUT_NAME } from "../../src/tasks/task.ts";
+import { taskByName } from "../../src/tasks/tasks.ts";
+import { type Call, createSender, type Send } from "./lib/load.ts";
+import { cpuMsOf } from "./lib/process-cpu.ts";
+import { report, rounded } from "./lib/report.ts";
+import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    n: { type: "string", default: "3000" },
+    rounds: { type: "string", default: "5" },
+    callers: { type: "string", default: "1" },
+    seed: { type: "string", default: "1" },
+    smoke: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+const [model = "intent"] = positionals;
+const part = SAMPLE_PARTS[model];
+if (values.help || part === undefined) {
+  console.log(`npm run bench:cost -- <${Object.keys(SAMPLE_PARTS).join(" | ")}> [--n samples] [--rounds] [--callers at a time] [--seed s] [--smoke: nothing is written]
+
+Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
+  process.exit(values.help ? 0 : 2);
+}
+const [n, rounds, callers, seed] = [Number(values.n), Number(values.rounds), Number(values.callers), Number(values.seed)];
+
+interface Way {
+  readonly name: "cascade" | "region alone";
+  readonly send: Send;
+  readonly calls: readonly Call[];
+  /** By round. */
+  readonly edgeMs: number[];
+  readonly regionMs: number[];
+}
+
+const project = classificationOf((await readProject(join(MODELS_FOLDER, model))).project);
+const task = taskByName(project.task);
+const samples = await readSamples(await part.validation(), { task, limits: project.input, limit: n, seed });
+const inputs = samples.map(({ input }) => task.toBytes(input));
+
+const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
+const upload = await bundleWorker(join(folder, "worker.bundle"));
+const system = await startLocalSystem({ stateFolder: join(folder, "state"), redis: false, regionVariables: { EDGETIER_REGION_KEYS: "", EDGETIER_REGION_THREADS: "1" }, log: console.error });
+const edge = await startBareEdge(upload, { ...s3VariablesOf(system.store), EDGETIER_REGION_URL: system.urls.region ?? "" });
+const senders = [createSender(edge.url), createSender(system.urls.region ?? "")] as const;
+try {
+  const ways: Way[] = [
+    { name: "cascade", send: senders[0], calls: inputs.map(atEdge), edgeMs: [], regionMs: [] },
+    { name: "region alone", send: senders[1], calls: inputs.map(inRegion), edgeMs: [], regionMs: [] },
+  ];
+  const share = await edgeShare(senders[0], inputs.map(atEdge));
+  for (const { send, calls } of ways) await callAll(send, calls);
+  for (let round = 0; round < rounds; round++) for (const way of round % 2 === 0 ? ways : ways.toReversed()) await measure(way);
+
+  const totals = ways.map(({ edgeMs, regionMs }) => edgeMs.map((ms, round) => ms + (regionMs[round] ?? 0)));
+  const [ofCascade = [], ofRegion = []] = totals;
+  const ratios = ofCascade.map((ms, round) => (ofRegion[round] ?? Number.NaN) / ms).toSorted((a, b) => a - b);
+  await report({
+    name: `cost-${model}`,
+    seed,
+    n: inputs.length * rounds,
+    packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
+    isKept: !values.smoke,
+    rows: ways.map(({ name, edgeMs, regionMs }, position) => ({ case: name, edgeMs: meanOf(edgeMs), regionMs: meanOf(regionMs), totalMs: meanOf(totals[position] ?? []) })),
+    figures: { edgeShare: rounded(share), costRatio: rounded(ratios[Math.floor(ratios.length / 2)] ?? Number.NaN), leastRatio: rounded(ratios[0] ?? Number.NaN), mostRatio: rounded(ratios.at(-1) ?? Number.NaN) },
+    notes: ["Processor time of workerd, and of the region server with its sessions, a request; caches off."],
+  });
+} finally {
+  for (const sender of senders) sender.close();
+  await edge.stop();
+  await system.stop();
+  await rm(folder, { recursive: true, force: true });
+}
+
+function atEdge(bytes: Uint8Array): Call {
+  const type = project.task === "image-classification" ? "image/jpeg" : "text/plain";
+  return { path: `/v1/models/${model}/predict?cache=bypass`, body: bytes, headers: { "content-type": type, "x-deadline-ms": "10000" } };
+}
+
+/** As the edge asks it. */
+function inRegion(bytes: Uint8Array): Call {
+  const message = encodeInferRequest({ inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [bytes] } } }, true);
+  return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
+}
+
+async function edgeShare(send: Send, calls: readonly Call[]): Promise<number> {
+  let atTheEdge = 0;
+  await callAll(send, calls, (body) => {
+    const [output] = predictResponse.parse(JSON.parse(body)).outputs;
+    if (output?.degraded !== false) throw new Error(`a degraded answer: ${body.slice(0, 200)}`);
+    if (output.tier.startsWith("edge")) atTheEdge++;
+  });
+  return atTheEdge / calls.length;
+}
+
+async function measure({ name, send, calls, edgeMs, regionMs }: Way): Promise<void> {
+  const before = await cpuMs();
+  await callAll(send, calls);
+  const after = await cpuMs();
+  edgeMs.push((after.edge - before.edge) / calls.length);
+  regionMs.push((after.others - before.others) / calls.length);
+  console.error(`${name}: ${rounded(edgeMs.at(-1) ?? 0)} + ${rounded(regionMs.at(-1) ?? 0)} ms`);
+}
+
+/** Of workerd, and of all else that this process has started: the region, and a store that is asked for nothing meanwhile. */
+async function cpuMs(): Promise<{ readonly edge: number; readonly others: number }> {
+  const [all, ofEdge] = [(await cpuMsOf(process.pid)) ?? Number.NaN, (await cpuMsOf(edge.pid)) ?? Number.NaN];
+  const { user, system: kernel } = process.cpuUsage();
+  return { edge: ofEdge, others: all - ofEdge - (user + kernel) / 1000 };
+}
+
+async function callAll(send: Send, calls: readonly Call[], onBody: (body: string) => void = () => {}): Promise<void> {
+  let next = 0;
+  const caller = async () => {
+    for (let call = calls[next++]; call !== undefined; call = calls[next++]) {
+      const { status, body } = await send(call);
+      if (status !== 200) throw new Error(`status ${status}: ${body.slice(0, 200)}`);
+      onBody(body);
+    }
+  };
+  await Promise.all(Array.from({ length: callers }, caller));
+}
+
+function meanOf(values: readonly number[]): number {
+  return rounded(values.reduce((sum, value) => sum + value, 0) / values.length);
+}
