@@ -63,13 +63,16 @@ export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: A
 
 const all = (writes: readonly Promise<void>[]): Promise<void> => Promise.all(writes).then(() => {});
 
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
 /** @param decode undefined for a value that is none */
 export function jsonCodec<Value>(decode: (value: unknown) => Value | undefined): AnswerCodec<Value> {
   return {
-    encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
+    encode: (value) => encoder.encode(JSON.stringify(value)),
     decode(bytes) {
       try {
-        return decode(JSON.parse(new TextDecoder().decode(bytes)));
+        return decode(JSON.parse(decoder.decode(bytes)));
       } catch {
         return undefined;
       }

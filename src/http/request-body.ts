@@ -27,9 +27,11 @@ export async function readJson(c: Context<AppEnv>): Promise<unknown> {
   }
 }
 
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
 function decoded(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     throw errors.invalidUtf8("The body");
   }

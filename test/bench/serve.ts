@@ -10,7 +10,7 @@ import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { type Call, closedLoop, createSender, type Latencies, openLoop, type Reply, type Send } from "./lib/load.ts";
+import { type Call, closedLoop, createSender, openLoop, type Reply, type Send } from "./lib/load.ts";
 import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
 import { report, rounded } from "./lib/report.ts";
@@ -125,11 +125,11 @@ async function measure(send: Send, name: string, queries: readonly string[], lay
     const from = String(reply.headers["x-edgetier-cache"]);
     layers.set(from, (layers.get(from) ?? 0) + 1);
   };
-  const latencies: Latencies = await openLoop(send, queries.map(callOf), rate, random, check);
+  const { n: count, p50Ms, p95Ms, p99Ms, maxMs } = await openLoop(send, queries.map(callOf), rate, random, check);
   if (layer !== undefined && (layers.get(layer) ?? 0) < 0.99 * queries.length) throw new Error(`${name}: replies came from ${[...layers].join("; ")}`);
   const shares = layer === undefined ? Object.fromEntries([...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)])) : {};
-  rows.push({ case: name, ratePerSecond: rate, ...latencies, ...shares });
-  console.error(`${name}: p50 ${rounded(latencies.p50Ms)} ms, p99 ${rounded(latencies.p99Ms)} ms`);
+  rows.push({ case: name, ratePerSecond: rate, n: count, p50Ms, p95Ms, p99Ms, maxMs, ...shares });
+  console.error(`${name}: p50 ${rounded(p50Ms)} ms, p99 ${rounded(p99Ms)} ms`);
 }
 
 /** L1 hits and hello take turns, so that both see the same machine. */

@@ -20,7 +20,10 @@ export function context(clock: Clock): MiddlewareHandler<AppEnv> {
       get tenant() {
         return c.get("tenant") ?? "";
       },
-      place: placeOf(c.req.raw),
+      // Read only for what goes to a region.
+      get place() {
+        return placeOf(c.req.raw);
+      },
       clientGone: c.req.raw.signal,
       arrivedAtMs,
       phases: span.isRecorded ? tracedPhases(phases, span, clock) : phases,
