@@ -127,9 +127,9 @@ function outOfScopeProbability(logits: Float32Array, row: number, outputs: Named
   const { score, threshold, scale, temperature = calibration.temperature } = calibration.outOfScope;
   switch (score.kind) {
     case "maxProbability":
-      return sigmoid(scale * (threshold - Math.max(...softmax(logits, temperature))));
+      return sigmoid(scale * (threshold - largestOf(softmax(logits, temperature))));
     case "maxLogit":
-      return sigmoid(scale * (threshold - Math.max(...logits)));
+      return sigmoid(scale * (threshold - largestOf(logits)));
     case "energy":
       return sigmoid(scale * (threshold - logSumExp(logits, temperature)));
     case "output": {

@@ -69,10 +69,11 @@ export async function runCascade(
 
   for (const [position, tier] of allowed.entries()) {
     if (open.length === 0) break;
-    if (deadline.isAbandoned) throw asEdgeTierError(deadline.signal.reason);
+    const { failure: over } = deadline;
+    if (over !== undefined && deadline.isAbandoned) throw over;
     const hasAnswers = open.every((index) => outcomes[index] !== undefined);
-    if (deadline.signal.aborted && (deadline.strict || hasAnswers)) {
-      failure = asEdgeTierError(deadline.signal.reason);
+    if (over !== undefined && (deadline.strict || hasAnswers)) {
+      failure = over;
       break;
     }
     if (hasAnswers) {
@@ -105,7 +106,7 @@ export async function runCascade(
     }
   }
 
-  if (deadline.isAbandoned) throw asEdgeTierError(deadline.signal.reason);
+  if (deadline.isAbandoned) throw deadline.failure;
   if (failure !== undefined) {
     for (const index of open) {
       const best = outcomes[index];

@@ -1,7 +1,7 @@
 // How long anybody wants a request's answer: until its deadline, and as long as its client is there. Handed to every stage as one object.
 
 import type { Clock } from "../core/clock.ts";
-import { errors } from "../core/errors.ts";
+import { type EdgeTierError, errors } from "../core/errors.ts";
 
 export interface Deadline {
   /** In milliseconds from the request's arrival. */
@@ -12,11 +12,13 @@ export interface Deadline {
   readonly signal: AbortSignal;
   /** The client has left: nothing is to be computed for it any more. */
   readonly isAbandoned: boolean;
+  /** Why nobody wants the answer any more: request_cancelled, deadline_exceeded; undefined while somebody does. Needs no timer, as `signal` does. */
+  readonly failure: EdgeTierError | undefined;
   /** What is left, in milliseconds; 0 once it has passed. */
   remainingMs(): number;
   /** Waits for `work` while the client does, if strict until the deadline only. @throws deadline_exceeded, request_cancelled; the work itself goes on. */
   race<Result>(work: Promise<Result>): Promise<Result>;
-  /** Stops the timer. Call it when the request is over. */
+  /** Stops the timer, if there is one. Call it when the request is over. */
   end(): void;
 }
 
@@ -29,34 +31,57 @@ export interface DeadlineOptions {
   readonly clientGone?: AbortSignal;
 }
 
+/** Timer and listener are made for the first who waits: most answers come at once from this isolate, for which they would cost as much as a small graph. */
 export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline {
   const { budgetMs, strict, arrivedAtMs = clock.now(), clientGone } = options;
   const endsAtMs = arrivedAtMs + budgetMs;
   const remainingMs = () => Math.max(0, endsAtMs - clock.now());
-  const controller = new AbortController();
-  const { signal } = controller;
-  const stopTimer = clock.setTimer(() => controller.abort(errors.deadlineExceeded(budgetMs)), remainingMs());
+  const isAbandoned = () => clientGone?.aborted === true;
+  const stops: (() => void)[] = [];
+  let isEnded = false;
+  let abandoned: AbortController | undefined;
+  let timed: AbortController | undefined;
 
-  const abandoned = new AbortController();
-  const onClientGone = () => {
-    abandoned.abort(errors.requestCancelled());
-    controller.abort(abandoned.signal.reason);
-  };
-  if (clientGone?.aborted === true) onClientGone();
-  clientGone?.addEventListener("abort", onClientGone, { once: true });
+  function abandonedSignal(): AbortSignal {
+    if (abandoned !== undefined) return abandoned.signal;
+    const controller = (abandoned = new AbortController());
+    const onClientGone = () => controller.abort(errors.requestCancelled());
+    if (isAbandoned()) onClientGone();
+    else if (!isEnded) {
+      clientGone?.addEventListener("abort", onClientGone, { once: true });
+      stops.push(() => clientGone?.removeEventListener("abort", onClientGone));
+    }
+    return controller.signal;
+  }
+
+  function timedSignal(): AbortSignal {
+    if (timed !== undefined) return timed.signal;
+    const controller = (timed = new AbortController());
+    const gone = abandonedSignal();
+    if (gone.aborted) controller.abort(gone.reason);
+    else gone.addEventListener("abort", () => controller.abort(gone.reason), { once: true });
+    if (!isEnded) stops.push(clock.setTimer(() => controller.abort(errors.deadlineExceeded(budgetMs)), remainingMs()));
+    return controller.signal;
+  }
 
   return {
     budgetMs,
     strict,
-    signal,
+    get signal() {
+      return timedSignal();
+    },
     get isAbandoned() {
-      return abandoned.signal.aborted;
+      return isAbandoned();
+    },
+    get failure() {
+      if (isAbandoned()) return errors.requestCancelled();
+      return remainingMs() === 0 ? errors.deadlineExceeded(budgetMs) : undefined;
     },
     remainingMs,
-    race: (work) => raced(work, strict ? signal : abandoned.signal),
+    race: (work) => raced(work, strict ? timedSignal() : abandonedSignal()),
     end() {
-      stopTimer();
-      clientGone?.removeEventListener("abort", onClientGone);
+      isEnded = true;
+      for (const stop of stops.splice(0)) stop();
     },
   };
 }

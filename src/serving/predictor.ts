@@ -117,7 +117,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
           try {
             const result = await runCascade(cascade, asked, deadline, request.maxTier, counted.used);
             counted.answered(result.outcomes);
-            if (request.maxTier === undefined && !deadline.signal.aborted) {
+            if (request.maxTier === undefined && deadline.failure === undefined) {
               const answered = asked.map((input, row) => ({ input, outcome: result.outcomes[row] as Outcome }));
               options.drift?.consider({ model, version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers: answered }, context);
             }

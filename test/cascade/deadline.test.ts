@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 
@@ -53,8 +53,32 @@ describe("startDeadline", () => {
   it("leaves no timer behind", () => {
     const clock = new ManualClock();
     const deadline = startDeadline(clock, { budgetMs: 100, strict: true });
+    const { signal } = deadline;
     deadline.end();
     clock.advance(200);
-    expect(deadline.signal.aborted).toBe(false);
+    expect([signal.aborted, deadline.signal.aborted]).toEqual([false, false]);
+  });
+
+  it("leaves none where it was first waited for when all was over", () => {
+    const clock = new ManualClock();
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: true });
+    deadline.end();
+    const { signal } = deadline;
+    clock.advance(200);
+    expect(signal.aborted).toBe(false);
+  });
+
+  it("says why nobody wants the answer any more, with no timer for it", () => {
+    const clock = new ManualClock();
+    const setTimer = vi.spyOn(clock, "setTimer");
+    const client = new AbortController();
+    const deadline = startDeadline(clock, { budgetMs: 100, strict: false, clientGone: client.signal });
+    clock.advance(99);
+    expect(deadline.failure).toBeUndefined();
+    clock.advance(1);
+    expect(deadline.failure).toMatchObject({ code: "deadline_exceeded" });
+    client.abort();
+    expect(deadline.failure).toMatchObject({ code: "request_cancelled" });
+    expect(setTimer).not.toHaveBeenCalled();
   });
 });
