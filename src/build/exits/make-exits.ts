@@ -145,6 +145,7 @@ export function withExit({ risk: _former, ...project }: ClassificationProject, t
     fp16Graph: undefined,
     serving: undefined,
     resumes: undefined,
+    p95Ms: undefined, // the whole graph's; `edgetier model calibrate` measures this one's
     outputs: [...tier.outputs.filter(({ name }) => name === LOGITS), activation],
     calibration: judgement.calibration,
     exit: { confidence: judgement.exit.confidence },

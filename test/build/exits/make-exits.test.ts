@@ -95,6 +95,11 @@ describe("the project with an exit", () => {
     numbers(resumed).forEach((value, index) => expect(value).toBeCloseTo(numbers(whole)[index] ?? Number.NaN, 1));
   });
 
+  it("does not take over the whole graph's latency", () => {
+    const { project: changed } = withExit(project, { ...tier, p95Ms: 12 }, cut(), "edge-exit");
+    expect(changed.tiers[0]?.p95Ms).toBeUndefined();
+  });
+
   it("is written to its folder, and made again in its place", async () => {
     const folder = await mkdtemp(join(tmpdir(), "edgetier-exits-"));
     try {
