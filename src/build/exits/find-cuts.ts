@@ -4,6 +4,7 @@
 import { bytesOf } from "../../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
+import { dimsOf } from "../import/adapt-inputs.ts";
 import { cut } from "../onnx/cut.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { costByLayer, totalCost } from "../prune/cost.ts";
@@ -12,12 +13,8 @@ import { narrowValues } from "./narrow-values.ts";
 import { type ViewedPlace, withAdjacentViews } from "./views.ts";
 
 export interface CutPoint extends ViewedPlace {
-  /** Its name in the graph. */
-  readonly value: string;
   /** Of the graph's multiply-accumulate operations: what comes before it. */
   readonly share: number;
-  /** -1 for rows, and for what differed between the requests that it was measured with; views are side by side. */
-  readonly shape: readonly number[];
   /** Inputs of the graph that what follows needs besides, such as an attention mask. */
   readonly besides: readonly string[];
   /** Of a row, with the value in 8 bits and `besides` as they are. */
@@ -40,7 +37,9 @@ export async function findCuts(runtime: Runtime, model: Model, { one, several }:
   const rows = Object.values(several)[0]?.shape[0] ?? 1;
   const outputs = model.graph.output.map(({ name }) => name);
   const total = macsOf(model, ofOne);
-  const byRow = narrowValues(model).filter((value) => isByRow(ofOne.get(value) ?? [], ofSeveral.get(value) ?? [], rows));
+  // Where inputs differ in size, what looks like views may be the tokens of all rows below each other.
+  const mayHaveViews = model.graph.input.every((input) => dimsOf(input)?.slice(1).every((size) => size !== undefined));
+  const byRow = narrowValues(model).filter((value) => isByRow(ofOne.get(value) ?? [], ofSeveral.get(value) ?? [], rows, mayHaveViews));
   const adjacent = await withAdjacentViews(runtime, model, byRow.filter((value) => viewsOf(ofOne.get(value)) > 1), several);
   return byRow.flatMap((value): CutPoint[] => {
     const [single, multiple] = [ofOne.get(value) ?? [], ofSeveral.get(value) ?? []];
@@ -65,12 +64,12 @@ export async function findCuts(runtime: Runtime, model: Model, { one, several }:
 const viewsOf = (ofOneRow: readonly number[] | undefined): number => ofOneRow?.[0] ?? 1;
 
 /** @param single shape for one row @param multiple shape for so many rows */
-function isByRow(single: readonly number[], multiple: readonly number[], rows: number): boolean {
+function isByRow(single: readonly number[], multiple: readonly number[], rows: number, mayHaveViews: boolean): boolean {
   const views = viewsOf(single);
   const canBePooled = single.length === multiple.length && single.length >= 2 && single.length <= 4;
   // Tokens are pooled by the inputs' mask, which has no views.
-  const canBeJoined = views === 1 || (single.length !== 3 && single.every((size, axis) => axis === 0 || size === multiple[axis]));
-  return views >= 1 && multiple[0] === views * rows && canBePooled && canBeJoined;
+  const canBeJoined = mayHaveViews && single.length !== 3 && single.every((size, axis) => axis === 0 || size === multiple[axis]);
+  return views >= 1 && multiple[0] === views * rows && canBePooled && (views === 1 || canBeJoined);
 }
 
 /** Of those with the same computation in front, the one with the fewest bytes; of equal ones the last, since it is behind an activation function. */

@@ -13,8 +13,9 @@ import { valuesOf } from "../onnx/values.ts";
 import { writerOf } from "./graph-parts.ts";
 
 export interface ViewedPlace {
+  /** Its name in the graph. */
   readonly value: string;
-  /** Of the value with its views side by side: they share dimension 1. */
+  /** -1 for rows, and for what differs between requests. Views are side by side: they share dimension 1. */
   readonly shape: readonly number[];
   /** Rows of the value in the graph for each row of the inputs. */
   readonly views: number;

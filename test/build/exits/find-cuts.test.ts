@@ -5,7 +5,7 @@ import { narrowValues } from "../../../src/build/exits/narrow-values.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { floats, model, node } from "../onnx/small-model.ts";
-import { maskedNet, mirroredNet, residualNet } from "./two-part-net.ts";
+import { flatNet, maskedNet, mirroredNet, residualNet } from "./two-part-net.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const pixels = (rows: number): NamedTensors => ({ x: { datatype: "FP32", shape: [rows, 3, 8, 8], data: new Float32Array(rows * 192) } });
@@ -55,6 +55,12 @@ describe("findCuts", () => {
     expect(cuts.find(({ value }) => value === "stem")).toMatchObject({ shape: [-1, 12, 8, 8], views: 2, bytesPerRow: 768 });
     expect(cuts.find(({ value }) => value === "flat")).toMatchObject({ shape: [-1, 16], views: 2, bytesPerRow: 16 });
     expect(await findCuts(runtime, mirroredNet("in blocks"), inputs)).toEqual([]);
+  });
+
+  it("takes no tokens for views, though texts of one length were tried", async () => {
+    const inputs = (rows: number): NamedTensors => ({ ids: { datatype: "INT64", shape: [rows, 3], data: new BigInt64Array(rows * 3).fill(1n) } });
+    const cuts = await findCuts(runtime, flatNet(), { one: inputs(1), several: inputs(2) });
+    expect(cuts.map(({ value }) => value)).toEqual(["apart", "mean", "row"]);
   });
 
   it("counts what has to go besides, and knows what differs between requests", async () => {

@@ -88,3 +88,21 @@ export function mirroredNet(views: "below each other" | "in blocks", inEightBits
     ],
   });
 }
+
+/** `ids` [N, T] to `logits` [N, 2]: its layer computes on all tokens of all rows below each other. */
+export const flatNet = (): Model =>
+  model({
+    inputs: ["ids: int64 [N, T]"],
+    outputs: ["logits: float [N, 2]"],
+    constants: [random("table", [10, 4], 1), random("w1", [4, 4], 2), random("w2", [4, 2], 3), int64s("tokens", [-1, 4]), int64s("one", [1])],
+    nodes: [
+      node("Gather table ids -> embedded"),
+      node("Reshape embedded tokens -> flat"),
+      node("MatMul flat w1 -> layer"),
+      node("Shape embedded -> shape"),
+      node("Reshape layer shape -> apart"),
+      node("ReduceMean apart one -> mean"),
+      node("Squeeze mean one -> row"),
+      node("MatMul row w2 -> logits"),
+    ],
+  });
