@@ -72,7 +72,8 @@ export async function runCascade(
     const { failure: over } = deadline;
     if (over !== undefined && deadline.isAbandoned) throw over;
     const hasAnswers = open.every((index) => outcomes[index] !== undefined);
-    if (over !== undefined && (deadline.strict || hasAnswers)) {
+    // The first tier is asked however late it is: what the edge knows at once is better than nothing.
+    if (over !== undefined && (hasAnswers || (deadline.strict && position > 0))) {
       failure = over;
       break;
     }

@@ -72,7 +72,7 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
   async function embedHere(tier: EmbeddingTier, texts: readonly EncodedText[], context: RequestContext, deadline: Deadline): Promise<Float32Array[]> {
     const vectors: Float32Array[] = [];
     for (const { tensors, tokens } of texts) {
-      if (deadline.strict && deadline.failure !== undefined) throw deadline.failure;
+      if (deadline.strict) deadline.signal.throwIfAborted();
       vectors.push(...vectorsOf(tier, await sessions.run(tier, tensors, context, deadline), [tokens]));
     }
     return vectors;

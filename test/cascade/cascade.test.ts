@@ -67,6 +67,14 @@ describe("runCascade", () => {
     await expect(runCascade([failing("edge"), failing("region")], texts("1"), deadline())).rejects.toMatchObject({ code: "region_unavailable" });
   });
 
+  it.each([true, false])("asks the first tier though the deadline passed before it, and no other (strict: %s)", async (strict) => {
+    const late = startDeadline(new ManualClock(1_000), { budgetMs: 100, strict, arrivedAtMs: 0 });
+    const region = tier("region", null);
+    const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.9", "0.2"), late);
+    expect(outcomes.map(({ tier: by, degradedBy }) => [by, degradedBy])).toEqual([["edge", undefined], ["edge", "deadline_exceeded"]]);
+    expect(region.asked).toEqual([]);
+  });
+
   it("does not escalate once the deadline has passed", async () => {
     const clock = new ManualClock();
     const late = startDeadline(clock, { budgetMs: 100, strict: true });
