@@ -2,6 +2,7 @@
 
 import type { Context, HonoRequest } from "hono";
 import { errors, reasonOf, shown } from "../core/errors.ts";
+import { bodyText } from "../protocol/json.ts";
 import { readBody } from "../protocol/read-body.ts";
 import type { AppEnv } from "./app-env.ts";
 
@@ -19,20 +20,10 @@ export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array> {
 
 /** @throws as readBody; invalid_utf8, invalid_json */
 export async function readJson(c: Context<AppEnv>): Promise<unknown> {
-  const text = decoded(await readBytes(c));
+  const text = bodyText(await readBytes(c));
   try {
     return JSON.parse(text);
   } catch (error) {
     throw errors.invalidJson(text.trim() === "" ? "it is empty" : shown(reasonOf(error), 160).replaceAll('"', "'"));
-  }
-}
-
-const decoder = new TextDecoder("utf-8", { fatal: true });
-
-function decoded(bytes: Uint8Array): string {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    throw errors.invalidUtf8("The body");
   }
 }

@@ -22,7 +22,7 @@ const BACKSLASH = 0x5c;
  * @throws invalid_utf8, invalid_json
  */
 export function parseJson(body: Uint8Array): unknown {
-  const text = decode(body);
+  const text = bodyText(body);
   if (isDeeperThan(MAX_JSON_DEPTH, text)) throw errors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
   try {
     return parse(text);
@@ -66,7 +66,8 @@ function endOfString(text: string, at: number): number {
   return end;
 }
 
-function decode(body: Uint8Array): string {
+/** @throws invalid_utf8 */
+export function bodyText(body: Uint8Array): string {
   try {
     return decoder.decode(body);
   } catch {

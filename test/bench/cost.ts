@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { quantile } from "../../src/build/judge/latency.ts";
 import { classificationOf } from "../../src/build/judge/project-tier.ts";
 import { readSamples } from "../../src/build/judge/samples.ts";
 import { readProject } from "../../src/build/project.ts";
@@ -73,7 +74,7 @@ try {
 
   const totals = ways.map(({ edgeMs, regionMs }) => edgeMs.map((ms, round) => ms + (regionMs[round] ?? 0)));
   const [ofCascade = [], ofRegion = []] = totals;
-  const ratios = ofCascade.map((ms, round) => (ofRegion[round] ?? Number.NaN) / ms).toSorted((a, b) => a - b);
+  const ratios = ofCascade.map((ms, round) => (ofRegion[round] ?? Number.NaN) / ms);
   await report({
     name: `cost-${model}`,
     seed,
@@ -81,7 +82,7 @@ try {
     packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
     isKept: !values.smoke,
     rows: ways.map(({ name, edgeMs, regionMs }, position) => ({ case: name, edgeMs: meanOf(edgeMs), regionMs: meanOf(regionMs), totalMs: meanOf(totals[position] ?? []) })),
-    figures: { edgeShare: rounded(share), costRatio: rounded(ratios[Math.floor(ratios.length / 2)] ?? Number.NaN), leastRatio: rounded(ratios[0] ?? Number.NaN), mostRatio: rounded(ratios.at(-1) ?? Number.NaN) },
+    figures: { edgeShare: rounded(share), costRatio: rounded(quantile(ratios, 0.5)), leastRatio: rounded(Math.min(...ratios)), mostRatio: rounded(Math.max(...ratios)) },
     notes: ["Processor time of workerd, and of the region server with its sessions, a request; caches off."],
   });
 } finally {

@@ -50,7 +50,6 @@ export interface JudgeStagesOptions {
 
 const EXACT_SAMPLES = 64;
 const TIMED_SAMPLES = 40;
-const SLICE_MS = 20;
 
 /** @throws session_failed */
 export async function judgeStages(graphs: StagedGraphs, options: JudgeStagesOptions): Promise<StageJudgement> {
@@ -106,7 +105,8 @@ async function throughBoth(first: JudgedSession, rest: JudgedSession, questions:
 }
 
 async function medianMs(session: JudgedSession, questions: readonly Question[]): Promise<number> {
-  const [times, slice]: [number[], ReturnType<typeof createSlices>] = [[], createSlices(SLICE_MS)];
+  const slice = createSlices();
+  const times: number[] = [];
   for (const { inputs } of questions.slice(0, TIMED_SAMPLES)) times.push(await slice((runs) => session.meanMs(takenInputs(session, inputs), runs)));
   return quantile(times, 0.5);
 }

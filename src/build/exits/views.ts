@@ -10,6 +10,7 @@ import { makerOf } from "../onnx/find.ts";
 import { type Model, writeModel } from "../onnx/model-file.ts";
 import { sortNodes } from "../onnx/sort.ts";
 import { valuesOf } from "../onnx/values.ts";
+import { takenInputs } from "../taken-inputs.ts";
 import { writerOf } from "./graph-parts.ts";
 
 export interface ViewedPlace {
@@ -57,7 +58,7 @@ export async function withAdjacentViews(runtime: Runtime, model: Model, values: 
   const part = cut(model, { outputs: values });
   const session = await runtime.createSession(writeModel(part));
   try {
-    const taken = Object.fromEntries(session.inputs.flatMap(({ name }) => (several[name] === undefined ? [] : [[name, several[name]] as const])));
+    const taken = takenInputs(session, several);
     const ofAll = await session.run(taken);
     const ofFirst = await session.run(Object.fromEntries(Object.entries(taken).map(([name, tensor]) => [name, firstRow(tensor)])));
     return new Set(values.filter((name) => beginsWith(numbersOf(ofAll[name]), numbersOf(ofFirst[name]))));

@@ -22,7 +22,7 @@ const WARM_UP_RUNS = 5;
 export async function compareLatency(sessions: readonly JudgedSession[], inputs: readonly NamedTensors[], rounds: number, onProgress: (round: number) => void = () => {}): Promise<Latency[]> {
   const [first] = inputs;
   if (first === undefined) throw new RangeError("latency needs an input");
-  const slices = sessions.map(() => createSlices(SLICE_MS));
+  const slices = sessions.map(() => createSlices());
   const times = sessions.map((): number[] => []);
   for (let round = 0; round < rounds; round++) {
     const tensors = inputs[round % inputs.length] ?? first;
@@ -46,7 +46,7 @@ export async function compareLatency(sessions: readonly JudgedSession[], inputs:
  * Takes the mean time of as many runs as make a slice, so that it is theirs and not of asking for them. The first call finds out how
  * many, and warms up.
  */
-export function createSlices(sliceMs: number): (meanMs: (runs: number) => Promise<number>) => Promise<number> {
+export function createSlices(sliceMs = SLICE_MS): (meanMs: (runs: number) => Promise<number>) => Promise<number> {
   let runs: number | undefined;
   return async (meanMs) => {
     if (runs === undefined) {

@@ -1,5 +1,6 @@
 // Small networks to cut in two: with a residual block, with a transformer's mask, and one that looks at an image and its mirror image.
 import type { Model } from "../../../src/build/onnx/model-file.ts";
+import { intAttribute } from "../../../src/build/onnx/nodes.ts";
 import { seededRandom } from "../../../src/build/seeded-random.ts";
 import { floats, int64s, ints, model, node } from "../onnx/small-model.ts";
 
@@ -8,7 +9,6 @@ const random = (name: string, dims: readonly number[], seed: number) => {
   return floats(name, Array.from({ length: dims.reduce((product, size) => product * size, 1) }, () => next() - 0.5), dims);
 };
 const same = ints("pads", [1, 1, 1, 1]);
-const axis = (of: number) => ({ ...ints("to", []), name: "axis", type: 2, i: BigInt(of) });
 
 /** `x` FP32 [N, 3, 8, 8] to `logits` [N, 4]: it narrows behind `stem`, around the block's sum, and behind `last`. */
 export const residualNet = (): Model =>
@@ -40,7 +40,7 @@ export const maskedNet = (): Model =>
     outputs: ["logits: float [N, 2]"],
     constants: [random("table", [10, 4], 1), random("w1", [4, 4], 2), random("w2", [4, 4], 3), random("w3", [4, 2], 4), int64s("two", [2]), int64s("one", [1])],
     nodes: [
-      node("Cast attention_mask -> float_mask", [{ ...ints("to", []), name: "to", type: 2, i: 1n }]),
+      node("Cast attention_mask -> float_mask", [intAttribute("to", 1)]),
       node("Unsqueeze float_mask two -> mask"),
       node("Gather table ids -> embedded"),
       node("MatMul embedded w1 -> m1"),
@@ -72,8 +72,8 @@ export function mirroredNet(views: "below each other" | "in blocks", inEightBits
     nodes: [
       node("Slice x start end columns step -> flipped"),
       ...(below
-        ? [node("Unsqueeze x one -> straight"), node("Unsqueeze flipped one -> mirrored"), node("Concat straight mirrored -> both", [axis(1)]), node("Reshape both images -> views")]
-        : [node("Concat x flipped -> views", [axis(0)])]),
+        ? [node("Unsqueeze x one -> straight"), node("Unsqueeze flipped one -> mirrored"), node("Concat straight mirrored -> both", [intAttribute("axis", 1)]), node("Reshape both images -> views")]
+        : [node("Concat x flipped -> views", [intAttribute("axis", 0)])]),
       node("Conv views w0 -> c0", [same]),
       node("Relu c0 -> stem"),
       ...(inEightBits ? [node("QuantizeLinear stem scale zero -> q"), node("DequantizeLinear q scale zero -> eighth")] : [node("Identity stem -> eighth")]),
