@@ -12,8 +12,19 @@ const MAY_IMPORT = {
   cascade: ["core", "runtime", "tasks"],
   region: ["core", "protocol", "registry", "runtime", "tasks"],
   serving: ["core", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry"],
-  http: ["core", "protocol", "registry", "runtime", "tasks", "cascade", "cache", "region", "telemetry", "serving"],
-  build: ["core", "protocol", "registry", "runtime", "tasks", "cascade"],
+  http: [
+    "core",
+    "protocol",
+    "registry",
+    "runtime",
+    "tasks",
+    "cascade",
+    "cache",
+    "region",
+    "telemetry",
+    "serving",
+  ],
+  toolchain: ["core", "protocol", "registry", "runtime", "tasks", "cascade"],
   client: ["core", "protocol", "registry", "tasks", "cascade"],
   playground: ["core", "protocol", "client", "telemetry"],
 };
@@ -42,23 +53,35 @@ module.exports = {
       severity: "error",
       from: {
         path: "^(src|functions)/",
-        pathNot: "^(src/(registry/drivers/fs|runtime/native|region/server|build|cli)|functions/region)",
+        pathNot:
+          "^(src/(registry/drivers/fs|runtime/native|region/server|toolchain|cli)|functions/region)",
       },
       to: { dependencyTypes: ["core"] },
     },
     {
       name: "client-is-small",
-      comment: "src/client takes types from others, and of code only these leaves: no zod, no error texts. What answers on the device is an entry of its own",
+      comment:
+        "src/client takes types from others, and of code only these leaves: no zod, no error texts. What answers on the device is an entry of its own",
       severity: "error",
       from: { path: "^src/client/", pathNot: "^src/client/on-device" },
-      to: { path: "^src/", pathNot: "^src/(client/|core/(base64|bytes|clock|typed-arrays)\\.ts)", dependencyTypesNot: ["type-only"] },
+      to: {
+        path: "^src/",
+        pathNot: "^src/(client/|core/(base64|bytes|clock|typed-arrays)\\.ts)",
+        dependencyTypesNot: ["type-only"],
+      },
     },
     {
       name: "device-answers-as-the-edge",
-      comment: "the same code for a text's features, an image's pixels, confidence and exit; the rest are types",
+      comment:
+        "the same code for a text's features, an image's pixels, confidence and exit; the rest are types",
       severity: "error",
       from: { path: "^src/client/on-device" },
-      to: { path: "^src/", pathNot: "^src/(client/|core/|cascade/(calibration|exit)\\.ts|tasks/(image|text)/|tasks/image-classification\\.ts)", dependencyTypesNot: ["type-only"] },
+      to: {
+        path: "^src/",
+        pathNot:
+          "^src/(client/|core/|cascade/(calibration|exit)\\.ts|tasks/(image|text)/|tasks/image-classification\\.ts)",
+        dependencyTypesNot: ["type-only"],
+      },
     },
     {
       name: "client-has-no-dependencies",
@@ -69,7 +92,7 @@ module.exports = {
     {
       name: "ports-know-no-driver",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(cli|build|.*/drivers)/" },
+      from: { path: "^src/", pathNot: "^src/(cli|toolchain|.*/drivers)/" },
       to: { path: "^src/.*/drivers/" },
     },
     {
@@ -97,6 +120,9 @@ module.exports = {
     exclude: { path: "^dist/" },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: "tsconfig.json" },
-    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "require", "node", "default", "types"] },
+    enhancedResolveOptions: {
+      exportsFields: ["exports"],
+      conditionNames: ["import", "require", "node", "default", "types"],
+    },
   },
 };

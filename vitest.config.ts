@@ -31,11 +31,25 @@ export default defineConfig({
           }),
         ],
         // One isolate for all files: each of them would import the same for 8 seconds again.
-        test: { name: "edge", isolate: false, include: ["test/edge/**/*.test.ts"], globalSetup: "test/edge/setup.ts", testTimeout: 30_000 },
+        test: {
+          name: "edge",
+          isolate: false,
+          include: ["test/edge/**/*.test.ts"],
+          globalSetup: "test/edge/setup.ts",
+          testTimeout: 30_000,
+        },
       },
       {
         // After all others, and one by one: what is timed here is to have the machine to itself.
-        test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false, isolate: false, sequence: { groupOrder: 1 } },
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+          isolate: false,
+          sequence: { groupOrder: 1 },
+        },
       },
     ],
   },

@@ -1,11 +1,18 @@
 // Prints the line that says how many tests passed, from the report that `npm test` wrote.
 import { readFile } from "node:fs/promises";
 
-const text = await readFile(new URL("../dist/test-results.json", import.meta.url), "utf8").catch(() => undefined);
+const text = await readFile(new URL("../dist/test-results.json", import.meta.url), "utf8").catch(
+  () => undefined,
+);
 if (text === undefined) {
   console.error("no test ran: what comes before them failed");
   process.exit(1);
 }
-const { numPassedTests: passed, numFailedTests: failed, numPendingTests: skipped, success } = JSON.parse(text);
+const {
+  numPassedTests: passed,
+  numFailedTests: failed,
+  numPendingTests: skipped,
+  success,
+} = JSON.parse(text);
 console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 if (!success || passed === 0) process.exit(1);

@@ -12,18 +12,55 @@ import type { Clock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import type { EdgeConfig } from "../../src/http/config.ts";
 
-export function createCacheLayers(config: EdgeConfig, clock: Clock, log: (record: Readonly<Record<string, unknown>>) => void): readonly CacheLayer[] {
+export function createCacheLayers(
+  config: EdgeConfig,
+  clock: Clock,
+  log: (record: Readonly<Record<string, unknown>>) => void,
+): readonly CacheLayer[] {
   const outside = (name: CacheLayerName, store: CacheStore, ttlSeconds: number): CacheLayer => {
-    const onFailure = (operation: string, error: unknown) => log({ level: "warn", event: `${name}_failed`, operation, cause: reasonOf(error) });
-    return { name, store: createGuardedStore(createSharedStore(store), createCircuitBreaker({ clock }), onFailure), ttlSeconds };
+    const onFailure = (operation: string, error: unknown) =>
+      log({ level: "warn", event: `${name}_failed`, operation, cause: reasonOf(error) });
+    return {
+      name,
+      store: createGuardedStore(
+        createSharedStore(store),
+        createCircuitBreaker({ clock }),
+        onFailure,
+      ),
+      ttlSeconds,
+    };
   };
-  const { EDGETIER_REDIS_REST_URL: url, EDGETIER_REDIS_REST_TOKEN: token, EDGETIER_REDIS_TIMEOUT_MS: timeoutMs } = config;
+  const {
+    EDGETIER_REDIS_REST_URL: url,
+    EDGETIER_REDIS_REST_TOKEN: token,
+    EDGETIER_REDIS_TIMEOUT_MS: timeoutMs,
+  } = config;
   const ttlSeconds = config.EDGETIER_CACHE_TTL_SECONDS;
   const cdn = config.EDGETIER_CDN_CACHE === "on" ? platformCache() : undefined;
   return [
-    { name: "l1", store: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }), ttlSeconds },
-    ...(cdn === undefined ? [] : [outside("cdn", createCdnCache({ cache: cdn, clock, timeoutMs: config.EDGETIER_CDN_TIMEOUT_MS }), ttlSeconds)]),
-    ...(url === undefined || token === undefined ? [] : [outside("l2", createUpstashCache({ url, token, timeoutMs }), config.EDGETIER_L2_TTL_SECONDS)]),
+    {
+      name: "l1",
+      store: createLruCache({ maxBytes: config.EDGETIER_L1_MAX_BYTES, clock }),
+      ttlSeconds,
+    },
+    ...(cdn === undefined
+      ? []
+      : [
+          outside(
+            "cdn",
+            createCdnCache({ cache: cdn, clock, timeoutMs: config.EDGETIER_CDN_TIMEOUT_MS }),
+            ttlSeconds,
+          ),
+        ]),
+    ...(url === undefined || token === undefined
+      ? []
+      : [
+          outside(
+            "l2",
+            createUpstashCache({ url, token, timeoutMs }),
+            config.EDGETIER_L2_TTL_SECONDS,
+          ),
+        ]),
   ];
 }
 

@@ -3,7 +3,12 @@
 declare module "cloudflare:workers" {
   interface DurableObjectContext {
     readonly storage: {
-      readonly sql: { exec(query: string, ...bindings: readonly (string | number)[]): { toArray(): Record<string, unknown>[] } };
+      readonly sql: {
+        exec(
+          query: string,
+          ...bindings: readonly (string | number)[]
+        ): { toArray(): Record<string, unknown>[] };
+      };
       transactionSync<Result>(work: () => Result): Result;
     };
   }

@@ -12,7 +12,10 @@ export interface Worker {
 }
 
 /** @param create throws invalid_configuration */
-export function createConfiguredWorker(create: (env: object) => App, print: (record: Readonly<Record<string, unknown>>) => void): Worker {
+export function createConfiguredWorker(
+  create: (env: object) => App,
+  print: (record: Readonly<Record<string, unknown>>) => void,
+): Worker {
   let app: App | undefined;
   return {
     fetch(request, env, context) {
@@ -29,7 +32,14 @@ export function createConfiguredWorker(create: (env: object) => App, print: (rec
   function unconfigured(thrown: unknown): Response {
     const { code, status, detail } = asEdgeTierError(thrown);
     print({ level: "error", event: "not_configured", code, detail });
-    const problem = { type: "about:blank", title: "Invalid configuration", status, code, detail: "This Worker is not configured.", remedy: "The operator should look at its log." };
+    const problem = {
+      type: "about:blank",
+      title: "Invalid configuration",
+      status,
+      code,
+      detail: "This Worker is not configured.",
+      remedy: "The operator should look at its log.",
+    };
     return Response.json(problem, { status, headers: { "content-type": PROBLEM_MEDIA_TYPE } });
   }
 }

@@ -4,7 +4,12 @@
 // in as few rows as it fits in, since rows are what is billed: four writes a second at most, however many isolates there are.
 
 import { DurableObject } from "cloudflare:workers";
-import { type Aggregate, type AggregateState, type Batch, createAggregate } from "../../src/telemetry/aggregate.ts";
+import {
+  type Aggregate,
+  type AggregateState,
+  type Batch,
+  createAggregate,
+} from "../../src/telemetry/aggregate.ts";
 import type { Series } from "../../src/telemetry/series.ts";
 
 const MAX_SERIES = 10_000;
@@ -21,9 +26,14 @@ export class MetricsAggregator extends DurableObject {
 
   constructor(...[ctx, env]: ConstructorParameters<typeof DurableObject>) {
     super(ctx, env);
-    ctx.storage.sql.exec("CREATE TABLE IF NOT EXISTS state (part INTEGER PRIMARY KEY, text TEXT NOT NULL)");
+    ctx.storage.sql.exec(
+      "CREATE TABLE IF NOT EXISTS state (part INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+    );
     const parts = ctx.storage.sql.exec("SELECT text FROM state ORDER BY part").toArray();
-    this.#aggregate = createAggregate(MAX_SERIES, parsed(parts.map(({ text }) => String(text)).join("")));
+    this.#aggregate = createAggregate(
+      MAX_SERIES,
+      parsed(parts.map(({ text }) => String(text)).join("")),
+    );
   }
 
   async report(batch: Batch): Promise<void> {
@@ -52,7 +62,11 @@ export class MetricsAggregator extends DurableObject {
     storage.transactionSync(() => {
       let part = 0;
       for (let at = 0; at < text.length; at += MAX_PART_CHARACTERS) {
-        storage.sql.exec("INSERT OR REPLACE INTO state (part, text) VALUES (?, ?)", part++, text.slice(at, at + MAX_PART_CHARACTERS));
+        storage.sql.exec(
+          "INSERT OR REPLACE INTO state (part, text) VALUES (?, ?)",
+          part++,
+          text.slice(at, at + MAX_PART_CHARACTERS),
+        );
       }
       storage.sql.exec("DELETE FROM state WHERE part >= ?", part);
     });

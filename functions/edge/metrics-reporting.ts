@@ -13,8 +13,18 @@ import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 const MAX_SERIES = 2_000;
 
 /** @returns undefined where nobody takes what is counted: then it costs nothing */
-export function createTelemetry(config: MetricsConfig, { clock, log }: { readonly clock: Clock; readonly log: (record: Readonly<Record<string, unknown>>) => void }): Telemetry | undefined {
-  const { EDGETIER_METRICS: aggregators, EDGETIER_ANALYTICS: analytics, EDGETIER_METRICS_SHARDS: shards } = config;
+export function createTelemetry(
+  config: MetricsConfig,
+  {
+    clock,
+    log,
+  }: { readonly clock: Clock; readonly log: (record: Readonly<Record<string, unknown>>) => void },
+): Telemetry | undefined {
+  const {
+    EDGETIER_METRICS: aggregators,
+    EDGETIER_ANALYTICS: analytics,
+    EDGETIER_METRICS_SHARDS: shards,
+  } = config;
   if (aggregators === undefined && analytics === undefined) return undefined;
   const recorder = createRecorder({ clock, maxSeries: MAX_SERIES });
   recorder.count("edgetier_isolates_started_total", {});
@@ -28,7 +38,16 @@ export function createTelemetry(config: MetricsConfig, { clock, log }: { readonl
     onBatch: analytics && ((batch) => writeToAnalytics(analytics, batch)),
     onFailure: (error) => log({ level: "warn", event: "metrics_unsent", cause: reasonOf(error) }),
   });
-  const read = aggregators && (async () => mergedSeries(await Promise.all(Array.from({ length: shards }, (_, shard) => aggregators.getByName(shardName(shard)).read()))));
+  const read =
+    aggregators &&
+    (async () =>
+      mergedSeries(
+        await Promise.all(
+          Array.from({ length: shards }, (_, shard) =>
+            aggregators.getByName(shardName(shard)).read(),
+          ),
+        ),
+      ));
   return { metrics: recorder, reporter, read };
 }
 

@@ -29,25 +29,58 @@ import { createCacheLayers } from "./cache-layers.ts";
 import { createConfiguredWorker, type Worker } from "./configured-worker.ts";
 import { createTelemetry } from "./metrics-reporting.ts";
 
-const print = (record: Readonly<Record<string, unknown>>): void => console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
+const print = (record: Readonly<Record<string, unknown>>): void =>
+  console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
-function createEdge(env: object, deployment: Deployment, restored: RestoredAtStart): ReturnType<typeof createApp> {
+function createEdge(
+  env: object,
+  deployment: Deployment,
+  restored: RestoredAtStart,
+): ReturnType<typeof createApp> {
   const config = parseEdgeConfig(env);
   const log = withoutSecrets(print, config);
   const clock = systemClock;
-  const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), { trustedKeys: config.EDGETIER_TRUSTED_KEYS });
+  const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), {
+    trustedKeys: config.EDGETIER_TRUSTED_KEYS,
+  });
   const store = withBundledArtifacts(published, deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
-  const onRefused = ({ error, ...refused }: RefusedVersion) => log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
-  const catalogue = createCatalogue({ store, clock, aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS, storeTimeoutMs, onRefused });
+  const onRefused = ({ error, ...refused }: RefusedVersion) =>
+    log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
+  const catalogue = createCatalogue({
+    store,
+    clock,
+    aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS,
+    storeTimeoutMs,
+    onRefused,
+  });
   const telemetry = createTelemetry(config, { clock, log });
   const metrics = telemetry?.metrics ?? NO_METRICS;
-  const countDropped = (reason: string, spans: number) => metrics.count("edgetier_telemetry_dropped_total", { reason: `spans_${reason}` }, spans);
-  const tracer = createConfiguredTracer(config, { resource: { "service.name": "edgetier-edge" }, clock, countDropped, log });
-  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, { send: config.EDGETIER_REGION_CERTIFICATE });
-  const regions = createConfiguredRegions(config, (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }), { clock, metrics });
-  const sessions = createEdgeSessions({ deployment, restored, store, storeTimeoutMs, metrics, log });
+  const countDropped = (reason: string, spans: number) =>
+    metrics.count("edgetier_telemetry_dropped_total", { reason: `spans_${reason}` }, spans);
+  const tracer = createConfiguredTracer(config, {
+    resource: { "service.name": "edgetier-edge" },
+    clock,
+    countDropped,
+    log,
+  });
+  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, {
+    send: config.EDGETIER_REGION_CERTIFICATE,
+  });
+  const regions = createConfiguredRegions(
+    config,
+    (baseUrl) => createOipHttpRegionClient({ baseUrl, fetch: regionFetch }),
+    { clock, metrics },
+  );
+  const sessions = createEdgeSessions({
+    deployment,
+    restored,
+    store,
+    storeTimeoutMs,
+    metrics,
+    log,
+  });
   const images = deployment.images && createImageDecoder(deployment.images);
   const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
   const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
@@ -61,11 +94,36 @@ function createEdge(env: object, deployment: Deployment, restored: RestoredAtSta
     maxInputs,
     metrics,
   };
-  const drift = createDriftCheck({ share: config.EDGETIER_DRIFT_SHARE, maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS, clock, metrics });
+  const drift = createDriftCheck({
+    share: config.EDGETIER_DRIFT_SHARE,
+    maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS,
+    clock,
+    metrics,
+  });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
-  return createApp({ telemetry, catalogue, predictor, embedder, embeddingModel: config.EDGETIER_EMBEDDING_MODEL, tensors, sessions, regions, access: createAccess(config, { clock, log }), clock, log, tracer, logsAccess: config.EDGETIER_ACCESS_LOG === "on", maxInFlight: config.EDGETIER_MAX_IN_FLIGHT, cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS, maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES, maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES });
+  return createApp({
+    telemetry,
+    catalogue,
+    predictor,
+    embedder,
+    embeddingModel: config.EDGETIER_EMBEDDING_MODEL,
+    tensors,
+    sessions,
+    regions,
+    access: createAccess(config, { clock, log }),
+    clock,
+    log,
+    tracer,
+    logsAccess: config.EDGETIER_ACCESS_LOG === "on",
+    maxInFlight: config.EDGETIER_MAX_IN_FLIGHT,
+    cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS,
+    maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES,
+    maxImageBodyBytes: config.EDGETIER_MAX_IMAGE_BODY_BYTES,
+    maxTensorBodyBytes: config.EDGETIER_MAX_TENSOR_BODY_BYTES,
+  });
 }
 
 /** @param restored at module scope, where there is time for it */
-export const createWorker = (deployment: Deployment, restored: RestoredAtStart): Worker => createConfiguredWorker((env) => createEdge(env, deployment, restored), print);
+export const createWorker = (deployment: Deployment, restored: RestoredAtStart): Worker =>
+  createConfiguredWorker((env) => createEdge(env, deployment, restored), print);

@@ -8,10 +8,18 @@ import type { RegionSettings } from "./settings.ts";
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
 /** @returns undefined for a region that answers everyone; where others than this machine can reach it, `log` is told so */
-export async function createGate(settings: RegionSettings, log: (event: object) => void): Promise<MiddlewareHandler<Env> | undefined> {
+export async function createGate(
+  settings: RegionSettings,
+  log: (event: object) => void,
+): Promise<MiddlewareHandler<Env> | undefined> {
   const { EDGETIER_REGION_KEYS: keys, EDGETIER_REGION_HOST: host } = settings;
   if (keys === undefined) {
-    if (!LOOPBACK.test(host)) log({ event: "open_to_everyone", host, remedy: "Set EDGETIER_REGION_KEYS; `edgetier region key` makes one." });
+    if (!LOOPBACK.test(host))
+      log({
+        event: "open_to_everyone",
+        host,
+        remedy: "Set EDGETIER_REGION_KEYS; `edgetier region key` makes one.",
+      });
     return undefined;
   }
   log({ event: "signatures_required", keys: keys.map(({ id }) => id) });

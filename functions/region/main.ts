@@ -10,7 +10,10 @@ import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
-import { createModelRepository, type ModelRepository } from "../../src/region/server/model-repository.ts";
+import {
+  createModelRepository,
+  type ModelRepository,
+} from "../../src/region/server/model-repository.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { createPermits } from "../../src/region/server/batching/permits.ts";
 import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
@@ -33,10 +36,17 @@ async function main(): Promise<void> {
   const config = await readModelsConfig(settings);
   const observers = createObservers({ clock: systemClock, log });
   const clock = createPreciseClock();
-  const tracer = createConfiguredTracer(settings, { resource: { "service.name": "edgetier-region", "host.name": hostname() }, clock, countDropped: observers.metrics.spansDropped, log });
+  const tracer = createConfiguredTracer(settings, {
+    resource: { "service.name": "edgetier-region", "host.name": hostname() },
+    clock,
+    countDropped: observers.metrics.spansDropped,
+    log,
+  });
   const recordSpans = createRunSpans(tracer);
   const repository = createModelRepository({
-    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), { trustedKeys: settings.EDGETIER_TRUSTED_KEYS }),
+    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), {
+      trustedKeys: settings.EDGETIER_TRUSTED_KEYS,
+    }),
     runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
     config,
     budgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
@@ -59,7 +69,9 @@ async function main(): Promise<void> {
     lifecycle,
     config,
     version: packageJson.version,
-    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on" ? { sharedRuns: createSharedRuns(clock) } : {}),
+    ...(settings.EDGETIER_REGION_SHARED_RUNS === "on"
+      ? { sharedRuns: createSharedRuns(clock) }
+      : {}),
     gate: await createGate(settings, log),
     permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
     statistics: observers.statistics,
@@ -80,7 +92,10 @@ async function main(): Promise<void> {
     lifecycle,
     host: settings.EDGETIER_REGION_HOST,
     port: settings.EDGETIER_REGION_PORT,
-    drainTimes: { lingerMs: settings.EDGETIER_DRAIN_LINGER_MS, timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS },
+    drainTimes: {
+      lingerMs: settings.EDGETIER_DRAIN_LINGER_MS,
+      timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS,
+    },
   });
   stopOnSignal({ server, repository, tracer, log });
   log({ event: "listening", url: server.url });
@@ -98,7 +113,11 @@ async function readModelsConfig(settings: RegionSettings): Promise<ModelsConfig>
   return {
     ...file,
     all: settings.EDGETIER_REGION_PRELOAD.all ? { ...all, preload: true } : all,
-    defaults: { instances: settings.EDGETIER_REGION_INSTANCES, intraOpThreads: settings.EDGETIER_REGION_THREADS, batching: batchingOf(settings) },
+    defaults: {
+      instances: settings.EDGETIER_REGION_INSTANCES,
+      intraOpThreads: settings.EDGETIER_REGION_THREADS,
+      batching: batchingOf(settings),
+    },
   };
 }
 
@@ -127,6 +146,8 @@ function stopOnSignal({ server, repository, tracer, log }: Stopped): void {
 
 main().catch((thrown: unknown) => {
   const error = asEdgeTierError(thrown);
-  process.stderr.write(`${error === thrown ? error.message : errors.componentFailed("region server", String(thrown)).message}\n`);
+  process.stderr.write(
+    `${error === thrown ? error.message : errors.componentFailed("region server", String(thrown)).message}\n`,
+  );
   process.exit(1);
 });

@@ -14,9 +14,16 @@ import type { ModelConfig, ModelsConfig } from "../../src/region/server/models-c
 const VARIABLE = "EDGETIER_REGION_MODELS";
 const ALL = "*";
 
-const policy = z.union([z.literal("all"), z.strictObject({ latest: z.int().min(1).max(1_000) }), z.strictObject({ specific: z.array(versionNumber).min(1).max(1_000) })], {
-  error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
-});
+const policy = z.union(
+  [
+    z.literal("all"),
+    z.strictObject({ latest: z.int().min(1).max(1_000) }),
+    z.strictObject({ specific: z.array(versionNumber).min(1).max(1_000) }),
+  ],
+  {
+    error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
+  },
+);
 const serving = servingConfig(z.string().min(1));
 const ofAll = serving.extend({ versions: policy.optional(), preload: z.boolean().optional() });
 const ofModel = ofAll.extend({ tiers: z.record(z.string(), serving).optional() });
@@ -25,20 +32,36 @@ const schema = z.object({ [ALL]: ofAll.optional() }).catchall(ofModel);
 type FileConfig = z.output<typeof ofModel>;
 
 /** @param path of the file; undefined where there is none. @throws invalid_configuration with every problem */
-export async function readModelsFile(path: string | undefined): Promise<Pick<ModelsConfig, "all" | "models" | "files">> {
+export async function readModelsFile(
+  path: string | undefined,
+): Promise<Pick<ModelsConfig, "all" | "models" | "files">> {
   if (path === undefined) return { all: { serving: {} }, models: new Map(), files: new Map() };
   const json = await readJson(path);
   const parsed = schema.safeParse(json);
-  const misnamed = Object.keys(json instanceof Object ? json : {}).filter((name) => name !== ALL && !modelName.safeParse(name).success);
+  const misnamed = Object.keys(json instanceof Object ? json : {}).filter(
+    (name) => name !== ALL && !modelName.safeParse(name).success,
+  );
   const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a model's name`);
-  if (!parsed.success || misnamed.length > 0) throw invalid(path, [...misnamedProblems, ...(parsed.success ? [] : problemsOf(parsed.error))]);
+  if (!parsed.success || misnamed.length > 0)
+    throw invalid(path, [...misnamedProblems, ...(parsed.success ? [] : problemsOf(parsed.error))]);
   const { [ALL]: all = {}, ...models } = parsed.data;
-  const byName = new Map<string, FileConfig>(Object.entries(models).flatMap(([name, config]) => (config === undefined ? [] : [[name, config] as const])));
+  const byName = new Map<string, FileConfig>(
+    Object.entries(models).flatMap(([name, config]) =>
+      config === undefined ? [] : [[name, config] as const],
+    ),
+  );
 
-  const { refs, files, problems } = await readFiles(path, [all, ...byName.values()].flatMap(warmupPaths));
+  const { refs, files, problems } = await readFiles(
+    path,
+    [all, ...byName.values()].flatMap(warmupPaths),
+  );
   if (problems.length > 0) throw invalid(path, problems);
   const toConfig = (config: FileConfig) => withRefs(config, refs);
-  return { all: toConfig(all), models: new Map([...byName].map(([name, config]) => [name, toConfig(config)])), files };
+  return {
+    all: toConfig(all),
+    models: new Map([...byName].map(([name, config]) => [name, toConfig(config)])),
+    files,
+  };
 }
 
 async function readJson(path: string): Promise<unknown> {
@@ -49,11 +72,14 @@ async function readJson(path: string): Promise<unknown> {
   }
 }
 
-const invalid = (path: string, problems: readonly string[]) => errors.invalidConfiguration(problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`));
+const invalid = (path: string, problems: readonly string[]) =>
+  errors.invalidConfiguration(problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`));
 
 function warmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
   const samples = [own, ...Object.values(tiers)].flatMap(({ warmup = [] }) => warmup);
-  return samples.flatMap(({ inputs = {} }) => Object.values(inputs).flatMap(({ data }) => (typeof data === "object" ? [data.file] : [])));
+  return samples.flatMap(({ inputs = {} }) =>
+    Object.values(inputs).flatMap(({ data }) => (typeof data === "object" ? [data.file] : [])),
+  );
 }
 
 /** All that can be read, and what is wrong with the others. */
@@ -65,9 +91,13 @@ async function readFiles(path: string, names: readonly string[]) {
   for (const name of new Set(names)) {
     try {
       const real = await realpath(resolve(folder, name)); // where links lead
-      const bytes = real.startsWith(`${folder}${sep}`) ? new Uint8Array(await readFile(real)) : undefined;
+      const bytes = real.startsWith(`${folder}${sep}`)
+        ? new Uint8Array(await readFile(real))
+        : undefined;
       if (bytes === undefined || bytes.byteLength === 0) {
-        problems.push(`the warm-up file ${shown(name)} ${bytes === undefined ? "lies outside the folder of this file" : "is empty"}`);
+        problems.push(
+          `the warm-up file ${shown(name)} ${bytes === undefined ? "lies outside the folder of this file" : "is empty"}`,
+        );
         continue;
       }
       const ref = { sha256: await sha256Hex(bytes), size: bytes.byteLength };
@@ -80,12 +110,20 @@ async function readFiles(path: string, names: readonly string[]) {
   return { refs, files, problems };
 }
 
-function withRefs({ versions, preload, tiers = {}, ...own }: FileConfig, refs: ReadonlyMap<string, ArtifactRef>): ModelConfig {
+function withRefs(
+  { versions, preload, tiers = {}, ...own }: FileConfig,
+  refs: ReadonlyMap<string, ArtifactRef>,
+): ModelConfig {
   const named = (config: ServingConfig<string>) =>
     withFiles(config, (file): ArtifactRef => {
       const ref = refs.get(file);
       if (ref === undefined) throw new RangeError(`the warm-up file ${file} was not read`);
       return ref;
     });
-  return { versions, preload, serving: named(own), tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, named(config)])) };
+  return {
+    versions,
+    preload,
+    serving: named(own),
+    tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, named(config)])),
+  };
 }

@@ -7,7 +7,11 @@ import type { InferOutcome } from "../../src/region/server/infer.ts";
 import type { Lifecycle } from "../../src/region/server/lifecycle.ts";
 import type { ModelRepository, RepositoryEvent } from "../../src/region/server/model-repository.ts";
 import { createStatistics, type Statistics } from "../../src/region/server/statistics.ts";
-import { createRegionMetrics, type EventFacts, type RegionMetrics } from "../../src/telemetry/region-metrics.ts";
+import {
+  createRegionMetrics,
+  type EventFacts,
+  type RegionMetrics,
+} from "../../src/telemetry/region-metrics.ts";
 
 export interface Observers {
   readonly statistics: Statistics;
@@ -19,7 +23,11 @@ export interface Observers {
   onOutcome(outcome: InferOutcome): void;
   onAnswer(answer: RegionAnswer): void;
   /** What the gauges show. */
-  watch(parts: { readonly executor: Executor; readonly repository: ModelRepository; readonly lifecycle: Lifecycle }): void;
+  watch(parts: {
+    readonly executor: Executor;
+    readonly repository: ModelRepository;
+    readonly lifecycle: Lifecycle;
+  }): void;
 }
 
 export interface ObserverOptions {
@@ -56,7 +64,13 @@ export function createObservers({ clock, log }: ObserverOptions): Observers {
     watch({ executor, repository, lifecycle }) {
       metrics.watch({
         queues: () => executor.queues(),
-        models: () => repository.allLoaded().map(({ manifest, bytes, tiers }) => ({ model: manifest.model, version: manifest.version, bytes, tiers: tiers.map(({ manifest, providers }) => ({ tier: manifest.id, providers })) })),
+        models: () =>
+          repository.allLoaded().map(({ manifest, bytes, tiers }) => ({
+            model: manifest.model,
+            version: manifest.version,
+            bytes,
+            tiers: tiers.map(({ manifest, providers }) => ({ tier: manifest.id, providers })),
+          })),
         state: () => lifecycle.state,
         inFlight: () => lifecycle.inFlight,
       });

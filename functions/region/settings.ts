@@ -29,7 +29,11 @@ const preload = z.string().transform((text, context) => {
 
 const rowCounts = z.string().transform((text, context) => {
   const counts = text.split(",").map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : 0));
-  if (counts.some((count) => count < 1)) context.addIssue({ code: "custom", message: "must be whole numbers from 1 with commas between them" });
+  if (counts.some((count) => count < 1))
+    context.addIssue({
+      code: "custom",
+      message: "must be whole numbers from 1 with commas between them",
+    });
   return counts;
 });
 
@@ -62,7 +66,10 @@ const schema = z
     /** Signed requests that are remembered, so that none is answered twice; further ones are refused until the oldest is too old to come again. */
     EDGETIER_REGION_MAX_NONCES: wholeNumber(262_144, 1, 16_777_216),
     /** Paths that are answered without a signature, with commas between them, "none" for none: a kubelet and Prometheus have no key. */
-    EDGETIER_REGION_OPEN_PATHS: z.string().default("/v2/health/live,/v2/health/ready,/metrics").transform((text) => text.split(",").map((path) => path.trim())),
+    EDGETIER_REGION_OPEN_PATHS: z
+      .string()
+      .default("/v2/health/live,/v2/health/ready,/metrics")
+      .transform((text) => text.split(",").map((path) => path.trim())),
     EDGETIER_REGION_MAX_BODY_BYTES: wholeNumber(8_388_608, 1_024, 1_073_741_824),
     EDGETIER_REGION_MAX_ROWS: wholeNumber(256, 1, 65_536),
     /** Requests that are read, wait or run at once, over all models; further ones are refused before they are read. */
@@ -88,9 +95,15 @@ const schema = z
     EDGETIER_DRAIN_TIMEOUT_MS: wholeNumber(10_000, 0, 600_000),
   })
   .superRefine((settings, context) => {
-    const tooMany = settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS.filter((rows) => rows > settings.EDGETIER_REGION_MAX_BATCH_ROWS);
+    const tooMany = settings.EDGETIER_REGION_PREFERRED_BATCH_ROWS.filter(
+      (rows) => rows > settings.EDGETIER_REGION_MAX_BATCH_ROWS,
+    );
     if (tooMany.length === 0) return;
-    context.addIssue({ code: "custom", path: ["EDGETIER_REGION_PREFERRED_BATCH_ROWS"], message: `${tooMany.join(", ")} cannot be reached with EDGETIER_REGION_MAX_BATCH_ROWS=${settings.EDGETIER_REGION_MAX_BATCH_ROWS}` });
+    context.addIssue({
+      code: "custom",
+      path: ["EDGETIER_REGION_PREFERRED_BATCH_ROWS"],
+      message: `${tooMany.join(", ")} cannot be reached with EDGETIER_REGION_MAX_BATCH_ROWS=${settings.EDGETIER_REGION_MAX_BATCH_ROWS}`,
+    });
   });
 export type RegionSettings = z.output<typeof schema>;
 
@@ -106,4 +119,5 @@ export function batchingOf(settings: RegionSettings): BatchingConfig {
 }
 
 /** @throws invalid_configuration with every problem */
-export const readRegionSettings = (environment: object): RegionSettings => parseConfig(schema, environment);
+export const readRegionSettings = (environment: object): RegionSettings =>
+  parseConfig(schema, environment);

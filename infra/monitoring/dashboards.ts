@@ -31,12 +31,21 @@ const ROW_HEIGHT = 8;
 const INTERVAL = "$__rate_interval";
 const QUANTILES = [0.5, 0.95, 0.99];
 
-const selector = (labels: readonly string[], filters: Filters, more: readonly string[] = []): string => {
-  const parts = [...filters.filter((one) => labels.includes(one)).map((one) => `${one}=~"$${one}"`), ...more];
+const selector = (
+  labels: readonly string[],
+  filters: Filters,
+  more: readonly string[] = [],
+): string => {
+  const parts = [
+    ...filters.filter((one) => labels.includes(one)).map((one) => `${one}=~"$${one}"`),
+    ...more,
+  ];
   return parts.length === 0 ? "" : `{${parts.join(", ")}}`;
 };
-const legendOf = (labels: readonly string[]): string => labels.map((label) => `{{${label}}}`).join(" ");
-const by = (labels: readonly string[]): string => (labels.length === 0 ? "sum" : `sum by (${labels.join(", ")})`);
+const legendOf = (labels: readonly string[]): string =>
+  labels.map((label) => `{{${label}}}`).join(" ");
+const by = (labels: readonly string[]): string =>
+  labels.length === 0 ? "sum" : `sum by (${labels.join(", ")})`;
 
 /** What a name ends with says the unit. */
 function unitOf({ name, kind }: KnownMetric): string {
@@ -50,60 +59,231 @@ function panelOf(metric: KnownMetric, filters: Filters, own: readonly string[]):
   const { name, kind, help, labels } = metric;
   const where = selector([...labels, ...own], filters);
   const frame = { title: name, description: help, unit: unitOf(metric), columns: 12 };
-  if (kind === "gauge") return { ...frame, queries: [{ expr: `${name}${where}`, legend: legendOf([...own, ...labels]) }] };
+  if (kind === "gauge")
+    return {
+      ...frame,
+      queries: [{ expr: `${name}${where}`, legend: legendOf([...own, ...labels]) }],
+    };
   if (kind === "counter") {
-    if (name.endsWith("_us")) return { ...frame, unit: "percentunit", queries: [{ expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`, legend: legendOf(labels) }] };
-    return { ...frame, queries: [{ expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) }] };
+    if (name.endsWith("_us"))
+      return {
+        ...frame,
+        unit: "percentunit",
+        queries: [
+          {
+            expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`,
+            legend: legendOf(labels),
+          },
+        ],
+      };
+    return {
+      ...frame,
+      queries: [
+        { expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) },
+      ],
+    };
   }
-  return { ...frame, queries: QUANTILES.map((quantile) => ({ expr: `histogram_quantile(${quantile}, ${by([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`, legend: `p${quantile * 100} ${legendOf(labels)}` })) };
+  return {
+    ...frame,
+    queries: QUANTILES.map((quantile) => ({
+      expr: `histogram_quantile(${quantile}, ${by([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`,
+      legend: `p${quantile * 100} ${legendOf(labels)}`,
+    })),
+  };
 }
 
 const INFERENCE = 'route=~"predict|embeddings|infer", model=~"$model"';
 
 const edgeOverview: readonly Panel[] = [
-  { title: "Requests", description: "Answered, by status", unit: "reqps", columns: 8, queries: [{ expr: `sum by (status) (rate(edgetier_requests_total{${INFERENCE}}[${INTERVAL}]))`, legend: "{{status}}" }] },
+  {
+    title: "Requests",
+    description: "Answered, by status",
+    unit: "reqps",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (status) (rate(edgetier_requests_total{${INFERENCE}}[${INTERVAL}]))`,
+        legend: "{{status}}",
+      },
+    ],
+  },
   {
     title: "p99 and the deadline",
     description: "The slowest 1 %, and what the models' manifests promise",
     unit: "s",
     columns: 8,
     queries: [
-      { expr: `histogram_quantile(0.99, sum by (model, le) (rate(edgetier_request_duration_seconds_bucket{${INFERENCE}}[${INTERVAL}])))`, legend: "p99 {{model}}" },
-      { expr: 'max by (model) (edgetier_deadline_seconds{model=~"$model"})', legend: "deadline {{model}}" },
+      {
+        expr: `histogram_quantile(0.99, sum by (model, le) (rate(edgetier_request_duration_seconds_bucket{${INFERENCE}}[${INTERVAL}])))`,
+        legend: "p99 {{model}}",
+      },
+      {
+        expr: 'max by (model) (edgetier_deadline_seconds{model=~"$model"})',
+        legend: "deadline {{model}}",
+      },
     ],
   },
-  { title: "Errors of ours", description: "Share of 5xx; the budget is 0.1 %", unit: "percentunit", columns: 8, queries: [{ expr: `sum by (model) (rate(edgetier_requests_total{${INFERENCE}, status=~"5.."}[${INTERVAL}])) / sum by (model) (rate(edgetier_requests_total{${INFERENCE}}[${INTERVAL}]))`, legend: "{{model}}" }] },
-  { title: "Answers by tier", description: "Share of the inputs that each tier has answered", unit: "percentunit", columns: 8, queries: [{ expr: `sum by (model, tier) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}])) / on (model) group_left sum by (model) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}]))`, legend: "{{model}} {{tier}}" }] },
-  { title: "Degraded answers", description: "Share, by what kept a better tier from being asked", unit: "percentunit", columns: 8, queries: [{ expr: `sum by (model, degraded_by) (rate(edgetier_answers_total{model=~"$model", degraded_by!=""}[${INTERVAL}])) / on (model) group_left sum by (model) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}]))`, legend: "{{model}} {{degraded_by}}" }] },
-  { title: "Answers by cache", description: "Share of the requests by where their answers came from", unit: "percentunit", columns: 8, queries: [{ expr: `sum by (result) (rate(edgetier_cache_results_total{model=~"$model"}[${INTERVAL}])) / on () group_left sum(rate(edgetier_cache_results_total{model=~"$model"}[${INTERVAL}]))`, legend: "{{result}}" }] },
+  {
+    title: "Errors of ours",
+    description: "Share of 5xx; the budget is 0.1 %",
+    unit: "percentunit",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (model) (rate(edgetier_requests_total{${INFERENCE}, status=~"5.."}[${INTERVAL}])) / sum by (model) (rate(edgetier_requests_total{${INFERENCE}}[${INTERVAL}]))`,
+        legend: "{{model}}",
+      },
+    ],
+  },
+  {
+    title: "Answers by tier",
+    description: "Share of the inputs that each tier has answered",
+    unit: "percentunit",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (model, tier) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}])) / on (model) group_left sum by (model) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}]))`,
+        legend: "{{model}} {{tier}}",
+      },
+    ],
+  },
+  {
+    title: "Degraded answers",
+    description: "Share, by what kept a better tier from being asked",
+    unit: "percentunit",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (model, degraded_by) (rate(edgetier_answers_total{model=~"$model", degraded_by!=""}[${INTERVAL}])) / on (model) group_left sum by (model) (rate(edgetier_answers_total{model=~"$model"}[${INTERVAL}]))`,
+        legend: "{{model}} {{degraded_by}}",
+      },
+    ],
+  },
+  {
+    title: "Answers by cache",
+    description: "Share of the requests by where their answers came from",
+    unit: "percentunit",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (result) (rate(edgetier_cache_results_total{model=~"$model"}[${INTERVAL}])) / on () group_left sum(rate(edgetier_cache_results_total{model=~"$model"}[${INTERVAL}]))`,
+        legend: "{{result}}",
+      },
+    ],
+  },
 ];
 
 const regionOverview: readonly Panel[] = [
-  { title: "Inferences", description: "Rows a second", unit: "reqps", columns: 8, queries: [{ expr: `sum by (model) (rate(nv_inference_count{model=~"$model", instance=~"$instance"}[${INTERVAL}]))`, legend: "{{model}}" }] },
-  { title: "Failures", description: "Share of the requests, by reason", unit: "percentunit", columns: 8, queries: [{ expr: `sum by (reason) (rate(nv_inference_request_failure{model=~"$model", instance=~"$instance"}[${INTERVAL}])) / on () group_left () (sum(rate(nv_inference_request_success{model=~"$model", instance=~"$instance"}[${INTERVAL}])) + sum(rate(nv_inference_request_failure{model=~"$model", instance=~"$instance"}[${INTERVAL}])))`, legend: "{{reason}}" }] },
-  { title: "Rows a run", description: "How well requests share runs", unit: "short", columns: 8, queries: [{ expr: `sum by (model, tier) (rate(edgetier_region_batch_rows_sum{model=~"$model", instance=~"$instance"}[${INTERVAL}])) / sum by (model, tier) (rate(edgetier_region_batch_rows_count{model=~"$model", instance=~"$instance"}[${INTERVAL}]))`, legend: "{{model}} {{tier}}" }] },
+  {
+    title: "Inferences",
+    description: "Rows a second",
+    unit: "reqps",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (model) (rate(nv_inference_count{model=~"$model", instance=~"$instance"}[${INTERVAL}]))`,
+        legend: "{{model}}",
+      },
+    ],
+  },
+  {
+    title: "Failures",
+    description: "Share of the requests, by reason",
+    unit: "percentunit",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (reason) (rate(nv_inference_request_failure{model=~"$model", instance=~"$instance"}[${INTERVAL}])) / on () group_left () (sum(rate(nv_inference_request_success{model=~"$model", instance=~"$instance"}[${INTERVAL}])) + sum(rate(nv_inference_request_failure{model=~"$model", instance=~"$instance"}[${INTERVAL}])))`,
+        legend: "{{reason}}",
+      },
+    ],
+  },
+  {
+    title: "Rows a run",
+    description: "How well requests share runs",
+    unit: "short",
+    columns: 8,
+    queries: [
+      {
+        expr: `sum by (model, tier) (rate(edgetier_region_batch_rows_sum{model=~"$model", instance=~"$instance"}[${INTERVAL}])) / sum by (model, tier) (rate(edgetier_region_batch_rows_count{model=~"$model", instance=~"$instance"}[${INTERVAL}]))`,
+        legend: "{{model}} {{tier}}",
+      },
+    ],
+  },
 ];
 
 export const dashboards: readonly Dashboard[] = [
-  dashboard("edge", "EdgeTier edge", ["model"], { model: "edgetier_requests_total" }, edgeOverview, edgeMetrics.map((one) => panelOf(one, ["model"], []))),
-  dashboard("region", "EdgeTier region", ["instance", "model"], { instance: "edgetier_region_state", model: "nv_inference_count" }, regionOverview, regionMetrics.map((one) => panelOf(one, ["instance", "model"], ["instance"]))),
+  dashboard(
+    "edge",
+    "EdgeTier edge",
+    ["model"],
+    { model: "edgetier_requests_total" },
+    edgeOverview,
+    edgeMetrics.map((one) => panelOf(one, ["model"], [])),
+  ),
+  dashboard(
+    "region",
+    "EdgeTier region",
+    ["instance", "model"],
+    { instance: "edgetier_region_state", model: "nv_inference_count" },
+    regionOverview,
+    regionMetrics.map((one) => panelOf(one, ["instance", "model"], ["instance"])),
+  ),
 ];
 
 /** @param valuesOf a metric for each filter, whose values of that label may be chosen */
-function dashboard(name: string, title: string, filters: Filters, valuesOf: Readonly<Record<string, string>>, overview: readonly Panel[], all: readonly Panel[]): Dashboard {
+function dashboard(
+  name: string,
+  title: string,
+  filters: Filters,
+  valuesOf: Readonly<Record<string, string>>,
+  overview: readonly Panel[],
+  all: readonly Panel[],
+): Dashboard {
   const variable = (filter: string) => ({
-    type: "query", name: filter, label: filter, datasource: DATASOURCE, multi: true, includeAll: true, allValue: ".*", refresh: 2,
+    type: "query",
+    name: filter,
+    label: filter,
+    datasource: DATASOURCE,
+    multi: true,
+    includeAll: true,
+    allValue: ".*",
+    refresh: 2,
     query: { query: `label_values(${valuesOf[filter]}, ${filter})`, refId: filter },
     current: { text: "All", value: "$__all" },
   });
-  const source = { type: "datasource", name: "datasource", label: "Prometheus", query: "prometheus", current: {} };
-  const overviewHeight = Math.ceil(overview.reduce((sum, { columns }) => sum + columns, 0) / 24) * ROW_HEIGHT;
+  const source = {
+    type: "datasource",
+    name: "datasource",
+    label: "Prometheus",
+    query: "prometheus",
+    current: {},
+  };
+  const overviewHeight =
+    Math.ceil(overview.reduce((sum, { columns }) => sum + columns, 0) / 24) * ROW_HEIGHT;
   return {
     file: `${name}.json`,
     json: {
-      uid: `edgetier-${name}`, title, tags: ["edgetier"], schemaVersion: 39, editable: true, refresh: "30s", time: { from: "now-6h", to: "now" },
+      uid: `edgetier-${name}`,
+      title,
+      tags: ["edgetier"],
+      schemaVersion: 39,
+      editable: true,
+      refresh: "30s",
+      time: { from: "now-6h", to: "now" },
       templating: { list: [source, ...filters.map(variable)] },
-      panels: [...placed(overview, 1, 0), { type: "row", id: overview.length + 1, title: "Every metric", collapsed: false, panels: [], gridPos: { x: 0, y: overviewHeight, w: 24, h: 1 } }, ...placed(all, overview.length + 2, overviewHeight + 1)],
+      panels: [
+        ...placed(overview, 1, 0),
+        {
+          type: "row",
+          id: overview.length + 1,
+          title: "Every metric",
+          collapsed: false,
+          panels: [],
+          gridPos: { x: 0, y: overviewHeight, w: 24, h: 1 },
+        },
+        ...placed(all, overview.length + 2, overviewHeight + 1),
+      ],
     },
   };
 }
@@ -112,13 +292,34 @@ function dashboard(name: string, title: string, filters: Filters, valuesOf: Read
 function placed(panels: readonly Panel[], firstId: number, top: number): object[] {
   let before = 0;
   return panels.map(({ title, description, unit, queries, columns }, index) => {
-    const gridPos = { x: before % 24, y: top + Math.floor(before / 24) * ROW_HEIGHT, w: columns, h: ROW_HEIGHT };
+    const gridPos = {
+      x: before % 24,
+      y: top + Math.floor(before / 24) * ROW_HEIGHT,
+      w: columns,
+      h: ROW_HEIGHT,
+    };
     before += columns;
     return {
-      type: "timeseries", id: firstId + index, title, description, datasource: DATASOURCE, gridPos,
-      fieldConfig: { defaults: { unit, custom: { lineWidth: 1, fillOpacity: 10, showPoints: "never" } }, overrides: [] },
-      options: { legend: { displayMode: "table", placement: "bottom", calcs: ["mean", "max"] }, tooltip: { mode: "multi", sort: "desc" } },
-      targets: queries.map(({ expr, legend }, at) => ({ refId: String.fromCharCode(65 + at), datasource: DATASOURCE, expr, legendFormat: legend.trim() })),
+      type: "timeseries",
+      id: firstId + index,
+      title,
+      description,
+      datasource: DATASOURCE,
+      gridPos,
+      fieldConfig: {
+        defaults: { unit, custom: { lineWidth: 1, fillOpacity: 10, showPoints: "never" } },
+        overrides: [],
+      },
+      options: {
+        legend: { displayMode: "table", placement: "bottom", calcs: ["mean", "max"] },
+        tooltip: { mode: "multi", sort: "desc" },
+      },
+      targets: queries.map(({ expr, legend }, at) => ({
+        refId: String.fromCharCode(65 + at),
+        datasource: DATASOURCE,
+        expr,
+        legendFormat: legend.trim(),
+      })),
     };
   });
 }

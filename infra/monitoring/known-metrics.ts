@@ -12,10 +12,17 @@ export interface KnownMetric {
   readonly help: string;
 }
 
-export const edgeMetrics: readonly KnownMetric[] = Object.entries(EDGE_METRICS).map(([name, { kind, labels, help }]) => ({ name, kind, labels, help }));
+export const edgeMetrics: readonly KnownMetric[] = Object.entries(EDGE_METRICS).map(
+  ([name, { kind, labels, help }]) => ({ name, kind, labels, help }),
+);
 
 /** As prom-client keeps it; its types know neither the labels nor the kind. */
-const defined = z.object({ name: z.string(), help: z.string(), type: z.enum(["counter", "gauge", "histogram"]), labelNames: z.array(z.string()) });
+const defined = z.object({
+  name: z.string(),
+  help: z.string(),
+  type: z.enum(["counter", "gauge", "histogram"]),
+  labelNames: z.array(z.string()),
+});
 
 function regionMetricsOf(): readonly KnownMetric[] {
   const registry = new Registry();

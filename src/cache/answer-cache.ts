@@ -22,10 +22,16 @@ export interface CachedAnswers<Value> {
 export interface AnswerCache<Value> {
   read(keys: readonly string[], tenant: string): Promise<CachedAnswers<Value>>;
   /** L1 at once; the returned promise is the rest, to be finished after the response. */
-  write(entries: readonly { readonly key: string; readonly value: Value }[], tenant: string): Promise<void>;
+  write(
+    entries: readonly { readonly key: string; readonly value: Value }[],
+    tenant: string,
+  ): Promise<void>;
 }
 
-export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: AnswerCodec<Value>): AnswerCache<Value> {
+export function createAnswerCache<Value>(
+  layers: readonly CacheLayer[],
+  codec: AnswerCodec<Value>,
+): AnswerCache<Value> {
   return {
     async read(keys, tenant) {
       const values: (Value | undefined)[] = keys.map(() => undefined);
@@ -33,7 +39,9 @@ export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: A
       const fills: Promise<void>[] = [];
       let slowest: CacheLayerName = "l1";
       for (const layer of layersFor(layers, tenant)) {
-        const missing = keys.flatMap((key, index) => (values[index] === undefined ? [{ key, index }] : []));
+        const missing = keys.flatMap((key, index) =>
+          values[index] === undefined ? [{ key, index }] : [],
+        );
         if (missing.length === 0) break;
         const stored = await layer.store.get(missing.map(({ key }) => key));
         const found = missing.flatMap(({ key, index }, row) => {
@@ -56,7 +64,9 @@ export function createAnswerCache<Value>(layers: readonly CacheLayer[], codec: A
     async write(entries, tenant) {
       if (entries.length === 0) return;
       const encoded = entries.map(({ key, value }) => ({ key, value: codec.encode(value) }));
-      await all(layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)));
+      await all(
+        layersFor(layers, tenant).map(({ store, ttlSeconds }) => store.set(encoded, ttlSeconds)),
+      );
     },
   };
 }
@@ -67,7 +77,9 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** @param decode undefined for a value that is none */
-export function jsonCodec<Value>(decode: (value: unknown) => Value | undefined): AnswerCodec<Value> {
+export function jsonCodec<Value>(
+  decode: (value: unknown) => Value | undefined,
+): AnswerCodec<Value> {
   return {
     encode: (value) => encoder.encode(JSON.stringify(value)),
     decode(bytes) {

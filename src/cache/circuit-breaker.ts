@@ -27,7 +27,12 @@ export interface CircuitBreaker {
   failed(): void;
 }
 
-export function createCircuitBreaker({ clock, minOpenMs = 1_000, maxOpenMs = 30_000, probeMs = 5_000 }: CircuitBreakerOptions): CircuitBreaker {
+export function createCircuitBreaker({
+  clock,
+  minOpenMs = 1_000,
+  maxOpenMs = 30_000,
+  probeMs = 5_000,
+}: CircuitBreakerOptions): CircuitBreaker {
   let state: BreakerState = { is: "closed" };
 
   /** From when on a call may probe. */
@@ -43,7 +48,8 @@ export function createCircuitBreaker({ clock, minOpenMs = 1_000, maxOpenMs = 30_
     },
     enter(isAwaited) {
       if (clock.now() < probeFromMs(isAwaited)) return false;
-      if (state.is !== "closed") state = { is: "half-open", openMs: state.openMs, probeUntilMs: clock.now() + probeMs };
+      if (state.is !== "closed")
+        state = { is: "half-open", openMs: state.openMs, probeUntilMs: clock.now() + probeMs };
       return true;
     },
     succeeded() {

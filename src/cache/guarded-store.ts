@@ -4,8 +4,16 @@ import type { CacheStore } from "./cache-store.ts";
 import type { CircuitBreaker } from "./circuit-breaker.ts";
 
 /** @param onFailure told of every failure; while the breaker is open there are none */
-export function createGuardedStore(store: CacheStore, breaker: CircuitBreaker, onFailure: (operation: "get" | "set", error: unknown) => void = () => {}): CacheStore {
-  async function guarded<Result>(operation: "get" | "set", otherwise: Result, call: () => Promise<Result>): Promise<Result> {
+export function createGuardedStore(
+  store: CacheStore,
+  breaker: CircuitBreaker,
+  onFailure: (operation: "get" | "set", error: unknown) => void = () => {},
+): CacheStore {
+  async function guarded<Result>(
+    operation: "get" | "set",
+    otherwise: Result,
+    call: () => Promise<Result>,
+  ): Promise<Result> {
     if (!breaker.enter(operation === "get")) return otherwise;
     try {
       const result = await call();
@@ -19,7 +27,17 @@ export function createGuardedStore(store: CacheStore, breaker: CircuitBreaker, o
   }
 
   return {
-    get: async (keys) => (keys.length === 0 ? [] : await guarded("get", keys.map(() => undefined), () => store.get(keys))),
-    set: async (entries, ttlSeconds) => (entries.length === 0 ? undefined : await guarded("set", undefined, () => store.set(entries, ttlSeconds))),
+    get: async (keys) =>
+      keys.length === 0
+        ? []
+        : await guarded(
+            "get",
+            keys.map(() => undefined),
+            () => store.get(keys),
+          ),
+    set: async (entries, ttlSeconds) =>
+      entries.length === 0
+        ? undefined
+        : await guarded("set", undefined, () => store.set(entries, ttlSeconds)),
   };
 }

@@ -19,8 +19,24 @@ export interface AnswerIdentity {
 const FORMAT = 2;
 
 /** Each field with its length before it, so that no two identities give the same text. The key in L1. */
-export function cacheKey({ tenant, model, version, manifestDigest, parameters, input }: AnswerIdentity): string {
-  const fields = [FORMAT, tenant, model, version, manifestDigest, parameters.length, ...parameters, input].map(String);
+export function cacheKey({
+  tenant,
+  model,
+  version,
+  manifestDigest,
+  parameters,
+  input,
+}: AnswerIdentity): string {
+  const fields = [
+    FORMAT,
+    tenant,
+    model,
+    version,
+    manifestDigest,
+    parameters.length,
+    ...parameters,
+    input,
+  ].map(String);
   return fields.map((field) => `${field.length}:${field}`).join("");
 }
 

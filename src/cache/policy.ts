@@ -36,7 +36,8 @@ export interface CacheLayer {
 }
 
 /** The layers that may hold an answer, in order. */
-export const layersFor = (layers: readonly CacheLayer[], tenant: string): readonly CacheLayer[] => (tenant === "" ? layers : layers.filter(({ name }) => name !== "cdn"));
+export const layersFor = (layers: readonly CacheLayer[], tenant: string): readonly CacheLayer[] =>
+  tenant === "" ? layers : layers.filter(({ name }) => name !== "cdn");
 
 /** Whether any layer may hold what was computed. */
 export const isStorable = ({ degraded }: { readonly degraded: boolean }): boolean => !degraded;
@@ -71,14 +72,22 @@ const DAY_SECONDS = 24 * HOUR_SECONDS;
 const IMMUTABLE = `public, max-age=${HOUR_SECONDS}, s-maxage=${30 * DAY_SECONDS}, stale-while-revalidate=${DAY_SECONDS}, stale-if-error=${30 * DAY_SECONDS}, immutable`;
 
 /** @param aliasSeconds for how long a CDN keeps an alias's answer, since promotions purge it; 0: not without asking */
-export function freshnessOf({ method, mayBeKept, isPrivate, isDegraded, isByNumber, isDrawn }: KeptAnswer, aliasSeconds: number): Freshness {
+export function freshnessOf(
+  { method, mayBeKept, isPrivate, isDegraded, isByNumber, isDrawn }: KeptAnswer,
+  aliasSeconds: number,
+): Freshness {
   const isSafe = method === "GET" || method === "HEAD" || method === "QUERY";
-  if (!isSafe || !mayBeKept || isDegraded) return { cacheControl: "no-store", isKeepable: false, isShared: false };
+  if (!isSafe || !mayBeKept || isDegraded)
+    return { cacheControl: "no-store", isKeepable: false, isShared: false };
   if (isPrivate) return { cacheControl: "private, no-cache", isKeepable: true, isShared: false };
   if (isByNumber) return { cacheControl: IMMUTABLE, isKeepable: true, isShared: true };
   const revalidated = { cacheControl: "public, no-cache", isKeepable: true };
   if (isDrawn || aliasSeconds === 0) return { ...revalidated, isShared: false };
-  return { ...revalidated, cdnCacheControl: `public, max-age=${aliasSeconds}, stale-while-revalidate=${aliasSeconds}, stale-if-error=${DAY_SECONDS}`, isShared: true };
+  return {
+    ...revalidated,
+    cdnCacheControl: `public, max-age=${aliasSeconds}, stale-while-revalidate=${aliasSeconds}, stale-if-error=${DAY_SECONDS}`,
+    isShared: true,
+  };
 }
 
 /** By which answers are purged: all of a model, of a version, or those that were asked for by an alias. */

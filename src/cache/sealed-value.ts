@@ -16,13 +16,21 @@ export async function seal(key: string, value: Uint8Array): Promise<Uint8Array> 
 
 /** @returns undefined for what `seal` did not make of this key */
 export async function unseal(key: string, stored: Uint8Array): Promise<Uint8Array | undefined> {
-  if (stored.length < HEADER_BYTES || !isSame(stored.subarray(0, MAGIC.length), MAGIC)) return undefined;
+  if (stored.length < HEADER_BYTES || !isSame(stored.subarray(0, MAGIC.length), MAGIC))
+    return undefined;
   const value = stored.subarray(HEADER_BYTES);
-  return isSame(stored.subarray(MAGIC.length, HEADER_BYTES), await digestOf(key, value)) ? value : undefined;
+  return isSame(stored.subarray(MAGIC.length, HEADER_BYTES), await digestOf(key, value))
+    ? value
+    : undefined;
 }
 
 async function digestOf(key: string, value: Uint8Array): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", lengthPrefixed([key, value])), 0, DIGEST_BYTES);
+  return new Uint8Array(
+    await crypto.subtle.digest("SHA-256", lengthPrefixed([key, value])),
+    0,
+    DIGEST_BYTES,
+  );
 }
 
-const isSame = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, index) => byte === b[index]);
+const isSame = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, index) => byte === b[index]);

@@ -10,7 +10,9 @@ export function createSharedStore(store: CacheStore): CacheStore {
     async get(keys) {
       const hashes = await Promise.all(keys.map(sharedCacheKey));
       const found = await store.get(hashes);
-      return await Promise.all(hashes.map(async (hash, index) => found[index] && (await unseal(hash, found[index]))));
+      return await Promise.all(
+        hashes.map(async (hash, index) => found[index] && (await unseal(hash, found[index]))),
+      );
     },
     async set(entries, ttlSeconds) {
       const sealed = entries.map(async ({ key, value }) => {

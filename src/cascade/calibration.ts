@@ -18,7 +18,13 @@ export interface CalibrationParameters {
   readonly vector?: VectorScaling | undefined;
   readonly isotonic?: IsotonicMap | undefined;
   readonly outOfScope?:
-    | { readonly label: string; readonly score: OutOfScopeScore; readonly temperature?: number | undefined; readonly threshold: number; readonly scale: number }
+    | {
+        readonly label: string;
+        readonly score: OutOfScopeScore;
+        readonly temperature?: number | undefined;
+        readonly threshold: number;
+        readonly scale: number;
+      }
     | undefined;
 }
 
@@ -41,8 +47,14 @@ export interface RankedLabel {
 }
 
 /** The same rule without what makes the confidences fit: what a graph says by itself. */
-export function uncalibrated({ temperature, outOfScope }: CalibrationParameters): CalibrationParameters {
-  return { temperature: 1, ...(outOfScope === undefined ? {} : { outOfScope: { temperature, ...outOfScope } }) };
+export function uncalibrated({
+  temperature,
+  outOfScope,
+}: CalibrationParameters): CalibrationParameters {
+  return {
+    temperature: 1,
+    ...(outOfScope === undefined ? {} : { outOfScope: { temperature, ...outOfScope } }),
+  };
 }
 
 /** One input's answer by one tier. */
@@ -63,42 +75,80 @@ export const LOGITS = "logits";
  * @param topK how many labels to rank
  * @throws session_failed if the outputs do not fit the labels
  */
-export function readAnswers(outputs: NamedTensors, rows: number, labels: readonly string[], calibration: CalibrationParameters, topK: number): Answer[] {
+export function readAnswers(
+  outputs: NamedTensors,
+  rows: number,
+  labels: readonly string[],
+  calibration: CalibrationParameters,
+  topK: number,
+): Answer[] {
   const logits = asFloat32(LOGITS, outputs[LOGITS], 2);
   if (logits.shape[0] !== rows || logits.shape[1] !== labels.length) {
-    throw errors.sessionFailed(`logits have shape [${logits.shape.join(", ")}], expected [${rows}, ${labels.length}]`);
+    throw errors.sessionFailed(
+      `logits have shape [${logits.shape.join(", ")}], expected [${rows}, ${labels.length}]`,
+    );
   }
   return Array.from({ length: rows }, (_, row) => {
     const ofRow = logits.data.subarray(row * labels.length, (row + 1) * labels.length);
-    return readAnswer(ofRow, outOfScopeProbability(ofRow, row, outputs, calibration), labels, calibration, topK);
+    return readAnswer(
+      ofRow,
+      outOfScopeProbability(ofRow, row, outputs, calibration),
+      labels,
+      calibration,
+      topK,
+    );
   });
 }
 
-function readAnswer(logits: Float32Array, outOfScope: number, labels: readonly string[], calibration: CalibrationParameters, topK: number): Answer {
+function readAnswer(
+  logits: Float32Array,
+  outOfScope: number,
+  labels: readonly string[],
+  calibration: CalibrationParameters,
+  topK: number,
+): Answer {
   const probabilities = softmax(scaled(logits, calibration.vector), calibration.temperature);
   const scored = topIndices(probabilities, topK).map((index) => ({
     label: labels[index] ?? "",
     score: (probabilities[index] ?? 0) * (1 - outOfScope),
   }));
-  const ranking = calibration.isotonic === undefined ? scored : mapped(scored, calibration.isotonic);
+  const ranking =
+    calibration.isotonic === undefined ? scored : mapped(scored, calibration.isotonic);
   const best = ranking[0];
-  if (best === undefined || !Number.isFinite(best.score)) throw errors.sessionFailed("the logits are not finite numbers");
-  if (calibration.outOfScope === undefined) return { label: best.label, confidence: best.score, outOfScope: false, ranking };
+  if (best === undefined || !Number.isFinite(best.score))
+    throw errors.sessionFailed("the logits are not finite numbers");
+  if (calibration.outOfScope === undefined)
+    return { label: best.label, confidence: best.score, outOfScope: false, ranking };
 
   const verdict = { label: calibration.outOfScope.label, score: outOfScope };
-  if (outOfScope >= 0.5) return { label: verdict.label, confidence: outOfScope, outOfScope: true, ranking: [verdict, ...scored].slice(0, topK) };
+  if (outOfScope >= 0.5)
+    return {
+      label: verdict.label,
+      confidence: outOfScope,
+      outOfScope: true,
+      ranking: [verdict, ...scored].slice(0, topK),
+    };
   const place = ranking.findIndex((one, rank) => rank > 0 && one.score < outOfScope);
-  const merged = ranking.toSpliced(place === -1 ? ranking.length : place, 0, verdict).slice(0, topK);
+  const merged = ranking
+    .toSpliced(place === -1 ? ranking.length : place, 0, verdict)
+    .slice(0, topK);
   return { label: best.label, confidence: best.score, outOfScope: false, ranking: merged };
 }
 
 /** @throws session_failed if the scaling is of another number of labels */
-function scaled(logits: Float32Array, vector: VectorScaling | undefined): Float32Array | Float64Array {
+function scaled(
+  logits: Float32Array,
+  vector: VectorScaling | undefined,
+): Float32Array | Float64Array {
   if (vector === undefined) return logits;
   const { weights, biases } = vector;
-  if (weights.length !== logits.length || biases.length !== logits.length) throw errors.sessionFailed(`the calibration scales ${weights.length} logits, and there are ${logits.length}`);
+  if (weights.length !== logits.length || biases.length !== logits.length)
+    throw errors.sessionFailed(
+      `the calibration scales ${weights.length} logits, and there are ${logits.length}`,
+    );
   const values = new Float64Array(logits.length);
-  for (let index = 0; index < logits.length; index++) values[index] = (logits[index] ?? 0) * (weights[index] ?? 1) + (biases[index] ?? 0);
+  for (let index = 0; index < logits.length; index++)
+    values[index] = (logits[index] ?? 0) * (weights[index] ?? 1) + (biases[index] ?? 0);
   return values;
 }
 
@@ -108,21 +158,35 @@ function mapped(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedL
   const after = applyIsotonic(isotonic, before);
   const rest = ranking.slice(1).reduce((sum, { score }) => sum + score, 0);
   const others = before < 1 ? (1 - after) / Math.max(1 - before, rest) : 0; // close to 1, what is left of `before` is less than its rounding
-  return ranking.map(({ label, score }, rank) => ({ label, score: rank === 0 ? after : Math.min(after, score * others) }));
+  return ranking.map(({ label, score }, rank) => ({
+    label,
+    score: rank === 0 ? after : Math.min(after, score * others),
+  }));
 }
 
 /** NaN stays NaN. */
 export function applyIsotonic({ confidence, calibrated }: IsotonicMap, value: number): number {
   const above = confidence.findIndex((one) => one > value);
   if (above === 0 || confidence.length === 0) return calibrated[0] ?? value;
-  const [last, next] = above === -1 ? [confidence.length - 1, confidence.length - 1] : [above - 1, above];
-  const [x0 = 0, x1 = 0, y0 = 0, y1 = 0] = [confidence[last], confidence[next], calibrated[last], calibrated[next]];
+  const [last, next] =
+    above === -1 ? [confidence.length - 1, confidence.length - 1] : [above - 1, above];
+  const [x0 = 0, x1 = 0, y0 = 0, y1 = 0] = [
+    confidence[last],
+    confidence[next],
+    calibrated[last],
+    calibrated[next],
+  ];
   if (Number.isNaN(value)) return value;
   return x1 === x0 ? y0 : y0 + ((y1 - y0) * (value - x0)) / (x1 - x0);
 }
 
 /** P(out of scope) of one row; 0 for a tier that has no such rule. */
-function outOfScopeProbability(logits: Float32Array, row: number, outputs: NamedTensors, calibration: CalibrationParameters): number {
+function outOfScopeProbability(
+  logits: Float32Array,
+  row: number,
+  outputs: NamedTensors,
+  calibration: CalibrationParameters,
+): number {
   if (calibration.outOfScope === undefined) return 0;
   const { score, threshold, scale, temperature = calibration.temperature } = calibration.outOfScope;
   switch (score.kind) {
@@ -133,8 +197,13 @@ function outOfScopeProbability(logits: Float32Array, row: number, outputs: Named
     case "energy":
       return sigmoid(scale * (threshold - logSumExp(logits, temperature)));
     case "output": {
-      const value = asFloat32(score.output, outputs[score.output], outputs[score.output]?.shape.length ?? 0).data[row];
-      if (value === undefined) throw errors.sessionFailed(`output ${score.output} has no row ${row}`);
+      const value = asFloat32(
+        score.output,
+        outputs[score.output],
+        outputs[score.output]?.shape.length ?? 0,
+      ).data[row];
+      if (value === undefined)
+        throw errors.sessionFailed(`output ${score.output} has no row ${row}`);
       return sigmoid(scale * (value - threshold));
     }
   }
@@ -153,8 +222,10 @@ export function softmax(logits: Float32Array | Float64Array, temperature: number
   const max = largestOf(logits);
   const probabilities = new Float64Array(logits.length);
   let sum = 0;
-  for (let index = 0; index < logits.length; index++) sum += probabilities[index] = Math.exp(((logits[index] ?? 0) - max) / temperature);
-  for (let index = 0; index < probabilities.length; index++) probabilities[index] = (probabilities[index] ?? 0) / sum;
+  for (let index = 0; index < logits.length; index++)
+    sum += probabilities[index] = Math.exp(((logits[index] ?? 0) - max) / temperature);
+  for (let index = 0; index < probabilities.length; index++)
+    probabilities[index] = (probabilities[index] ?? 0) / sum;
   return probabilities;
 }
 

@@ -57,7 +57,10 @@ export async function runCascade(
   maxTier?: string,
   onUse: (use: TierUse) => void = () => {},
 ): Promise<CascadeResult> {
-  const allowed = maxTier === undefined ? tiers : tiers.slice(0, tiers.findIndex((tier) => tier.id === maxTier) + 1);
+  const allowed =
+    maxTier === undefined
+      ? tiers
+      : tiers.slice(0, tiers.findIndex((tier) => tier.id === maxTier) + 1);
   const outcomes: (Outcome | undefined)[] = inputs.map(() => undefined);
   const uses: TierUse[] = [];
   const used = (use: TierUse): void => {
@@ -86,13 +89,17 @@ export async function runCascade(
       }
       if (tier.isSaturated?.() === true) {
         const good = new Set(open.filter((index) => isGoodEnough(outcomes[index], allowed)));
-        for (const index of good) outcomes[index] = degraded(outcomes[index] as Outcome, errors.tierSaturated(tier.id));
+        for (const index of good)
+          outcomes[index] = degraded(outcomes[index] as Outcome, errors.tierSaturated(tier.id));
         open = open.filter((index) => !good.has(index));
         if (open.length === 0) break;
       }
     }
     try {
-      const answers = await tier.run(open.map((index) => inputs[index] as TaskInput), deadline);
+      const answers = await tier.run(
+        open.map((index) => inputs[index] as TaskInput),
+        deadline,
+      );
       const exit = position === allowed.length - 1 ? null : tier.exit;
       used({ tier: tier.id, inputs: open.length });
       open.forEach((index, row) => {
@@ -118,7 +125,11 @@ export async function runCascade(
   return { outcomes: outcomes as Outcome[], uses };
 }
 
-const degraded = (outcome: Outcome, { code }: EdgeTierError): Outcome => ({ ...outcome, degraded: true, degradedBy: code });
+const degraded = (outcome: Outcome, { code }: EdgeTierError): Outcome => ({
+  ...outcome,
+  degraded: true,
+  degradedBy: code,
+});
 
 /** By the rule of the tier that gave the answer, for while the next one is saturated. */
 function isGoodEnough(outcome: Outcome | undefined, tiers: readonly Tier[]): boolean {
@@ -127,7 +138,15 @@ function isGoodEnough(outcome: Outcome | undefined, tiers: readonly Tier[]): boo
 }
 
 /** @throws no_such_tier */
-export function checkMaxTier(model: string, tiers: readonly Tier[], maxTier: string | undefined): void {
+export function checkMaxTier(
+  model: string,
+  tiers: readonly Tier[],
+  maxTier: string | undefined,
+): void {
   if (maxTier === undefined || tiers.some((tier) => tier.id === maxTier)) return;
-  throw errors.noSuchTier(model, maxTier, tiers.map((tier) => tier.id));
+  throw errors.noSuchTier(
+    model,
+    maxTier,
+    tiers.map((tier) => tier.id),
+  );
 }

@@ -60,7 +60,10 @@ export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline 
     const gone = abandonedSignal();
     if (gone.aborted) controller.abort(gone.reason);
     else gone.addEventListener("abort", () => controller.abort(gone.reason), { once: true });
-    if (!isEnded) stops.push(clock.setTimer(() => controller.abort(errors.deadlineExceeded(budgetMs)), remainingMs()));
+    if (!isEnded)
+      stops.push(
+        clock.setTimer(() => controller.abort(errors.deadlineExceeded(budgetMs)), remainingMs()),
+      );
     return controller.signal;
   }
 

@@ -23,4 +23,5 @@ export function exitsWhenSaturated(answer: Answer, rule: ExitRule): boolean {
   return reaches(answer, rule.whenSaturated?.confidence ?? rule.confidence);
 }
 
-const reaches = (answer: Answer, confidence: number): boolean => !answer.outOfScope && confidence < 1 && answer.confidence >= confidence;
+const reaches = (answer: Answer, confidence: number): boolean =>
+  !answer.outOfScope && confidence < 1 && answer.confidence >= confidence;

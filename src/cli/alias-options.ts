@@ -6,19 +6,33 @@ import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 import type { AliasMove, AliasState } from "../registry/aliases.ts";
 import { printJson, printLine } from "./output.ts";
 
-export const aliasArg = { alias: { type: "string", valueHint: "name", description: "Alias to move", default: DEFAULT_ALIAS } } as const;
+export const aliasArg = {
+  alias: {
+    type: "string",
+    valueHint: "name",
+    description: "Alias to move",
+    default: DEFAULT_ALIAS,
+  },
+} as const;
 
 /** @throws usage */
 export function readAliasName(text: string, command: string): string {
   const alias = aliasName.safeParse(text);
-  if (!alias.success) throw errors.usage(`--alias ${text} ${alias.error.issues[0]?.message ?? "is not an alias"}`, command);
+  if (!alias.success)
+    throw errors.usage(
+      `--alias ${text} ${alias.error.issues[0]?.message ?? "is not an alias"}`,
+      command,
+    );
   return alias.data;
 }
 
 export function tellMove(move: AliasMove, json: boolean): void {
   if (json) return printJson(move);
   const { model, alias, before, after } = move;
-  printLine(`${model}@${alias}: ${before === null ? "none" : stateText(before)} -> ${stateText(after)}`);
+  printLine(
+    `${model}@${alias}: ${before === null ? "none" : stateText(before)} -> ${stateText(after)}`,
+  );
 }
 
-const stateText = ({ version, weight }: AliasState): string => `version ${version}${weight === null ? "" : `, weight ${weight}`}`;
+const stateText = ({ version, weight }: AliasState): string =>
+  `version ${version}${weight === null ? "" : `, weight ${weight}`}`;

@@ -9,16 +9,32 @@ import { errors, reasonOf } from "../core/errors.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
 export const purgeArgs = {
-  purge: { type: "boolean", description: "Purge the CDN of what was asked for by the alias: CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN say where; done wherever CLOUDFLARE_ZONE_ID is set, unless --no-purge" },
-  settle: { type: "string", valueHint: "seconds", default: "25", description: "Purge once more after so long, when every isolate knows the new version: twice EDGETIER_ALIAS_TTL_MS and a little" },
+  purge: {
+    type: "boolean",
+    description:
+      "Purge the CDN of what was asked for by the alias: CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN say where; done wherever CLOUDFLARE_ZONE_ID is set, unless --no-purge",
+  },
+  settle: {
+    type: "string",
+    valueHint: "seconds",
+    default: "25",
+    description:
+      "Purge once more after so long, when every isolate knows the new version: twice EDGETIER_ALIAS_TTL_MS and a little",
+  },
 } as const;
 
 const schema = z.object({
-  CLOUDFLARE_ZONE_ID: z.string().regex(/^[0-9a-zA-Z]+$/, "must be a zone's id").optional(),
+  CLOUDFLARE_ZONE_ID: z
+    .string()
+    .regex(/^[0-9a-zA-Z]+$/, "must be a zone's id")
+    .optional(),
   CLOUDFLARE_API_TOKEN: z.string().min(1).optional(),
   CLOUDFLARE_API_BASE_URL: httpUrl().default("https://api.cloudflare.com/client/v4"),
 });
-const answerSchema = z.object({ success: z.boolean(), errors: z.array(z.object({ message: z.string() })).default([]) });
+const answerSchema = z.object({
+  success: z.boolean(),
+  errors: z.array(z.object({ message: z.string() })).default([]),
+});
 const TIMEOUT_MS = 30_000;
 const MAX_SETTLE_SECONDS = 600;
 
@@ -30,12 +46,28 @@ export interface Purge {
 }
 
 /** @returns undefined where nothing is to be purged @throws usage, invalid_configuration; before anything is moved */
-export function readPurge(args: { readonly purge?: boolean | undefined; readonly settle: string }, command: string, environment: NodeJS.ProcessEnv = process.env): Purge | undefined {
-  const { CLOUDFLARE_ZONE_ID: zone, CLOUDFLARE_API_TOKEN: token, CLOUDFLARE_API_BASE_URL: baseUrl } = parseConfig(schema, environment);
+export function readPurge(
+  args: { readonly purge?: boolean | undefined; readonly settle: string },
+  command: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): Purge | undefined {
+  const {
+    CLOUDFLARE_ZONE_ID: zone,
+    CLOUDFLARE_API_TOKEN: token,
+    CLOUDFLARE_API_BASE_URL: baseUrl,
+  } = parseConfig(schema, environment);
   if (args.purge === false || (args.purge === undefined && zone === undefined)) return undefined;
-  if (zone === undefined || token === undefined) throw errors.usage("To purge, CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN have to be set; --no-purge leaves it", command);
+  if (zone === undefined || token === undefined)
+    throw errors.usage(
+      "To purge, CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN have to be set; --no-purge leaves it",
+      command,
+    );
   const settleSeconds = /^[0-9]+(\.[0-9]+)?$/.test(args.settle) ? Number(args.settle) : Number.NaN;
-  if (!(settleSeconds <= MAX_SETTLE_SECONDS)) throw errors.usage(`--settle ${args.settle} is not a number of seconds from 0 to ${MAX_SETTLE_SECONDS}`, command);
+  if (!(settleSeconds <= MAX_SETTLE_SECONDS))
+    throw errors.usage(
+      `--settle ${args.settle} is not a number of seconds from 0 to ${MAX_SETTLE_SECONDS}`,
+      command,
+    );
   return { url: `${baseUrl}/zones/${zone}/purge_cache`, token, settleMs: 1_000 * settleSeconds };
 }
 
@@ -51,7 +83,11 @@ export interface MovedAlias {
  * keeps that again: so it is purged once more when none is left.
  * @throws purge_failed
  */
-export async function purgeAfter({ model, alias, version }: MovedAlias, purge: Purge, tell: (line: string) => void): Promise<void> {
+export async function purgeAfter(
+  { model, alias, version }: MovedAlias,
+  purge: Purge,
+  tell: (line: string) => void,
+): Promise<void> {
   const tags = [...new Set([alias, DEFAULT_ALIAS])].map((one) => cacheTags.alias(model, one)); // a canary answers for the default alias, too
   const remedy = `\`edgetier model promote ${model} ${version} --alias ${alias} --purge\` purges again and moves nothing`;
   await purgeTags(tags, purge, remedy);
@@ -63,8 +99,13 @@ export async function purgeAfter({ model, alias, version }: MovedAlias, purge: P
   tell(`purged ${tags.join(", ")}`);
 }
 
-async function purgeTags(tags: readonly string[], { url, token }: Purge, remedy: string): Promise<void> {
-  const fail = (reason: string, cause?: unknown) => commandErrors.purgeFailed(tags, reason, remedy, cause);
+async function purgeTags(
+  tags: readonly string[],
+  { url, token }: Purge,
+  remedy: string,
+): Promise<void> {
+  const fail = (reason: string, cause?: unknown) =>
+    commandErrors.purgeFailed(tags, reason, remedy, cause);
   let response: Response;
   let text: string;
   try {
@@ -77,10 +118,21 @@ async function purgeTags(tags: readonly string[], { url, token }: Purge, remedy:
     });
     text = await response.text();
   } catch (error) {
-    throw fail(error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
+    throw fail(
+      error instanceof Error && error.cause instanceof Error
+        ? reasonOf(error.cause)
+        : reasonOf(error),
+      error,
+    );
   }
   const answer = answerSchema.safeParse(parseJson(text)).data;
-  if (!response.ok || answer?.success !== true) throw fail([`the API answered ${response.status}`, ...(answer?.errors.map(({ message }) => message) ?? [])].join(": "));
+  if (!response.ok || answer?.success !== true)
+    throw fail(
+      [
+        `the API answered ${response.status}`,
+        ...(answer?.errors.map(({ message }) => message) ?? []),
+      ].join(": "),
+    );
 }
 
 function parseJson(text: string): unknown {

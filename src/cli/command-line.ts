@@ -54,16 +54,25 @@ async function find(root: CommandDef, argv: readonly string[]): Promise<Found> {
     if (children === undefined) return { command, name, rest };
     const [word] = rest;
     if (word === undefined || word.startsWith("-")) {
-      return { command, name, rest, ...(asksForHelp(rest) ? {} : { problem: `Say which command: ${Object.keys(children).join(", ")}` }) };
+      return {
+        command,
+        name,
+        rest,
+        ...(asksForHelp(rest)
+          ? {}
+          : { problem: `Say which command: ${Object.keys(children).join(", ")}` }),
+      };
     }
     const child = Object.hasOwn(children, word) ? await valueOf(children[word]) : undefined;
-    if (child === undefined) return { command, name, rest, problem: `There is no command ${JSON.stringify(word)}` };
+    if (child === undefined)
+      return { command, name, rest, problem: `There is no command ${JSON.stringify(word)}` };
     command = child;
     name += ` ${word}`;
   }
 }
 
-const asksForHelp = (args: readonly string[]): boolean => args.slice(0, indexOfEnd(args)).some((one) => one === "--help" || one === "-h");
+const asksForHelp = (args: readonly string[]): boolean =>
+  args.slice(0, indexOfEnd(args)).some((one) => one === "--help" || one === "-h");
 
 function indexOfEnd(args: readonly string[]): number {
   const end = args.indexOf("--");
@@ -72,14 +81,34 @@ function indexOfEnd(args: readonly string[]): number {
 
 /** What Node's strict parser objects to: unknown options, missing or superfluous values; and too many arguments. */
 function usageProblem(definitions: ArgsDef, args: readonly string[]): string | undefined {
-  const named = Object.entries(definitions).filter(([, definition]) => definition.type !== "positional");
-  const options = Object.fromEntries(named.map(([name, definition]) => [name, { type: definition.type === "boolean" ? ("boolean" as const) : ("string" as const), ...shortOf(definition) }]));
+  const named = Object.entries(definitions).filter(
+    ([, definition]) => definition.type !== "positional",
+  );
+  const options = Object.fromEntries(
+    named.map(([name, definition]) => [
+      name,
+      {
+        type: definition.type === "boolean" ? ("boolean" as const) : ("string" as const),
+        ...shortOf(definition),
+      },
+    ]),
+  );
   try {
-    const { positionals } = parseArgs({ args: [...args], options, allowPositionals: true, allowNegative: true, strict: true });
+    const { positionals } = parseArgs({
+      args: [...args],
+      options,
+      allowPositionals: true,
+      allowNegative: true,
+      strict: true,
+    });
     const expected = Object.keys(definitions).length - named.length;
-    return positionals.length > expected ? `There is no place for ${JSON.stringify(positionals[expected])}` : undefined;
+    return positionals.length > expected
+      ? `There is no place for ${JSON.stringify(positionals[expected])}`
+      : undefined;
   } catch (error) {
-    return reasonOf(error).split(/\.? To specify a positional/)[0]?.replace(/\.$/, "");
+    return reasonOf(error)
+      .split(/\.? To specify a positional/)[0]
+      ?.replace(/\.$/, "");
   }
 }
 
@@ -93,14 +122,22 @@ function shortOf(definition: ArgsDef[string]): { short?: string } {
 async function helpOf(command: CommandDef, name: string): Promise<string> {
   const children = await valueOf(command.subCommands);
   if (children !== undefined) return groupHelp(name, Object.keys(children));
-  return await commandHelp({ ...command, meta: { ...(await valueOf(command.meta)), name: name.split(" ").at(-1) ?? name } }, name);
+  return await commandHelp(
+    {
+      ...command,
+      meta: { ...(await valueOf(command.meta)), name: name.split(" ").at(-1) ?? name },
+    },
+    name,
+  );
 }
 
 const argsOf = async (command: CommandDef): Promise<ArgsDef> => (await valueOf(command.args)) ?? {};
 
 type Resolvable<Value> = Value | Promise<Value> | (() => Value) | (() => Promise<Value>);
 
-async function valueOf<Value extends object>(value: Resolvable<Value> | undefined): Promise<Value | undefined> {
+async function valueOf<Value extends object>(
+  value: Resolvable<Value> | undefined,
+): Promise<Value | undefined> {
   return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);
 }
 

@@ -1,13 +1,20 @@
 // This project's deployment, with its page, and snapshots, for every command that needs them: configuration from package.json,
 // products under dist. The toolchain (binaryen, esbuild, Miniflare) is loaded only where it is used.
 
-import { readDeploymentConfig } from "../build/deployment-config.ts";
-import { edgeArtifacts, edgeGraphs, takesImages } from "../build/edge-graphs.ts";
-import type { BuiltDeployment } from "../build/engine/build.ts";
-import type { ProjectSnapshots } from "../build/engine/tier-snapshots.ts";
+import { readDeploymentConfig } from "../toolchain/deployment-config.ts";
+import { edgeArtifacts, edgeGraphs, takesImages } from "../toolchain/edge-graphs.ts";
+import type { BuiltDeployment } from "../toolchain/engine/build.ts";
+import type { ProjectSnapshots } from "../toolchain/engine/tier-snapshots.ts";
 import type { DeployedEngine } from "../registry/deployed-engine.ts";
 import type { PublishSource } from "../registry/publish.ts";
-import { ASSETS_FOLDER, DEPLOYMENT_FOLDER, ENGINE_FOLDER, PLAYGROUND_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "./local/paths.ts";
+import {
+  ASSETS_FOLDER,
+  DEPLOYMENT_FOLDER,
+  ENGINE_FOLDER,
+  PLAYGROUND_FOLDER,
+  PROJECT_ROOT,
+  SNAPSHOTS_FOLDER,
+} from "./local/paths.ts";
 
 type Log = (line: string) => void;
 
@@ -19,9 +26,15 @@ export interface DeploymentOptions {
 }
 
 /** @throws invalid_configuration, invalid_project, component_failed */
-export async function buildProjectDeployment(sources: readonly PublishSource[], options: DeploymentOptions = {}): Promise<BuiltDeployment> {
+export async function buildProjectDeployment(
+  sources: readonly PublishSource[],
+  options: DeploymentOptions = {},
+): Promise<BuiltDeployment> {
   const { configFolder = PROJECT_ROOT, outFolder = DEPLOYMENT_FOLDER, log = () => {} } = options;
-  const [{ buildDeployment }, { buildPage }] = await Promise.all([import("../build/engine/build.ts"), import("../build/playground/build-page.ts")]);
+  const [{ buildDeployment }, { buildPage }] = await Promise.all([
+    import("../toolchain/engine/build.ts"),
+    import("../toolchain/playground/build-page.ts"),
+  ]);
   await buildPage(PLAYGROUND_FOLDER, ASSETS_FOLDER);
   return await buildDeployment({
     graphs: sources.flatMap(edgeGraphs),
@@ -37,12 +50,25 @@ export async function buildProjectDeployment(sources: readonly PublishSource[], 
 
 /** What the model store remembers of a deployment. */
 export function deployedEngine({ report: { engine } }: BuiltDeployment): DeployedEngine {
-  return engine.kind === "cut" ? { kind: "cut", source: engine.source, functions: engine.functions } : { kind: "full", source: engine.source };
+  return engine.kind === "cut"
+    ? { kind: "cut", source: engine.source, functions: engine.functions }
+    : { kind: "full", source: engine.source };
 }
 
 /** @throws invalid_project, component_failed */
-export async function makeProjectSnapshots(source: PublishSource, log: Log): Promise<ProjectSnapshots> {
-  const [{ prepareEngine }, { withSnapshots }] = await Promise.all([import("../build/engine/prepare.ts"), import("../build/engine/tier-snapshots.ts")]);
+export async function makeProjectSnapshots(
+  source: PublishSource,
+  log: Log,
+): Promise<ProjectSnapshots> {
+  const [{ prepareEngine }, { withSnapshots }] = await Promise.all([
+    import("../toolchain/engine/prepare.ts"),
+    import("../toolchain/engine/tier-snapshots.ts"),
+  ]);
   const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
-  return await withSnapshots(source, { engineFolder: ENGINE_FOLDER, engineSha256, cacheFolder: SNAPSHOTS_FOLDER, log });
+  return await withSnapshots(source, {
+    engineFolder: ENGINE_FOLDER,
+    engineSha256,
+    cacheFolder: SNAPSHOTS_FOLDER,
+    log,
+  });
 }

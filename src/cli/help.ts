@@ -12,13 +12,24 @@ export function groupHelp(name: string, children: readonly string[]): string {
     return GUIDES[key]?.summary ?? GROUP_SUMMARIES[key] ?? "";
   };
   const width = Math.max(...children.map(({ length }) => length));
-  const lines = (names: readonly string[]) => names.map((child) => `  ${child.padEnd(width)}  ${summary(child)}`.trimEnd());
+  const lines = (names: readonly string[]) =>
+    names.map((child) => `  ${child.padEnd(width)}  ${summary(child)}`.trimEnd());
   const head = `USAGE ${name} <command> [--help]`;
   if (path.length > 0) return [head, ...lines(children)].join("\n");
   const grouped = new Set(GROUPS.flatMap(({ commands }) => commands));
   const others = children.filter((child) => !grouped.has(child));
-  const groups = [...GROUPS.map(({ title, commands }) => ({ title, names: commands.filter((child) => children.includes(child)) })), { title: "Others", names: others }];
-  return [head, "", ...groups.flatMap(({ title, names }) => (names.length === 0 ? [] : [title, ...lines(names)]))].join("\n");
+  const groups = [
+    ...GROUPS.map(({ title, commands }) => ({
+      title,
+      names: commands.filter((child) => children.includes(child)),
+    })),
+    { title: "Others", names: others },
+  ];
+  return [
+    head,
+    "",
+    ...groups.flatMap(({ title, names }) => (names.length === 0 ? [] : [title, ...lines(names)])),
+  ].join("\n");
 }
 
 /** @param name as in `edgetier model publish` */
@@ -26,6 +37,9 @@ export async function commandHelp(command: CommandDef, name: string): Promise<st
   const words = name.split(" ");
   const usage = await renderUsage(command, { meta: { name: words.slice(0, -1).join(" ") } });
   const guide = GUIDES[words.slice(1).join(" ")];
-  const text = guide === undefined ? usage : `${usage.trimEnd()}\n\nEXAMPLE\n\n  ${EDGETIER} ${guide.example}\n`;
+  const text =
+    guide === undefined
+      ? usage
+      : `${usage.trimEnd()}\n\nEXAMPLE\n\n  ${EDGETIER} ${guide.example}\n`;
   return (process.stdout.isTTY ? text : stripVTControlCharacters(text)).replaceAll(/ +$/gm, "");
 }

@@ -1,9 +1,9 @@
 // The runtimes in which the command line judges models, and how it shows that it is at work.
 
-import { type AskedProject, askProject } from "../build/judge/evaluate-project.ts";
-import type { Runner } from "../build/judge/runner.ts";
-import type { Sample } from "../build/judge/samples.ts";
-import type { WorkerdRunner } from "../build/judge/stand/workerd-runner.ts";
+import { type AskedProject, askProject } from "../toolchain/judge/evaluate-project.ts";
+import type { Runner } from "../toolchain/judge/runner.ts";
+import type { Sample } from "../toolchain/judge/samples.ts";
+import type { WorkerdRunner } from "../toolchain/judge/stand/workerd-runner.ts";
 import type { ClassificationProject } from "../registry/manifest.ts";
 import type { PublishSource } from "../registry/publish.ts";
 import type { EngineModule } from "../runtime/wasm/engine.ts";
@@ -17,26 +17,42 @@ export interface Runners {
 }
 
 /** Runs `work` with them, and closes them whatever comes of it. @throws component_failed */
-export async function withRunners<Result>(work: (runners: Runners) => Promise<Result>): Promise<Result> {
-  const [{ prepareEngine }, { loadEngineInNode }, { createWorkerdRunner }, { createNodeRunner }] = await Promise.all([
-    import("../build/engine/prepare.ts"),
-    import("../build/engine/load-in-node.ts"),
-    import("../build/judge/stand/workerd-runner.ts"),
-    import("../build/judge/node-runner.ts"),
-  ]);
+export async function withRunners<Result>(
+  work: (runners: Runners) => Promise<Result>,
+): Promise<Result> {
+  const [{ prepareEngine }, { loadEngineInNode }, { createWorkerdRunner }, { createNodeRunner }] =
+    await Promise.all([
+      import("../toolchain/engine/prepare.ts"),
+      import("../toolchain/engine/load-in-node.ts"),
+      import("../toolchain/judge/stand/workerd-runner.ts"),
+      import("../toolchain/judge/node-runner.ts"),
+    ]);
   const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
   const edge = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 });
   try {
-    return await work({ edge, region: createNodeRunner(), engine: () => loadEngineInNode(ENGINE_FOLDER, engineSha256) });
+    return await work({
+      edge,
+      region: createNodeRunner(),
+      engine: () => loadEngineInNode(ENGINE_FOLDER, engineSha256),
+    });
   } finally {
     await edge.close();
   }
 }
 
 /** Asks every tier of a project, and shows how far it is. @throws as `askProject`, component_failed */
-export async function askAllTiers(source: PublishSource, project: ClassificationProject, samples: readonly Sample[]): Promise<AskedProject> {
+export async function askAllTiers(
+  source: PublishSource,
+  project: ClassificationProject,
+  samples: readonly Sample[],
+): Promise<AskedProject> {
   const progress = createProgressLine();
-  const asked = await withRunners(({ edge, region }) => askProject(source, project, samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(tier, done, of) }));
+  const asked = await withRunners(({ edge, region }) =>
+    askProject(source, project, samples, {
+      runners: { edge, region },
+      onProgress: ({ tier, done, of }) => progress.show(tier, done, of),
+    }),
+  );
   progress.clear();
   return asked;
 }
@@ -44,11 +60,15 @@ export async function askAllTiers(source: PublishSource, project: Classification
 const SHOWN_EVERY_MS = 200;
 
 /** One line on stderr that is written over, where a person looks on; nothing otherwise. */
-export function createProgressLine(): { show(what: string, done: number, of: number): void; clear(): void } {
+export function createProgressLine(): {
+  show(what: string, done: number, of: number): void;
+  clear(): void;
+} {
   let shownAtMs = 0;
   return {
     show(what, done, of) {
-      if (!process.stderr.isTTY || (performance.now() - shownAtMs < SHOWN_EVERY_MS && done < of)) return;
+      if (!process.stderr.isTTY || (performance.now() - shownAtMs < SHOWN_EVERY_MS && done < of))
+        return;
       shownAtMs = performance.now();
       process.stderr.write(`\r\u001b[K${what}: ${done} of ${of}`);
     },

@@ -4,7 +4,12 @@ import { asEdgeTierError, reasonOf } from "../core/errors.ts";
 import { problemOf } from "../protocol/problem.ts";
 
 /** The option that every command has. */
-export const jsonArg = { json: { type: "boolean", description: "Print JSON on stdout and nothing else; errors are problem details on stderr" } } as const;
+export const jsonArg = {
+  json: {
+    type: "boolean",
+    description: "Print JSON on stdout and nothing else; errors are problem details on stderr",
+  },
+} as const;
 
 export function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
@@ -15,20 +20,33 @@ export function printLine(line = ""): void {
 }
 
 /** Lines for people to follow, on stderr; none beside JSON, whose stderr is for errors. */
-export const progressTo = (json: boolean) => (line: string): void => {
-  if (!json) process.stderr.write(`${line}\n`);
-};
+export const progressTo =
+  (json: boolean) =>
+  (line: string): void => {
+    if (!json) process.stderr.write(`${line}\n`);
+  };
 
 /** Columns as wide as their widest cell, two spaces apart. */
 export function table(rows: readonly (readonly (string | number)[])[]): string {
   const widths: number[] = [];
-  for (const row of rows) row.forEach((cell, column) => (widths[column] = Math.max(widths[column] ?? 0, String(cell).length)));
-  return rows.map((row) => row.map((cell, column) => String(cell).padEnd(widths[column] ?? 0)).join("  ").trimEnd()).join("\n");
+  for (const row of rows)
+    row.forEach(
+      (cell, column) => (widths[column] = Math.max(widths[column] ?? 0, String(cell).length)),
+    );
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => String(cell).padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
 }
 
 /** One line (or JSON line) for each error; several come as an AggregateError. */
 export function printError(error: unknown, json: boolean): void {
-  for (const one of error instanceof AggregateError ? error.errors : [error]) process.stderr.write(`${json ? asJson(one) : asText(one)}\n`);
+  for (const one of error instanceof AggregateError ? error.errors : [error])
+    process.stderr.write(`${json ? asJson(one) : asText(one)}\n`);
 }
 
 function asJson(error: unknown): string {
@@ -45,7 +63,9 @@ const stackOf = (cause: unknown): string => (cause instanceof Error ? (cause.sta
 
 /** Bytes as people read them. */
 export function inKiB(bytes: number): string {
-  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+  return bytes < 1024 * 1024
+    ? `${(bytes / 1024).toFixed(1)} KiB`
+    : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** @param ratio of what is compared with to what there is: 2 is half as much */

@@ -7,14 +7,30 @@ import { imageFormatOf } from "../tasks/image/image-header.ts";
 const TIMEOUT_MS = 60_000;
 
 /** The input itself, or a file that is one. */
-export type PredictionInput = { readonly text: string } | { readonly file: Uint8Array<ArrayBuffer> };
+export type PredictionInput =
+  | { readonly text: string }
+  | { readonly file: Uint8Array<ArrayBuffer> };
 
 const responseSchema = z.object({
   model: z.string(),
   version: z.number(),
-  outputs: z.array(z.object({ label: z.string(), score: z.number(), tier: z.string(), confidence: z.number(), degraded: z.boolean() })).min(1),
+  outputs: z
+    .array(
+      z.object({
+        label: z.string(),
+        score: z.number(),
+        tier: z.string(),
+        confidence: z.number(),
+        degraded: z.boolean(),
+      }),
+    )
+    .min(1),
 });
-const problemSchema = z.object({ code: z.string().default("edge_refused"), detail: z.string(), remedy: z.string().default("See the edge's log.") });
+const problemSchema = z.object({
+  code: z.string().default("edge_refused"),
+  detail: z.string(),
+  remedy: z.string().default("See the edge's log."),
+});
 
 export interface ShownPrediction {
   readonly model: string;
@@ -40,35 +56,69 @@ export interface RequestOptions {
  * @param model a reference such as `intent` or `intent@3`
  * @throws edge_unreachable, or the error that the edge answers with
  */
-export async function requestPrediction(url: string, model: string, input: PredictionInput, options: RequestOptions = {}): Promise<ShownPrediction> {
+export async function requestPrediction(
+  url: string,
+  model: string,
+  input: PredictionInput,
+  options: RequestOptions = {},
+): Promise<ShownPrediction> {
   const startedAtMs = performance.now();
   const { response, body } = await send(url, model, input, options);
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
   if (!response.ok) {
     const problem = problemSchema.safeParse(body);
-    const { code, detail, remedy } = problem.data ?? { code: "edge_refused", detail: `The edge answered ${response.status}.`, remedy: "See the edge's log." };
+    const { code, detail, remedy } = problem.data ?? {
+      code: "edge_refused",
+      detail: `The edge answered ${response.status}.`,
+      remedy: "See the edge's log.",
+    };
     throw errors.edgeRefused(code, response.status, detail, remedy);
   }
   const parsed = responseSchema.safeParse(body);
   const output = parsed.data?.outputs[0];
-  if (!parsed.success || output === undefined) throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+  if (!parsed.success || output === undefined)
+    throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
   const { model: name, version } = parsed.data;
-  return { model: name, version, ...output, latencyMs, cache: response.headers.get("x-edgetier-cache") ?? "miss" };
+  return {
+    model: name,
+    version,
+    ...output,
+    latencyMs,
+    cache: response.headers.get("x-edgetier-cache") ?? "miss",
+  };
 }
 
-async function send(url: string, model: string, input: PredictionInput, { apiKey, headers, signal = AbortSignal.timeout(TIMEOUT_MS) }: RequestOptions) {
-  const [mediaType, content] = "text" in input ? ["application/json", JSON.stringify({ inputs: input.text })] : [mediaTypeOf(input.file), input.file];
+async function send(
+  url: string,
+  model: string,
+  input: PredictionInput,
+  { apiKey, headers, signal = AbortSignal.timeout(TIMEOUT_MS) }: RequestOptions,
+) {
+  const [mediaType, content] =
+    "text" in input
+      ? ["application/json", JSON.stringify({ inputs: input.text })]
+      : [mediaTypeOf(input.file), input.file];
   try {
     const response = await fetch(`${url}/v1/models/${encodeURIComponent(model)}/predict`, {
       method: "POST",
-      headers: { ...headers, "content-type": mediaType, ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) },
+      headers: {
+        ...headers,
+        "content-type": mediaType,
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      },
       body: content,
       signal,
     });
     const body = await response.text();
     return { response, body: parseJson(body) };
   } catch (error) {
-    throw errors.edgeUnreachable(url, error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
+    throw errors.edgeUnreachable(
+      url,
+      error instanceof Error && error.cause instanceof Error
+        ? reasonOf(error.cause)
+        : reasonOf(error),
+      error,
+    );
   }
 }
 

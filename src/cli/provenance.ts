@@ -5,7 +5,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { promisify } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
-import { digestOf } from "../build/digest.ts";
+import { digestOf } from "../toolchain/digest.ts";
 import { VERSION } from "../core/version.ts";
 import type { PublishingFacts } from "../registry/publish.ts";
 
@@ -16,14 +16,29 @@ const LEFT_BY_TOOLS = new Set(["node_modules", "__pycache__"]);
 export async function publishingFacts(folder: string, command: string): Promise<PublishingFacts> {
   const [source, git] = await Promise.all([sourceOf(folder), gitFacts(folder)]);
   const { "onnxruntime-web": web, "onnxruntime-node": node } = packageJson.dependencies;
-  return { command, source, versions: { edgetier: VERSION, node: process.versions.node, "onnxruntime-web": web, "onnxruntime-node": node }, ...(git === undefined ? {} : { git }) };
+  return {
+    command,
+    source,
+    versions: {
+      edgetier: VERSION,
+      node: process.versions.node,
+      "onnxruntime-web": web,
+      "onnxruntime-node": node,
+    },
+    ...(git === undefined ? {} : { git }),
+  };
 }
 
 /** The digest of what `sha256sum` prints of all files in the order of their paths, those that begin with a dot left out. */
 async function sourceOf(folder: string): Promise<PublishingFacts["source"]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const paths = entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep));
-  const ours = paths.filter((parts) => !parts.some((part) => part.startsWith(".") || LEFT_BY_TOOLS.has(part))).map((parts) => parts.join("/")).sort();
+  const paths = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep));
+  const ours = paths
+    .filter((parts) => !parts.some((part) => part.startsWith(".") || LEFT_BY_TOOLS.has(part)))
+    .map((parts) => parts.join("/"))
+    .sort();
   const lines: string[] = [];
   for (const path of ours) lines.push(`${digestOf(await readFile(join(folder, path)))}  ${path}\n`);
   return { sha256: digestOf(...lines), files: ours.length };
@@ -31,9 +46,13 @@ async function sourceOf(folder: string): Promise<PublishingFacts["source"]> {
 
 /** Undefined where the folder is in no repository, or there is no git. */
 async function gitFacts(folder: string): Promise<PublishingFacts["git"]> {
-  const git = async (...args: string[]) => (await promisify(execFile)("git", ["-C", folder, ...args])).stdout.trim();
+  const git = async (...args: string[]) =>
+    (await promisify(execFile)("git", ["-C", folder, ...args])).stdout.trim();
   try {
-    return { commit: await git("rev-parse", "HEAD"), isModified: (await git("status", "--porcelain", "--", ".")) !== "" };
+    return {
+      commit: await git("rev-parse", "HEAD"),
+      isModified: (await git("status", "--porcelain", "--", ".")) !== "",
+    };
   } catch {
     return undefined;
   }

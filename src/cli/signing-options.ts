@@ -5,18 +5,38 @@ import { errors, reasonOf } from "../core/errors.ts";
 import { readSigningKey, type SigningKey } from "../registry/signing-keys.ts";
 
 export const signArgs = {
-  "sign-key": { type: "string", valueHint: "file", description: "Private key to sign with, or several with commas between them; otherwise EDGETIER_SIGNING_KEYS has the keys themselves. `edgetier model keys generate` makes one" },
+  "sign-key": {
+    type: "string",
+    valueHint: "file",
+    description:
+      "Private key to sign with, or several with commas between them; otherwise EDGETIER_SIGNING_KEYS has the keys themselves. `edgetier model keys generate` makes one",
+  },
 } as const;
 
 /** @param files as the option has them @throws usage, invalid_signing_key */
-export async function readSigningKeys(files: string | undefined, command: string, environment: NodeJS.ProcessEnv = process.env): Promise<SigningKey[]> {
-  if (files !== undefined) return await Promise.all(files.split(",").map((file) => readKeyFile(file, `--sign-key ${file}`, command)));
+export async function readSigningKeys(
+  files: string | undefined,
+  command: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<SigningKey[]> {
+  if (files !== undefined)
+    return await Promise.all(
+      files.split(",").map((file) => readKeyFile(file, `--sign-key ${file}`, command)),
+    );
   const { EDGETIER_SIGNING_KEYS: texts = "" } = environment;
-  return texts === "" ? [] : await Promise.all(texts.split(",").map((text) => signingKeyOf(text, "EDGETIER_SIGNING_KEYS")));
+  return texts === ""
+    ? []
+    : await Promise.all(
+        texts.split(",").map((text) => signingKeyOf(text, "EDGETIER_SIGNING_KEYS")),
+      );
 }
 
 /** @param named as the user named it @throws usage, invalid_signing_key */
-export async function readKeyFile(file: string, named: string, command: string): Promise<SigningKey> {
+export async function readKeyFile(
+  file: string,
+  named: string,
+  command: string,
+): Promise<SigningKey> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
     throw errors.usage(`${named} cannot be read: ${reasonOf(error)}`, command);
   });

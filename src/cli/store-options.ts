@@ -12,8 +12,17 @@ import { createModelStore } from "../registry/store.ts";
 import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
 
 export const storeArgs = {
-  "s3-endpoint": { type: "string", valueHint: "url", description: "S3 address; otherwise EDGETIER_S3_ENDPOINT, otherwise the local system's" },
-  "s3-bucket": { type: "string", valueHint: "name", description: "Otherwise EDGETIER_S3_BUCKET; the keys come from EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY" },
+  "s3-endpoint": {
+    type: "string",
+    valueHint: "url",
+    description: "S3 address; otherwise EDGETIER_S3_ENDPOINT, otherwise the local system's",
+  },
+  "s3-bucket": {
+    type: "string",
+    valueHint: "name",
+    description:
+      "Otherwise EDGETIER_S3_BUCKET; the keys come from EDGETIER_S3_ACCESS_KEY_ID and EDGETIER_S3_SECRET_ACCESS_KEY",
+  },
   "s3-region": { type: "string", valueHint: "name", description: "Otherwise EDGETIER_S3_REGION" },
 } as const;
 
@@ -41,18 +50,33 @@ interface Opened {
 
 /** @throws invalid_configuration */
 function open(args: StoreArgs, environment: NodeJS.ProcessEnv): Opened {
-  const given = { EDGETIER_S3_ENDPOINT: args["s3-endpoint"], EDGETIER_S3_BUCKET: args["s3-bucket"], EDGETIER_S3_REGION: args["s3-region"] };
-  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const given = {
+    EDGETIER_S3_ENDPOINT: args["s3-endpoint"],
+    EDGETIER_S3_BUCKET: args["s3-bucket"],
+    EDGETIER_S3_REGION: args["s3-region"],
+  };
+  const present = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
   const config = parseConfig(schema, { ...environment, ...present });
   const endpoint = config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT);
-  return { objects: createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })), trustedKeys: config.EDGETIER_TRUSTED_KEYS };
+  return {
+    objects: createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })),
+    trustedKeys: config.EDGETIER_TRUSTED_KEYS,
+  };
 }
 
 /** @throws invalid_configuration */
-export const openObjects = (args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ObjectStore => open(args, environment).objects;
+export const openObjects = (
+  args: StoreArgs,
+  environment: NodeJS.ProcessEnv = process.env,
+): ObjectStore => open(args, environment).objects;
 
 /** Trusts the keys of EDGETIER_TRUSTED_KEYS. @throws invalid_configuration */
-export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = process.env): ModelStore {
+export function openStore(
+  args: StoreArgs,
+  environment: NodeJS.ProcessEnv = process.env,
+): ModelStore {
   const { objects, trustedKeys } = open(args, environment);
   return createModelStore(objects, { trustedKeys });
 }
@@ -61,10 +85,25 @@ export function openStore(args: StoreArgs, environment: NodeJS.ProcessEnv = proc
  * To sign with these keys; what they have not signed is as if it were not there.
  * @throws invalid_configuration; would_not_be_trusted where those who read it trust none of the keys
  */
-export function openStoreToPublish(args: StoreArgs, signingKeys: readonly SigningKey[], environment: NodeJS.ProcessEnv = process.env): ModelStore {
+export function openStoreToPublish(
+  args: StoreArgs,
+  signingKeys: readonly SigningKey[],
+  environment: NodeJS.ProcessEnv = process.env,
+): ModelStore {
   const { objects, trustedKeys } = open(args, environment);
   const own = signingKeys.map(({ publicKey }) => publicKey);
-  const believed = trustedKeys === undefined ? own : own.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
-  if (trustedKeys !== undefined && believed.length === 0) throw errors.wouldNotBeTrusted(own.length === 0 ? "it is not signed" : "EDGETIER_TRUSTED_KEYS has none of the keys that sign it");
-  return createModelStore(objects, { trustedKeys: believed.length === 0 ? undefined : believed, signingKeys });
+  const believed =
+    trustedKeys === undefined
+      ? own
+      : own.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
+  if (trustedKeys !== undefined && believed.length === 0)
+    throw errors.wouldNotBeTrusted(
+      own.length === 0
+        ? "it is not signed"
+        : "EDGETIER_TRUSTED_KEYS has none of the keys that sign it",
+    );
+  return createModelStore(objects, {
+    trustedKeys: believed.length === 0 ? undefined : believed,
+    signingKeys,
+  });
 }

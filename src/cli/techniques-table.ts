@@ -1,7 +1,7 @@
 // The table of a build: what each candidate gained and cost against the reference, and why it is not taken.
 
-import type { Judgement } from "../build/judge/judge.ts";
-import type { BuiltTier } from "../build/techniques/build-tier.ts";
+import type { Judgement } from "../toolchain/judge/judge.ts";
+import type { BuiltTier } from "../toolchain/techniques/build-tier.ts";
 import { inKiB, table } from "./output.ts";
 
 export function techniquesTable(tiers: readonly BuiltTier[]): string {
@@ -10,19 +10,45 @@ export function techniquesTable(tiers: readonly BuiltTier[]): string {
 
 function tierTable({ tier, judgements, chosen }: BuiltTier): string {
   const runtimes = Object.keys(judgements[0]?.measured?.latency ?? {});
-  const header = ["CANDIDATE", "ACCURACY", "LOSS", "AGREES", "SQNR", "BYTES", "GZIP", ...runtimes.flatMap((name) => [`${name} P50 MS`, "RATIO"]), "VERDICT"];
+  const header = [
+    "CANDIDATE",
+    "ACCURACY",
+    "LOSS",
+    "AGREES",
+    "SQNR",
+    "BYTES",
+    "GZIP",
+    ...runtimes.flatMap((name) => [`${name} P50 MS`, "RATIO"]),
+    "VERDICT",
+  ];
   return `${tier}\n${table([header.map((cell) => cell.toUpperCase()), ...judgements.map((one) => row(one, runtimes, one.name === chosen.name))])}`;
 }
 
-function row({ name, bytes, gzipBytes, refused, measured }: Judgement, runtimes: readonly string[], isChosen: boolean): string[] {
+function row(
+  { name, bytes, gzipBytes, refused, measured }: Judgement,
+  runtimes: readonly string[],
+  isChosen: boolean,
+): string[] {
   const verdict = refused.length > 0 ? `refused: ${refused.join("; ")}` : isChosen ? "taken" : "";
   const figures =
     measured === undefined
       ? ["", "", "", ""]
-      : [`${(100 * measured.accuracy).toFixed(2)} %`, measured.lossPoints.toFixed(2), `${(100 * measured.agreement).toFixed(1)} %`, Number.isFinite(measured.sqnrDb) ? `${measured.sqnrDb.toFixed(1)} dB` : ""];
+      : [
+          `${(100 * measured.accuracy).toFixed(2)} %`,
+          measured.lossPoints.toFixed(2),
+          `${(100 * measured.agreement).toFixed(1)} %`,
+          Number.isFinite(measured.sqnrDb) ? `${measured.sqnrDb.toFixed(1)} dB` : "",
+        ];
   const times = runtimes.flatMap((runtime) => {
     const latency = measured?.latency[runtime];
     return latency === undefined ? ["", ""] : [latency.p50Ms.toFixed(2), latency.ratio.toFixed(2)];
   });
-  return [name, ...figures, bytes === 0 ? "" : inKiB(bytes), gzipBytes === 0 ? "" : inKiB(gzipBytes), ...times, verdict];
+  return [
+    name,
+    ...figures,
+    bytes === 0 ? "" : inKiB(bytes),
+    gzipBytes === 0 ? "" : inKiB(gzipBytes),
+    ...times,
+    verdict,
+  ];
 }

@@ -22,10 +22,21 @@ export interface TensorHead {
   readonly data?: readonly unknown[];
 }
 
-export function encodeTensors(tensors: NamedTensors): { readonly heads: readonly TensorHead[]; readonly bytes: readonly Uint8Array[] } {
+export function encodeTensors(tensors: NamedTensors): {
+  readonly heads: readonly TensorHead[];
+  readonly bytes: readonly Uint8Array[];
+} {
   const all = Object.entries(tensors).map(([name, { datatype, shape, data }]) => {
-    const bytes = "buffer" in data ? bytesOf(data) : concatBytes(data.flatMap((element) => [bytesOf(Uint32Array.of(element.byteLength)), element]));
-    return { head: { name, datatype, shape, parameters: { binary_data_size: bytes.byteLength } }, bytes };
+    const bytes =
+      "buffer" in data
+        ? bytesOf(data)
+        : concatBytes(
+            data.flatMap((element) => [bytesOf(Uint32Array.of(element.byteLength)), element]),
+          );
+    return {
+      head: { name, datatype, shape, parameters: { binary_data_size: bytes.byteLength } },
+      bytes,
+    };
   });
   return { heads: all.map(({ head }) => head), bytes: all.map(({ bytes }) => bytes) };
 }
@@ -37,27 +48,39 @@ export function decodeTensors(heads: readonly TensorHead[], bytes: Uint8Array): 
     heads.map(({ name, datatype, shape, parameters, data }) => {
       const size = Number(parameters?.["binary_data_size"] ?? 0);
       const part = bytes.slice(offset, (offset += size)); // a copy, which is aligned
-      if (part.byteLength < size) throw fault("invalid_answer", `Tensor ${name} is cut off.`, "Try again.");
-      return [name, { datatype, shape, data: data === undefined ? fromBytes(datatype, part) : fromJson(datatype, data) } as Tensor];
+      if (part.byteLength < size)
+        throw fault("invalid_answer", `Tensor ${name} is cut off.`, "Try again.");
+      return [
+        name,
+        {
+          datatype,
+          shape,
+          data: data === undefined ? fromBytes(datatype, part) : fromJson(datatype, data),
+        } as Tensor,
+      ];
     }),
   );
 }
 
 function fromBytes(datatype: Tensor["datatype"], part: Uint8Array<ArrayBuffer>): unknown {
-  return datatype === "BYTES" ? elementsOf(part) : new (typedArrays[datatype] as NumberArray)(part.buffer);
+  return datatype === "BYTES"
+    ? elementsOf(part)
+    : new (typedArrays[datatype] as NumberArray)(part.buffer);
 }
 
 /** Of a server that has no binary form. */
 function fromJson(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
   const flat = data.flat(Number.POSITIVE_INFINITY);
   if (datatype === "BYTES") return flat.map((text) => toUtf8(String(text)));
-  return (typedArrays[datatype] as NumberArray).from(datatype.endsWith("INT64") ? flat.map((value) => BigInt(String(value))) : flat);
+  return (typedArrays[datatype] as NumberArray).from(
+    datatype.endsWith("INT64") ? flat.map((value) => BigInt(String(value))) : flat,
+  );
 }
 
 function elementsOf(part: Uint8Array): Uint8Array[] {
   const view = new DataView(part.buffer);
   const elements: Uint8Array[] = [];
-  for (let at = 0; at < part.byteLength; ) {
+  for (let at = 0; at < part.byteLength;) {
     const end = at + 4 + view.getUint32(at, true);
     elements.push(part.subarray(at + 4, end));
     at = end;

@@ -20,7 +20,11 @@ export interface ClientOptions extends ConnectionOptions {
 }
 
 export interface Client {
-  predict<const Input extends PredictInput | readonly PredictInput[]>(model: string, input: Input, options?: PredictOptions): Promise<PredictionOf<Input>>;
+  predict<const Input extends PredictInput | readonly PredictInput[]>(
+    model: string,
+    input: Input,
+    options?: PredictOptions,
+  ): Promise<PredictionOf<Input>>;
   embed(input: EmbeddingsBody["input"], options?: EmbedOptions): Promise<Embeddings>;
   infer(model: string, inputs: NamedTensors, options?: InferOptions): Promise<Inference>;
   models(call?: CallOptions): Promise<ModelList["models"]>;

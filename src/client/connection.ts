@@ -62,7 +62,17 @@ const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
 
 export function connect(options: ConnectionOptions): Connection {
-  const { url, key, deadlineMs, timeoutMs = 30_000, wayMs = 50, retries = 2, headers, clock = systemClock, random = Math.random } = options;
+  const {
+    url,
+    key,
+    deadlineMs,
+    timeoutMs = 30_000,
+    wayMs = 50,
+    retries = 2,
+    headers,
+    clock = systemClock,
+    random = Math.random,
+  } = options;
   return {
     url: url.replace(/\/+$/, ""),
     deadlineMs,
@@ -78,7 +88,11 @@ export function connect(options: ConnectionOptions): Connection {
 
 /** When a call ends, by the connection's clock. */
 export const endOf = ({ clock, ...defaults }: Connection, call: CallOptions): number =>
-  clock.now() + Math.min(call.timeoutMs ?? defaults.timeoutMs, call.deadlineMs ?? defaults.deadlineMs ?? Number.POSITIVE_INFINITY);
+  clock.now() +
+  Math.min(
+    call.timeoutMs ?? defaults.timeoutMs,
+    call.deadlineMs ?? defaults.deadlineMs ?? Number.POSITIVE_INFINITY,
+  );
 
 /**
  * Asks, and asks again after a network error, 429 or 503, as long as there is time: every request of this client computes and
@@ -86,7 +100,13 @@ export const endOf = ({ clock, ...defaults }: Connection, call: CallOptions): nu
  * @param read what to make of a response of status 2xx or 304
  * @throws EdgeTierError, or the reason of the caller's signal
  */
-export async function send<Result>(connection: Connection, path: string, outgoing: Outgoing, read: (response: Response) => Promise<Result>, call: CallOptions = {}): Promise<Result> {
+export async function send<Result>(
+  connection: Connection,
+  path: string,
+  outgoing: Outgoing,
+  read: (response: Response) => Promise<Result>,
+  call: CallOptions = {},
+): Promise<Result> {
   const { clock, wayMs } = connection;
   const endsAtMs = endOf(connection, call);
   const isBounded = (call.deadlineMs ?? connection.deadlineMs) !== undefined;
@@ -94,20 +114,47 @@ export async function send<Result>(connection: Connection, path: string, outgoin
   try {
     for (let tries = 0; ; tries++) {
       const leftMs = endsAtMs - clock.now();
-      const deadlineMs = Math.min(MAX_DEADLINE_MS, Math.max(1, Math.round(leftMs - Math.min(wayMs, leftMs / 2))));
-      const headers = { ...connection.headers, ...outgoing.headers, ...(isBounded ? { "x-deadline-ms": String(deadlineMs) } : {}), ...call.headers };
+      const deadlineMs = Math.min(
+        MAX_DEADLINE_MS,
+        Math.max(1, Math.round(leftMs - Math.min(wayMs, leftMs / 2))),
+      );
+      const headers = {
+        ...connection.headers,
+        ...outgoing.headers,
+        ...(isBounded ? { "x-deadline-ms": String(deadlineMs) } : {}),
+        ...call.headers,
+      };
       let failure: EdgeTierError;
       try {
         stop.check();
-        const response = await connection.fetch(connection.url + path, { ...outgoing, headers, signal: stop.signal });
+        const response = await connection.fetch(connection.url + path, {
+          ...outgoing,
+          headers,
+          signal: stop.signal,
+        });
         if (response.ok || response.status === 304) return await read(response);
         failure = await refusalOf(response, clock.now());
       } catch (error) {
         stop.check();
-        failure = error instanceof EdgeTierError ? error : fault("network", `${connection.url} cannot be reached.`, "Check the address and the network, and try again.", error);
+        failure =
+          error instanceof EdgeTierError
+            ? error
+            : fault(
+                "network",
+                `${connection.url} cannot be reached.`,
+                "Check the address and the network, and try again.",
+                error,
+              );
       }
-      const waitMs = (failure.retryAfterMs ?? 0) + connection.random() * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** tries);
-      if (!failure.retryable || tries >= (call.retries ?? connection.retries) || clock.now() + waitMs >= endsAtMs) throw failure;
+      const waitMs =
+        (failure.retryAfterMs ?? 0) +
+        connection.random() * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** tries);
+      if (
+        !failure.retryable ||
+        tries >= (call.retries ?? connection.retries) ||
+        clock.now() + waitMs >= endsAtMs
+      )
+        throw failure;
       if (waitMs > 0) await stop.sleep(waitMs);
     }
   } finally {
@@ -125,7 +172,12 @@ export function parse<Body>(text: string): Body {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw fault("invalid_answer", "The answer is not JSON.", "Check that the address is an EdgeTier edge's.", error);
+    throw fault(
+      "invalid_answer",
+      "The answer is not JSON.",
+      "Check that the address is an EdgeTier edge's.",
+      error,
+    );
   }
 }
 
@@ -139,8 +191,19 @@ function watch(clock: Clock, timeMs: number, caller: AbortSignal | undefined) {
     controller.abort(why);
     wake();
   };
-  const leave = () => abort(caller?.reason ?? fault("aborted", "The caller gave the request up.", ""));
-  const stopTimer = clock.setTimer(() => abort(fault("timeout", `There was no answer within ${Math.round(timeMs)} ms.`, "Allow it more time, or check the network.")), timeMs);
+  const leave = () =>
+    abort(caller?.reason ?? fault("aborted", "The caller gave the request up.", ""));
+  const stopTimer = clock.setTimer(
+    () =>
+      abort(
+        fault(
+          "timeout",
+          `There was no answer within ${Math.round(timeMs)} ms.`,
+          "Allow it more time, or check the network.",
+        ),
+      ),
+    timeMs,
+  );
   if (caller?.aborted === true) leave();
   caller?.addEventListener("abort", leave);
 

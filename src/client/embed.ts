@@ -5,7 +5,8 @@ import type { EmbeddingsBody, EmbeddingsResponse } from "../protocol/embeddings.
 import { type CallOptions, type Connection, json, send } from "./connection.ts";
 import { fault } from "./errors.ts";
 
-export interface EmbedOptions extends CallOptions, Partial<Pick<EmbeddingsBody, "model" | "dimensions" | "cache">> {}
+export interface EmbedOptions
+  extends CallOptions, Partial<Pick<EmbeddingsBody, "model" | "dimensions" | "cache">> {}
 
 export interface Embeddings {
   /** One for each input, in their order. */
@@ -17,11 +18,25 @@ export interface Embeddings {
 }
 
 /** @param input a text, the ids of its tokens, or an array of either @throws EdgeTierError, or the reason of the caller's signal */
-export async function embed(connection: Connection, input: EmbeddingsBody["input"], options: EmbedOptions = {}): Promise<Embeddings> {
+export async function embed(
+  connection: Connection,
+  input: EmbeddingsBody["input"],
+  options: EmbedOptions = {},
+): Promise<Embeddings> {
   const { model, dimensions, cache } = options;
   const body = JSON.stringify({ input, model, dimensions, cache, encoding_format: "base64" });
-  const answer = await send(connection, "/v1/embeddings", { method: "POST", headers: { "content-type": "application/json" }, body }, json<EmbeddingsResponse>, options);
-  return { vectors: answer.data.map(({ embedding }) => vectorOf(embedding)), model: answer.model, tokens: answer.usage.total_tokens };
+  const answer = await send(
+    connection,
+    "/v1/embeddings",
+    { method: "POST", headers: { "content-type": "application/json" }, body },
+    json<EmbeddingsResponse>,
+    options,
+  );
+  return {
+    vectors: answer.data.map(({ embedding }) => vectorOf(embedding)),
+    model: answer.model,
+    tokens: answer.usage.total_tokens,
+  };
 }
 
 function vectorOf(embedding: string | number[]): Float32Array {

@@ -31,7 +31,16 @@ export class EdgeTierError extends Error implements ErrorFields {
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
 
-  constructor({ code, status, detail, remedy, requestId, retryable, retryAfterMs, cause }: ErrorFields) {
+  constructor({
+    code,
+    status,
+    detail,
+    remedy,
+    requestId,
+    retryable,
+    retryAfterMs,
+    cause,
+  }: ErrorFields) {
     super(`${detail} ${remedy}`.trim(), { cause });
     this.code = code;
     this.status = status;
@@ -43,7 +52,12 @@ export class EdgeTierError extends Error implements ErrorFields {
   }
 }
 
-export const fault = (code: ClientFault, detail: string, remedy: string, cause?: unknown): EdgeTierError =>
+export const fault = (
+  code: ClientFault,
+  detail: string,
+  remedy: string,
+  cause?: unknown,
+): EdgeTierError =>
   new EdgeTierError({ code, status: 0, detail, remedy, retryable: code === "network", cause });
 
 /** Overload: the only refusals after which asking again helps. */
@@ -51,15 +65,33 @@ const isOverload = (status: number): boolean => status === 429 || status === 503
 
 /** Whether somebody else's answer may take the place of the server's: it could not be reached, or failed. */
 export const isOutage = (error: unknown): error is EdgeTierError =>
-  error instanceof EdgeTierError && (error.status >= 500 || error.status === 429 || error.code === "network" || error.code === "timeout");
+  error instanceof EdgeTierError &&
+  (error.status >= 500 ||
+    error.status === 429 ||
+    error.code === "network" ||
+    error.code === "timeout");
 
 /** @param nowMs for a `retry-after` that is a date */
 export async function refusalOf(response: Response, nowMs: number): Promise<EdgeTierError> {
   const { status, headers } = response;
   const problem = problemIn(await response.text());
-  const { code = `http_${status}`, detail = `The server answered ${status}.`, remedy = "", instance, retryable = true } = problem;
+  const {
+    code = `http_${status}`,
+    detail = `The server answered ${status}.`,
+    remedy = "",
+    instance,
+    retryable = true,
+  } = problem;
   const requestId = headers.get("x-request-id") ?? instance;
-  return new EdgeTierError({ code, status, detail, remedy, requestId, retryable: retryable && isOverload(status), retryAfterMs: delayOf(headers.get("retry-after"), nowMs) });
+  return new EdgeTierError({
+    code,
+    status,
+    detail,
+    remedy,
+    requestId,
+    retryable: retryable && isOverload(status),
+    retryAfterMs: delayOf(headers.get("retry-after"), nowMs),
+  });
 }
 
 /** Of /v1, or the Open Inference Protocol's `{"error"}`. */

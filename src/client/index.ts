@@ -2,10 +2,28 @@
 
 export { type AnswerStore, createAnswerStore, type KeptAnswer } from "./answer-store.ts";
 export { type Client, type ClientOptions, createClient } from "./client.ts";
-export { type CallOptions, type Connection, type ConnectionOptions, connect } from "./connection.ts";
+export {
+  type CallOptions,
+  type Connection,
+  type ConnectionOptions,
+  connect,
+} from "./connection.ts";
 export { embed, type Embeddings, type EmbedOptions } from "./embed.ts";
 export { type ClientFault, EdgeTierError } from "./errors.ts";
-export { infer, type Inference, type InferOptions, type NamedTensors, type Tensor } from "./infer.ts";
+export {
+  infer,
+  type Inference,
+  type InferOptions,
+  type NamedTensors,
+  type Tensor,
+} from "./infer.ts";
 export { getModel, listModels } from "./models.ts";
-export { type Prediction, type PredictionOf, type PredictInput, type PredictOptions, type PredictOutput, predict } from "./predict.ts";
+export {
+  type Prediction,
+  type PredictionOf,
+  type PredictInput,
+  type PredictOptions,
+  type PredictOutput,
+  predict,
+} from "./predict.ts";
 export { createRegions, listRegions, type Regions } from "./regions.ts";

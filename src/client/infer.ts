@@ -4,7 +4,14 @@ import { concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import type { Parameters, RequestedOutput } from "../protocol/open-inference.ts";
 import { decodeTensors, encodeTensors, type TensorHead } from "./binary-tensors.ts";
-import { type CallOptions, type Connection, endOf, type Outgoing, parse, send } from "./connection.ts";
+import {
+  type CallOptions,
+  type Connection,
+  endOf,
+  type Outgoing,
+  parse,
+  send,
+} from "./connection.ts";
 import { EdgeTierError, fault } from "./errors.ts";
 import type { Regions } from "./regions.ts";
 import { fromUtf8, toUtf8 } from "./utf8.ts";
@@ -42,7 +49,12 @@ const JSON_LENGTH_HEADER = "inference-header-content-length";
  * @param model `name`, `name@version` or `name@alias`; of aliases, a region knows only `stable`, so that others are the edge's to answer
  * @throws EdgeTierError, or the reason of the caller's signal
  */
-export async function infer(connection: Connection, model: string, inputs: NamedTensors, options: InferOptions = {}): Promise<Inference> {
+export async function infer(
+  connection: Connection,
+  model: string,
+  inputs: NamedTensors,
+  options: InferOptions = {},
+): Promise<Inference> {
   const [name = "", version] = model.split("@");
   const isNumbered = version !== undefined && /^\d+$/.test(version);
   const outgoing = messageOf(inputs, options);
@@ -56,28 +68,65 @@ export async function infer(connection: Connection, model: string, inputs: Named
       // Half of the time is left for the edge; the edge's credentials are no region's business.
       const { authorization: _credentials, ...headers } = connection.headers;
       try {
-        return await ask({ ...connection, url: region.url, headers }, regionPath, outgoing, region.id, { ...options, deadlineMs: leftMs / 2, retries: 0 });
+        return await ask(
+          { ...connection, url: region.url, headers },
+          regionPath,
+          outgoing,
+          region.id,
+          { ...options, deadlineMs: leftMs / 2, retries: 0 },
+        );
       } catch (error) {
-        if (options.signal?.aborted === true || !(error instanceof EdgeTierError) || isOfTheRequest(error)) throw error;
+        if (
+          options.signal?.aborted === true ||
+          !(error instanceof EdgeTierError) ||
+          isOfTheRequest(error)
+        )
+          throw error;
         options.regions?.leaveAlone(region.id);
       }
     }
   }
   const leftMs = endsAtMs - connection.clock.now();
   const isBounded = (options.deadlineMs ?? connection.deadlineMs) !== undefined;
-  return await ask(connection, `/v2/models/${encodeURIComponent(model)}/infer`, outgoing, undefined, { ...options, ...(isBounded ? { deadlineMs: leftMs } : { timeoutMs: leftMs }) });
+  return await ask(
+    connection,
+    `/v2/models/${encodeURIComponent(model)}/infer`,
+    outgoing,
+    undefined,
+    { ...options, ...(isBounded ? { deadlineMs: leftMs } : { timeoutMs: leftMs }) },
+  );
 }
 
 /** The edge would refuse it as well; 401 to 404 may be the region's own trouble. */
-const isOfTheRequest = ({ status }: EdgeTierError): boolean => status === 400 || status === 413 || status === 415;
+const isOfTheRequest = ({ status }: EdgeTierError): boolean =>
+  status === 400 || status === 413 || status === 415;
 
 function messageOf(inputs: NamedTensors, { outputs, parameters }: InferOptions): Outgoing {
   const { heads, bytes } = encodeTensors(inputs);
-  const json = toUtf8(JSON.stringify({ inputs: heads, outputs, parameters: { ...parameters, binary_data_output: true } }));
-  return { method: "POST", headers: { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(json.byteLength) }, body: concatBytes([json, ...bytes]) };
+  const json = toUtf8(
+    JSON.stringify({
+      inputs: heads,
+      outputs,
+      parameters: { ...parameters, binary_data_output: true },
+    }),
+  );
+  return {
+    method: "POST",
+    headers: {
+      "content-type": "application/octet-stream",
+      [JSON_LENGTH_HEADER]: String(json.byteLength),
+    },
+    body: concatBytes([json, ...bytes]),
+  };
 }
 
-function ask(connection: Connection, path: string, outgoing: Outgoing, region: string | undefined, call: CallOptions): Promise<Inference> {
+function ask(
+  connection: Connection,
+  path: string,
+  outgoing: Outgoing,
+  region: string | undefined,
+  call: CallOptions,
+): Promise<Inference> {
   return send(
     connection,
     path,
@@ -86,8 +135,19 @@ function ask(connection: Connection, path: string, outgoing: Outgoing, region: s
       const body = new Uint8Array(await response.arrayBuffer());
       const jsonBytes = Number(response.headers.get(JSON_LENGTH_HEADER) ?? body.byteLength);
       const head = parse<ResponseHead>(fromUtf8(body.subarray(0, jsonBytes)));
-      if (head.outputs === undefined) throw fault("invalid_answer", "The answer has no outputs.", "Check that the address is an EdgeTier edge's.");
-      return { model: head.model_name, version: head.model_version, parameters: head.parameters ?? {}, outputs: decodeTensors(head.outputs, body.subarray(jsonBytes)), region };
+      if (head.outputs === undefined)
+        throw fault(
+          "invalid_answer",
+          "The answer has no outputs.",
+          "Check that the address is an EdgeTier edge's.",
+        );
+      return {
+        model: head.model_name,
+        version: head.model_version,
+        parameters: head.parameters ?? {},
+        outputs: decodeTensors(head.outputs, body.subarray(jsonBytes)),
+        region,
+      };
     },
     call,
   );

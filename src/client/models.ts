@@ -3,9 +3,16 @@
 import type { ModelDetail, ModelList } from "../protocol/models.ts";
 import { type CallOptions, type Connection, json, send } from "./connection.ts";
 
-export const listModels = async (connection: Connection, call: CallOptions = {}): Promise<ModelList["models"]> =>
+export const listModels = async (
+  connection: Connection,
+  call: CallOptions = {},
+): Promise<ModelList["models"]> =>
   (await send(connection, "/v1/models", {}, json<ModelList>, call)).models;
 
 /** @param model `name`, `name@version` or `name@alias` */
-export const getModel = (connection: Connection, model: string, call: CallOptions = {}): Promise<ModelDetail> =>
+export const getModel = (
+  connection: Connection,
+  model: string,
+  call: CallOptions = {},
+): Promise<ModelDetail> =>
   send(connection, `/v1/models/${encodeURIComponent(model)}`, {}, json<ModelDetail>, call);

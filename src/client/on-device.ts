@@ -9,7 +9,13 @@ import type { ImageDecoder } from "../tasks/image/image.ts";
 import { parse } from "./connection.ts";
 import { EdgeTierError, fault, isOutage } from "./errors.ts";
 import { createDeviceTier, type DeviceInput, type TierOnDevice } from "./on-device/device-tier.ts";
-import { readManifest, type ReadFile, readVerified, type Sha256, webSha256 } from "./on-device/files.ts";
+import {
+  readManifest,
+  type ReadFile,
+  readVerified,
+  type Sha256,
+  webSha256,
+} from "./on-device/files.ts";
 import { type Ort, type OrtTensor, openGraph } from "./on-device/ort.ts";
 import type { Prediction, PredictOptions, PredictOutput } from "./predict.ts";
 import { fromUtf8 } from "./utf8.ts";
@@ -18,7 +24,11 @@ export type { DeviceInput, DeviceManifest, ImageDecoder, Ort, OrtTensor, ReadFil
 
 /** As a Client has it; what is not sure on the device goes there. */
 export interface Edge {
-  predict(model: string, input: DeviceInput, options?: PredictOptions): Promise<Prediction<readonly [PredictOutput]>>;
+  predict(
+    model: string,
+    input: DeviceInput,
+    options?: PredictOptions,
+  ): Promise<Prediction<readonly [PredictOutput]>>;
 }
 
 export interface OnDeviceOptions<AnyTensor extends OrtTensor> {
@@ -39,22 +49,37 @@ export interface OnDevice {
    * @returns the device's answer where it is sure, the edge's where it is not, and where the edge cannot be reached the device's all the same, marked as degraded
    * @throws EdgeTierError where nobody has an answer, or the reason of the caller's signal
    */
-  predict(input: DeviceInput, options?: PredictOptions): Promise<Prediction<readonly [PredictOutput]>>;
+  predict(
+    input: DeviceInput,
+    options?: PredictOptions,
+  ): Promise<Prediction<readonly [PredictOutput]>>;
 }
 
 const DEFAULT_TOP_K = 5;
 
 /** Reads, verifies and opens an export. @throws EdgeTierError */
-export async function openOnDevice<AnyTensor extends OrtTensor>({ ort, readFile, edge, images, sha256 = webSha256 }: OnDeviceOptions<AnyTensor>): Promise<OnDevice> {
+export async function openOnDevice<AnyTensor extends OrtTensor>({
+  ort,
+  readFile,
+  edge,
+  images,
+  sha256 = webSha256,
+}: OnDeviceOptions<AnyTensor>): Promise<OnDevice> {
   const manifest = await readManifest(readFile);
-  const labels: readonly string[] = parse(fromUtf8(await readVerified(readFile, manifest.labels, sha256)));
+  const labels: readonly string[] = parse(
+    fromUtf8(await readVerified(readFile, manifest.labels, sha256)),
+  );
   const tiers: TierOnDevice[] = [];
   for (const tier of manifest.tiers) {
-    const artifact = "artifact" in tier.preprocessor ? await readVerified(readFile, tier.preprocessor.artifact, sha256) : undefined;
+    const artifact =
+      "artifact" in tier.preprocessor
+        ? await readVerified(readFile, tier.preprocessor.artifact, sha256)
+        : undefined;
     const run = await openGraph(ort, await readVerified(readFile, tier.graph, sha256));
     tiers.push(createDeviceTier(manifest, tier, { run, labels, artifact, images }));
   }
-  const model = manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
+  const model =
+    manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
 
   return {
     manifest,
@@ -62,20 +87,27 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({ ort, readFile,
       const used: { tier: string; inputs: number; error?: string }[] = [];
       let best: DeviceAnswer | undefined;
       for (const tier of tiers) {
-        if (options.signal?.aborted === true) throw options.signal.reason ?? fault("aborted", "The caller gave the request up.", "");
+        if (options.signal?.aborted === true)
+          throw options.signal.reason ?? fault("aborted", "The caller gave the request up.", "");
         try {
           best = { tier: tier.id, answer: await tier.answer(input, options.topK ?? DEFAULT_TOP_K) };
           used.push({ tier: tier.id, inputs: 1 });
-          if (tier.exits(best.answer) || options.maxTier === tier.id) return predictionOf(manifest, best, used);
+          if (tier.exits(best.answer) || options.maxTier === tier.id)
+            return predictionOf(manifest, best, used);
         } catch (error) {
           // What is wrong with the input would be so at the edge; what is wrong with the device is not.
           if (error instanceof EdgeTierError) throw error;
           if (error instanceof TaskError && error.status < 500) throw new EdgeTierError(error);
-          used.push({ tier: tier.id, inputs: 1, error: error instanceof TaskError ? error.code : "session_failed" });
+          used.push({
+            tier: tier.id,
+            inputs: 1,
+            error: error instanceof TaskError ? error.code : "session_failed",
+          });
         }
       }
       try {
-        if (edge === undefined) throw fault("network", "There is no edge to go on to.", "Give openOnDevice an edge.");
+        if (edge === undefined)
+          throw fault("network", "There is no edge to go on to.", "Give openOnDevice an edge.");
         return await edge.predict(model, input, options);
       } catch (error) {
         if (best === undefined || !isOutage(error)) throw error;
@@ -90,8 +122,29 @@ interface DeviceAnswer {
   readonly answer: Answer;
 }
 
-function predictionOf({ model, version }: DeviceManifest, { tier, answer }: DeviceAnswer, tiers: Prediction["usage"]["tiers"], more: Partial<PredictOutput> = {}): Prediction<readonly [PredictOutput]> {
+function predictionOf(
+  { model, version }: DeviceManifest,
+  { tier, answer }: DeviceAnswer,
+  tiers: Prediction["usage"]["tiers"],
+  more: Partial<PredictOutput> = {},
+): Prediction<readonly [PredictOutput]> {
   const { label, confidence, ranking } = answer;
-  const output = { label, score: confidence, scores: [...ranking], tier, confidence, degraded: false, ...more };
-  return { id: "", model, version: version ?? 0, outputs: [output], usage: { tiers }, requestId: undefined, source: "device" };
+  const output = {
+    label,
+    score: confidence,
+    scores: [...ranking],
+    tier,
+    confidence,
+    degraded: false,
+    ...more,
+  };
+  return {
+    id: "",
+    model,
+    version: version ?? 0,
+    outputs: [output],
+    usage: { tiers },
+    requestId: undefined,
+    source: "device",
+  };
 }

@@ -3,7 +3,14 @@
 import { toBase64 } from "../core/base64.ts";
 import type { PredictParameters, PredictResponse } from "../protocol/predict.ts";
 import type { AnswerStore } from "./answer-store.ts";
-import { type CallOptions, type Connection, json, type Outgoing, parse, send } from "./connection.ts";
+import {
+  type CallOptions,
+  type Connection,
+  json,
+  type Outgoing,
+  parse,
+  send,
+} from "./connection.ts";
 import { fault, isOutage } from "./errors.ts";
 
 /** A text, or a JPEG or PNG file. */
@@ -19,14 +26,18 @@ export interface PredictOptions extends CallOptions, Partial<PredictParameters> 
 export type PredictOutput = PredictResponse["outputs"][number];
 
 /** One output for each input, in their order. */
-export interface Prediction<Outputs extends readonly PredictOutput[] = readonly PredictOutput[]> extends Omit<PredictResponse, "outputs"> {
+export interface Prediction<
+  Outputs extends readonly PredictOutput[] = readonly PredictOutput[],
+> extends Omit<PredictResponse, "outputs"> {
   readonly outputs: Outputs;
   readonly requestId: string | undefined;
   /** `client`: kept here, and the server says that it holds still; `offline`: kept here, and nobody could be asked; `device`: computed here. */
   readonly source: "l1" | "l2" | "cdn" | "miss" | "bypass" | "client" | "offline" | "device";
 }
 
-export type PredictionOf<Input> = Input extends readonly unknown[] ? Prediction : Prediction<readonly [PredictOutput]>;
+export type PredictionOf<Input> = Input extends readonly unknown[]
+  ? Prediction
+  : Prediction<readonly [PredictOutput]>;
 
 /** Of characters: what is longer is not sent in a URL. */
 const MAX_URL_TEXT = 1_000;
@@ -36,18 +47,45 @@ const MAX_URL_TEXT = 1_000;
  * @param input one, or an array of them
  * @throws EdgeTierError, or the reason of the caller's signal
  */
-export async function predict<const Input extends PredictInput | readonly PredictInput[]>(connection: Connection, model: string, input: Input, options: PredictOptions = {}): Promise<PredictionOf<Input>> {
+export async function predict<const Input extends PredictInput | readonly PredictInput[]>(
+  connection: Connection,
+  model: string,
+  input: Input,
+  options: PredictOptions = {},
+): Promise<PredictionOf<Input>> {
   const { topK, maxTier, cache, answers } = options;
   const path = `/v1/models/${encodeURIComponent(model)}/predict`;
   const parameters = { topK, maxTier, cache };
-  if (answers !== undefined && typeof input === "string" && input.length <= MAX_URL_TEXT && input.isWellFormed?.() !== false && (cache ?? "use") === "use") {
-    return (await predictByEtag(connection, `${path}?${query({ input, ...parameters })}`, answers, options)) as PredictionOf<Input>;
+  if (
+    answers !== undefined &&
+    typeof input === "string" &&
+    input.length <= MAX_URL_TEXT &&
+    input.isWellFormed?.() !== false &&
+    (cache ?? "use") === "use"
+  ) {
+    return (await predictByEtag(
+      connection,
+      `${path}?${query({ input, ...parameters })}`,
+      answers,
+      options,
+    )) as PredictionOf<Input>;
   }
   const [outgoing, search] = await bodyOf(input, parameters);
-  return (await send(connection, search === "" ? path : `${path}?${search}`, outgoing, async (response) => predictionOf(await json(response), response), options)) as PredictionOf<Input>;
+  return (await send(
+    connection,
+    search === "" ? path : `${path}?${search}`,
+    outgoing,
+    async (response) => predictionOf(await json(response), response),
+    options,
+  )) as PredictionOf<Input>;
 }
 
-async function predictByEtag(connection: Connection, path: string, answers: AnswerStore, options: PredictOptions): Promise<Prediction> {
+async function predictByEtag(
+  connection: Connection,
+  path: string,
+  answers: AnswerStore,
+  options: PredictOptions,
+): Promise<Prediction> {
   const key = connection.url + path;
   const kept = await answers.get(key);
   try {
@@ -56,7 +94,8 @@ async function predictByEtag(connection: Connection, path: string, answers: Answ
       path,
       kept === undefined ? {} : { headers: { "if-none-match": kept.etag } },
       async (response) => {
-        if (response.status === 304 && kept !== undefined) return { ...predictionOf(parse(kept.body), response), source: "client" };
+        if (response.status === 304 && kept !== undefined)
+          return { ...predictionOf(parse(kept.body), response), source: "client" };
         const body = await response.text();
         const prediction = predictionOf(parse(body), response);
         const etag = response.headers.get("etag");
@@ -66,7 +105,8 @@ async function predictByEtag(connection: Connection, path: string, answers: Answ
       options,
     );
   } catch (error) {
-    if (options.offline === true && kept !== undefined && isOutage(error)) return { ...parse<PredictResponse>(kept.body), requestId: undefined, source: "offline" };
+    if (options.offline === true && kept !== undefined && isOutage(error))
+      return { ...parse<PredictResponse>(kept.body), requestId: undefined, source: "offline" };
     throw error;
   }
 }
@@ -78,28 +118,46 @@ const predictionOf = (body: PredictResponse, { headers }: Response): Prediction 
 });
 
 /** One image goes as it is, and its parameters in the query; anything else in JSON. */
-async function bodyOf(input: PredictInput | readonly PredictInput[], parameters: object): Promise<[Outgoing, search: string]> {
+async function bodyOf(
+  input: PredictInput | readonly PredictInput[],
+  parameters: object,
+): Promise<[Outgoing, search: string]> {
   if (typeof input === "string" || Array.isArray(input)) {
     const inputs = Array.isArray(input) ? await Promise.all(input.map(inJson)) : input;
-    return [{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ inputs, parameters }) }, ""];
+    return [
+      {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ inputs, parameters }),
+      },
+      "",
+    ];
   }
   const image = input as Exclude<PredictInput, string>;
-  return [{ method: "POST", headers: { "content-type": mediaTypeOf(image) }, body: image }, query(parameters)];
+  return [
+    { method: "POST", headers: { "content-type": mediaTypeOf(image) }, body: image },
+    query(parameters),
+  ];
 }
 
 async function inJson(input: PredictInput): Promise<unknown> {
   if (typeof input === "string") return input;
-  return { b64: toBase64(new Uint8Array("arrayBuffer" in input ? await input.arrayBuffer() : input)) };
+  return {
+    b64: toBase64(new Uint8Array("arrayBuffer" in input ? await input.arrayBuffer() : input)),
+  };
 }
 
 function mediaTypeOf(image: Exclude<PredictInput, string>): string {
   if ("arrayBuffer" in image && image.type !== "") return image.type;
-  if ("arrayBuffer" in image) throw fault("invalid_input", "The blob has no type.", "Give it one: image/jpeg or image/png.");
+  if ("arrayBuffer" in image)
+    throw fault("invalid_input", "The blob has no type.", "Give it one: image/jpeg or image/png.");
   return new Uint8Array(image)[0] === 0xff ? "image/jpeg" : "image/png";
 }
 
 /** React Native's URLSearchParams is not complete. */
 const query = (fields: object): string =>
   Object.entries(fields)
-    .flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`]))
+    .flatMap(([name, value]) =>
+      value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`],
+    )
     .join("&");

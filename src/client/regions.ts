@@ -5,12 +5,18 @@ import { type CallOptions, type Connection, endOf, json, send } from "./connecti
 
 export interface Regions {
   /** @returns undefined where no region may be asked, or the list cannot be had */
-  nearest(connection: Connection, call?: CallOptions): Promise<{ readonly id: string; readonly url: string } | undefined>;
+  nearest(
+    connection: Connection,
+    call?: CallOptions,
+  ): Promise<{ readonly id: string; readonly url: string } | undefined>;
   /** Not to be asked for a while. */
   leaveAlone(id: string): void;
 }
 
-export const listRegions = async (connection: Connection, call: CallOptions = {}): Promise<RegionList["regions"]> =>
+export const listRegions = async (
+  connection: Connection,
+  call: CallOptions = {},
+): Promise<RegionList["regions"]> =>
   (await send(connection, "/v1/regions", {}, json<RegionList>, call)).regions;
 
 /** The list is worth so much of a call's time. */
@@ -31,7 +37,11 @@ export function createRegions(keptMs = 60_000): Regions {
         const timeoutMs = Math.min(MAX_LIST_MS, MAX_LIST_SHARE * (endOf(connection, call) - nowMs));
         list = await listRegions(connection, { ...call, timeoutMs, retries: 0 }).catch(() => []);
       }
-      const { id, url } = list.find((region) => region.url !== undefined && region.health !== "unhealthy" && !failed.has(region.id)) ?? {};
+      const { id, url } =
+        list.find(
+          (region) =>
+            region.url !== undefined && region.health !== "unhealthy" && !failed.has(region.id),
+        ) ?? {};
       return id === undefined || url === undefined ? undefined : { id, url };
     },
     leaveAlone: (id) => void failed.add(id),

@@ -42,7 +42,9 @@ export class ManualClock implements Clock {
   advance(byMs: number): void {
     const endMs = this.#nowMs + byMs;
     for (;;) {
-      const due = this.#timers.filter((timer) => timer.dueMs <= endMs).sort((a, b) => a.dueMs - b.dueMs)[0];
+      const due = this.#timers
+        .filter((timer) => timer.dueMs <= endMs)
+        .sort((a, b) => a.dueMs - b.dueMs)[0];
       if (due === undefined) break;
       this.#timers = this.#timers.filter((timer) => timer !== due);
       this.#nowMs = due.dueMs;

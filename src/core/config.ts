@@ -5,9 +5,17 @@ import { errors, reasonOf } from "./errors.ts";
 
 /** A whole number written as text, with a default and inclusive bounds. */
 export const wholeNumber = (defaultValue: number, min: number, max: number) =>
-  z.coerce.number("must be a number").int("must be a whole number").min(min).max(max).default(defaultValue);
+  z.coerce
+    .number("must be a number")
+    .int("must be a whole number")
+    .min(min)
+    .max(max)
+    .default(defaultValue);
 
-export const httpUrl = () => z.url({ protocol: /^https?$/, error: "must be an http or https address" }).transform((url) => url.replace(/\/+$/, ""));
+export const httpUrl = () =>
+  z
+    .url({ protocol: /^https?$/, error: "must be an http or https address" })
+    .transform((url) => url.replace(/\/+$/, ""));
 
 /** JSON written as text. @param problem what is said of a text that is none; its reason may repeat parts of the text */
 export const jsonText = (problem: (reason: string) => string) =>
@@ -24,8 +32,13 @@ export const jsonText = (problem: (reason: string) => string) =>
  * @param source for example `process.env` or a Worker's `env`; an empty string counts as absent.
  * @throws invalid_configuration naming every variable that is missing or wrong.
  */
-export function parseConfig<Schema extends z.ZodType>(schema: Schema, source: object): z.output<Schema> {
-  const present = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== "" && value !== undefined));
+export function parseConfig<Schema extends z.ZodType>(
+  schema: Schema,
+  source: object,
+): z.output<Schema> {
+  const present = Object.fromEntries(
+    Object.entries(source).filter(([, value]) => value !== "" && value !== undefined),
+  );
   const parsed = schema.safeParse(present);
   if (parsed.success) return parsed.data;
   throw errors.invalidConfiguration(problemsOf(parsed.error));
@@ -33,5 +46,7 @@ export function parseConfig<Schema extends z.ZodType>(schema: Schema, source: ob
 
 /** A zod error as one line per problem: where it is, and what is wrong. */
 export function problemsOf(error: z.ZodError): string[] {
-  return error.issues.map((issue) => `${issue.path.length > 0 ? issue.path.join(".") : "value"}: ${issue.message}`);
+  return error.issues.map(
+    (issue) => `${issue.path.length > 0 ? issue.path.join(".") : "value"}: ${issue.message}`,
+  );
 }

@@ -9,7 +9,8 @@ import * as z from "zod";
 const deviceId = z.int().min(0).max(255).default(0);
 /** Of the graph that runs there, where a tier has both. To try both on one provider, name it twice. */
 const precision = z.enum(["fp32", "fp16"]);
-const notPassedOn = (remedy: string) => z.never({ error: `onnxruntime-node cannot pass this on; ${remedy}` }).optional();
+const notPassedOn = (remedy: string) =>
+  z.never({ error: `onnxruntime-node cannot pass this on; ${remedy}` }).optional();
 const servedByTriton = notPassedOn("leave it out, or serve the model with Triton, which can");
 
 /** In the order in which they are tried; the CPU need not be named, it is always the last. */
@@ -24,13 +25,17 @@ export const executionProvider = z.discriminatedUnion("name", [
     /** Not every adapter has 16-bit floats. */
     precision: precision.default("fp32"),
     preferredLayout: z.enum(["NCHW", "NHWC"]).optional(),
-    deviceId: notPassedOn("choose the adapter with VK_DRIVER_FILES or MESA_VK_DEVICE_SELECT in the server's environment"),
+    deviceId: notPassedOn(
+      "choose the adapter with VK_DRIVER_FILES or MESA_VK_DEVICE_SELECT in the server's environment",
+    ),
   }),
   z.strictObject({
     name: z.literal("cuda"),
     deviceId,
     precision: precision.default("fp16"),
-    memoryLimitBytes: notPassedOn("divide the GPU with MIG, or with CUDA_MPS_PINNED_DEVICE_MEM_LIMIT under MPS"),
+    memoryLimitBytes: notPassedOn(
+      "divide the GPU with MIG, or with CUDA_MPS_PINNED_DEVICE_MEM_LIMIT under MPS",
+    ),
     arena: servedByTriton,
   }),
   z.strictObject({

@@ -9,11 +9,16 @@ interface Read {
 }
 
 /** @returns undefined once the body exceeds `maxBytes`; the rest is cancelled. @throws what the stream throws. */
-export async function readAtMost(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+export async function readAtMost(
+  body: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (body === null) return new Uint8Array();
   const reader = byteReader(body);
-  const { buffer, bytes } = reader === undefined ? await readPieces(body, maxBytes) : await readWhole(reader, maxBytes);
-  if (bytes <= maxBytes) return new Uint8Array(bytes === buffer.byteLength ? buffer : buffer.transfer(bytes));
+  const { buffer, bytes } =
+    reader === undefined ? await readPieces(body, maxBytes) : await readWhole(reader, maxBytes);
+  if (bytes <= maxBytes)
+    return new Uint8Array(bytes === buffer.byteLength ? buffer : buffer.transfer(bytes));
   buffer.transfer(0);
   return undefined;
 }
@@ -34,7 +39,7 @@ function byteReader(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader 
 /** @returns at most one byte more than `maxBytes` */
 async function readWhole(reader: ReadableStreamBYOBReader, maxBytes: number): Promise<Read> {
   let buffer = new ArrayBuffer(Math.min(FIRST_BYTES, maxBytes + 1));
-  for (let bytes = 0; ; ) {
+  for (let bytes = 0; ;) {
     const room = buffer.byteLength - bytes;
     const { value, done } = await reader.read(new Uint8Array(buffer, bytes), { min: room });
     if (value === undefined) throw new TypeError("the body was cancelled");
@@ -55,7 +60,8 @@ async function readPieces(body: ReadableStream<Uint8Array>, maxBytes: number): P
   for await (const piece of body) {
     const end = bytes + piece.byteLength;
     if (end > maxBytes) return { buffer, bytes: end }; // leaving the loop cancels the stream
-    if (end > buffer.byteLength) buffer = buffer.transfer(Math.min(maxBytes, Math.max(end, 2 * bytes, FIRST_BYTES)));
+    if (end > buffer.byteLength)
+      buffer = buffer.transfer(Math.min(maxBytes, Math.max(end, 2 * bytes, FIRST_BYTES)));
     new Uint8Array(buffer).set(piece, bytes);
     bytes = end;
   }

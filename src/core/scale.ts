@@ -13,8 +13,15 @@ const MAX_STEPS = 5;
 export function roundScale(least: number, most: number): Scale {
   const rough = (most - least) / MAX_STEPS;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = STEPS.map((one) => one * power).find((one) => Math.ceil(most / one - 1e-9) - Math.floor(least / one + 1e-9) <= MAX_STEPS) ?? 20 * power;
+  const step =
+    STEPS.map((one) => one * power).find(
+      (one) => Math.ceil(most / one - 1e-9) - Math.floor(least / one + 1e-9) <= MAX_STEPS,
+    ) ?? 20 * power;
   const [first, last] = [Math.floor(least / step + 1e-9), Math.ceil(most / step - 1e-9)];
   const at = (tick: number) => Number((tick * step).toPrecision(12));
-  return { from: at(first), to: at(last), ticks: Array.from({ length: last - first + 1 }, (_, index) => at(first + index)) };
+  return {
+    from: at(first),
+    to: at(last),
+    ticks: Array.from({ length: last - first + 1 }, (_, index) => at(first + index)),
+  };
 }

@@ -39,21 +39,44 @@ export type WaitUntil = (work: Promise<unknown>) => void;
 export interface RequestTrace {
   readonly span: Span;
   /** Nothing of it is recorded without `end`. What of its tree ends later follows. */
-  finish(waitUntil: WaitUntil, end?: { readonly name: string; readonly facts: Facts; /** Of a failure that is ours. */ readonly error?: string | undefined }): void;
+  finish(
+    waitUntil: WaitUntil,
+    end?: {
+      readonly name: string;
+      readonly facts: Facts;
+      /** Of a failure that is ours. */ readonly error?: string | undefined;
+    },
+  ): void;
 }
 
 export interface Tracer {
   /** @param header the request's header of this name */
   startRequest(header: (name: string) => string | undefined): RequestTrace;
   /** Work that several requests shared, over now: a tree of its own, recorded where one of them is sampled. */
-  recordShared(name: string, facts: Facts, times: { readonly startMs: number; readonly endMs: number }, requests: readonly Span[], error?: string): Span;
+  recordShared(
+    name: string,
+    facts: Facts,
+    times: { readonly startMs: number; readonly endMs: number },
+    requests: readonly Span[],
+    error?: string,
+  ): Span;
   /** Sends what waits. Never rejects. */
   flush(): Promise<void>;
 }
 
 /** Records nothing, and hands a context on as it came. */
 export function passedOn(headers: Span["headers"] = {}, traceId?: string): Span {
-  const span: Span = { traceId, isRecorded: false, id: "", isSampled: false, headers, child: () => span, set() {}, keep() {}, end() {} };
+  const span: Span = {
+    traceId,
+    isRecorded: false,
+    id: "",
+    isSampled: false,
+    headers,
+    child: () => span,
+    set() {},
+    keep() {},
+    end() {},
+  };
   return span;
 }
 
@@ -63,7 +86,10 @@ export const UNTRACED = passedOn();
 export const passingTracer: Tracer = {
   startRequest(header) {
     const context = readTraceContext(header);
-    return { span: context === undefined ? UNTRACED : passedOn(traceHeaders(context), context.traceId), finish() {} };
+    return {
+      span: context === undefined ? UNTRACED : passedOn(traceHeaders(context), context.traceId),
+      finish() {},
+    };
   },
   recordShared: () => UNTRACED,
   flush: async () => {},

@@ -27,7 +27,11 @@ export type Datatype = keyof TensorDataByDatatype;
 export type NumericDatatype = Exclude<Datatype, "BYTES">;
 
 export type TensorOf<D extends Datatype> = {
-  [K in D]: { readonly datatype: K; readonly shape: readonly number[]; readonly data: TensorDataByDatatype[K] };
+  [K in D]: {
+    readonly datatype: K;
+    readonly shape: readonly number[];
+    readonly data: TensorDataByDatatype[K];
+  };
 }[D];
 export type Tensor = TensorOf<Datatype>;
 /** Tensors by name. */
@@ -40,7 +44,10 @@ export interface TensorSpec {
   readonly shape: readonly number[];
 }
 
-export const DATATYPES = [...(Object.keys(typedArrays satisfies { [D in NumericDatatype]: unknown }) as NumericDatatype[]), "BYTES"] as const;
+export const DATATYPES = [
+  ...(Object.keys(typedArrays satisfies { [D in NumericDatatype]: unknown }) as NumericDatatype[]),
+  "BYTES",
+] as const;
 
 /**
  * Number of elements of a shape.
@@ -49,17 +56,26 @@ export const DATATYPES = [...(Object.keys(typedArrays satisfies { [D in NumericD
 export function elementCount(name: string, shape: readonly number[]): number {
   let count = 1;
   for (const dimension of shape) {
-    if (!Number.isSafeInteger(dimension) || dimension < 0) throw errors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
+    if (!Number.isSafeInteger(dimension) || dimension < 0)
+      throw errors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
     count *= dimension;
-    if (count > 0x7fff_ffff) throw errors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
+    if (count > 0x7fff_ffff)
+      throw errors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
   }
   return count;
 }
 
 /** Reads a tensor that must be FP32 with `rank` dimensions. */
-export function asFloat32(name: string, tensor: Tensor | undefined, rank: number): TensorOf<"FP32"> {
+export function asFloat32(
+  name: string,
+  tensor: Tensor | undefined,
+  rank: number,
+): TensorOf<"FP32"> {
   if (tensor?.datatype !== "FP32" || tensor.shape.length !== rank) {
-    throw errors.invalidTensor(name, `expected FP32 of rank ${rank}, found ${tensor ? `${tensor.datatype} [${tensor.shape.join(", ")}]` : "nothing"}`);
+    throw errors.invalidTensor(
+      name,
+      `expected FP32 of rank ${rank}, found ${tensor ? `${tensor.datatype} [${tensor.shape.join(", ")}]` : "nothing"}`,
+    );
   }
   return tensor;
 }

@@ -15,13 +15,28 @@ const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const SAMPLED = 1;
 
 /** @returns undefined for what is none: a trace then begins here */
-export function readTraceContext(header: (name: string) => string | undefined): TraceContext | undefined {
+export function readTraceContext(
+  header: (name: string) => string | undefined,
+): TraceContext | undefined {
   const [, traceId, parentId, flags] = TRACEPARENT.exec(header("traceparent") ?? "") ?? [];
   if (traceId === undefined || parentId === undefined || flags === undefined) return undefined;
   const state = header("tracestate");
-  return { traceId, parentId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0, state: state !== undefined && TRACESTATE.test(state) ? state : undefined };
+  return {
+    traceId,
+    parentId,
+    isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0,
+    state: state !== undefined && TRACESTATE.test(state) ? state : undefined,
+  };
 }
 
-export function traceHeaders({ traceId, parentId, isSampled, state }: TraceContext): Readonly<Record<string, string>> {
-  return { traceparent: `00-${traceId}-${parentId}-${isSampled ? "01" : "00"}`, ...(state === undefined ? {} : { tracestate: state }) };
+export function traceHeaders({
+  traceId,
+  parentId,
+  isSampled,
+  state,
+}: TraceContext): Readonly<Record<string, string>> {
+  return {
+    traceparent: `00-${traceId}-${parentId}-${isSampled ? "01" : "00"}`,
+    ...(state === undefined ? {} : { tracestate: state }),
+  };
 }

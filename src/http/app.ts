@@ -70,14 +70,23 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
 
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
-  app.use(observe({ tracer: dependencies.tracer ?? passingTracer, clock, log: dependencies.logsAccess === true ? log : undefined }));
+  app.use(
+    observe({
+      tracer: dependencies.tracer ?? passingTracer,
+      clock,
+      log: dependencies.logsAccess === true ? log : undefined,
+    }),
+  );
   app.use(context(clock));
   if (dependencies.telemetry !== undefined) app.use(measure(dependencies.telemetry, clock));
   app.use(...access(dependencies.access ?? OPEN_ACCESS));
   const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });
   for (const path of COMPUTING_PATHS) app.use(path, shedding);
   app.use("/v1/*", limitBodies(dependencies));
-  app.route("/", predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }));
+  app.route(
+    "/",
+    predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }),
+  );
   app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
   app.route("/", reportRoutes(catalogue));

@@ -7,9 +7,15 @@ import type { CacheMode } from "../cache/policy.ts";
  * Answers do not age (their version is in their key), so that of the ages that a client may name only `max-age=0` says anything.
  * @param parameter as the body or the query has it
  */
-export function requestedCacheMode(request: HonoRequest, parameter: CacheMode | undefined): CacheMode {
+export function requestedCacheMode(
+  request: HonoRequest,
+  parameter: CacheMode | undefined,
+): CacheMode {
   if (parameter !== undefined) return parameter;
-  const directives = (request.header("cache-control") ?? "").toLowerCase().split(",").map((directive) => directive.trim().replaceAll('"', ""));
+  const directives = (request.header("cache-control") ?? "")
+    .toLowerCase()
+    .split(",")
+    .map((directive) => directive.trim().replaceAll('"', ""));
   const says = (pattern: RegExp) => directives.some((directive) => pattern.test(directive));
   if (says(/^only-if-cached$/)) return "only-if-cached";
   if (says(/^no-store$/)) return "bypass";

@@ -13,8 +13,15 @@ import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-con
 
 /** On the platform alone: locally there is no such binding. */
 const certificateBinding = z
-  .custom<{ fetch: RegionFetch }>((value) => value instanceof Object && "fetch" in value && typeof value.fetch === "function", "must be a binding of mtls_certificates")
-  .transform((binding): RegionFetch => (url, init) => binding.fetch(url, init));
+  .custom<{ fetch: RegionFetch }>(
+    (value) => value instanceof Object && "fetch" in value && typeof value.fetch === "function",
+    "must be a binding of mtls_certificates",
+  )
+  .transform(
+    (binding): RegionFetch =>
+      (url, init) =>
+        binding.fetch(url, init),
+  );
 
 const schema = z
   .object({
@@ -71,10 +78,15 @@ const schema = z
     /** How many versions keep their labels and preprocessors; the one unused for longest is let go. */
     EDGETIER_MAX_LOADED_VERSIONS: wholeNumber(4, 1, 64),
   })
-  .refine((config) => (config.EDGETIER_REDIS_REST_URL === undefined) === (config.EDGETIER_REDIS_REST_TOKEN === undefined), {
-    path: ["EDGETIER_REDIS_REST_URL"],
-    message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
-  })
+  .refine(
+    (config) =>
+      (config.EDGETIER_REDIS_REST_URL === undefined) ===
+      (config.EDGETIER_REDIS_REST_TOKEN === undefined),
+    {
+      path: ["EDGETIER_REDIS_REST_URL"],
+      message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
+    },
+  )
   .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
 
 export type EdgeConfig = z.output<typeof schema>;

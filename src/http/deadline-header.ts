@@ -10,11 +10,14 @@ export const MAX_DEADLINE_MS = 600_000;
 export function requestedDeadlineMs(request: HonoRequest): number | undefined {
   const header = request.header("x-deadline-ms");
   if (header !== undefined) return checked(header, Number(header));
-  const seconds = /(?:^|[,;\s])wait=("?)([0-9]+)\1(?:$|[,;\s])/.exec(request.header("prefer") ?? "")?.[2];
+  const seconds = /(?:^|[,;\s])wait=("?)([0-9]+)\1(?:$|[,;\s])/.exec(
+    request.header("prefer") ?? "",
+  )?.[2];
   return seconds === undefined ? undefined : checked(`${seconds} s`, Number(seconds) * 1000);
 }
 
 function checked(text: string, milliseconds: number): number {
-  if (!/^[0-9]+( s)?$/.test(text) || milliseconds < 1 || milliseconds > MAX_DEADLINE_MS) throw errors.invalidDeadline(text);
+  if (!/^[0-9]+( s)?$/.test(text) || milliseconds < 1 || milliseconds > MAX_DEADLINE_MS)
+    throw errors.invalidDeadline(text);
   return milliseconds;
 }

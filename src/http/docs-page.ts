@@ -15,30 +15,74 @@ export const STYLE = `
   table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; }`;
 
 export function docsPage(document: OpenApiDocument, origin: string) {
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  );
   return html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>EdgeTier API</title><style>${raw(STYLE)}</style></head>
-<body>
-<h1>EdgeTier API</h1>
-<p>${document.info.description} The machine-readable form is <a href="/openapi.json">/openapi.json</a>.</p>
-<pre>curl ${origin}/v1/models/intent/predict -H 'content-type: application/json' \\
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width" />
+        <title>EdgeTier API</title>
+        <style>
+          ${raw(STYLE)}
+        </style>
+      </head>
+      <body>
+        <h1>EdgeTier API</h1>
+        <p>
+          ${document.info.description} The machine-readable form is
+          <a href="/openapi.json">/openapi.json</a>.
+        </p>
+        <pre>
+curl ${origin}/v1/models/intent/predict -H 'content-type: application/json' \\
   -d '{"inputs": "how do i freeze my account"}'</pre>
-${operations.map(({ path, method, operation }) => operationSection(path, method, operation))}
-</body></html>`;
+        ${operations.map(({ path, method, operation }) => operationSection(path, method, operation))}
+      </body>
+    </html>`;
 }
 
 function operationSection(path: string, method: string, operation: Operation) {
   const media = Object.keys(operation.requestBody?.content ?? {});
   return html`<section>
-<h2><code>${method.toUpperCase()} ${path}</code></h2>
-<p>${operation.summary}. ${operation.description ?? ""}</p>
-${media.length > 0 ? html`<p>Body: ${media.join(", ")}</p>` : ""}
-${operation.parameters === undefined ? "" : html`<table><tr><th>Parameter</th><th>In</th><th>Type</th><th></th></tr>
-${operation.parameters.map((one) => html`<tr><td><code>${one.name}</code>${one.required ? " *" : ""}</td><td>${one.in}</td><td>${typeText(one)}</td><td>${one.description ?? ""}</td></tr>`)}</table>`}
-<table><tr><th>Status</th><th></th></tr>
-${Object.entries(operation.responses).map(([status, response]) => html`<tr><td>${status}</td><td>${response.description}</td></tr>`)}</table>
-</section>`;
+    <h2><code>${method.toUpperCase()} ${path}</code></h2>
+    <p>${operation.summary}. ${operation.description ?? ""}</p>
+    ${media.length > 0 ? html`<p>Body: ${media.join(", ")}</p>` : ""}
+    ${
+      operation.parameters === undefined
+        ? ""
+        : html`<table>
+            <tr>
+              <th>Parameter</th>
+              <th>In</th>
+              <th>Type</th>
+              <th></th>
+            </tr>
+            ${operation.parameters.map(
+              (one) =>
+                html`<tr>
+                  <td><code>${one.name}</code>${one.required ? " *" : ""}</td>
+                  <td>${one.in}</td>
+                  <td>${typeText(one)}</td>
+                  <td>${one.description ?? ""}</td>
+                </tr>`,
+            )}
+          </table>`
+    }
+    <table>
+      <tr>
+        <th>Status</th>
+        <th></th>
+      </tr>
+      ${Object.entries(operation.responses).map(
+        ([status, response]) =>
+          html`<tr>
+            <td>${status}</td>
+            <td>${response.description}</td>
+          </tr>`,
+      )}
+    </table>
+  </section>`;
 }
 
 function typeText({ schema }: Parameter): string {

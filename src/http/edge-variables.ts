@@ -19,13 +19,20 @@ export const EDGE_SECRETS = [
 const PAIRS = [["EDGETIER_REDIS_REST_URL", "EDGETIER_REDIS_REST_TOKEN"]] as const;
 
 /** Without which no Worker answers: they have no default. */
-export const requiredVariables = (): string[] => Object.entries(edgeVariables()).flatMap(([name, schema]) => (schema.safeParse(undefined).success ? [] : [name]));
+export const requiredVariables = (): string[] =>
+  Object.entries(edgeVariables()).flatMap(([name, schema]) =>
+    schema.safeParse(undefined).success ? [] : [name],
+  );
 
 /** @param have the names of all that are set, as variables or as secrets */
 export function missingVariables(have: ReadonlySet<string>): string[] {
-  const missing = [...requiredVariables(), ...PAIRS.flatMap((pair) => (pair.some((name) => have.has(name)) ? pair : []))];
+  const missing = [
+    ...requiredVariables(),
+    ...PAIRS.flatMap((pair) => (pair.some((name) => have.has(name)) ? pair : [])),
+  ];
   return [...new Set(missing)].filter((name) => !have.has(name));
 }
 
 /** Names that no edge reads: misspelt ones are as if they were not there. */
-export const unknownVariables = (names: readonly string[]): string[] => names.filter((name) => name.startsWith("EDGETIER_") && !Object.hasOwn(edgeVariables(), name));
+export const unknownVariables = (names: readonly string[]): string[] =>
+  names.filter((name) => name.startsWith("EDGETIER_") && !Object.hasOwn(edgeVariables(), name));

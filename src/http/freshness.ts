@@ -15,15 +15,36 @@ export interface FreshnessOptions {
  * Sets `cache-control`, `cdn-cache-control` and `cache-tag`.
  * @param mayBeKept as of KeptAnswer
  */
-export function setFreshness(c: Context<AppEnv>, ref: ModelRef, mayBeKept: boolean, { model, version, isDrawn, outcomes }: Prediction, { aliasSeconds }: FreshnessOptions): Freshness {
+export function setFreshness(
+  c: Context<AppEnv>,
+  ref: ModelRef,
+  mayBeKept: boolean,
+  { model, version, isDrawn, outcomes }: Prediction,
+  { aliasSeconds }: FreshnessOptions,
+): Freshness {
   const isPrivate = c.get("context").tenant !== "" || c.req.header("authorization") !== undefined;
   const isDegraded = outcomes.some(({ degraded }) => degraded);
-  const freshness = freshnessOf({ method: c.req.method, mayBeKept, isPrivate, isDegraded, isByNumber: ref.target.kind === "version", isDrawn }, aliasSeconds);
+  const freshness = freshnessOf(
+    {
+      method: c.req.method,
+      mayBeKept,
+      isPrivate,
+      isDegraded,
+      isByNumber: ref.target.kind === "version",
+      isDrawn,
+    },
+    aliasSeconds,
+  );
   c.header("cache-control", freshness.cacheControl);
-  if (freshness.cdnCacheControl !== undefined) c.header("cdn-cache-control", freshness.cdnCacheControl);
+  if (freshness.cdnCacheControl !== undefined)
+    c.header("cdn-cache-control", freshness.cdnCacheControl);
   if (freshness.isKeepable && !isPrivate) {
     const { target } = ref;
-    const tags = [cacheTags.model(model), cacheTags.version(model, version), ...(target.kind === "alias" ? [cacheTags.alias(model, target.alias)] : [])];
+    const tags = [
+      cacheTags.model(model),
+      cacheTags.version(model, version),
+      ...(target.kind === "alias" ? [cacheTags.alias(model, target.alias)] : []),
+    ];
     c.header("cache-tag", tags.join());
   }
   return freshness;

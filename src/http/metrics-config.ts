@@ -16,7 +16,13 @@ export interface AggregatorNamespace {
 }
 
 const binding = <Binding>(method: string, kind: string) =>
-  z.custom<Binding>((value) => value instanceof Object && typeof (value as Record<string, unknown>)[method] === "function", `must be a binding of ${kind}`).optional();
+  z
+    .custom<Binding>(
+      (value) =>
+        value instanceof Object && typeof (value as Record<string, unknown>)[method] === "function",
+      `must be a binding of ${kind}`,
+    )
+    .optional();
 
 export const metricsVariables = {
   /** Sums up what all isolates count. Without it there is no GET /metrics, and without EDGETIER_ANALYTICS as well nothing is counted. */

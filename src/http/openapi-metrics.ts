@@ -14,7 +14,10 @@ export const metricsPaths: Paths = {
       summary: "What all isolates have counted",
       description: "For Prometheus, or as JSON for who names `application/json` first in `accept`.",
       responses: {
-        200: { description: "All series since the aggregator began.", content: body({ "text/plain": z.string(), "application/json": metricsSnapshot }).content },
+        200: {
+          description: "All series since the aggregator began.",
+          content: body({ "text/plain": z.string(), "application/json": metricsSnapshot }).content,
+        },
         ...accessRefusals(problem),
         501: problem("This deployment has no aggregator."),
       },

@@ -2,41 +2,123 @@
 
 import * as z from "zod";
 import { DATATYPES } from "../core/tensor.ts";
-import { accessRefusals, body, content, noContent, type Operation, parameters, type Paths } from "./openapi-parts.ts";
+import {
+  accessRefusals,
+  body,
+  content,
+  noContent,
+  type Operation,
+  parameters,
+  type Paths,
+} from "./openapi-parts.ts";
 
 const VERSIONED = "As well under `/v2/models/{model}/versions/{version}`.";
 
 export function openInferencePaths(): Paths {
   const options = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional();
-  const spec = z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) }).meta({ id: "TensorSpec" });
-  const tensor = spec.extend({ parameters: options, data: z.array(z.unknown()).optional().meta({ description: "Row-major; or `parameters.binary_data_size`, and the bytes after the JSON." }) }).meta({ id: "Tensor" });
+  const spec = z
+    .object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) })
+    .meta({ id: "TensorSpec" });
+  const tensor = spec
+    .extend({
+      parameters: options,
+      data: z.array(z.unknown()).optional().meta({
+        description: "Row-major; or `parameters.binary_data_size`, and the bytes after the JSON.",
+      }),
+    })
+    .meta({ id: "Tensor" });
   const request = z
     .object({
       id: z.string().optional(),
-      parameters: options.meta({ description: "`tier`: the one tier to ask; `timeout` in microseconds; `binary_data_output`." }),
-      inputs: z.array(tensor).meta({ description: "One BYTES tensor `input`, an element for each text or image file; or a graph's own tensors." }),
-      outputs: z.array(z.object({ name: z.string(), parameters: options }).meta({ id: "RequestedOutput" })).optional(),
+      parameters: options.meta({
+        description:
+          "`tier`: the one tier to ask; `timeout` in microseconds; `binary_data_output`.",
+      }),
+      inputs: z.array(tensor).meta({
+        description:
+          "One BYTES tensor `input`, an element for each text or image file; or a graph's own tensors.",
+      }),
+      outputs: z
+        .array(z.object({ name: z.string(), parameters: options }).meta({ id: "RequestedOutput" }))
+        .optional(),
     })
     .meta({ id: "InferRequest" });
-  const response = z.object({ model_name: z.string(), model_version: z.string(), id: z.string().optional(), parameters: options, outputs: z.array(tensor) }).meta({ id: "InferResponse" });
-  const metadata = z.object({ name: z.string(), versions: z.array(z.string()), platform: z.string(), inputs: z.array(spec), outputs: z.array(spec) }).meta({ id: "ModelMetadata" });
-  const server = z.object({ name: z.string(), version: z.string(), extensions: z.array(z.string()) }).meta({ id: "ServerMetadata" });
+  const response = z
+    .object({
+      model_name: z.string(),
+      model_version: z.string(),
+      id: z.string().optional(),
+      parameters: options,
+      outputs: z.array(tensor),
+    })
+    .meta({ id: "InferResponse" });
+  const metadata = z
+    .object({
+      name: z.string(),
+      versions: z.array(z.string()),
+      platform: z.string(),
+      inputs: z.array(spec),
+      outputs: z.array(spec),
+    })
+    .meta({ id: "ModelMetadata" });
+  const server = z
+    .object({ name: z.string(), version: z.string(), extensions: z.array(z.string()) })
+    .meta({ id: "ServerMetadata" });
   const error = z.object({ error: z.string() }).meta({ id: "InferError" });
 
   const model = parameters("path", z.object({ model: z.string() }));
-  const refusals = { 400: content("No such model, or a request that is not valid.", error), 404: content("No such version.", error) };
-  const unavailable = { ...accessRefusals((description) => content(description, error)), 503: content("The store, or every tier, is out of reach, or it took too long; see `retry-after`.", error) };
+  const refusals = {
+    400: content("No such model, or a request that is not valid.", error),
+    404: content("No such version.", error),
+  };
+  const unavailable = {
+    ...accessRefusals((description) => content(description, error)),
+    503: content(
+      "The store, or every tier, is out of reach, or it took too long; see `retry-after`.",
+      error,
+    ),
+  };
   const yes = { 200: noContent("Yes.") };
-  const ofModel = (operationId: string, summary: string, responses: Operation["responses"]): { readonly get: Operation } => ({
-    get: { operationId, summary, description: VERSIONED, parameters: model, responses: { ...responses, ...refusals, ...unavailable } },
+  const ofModel = (
+    operationId: string,
+    summary: string,
+    responses: Operation["responses"],
+  ): { readonly get: Operation } => ({
+    get: {
+      operationId,
+      summary,
+      description: VERSIONED,
+      parameters: model,
+      responses: { ...responses, ...refusals, ...unavailable },
+    },
   });
 
   return {
-    "/v2": { get: { operationId: "server", summary: "Name, version and extensions of the server, by the Open Inference Protocol v2", responses: { 200: content("The server.", server), ...unavailable } } },
-    "/v2/health/live": { get: { operationId: "live", summary: "Is the Worker running?", responses: yes } },
-    "/v2/health/ready": { get: { operationId: "ready", summary: "Can it read the model store?", responses: { ...yes, 400: content("No.", error) } } },
-    "/v2/models/{model}": ofModel("modelMetadata", "Inputs and outputs of a model", { 200: content("The model.", metadata) }),
-    "/v2/models/{model}/ready": ofModel("modelReady", "Does the edge, or else the region, answer for the model at once?", yes),
+    "/v2": {
+      get: {
+        operationId: "server",
+        summary: "Name, version and extensions of the server, by the Open Inference Protocol v2",
+        responses: { 200: content("The server.", server), ...unavailable },
+      },
+    },
+    "/v2/health/live": {
+      get: { operationId: "live", summary: "Is the Worker running?", responses: yes },
+    },
+    "/v2/health/ready": {
+      get: {
+        operationId: "ready",
+        summary: "Can it read the model store?",
+        responses: { ...yes, 400: content("No.", error) },
+      },
+    },
+    "/v2/models/{model}": ofModel("modelMetadata", "Inputs and outputs of a model", {
+      200: content("The model.", metadata),
+    }),
+    "/v2/models/{model}/ready": ofModel(
+      "modelReady",
+      "Does the edge, or else the region, answer for the model at once?",
+      yes,
+    ),
     "/v2/models/{model}/infer": {
       post: {
         operationId: "infer",
@@ -44,7 +126,12 @@ export function openInferencePaths(): Paths {
         description: `What the edge cannot run goes through to the region. The extensions for binary tensors and for classification are served. ${VERSIONED}`,
         parameters: model,
         requestBody: body({ "application/json": request, "application/octet-stream": z.string() }),
-        responses: { 200: content("The outputs.", response), ...refusals, 413: content("The body, an input, or the number of inputs is over its limit.", error), ...unavailable },
+        responses: {
+          200: content("The outputs.", response),
+          ...refusals,
+          413: content("The body, an input, or the number of inputs is over its limit.", error),
+          ...unavailable,
+        },
       },
     },
   };

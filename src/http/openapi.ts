@@ -2,37 +2,87 @@
 // description of POST names it.)
 
 import * as z from "zod";
-import { EMBEDDINGS_PATH, embeddingsBody, embeddingsProblem, embeddingsResponse } from "../protocol/embeddings.ts";
+import {
+  EMBEDDINGS_PATH,
+  embeddingsBody,
+  embeddingsProblem,
+  embeddingsResponse,
+} from "../protocol/embeddings.ts";
 import { modelDetail, modelList } from "../protocol/models.ts";
-import { predictBody, predictBodyQuery, predictQuery, predictResponse } from "../protocol/predict.ts";
+import {
+  predictBody,
+  predictBodyQuery,
+  predictQuery,
+  predictResponse,
+} from "../protocol/predict.ts";
 import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
 import { regionList } from "../protocol/regions.ts";
 import { modelReport } from "../protocol/report.ts";
 import { metricsPaths } from "./openapi-metrics.ts";
-import { accessRefusals, body, componentSchemas, content, noContent, parameters, type Paths } from "./openapi-parts.ts";
+import {
+  accessRefusals,
+  body,
+  componentSchemas,
+  content,
+  noContent,
+  parameters,
+  type Paths,
+} from "./openapi-parts.ts";
 import { openInferencePaths } from "./openapi-v2.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
-  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: { readonly name: string; readonly identifier: string } };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    readonly license: { readonly name: string; readonly identifier: string };
+  };
   readonly servers: readonly { readonly url: string }[];
   readonly paths: Paths;
   /** None, or a credential: which, is the deployment's to say. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
-  readonly components: { readonly schemas: Readonly<Record<string, object>>; readonly securitySchemes: Readonly<Record<string, object>> };
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>;
+    readonly securitySchemes: Readonly<Record<string, object>>;
+  };
 }
 
 const problem = (description: string) => content(description, problemSchema, PROBLEM_MEDIA_TYPE);
 
-const badRequests = { 400: problem("The request is not valid."), 404: problem("No such model, version or alias.") };
-const unavailable = { ...accessRefusals(problem), 503: problem("The model store or every tier is out of reach; see `retry-after`.") };
+const badRequests = {
+  400: problem("The request is not valid."),
+  404: problem("No such model, version or alias."),
+};
+const unavailable = {
+  ...accessRefusals(problem),
+  503: problem("The model store or every tier is out of reach; see `retry-after`."),
+};
 
-const modelPath = parameters("path", z.object({ model: z.string().meta({ description: "`name`, `name@version` or `name@alias`; the default alias is `stable`.", examples: ["intent"] }) }));
+const modelPath = parameters(
+  "path",
+  z.object({
+    model: z.string().meta({
+      description: "`name`, `name@version` or `name@alias`; the default alias is `stable`.",
+      examples: ["intent"],
+    }),
+  }),
+);
 const predictHeaders = parameters(
   "header",
   z.object({
-    "x-deadline-ms": z.int().optional().meta({ description: "When the answer is wanted, in milliseconds from now; the model's own deadline otherwise." }),
-    "cache-control": z.string().optional().meta({ description: "`no-cache` or `max-age=0`: a new answer, which is stored; `no-store`: neither read nor stored; `only-if-cached`: 504 rather than a computed answer.", examples: ["no-cache"] }),
+    "x-deadline-ms": z.int().optional().meta({
+      description:
+        "When the answer is wanted, in milliseconds from now; the model's own deadline otherwise.",
+    }),
+    "cache-control": z
+      .string()
+      .optional()
+      .meta({
+        description:
+          "`no-cache` or `max-age=0`: a new answer, which is stored; `no-store`: neither read nor stored; `only-if-cached`: 504 rather than a computed answer.",
+        examples: ["no-cache"],
+      }),
     "x-request-id": z.string().optional(),
     traceparent: z.string().optional(),
   }),
@@ -43,7 +93,9 @@ const predictAnswers = {
   413: problem("The body, an input, or the number of inputs is over its limit."),
   415: problem("The model does not take the media type, or not this kind of image."),
   ...unavailable,
-  504: problem("No tier could answer within the deadline, or no cache has the answer and none may be computed."),
+  504: problem(
+    "No tier could answer within the deadline, or no cache has the answer and none may be computed.",
+  ),
 };
 
 const imageFile = z.string().meta({ format: "binary" });
@@ -52,9 +104,15 @@ const predictionPaths: Paths = {
     post: {
       operationId: "predict",
       summary: "Predict",
-      description: "A body in its own media type is one input; its parameters are the query's. The method QUERY takes the same bodies, and is safe to repeat and to cache.",
+      description:
+        "A body in its own media type is one input; its parameters are the query's. The method QUERY takes the same bodies, and is safe to repeat and to cache.",
       parameters: [...modelPath, ...predictHeaders, ...parameters("query", predictBodyQuery)],
-      requestBody: body({ "application/json": predictBody, "text/plain": z.string(), "image/jpeg": imageFile, "image/png": imageFile }),
+      requestBody: body({
+        "application/json": predictBody,
+        "text/plain": z.string(),
+        "image/jpeg": imageFile,
+        "image/png": imageFile,
+      }),
       responses: predictAnswers,
     },
     get: {
@@ -64,8 +122,20 @@ const predictionPaths: Paths = {
       responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
     },
   },
-  "/v1/regions": { get: { operationId: "listRegions", summary: "Regions: where, how near, how quick, how well", responses: { 200: content("The nearest first.", regionList), ...accessRefusals(problem) } } },
-  "/v1/models": { get: { operationId: "listModels", summary: "What is served", responses: { 200: content("All models.", modelList), ...unavailable } } },
+  "/v1/regions": {
+    get: {
+      operationId: "listRegions",
+      summary: "Regions: where, how near, how quick, how well",
+      responses: { 200: content("The nearest first.", regionList), ...accessRefusals(problem) },
+    },
+  },
+  "/v1/models": {
+    get: {
+      operationId: "listModels",
+      summary: "What is served",
+      responses: { 200: content("All models.", modelList), ...unavailable },
+    },
+  },
   "/v1/models/{model}": {
     get: {
       operationId: "getModel",
@@ -79,18 +149,24 @@ const predictionPaths: Paths = {
       operationId: "getReport",
       summary: "How well a model's confidences fit, and what other thresholds would do",
       parameters: modelPath,
-      responses: { 200: content("The report, as it was published with the version.", modelReport), ...badRequests, ...unavailable },
+      responses: {
+        200: content("The report, as it was published with the version.", modelReport),
+        ...badRequests,
+        ...unavailable,
+      },
     },
   },
 };
 
-const refusal = (description: string) => content(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
+const refusal = (description: string) =>
+  content(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
 const embeddingsPaths: Paths = {
   [EMBEDDINGS_PATH]: {
     post: {
       operationId: "embed",
       summary: "Texts to vectors, in OpenAI's shape",
-      description: "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
+      description:
+        "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
       parameters: predictHeaders,
       requestBody: body({ "application/json": embeddingsBody }),
       responses: {
@@ -110,10 +186,24 @@ const embeddingsPaths: Paths = {
 export function openApiDocument(): OpenApiDocument {
   return {
     openapi: "3.1.0",
-    info: { title: "EdgeTier", version: "1", description: "Predictions with a bounded latency, tier by tier.", license: { name: "MIT", identifier: "MIT" } },
+    info: {
+      title: "EdgeTier",
+      version: "1",
+      description: "Predictions with a bounded latency, tier by tier.",
+      license: { name: "MIT", identifier: "MIT" },
+    },
     servers: [{ url: "/" }],
     paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths(), ...metricsPaths },
     security: [{}, { bearer: [] }],
-    components: { schemas: componentSchemas(), securitySchemes: { bearer: { type: "http", scheme: "bearer", description: "An API key, or a token of the issuer that the deployment trusts." } } },
+    components: {
+      schemas: componentSchemas(),
+      securitySchemes: {
+        bearer: {
+          type: "http",
+          scheme: "bearer",
+          description: "An API key, or a token of the issuer that the deployment trusts.",
+        },
+      },
+    },
   };
 }

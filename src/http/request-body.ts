@@ -24,6 +24,8 @@ export async function readJson(c: Context<AppEnv>): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw errors.invalidJson(text.trim() === "" ? "it is empty" : shown(reasonOf(error), 160).replaceAll('"', "'"));
+    throw errors.invalidJson(
+      text.trim() === "" ? "it is empty" : shown(reasonOf(error), 160).replaceAll('"', "'"),
+    );
   }
 }

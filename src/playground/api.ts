@@ -32,20 +32,33 @@ export async function ask<Body>(path: string, init: RequestInit = {}): Promise<A
   const key = savedKey();
   if (key !== "") headers.set("authorization", `Bearer ${key}`);
   const startedAtMs = performance.now();
-  const response = await fetch(path, { ...init, headers, redirect: "error" }).catch((error: unknown) => {
-    throw new Refusal(0, `The edge did not answer: ${error instanceof Error ? error.message : String(error)}.`);
-  });
+  const response = await fetch(path, { ...init, headers, redirect: "error" }).catch(
+    (error: unknown) => {
+      throw new Refusal(
+        0,
+        `The edge did not answer: ${error instanceof Error ? error.message : String(error)}.`,
+      );
+    },
+  );
   const text = await response.text();
   const tookMs = performance.now() - startedAtMs;
   const body = parsed(text);
   if (!response.ok) {
-    const { detail = `The edge answered ${response.status}.`, remedy = "" } = (body ?? {}) as Partial<Problem>;
-    throw new Refusal(response.status, `${detail} ${response.status === 401 ? "Put an API key into the field at the top." : remedy}`.trim());
+    const { detail = `The edge answered ${response.status}.`, remedy = "" } = (body ??
+      {}) as Partial<Problem>;
+    throw new Refusal(
+      response.status,
+      `${detail} ${response.status === 401 ? "Put an API key into the field at the top." : remedy}`.trim(),
+    );
   }
   return { body: body as Body, headers: response.headers, tookMs };
 }
 
-export const postJson = (value: unknown): RequestInit => ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(value) });
+export const postJson = (value: unknown): RequestInit => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(value),
+});
 
 function parsed(text: string): unknown {
   try {

@@ -35,13 +35,32 @@ interface Places {
 }
 
 export function lineChart(chart: Chart, lines: readonly Line[]): HTMLElement {
-  return figure(chart, (places) => lines.flatMap((line) => drawn(line, places)), lines.filter(({ kind }) => kind !== "now").map(({ name, colour }) => ({ name, colour })));
+  return figure(
+    chart,
+    (places) => lines.flatMap((line) => drawn(line, places)),
+    lines.filter(({ kind }) => kind !== "now").map(({ name, colour }) => ({ name, colour })),
+  );
 }
 
 function drawn({ kind, colour, points, name }: Line, { left, top }: Places): SVGElement[] {
-  if (kind === "line" || kind === "dashed") return [svg("path", { class: `${kind} s${colour}`, d: points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}` })];
+  if (kind === "line" || kind === "dashed")
+    return [
+      svg("path", {
+        class: `${kind} s${colour}`,
+        d:
+          points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}`,
+      }),
+    ];
   const className = kind === "now" ? "now" : `dot ringed s${colour}`;
-  return points.map(([x, y]) => svg("circle", { class: className, cx: left(x), cy: top(y), r: kind === "now" ? 7 : 4.5, "data-name": name }));
+  return points.map(([x, y]) =>
+    svg("circle", {
+      class: className,
+      cx: left(x),
+      cy: top(y),
+      r: kind === "now" ? 7 : 4.5,
+      "data-name": name,
+    }),
+  );
 }
 
 export interface Stack {
@@ -64,25 +83,77 @@ export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number
         heights.set(slot, below + value);
         if (value <= 0) return [];
         const [x, y] = [left(from + slot * width), top(below + value)];
-        return [svg("rect", { class: `part s${colour}`, x, y, width: Math.max(1, left(from + (slot + 1) * width) - x - 1.5), height: Math.max(0, top(below) - y) })];
+        return [
+          svg("rect", {
+            class: `part s${colour}`,
+            x,
+            y,
+            width: Math.max(1, left(from + (slot + 1) * width) - x - 1.5),
+            height: Math.max(0, top(below) - y),
+          }),
+        ];
       }),
     );
   };
   return figure(chart, bars, stacks);
 }
 
-function figure({ id, title, description, x, y, width = 480 }: Chart, content: (places: Places) => readonly SVGElement[], legend: readonly { readonly name: string; readonly colour: number }[]): HTMLElement {
+function figure(
+  { id, title, description, x, y, width = 480 }: Chart,
+  content: (places: Places) => readonly SVGElement[],
+  legend: readonly { readonly name: string; readonly colour: number }[],
+): HTMLElement {
   const left = (value: number) => place(value, x.scale, EDGE.left, width - EDGE.right);
   const top = (value: number) => place(value, y.scale, HEIGHT - EDGE.bottom, EDGE.top);
   const grid = [
-    ...y.scale.ticks.flatMap((value) => [svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${width - EDGE.right}` }), svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value))]),
-    ...x.scale.ticks.map((value) => svg("text", { x: left(value), y: HEIGHT - EDGE.bottom + 19, "text-anchor": "middle" }, x.format(value))),
-    svg("path", { class: "axis", d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${width - EDGE.right}` }),
-    svg("text", { x: (EDGE.left + width - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, x.label),
-    svg("text", { transform: `translate(13 ${(HEIGHT - EDGE.bottom + EDGE.top) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.label),
+    ...y.scale.ticks.flatMap((value) => [
+      svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${width - EDGE.right}` }),
+      svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value)),
+    ]),
+    ...x.scale.ticks.map((value) =>
+      svg(
+        "text",
+        { x: left(value), y: HEIGHT - EDGE.bottom + 19, "text-anchor": "middle" },
+        x.format(value),
+      ),
+    ),
+    svg("path", {
+      class: "axis",
+      d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${width - EDGE.right}`,
+    }),
+    svg(
+      "text",
+      { x: (EDGE.left + width - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
+      x.label,
+    ),
+    svg(
+      "text",
+      {
+        transform: `translate(13 ${(HEIGHT - EDGE.bottom + EDGE.top) / 2}) rotate(-90)`,
+        "text-anchor": "middle",
+      },
+      y.label,
+    ),
   ];
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` }, svg("title", { id: `${id}-title` }, title), svg("desc", { id: `${id}-desc` }, description), ...grid, ...content({ left, top }));
-  return element("div", {}, element("h3", {}, title), picture, element("ul", { class: "legend", "aria-hidden": "true" }, ...legend.map(({ name, colour }) => element("li", { class: `s${colour}` }, name))));
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` },
+    svg("title", { id: `${id}-title` }, title),
+    svg("desc", { id: `${id}-desc` }, description),
+    ...grid,
+    ...content({ left, top }),
+  );
+  return element(
+    "div",
+    {},
+    element("h3", {}, title),
+    picture,
+    element(
+      "ul",
+      { class: "legend", "aria-hidden": "true" },
+      ...legend.map(({ name, colour }) => element("li", { class: `s${colour}` }, name)),
+    ),
+  );
 }
 
 function place(value: number, { from, to }: Scale, start: number, end: number): number {

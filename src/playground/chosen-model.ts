@@ -13,8 +13,14 @@ export interface ChosenModel {
 const option = (value: string, text = value) => element("option", { value }, text);
 
 /** @param onChosen is told at first, and at every change @returns what reads the lists anew, for example with another key */
-export function chooseModel(onChosen: (model: ChosenModel) => void, onFailed: (error: unknown) => void): () => Promise<void> {
-  const [names, versions] = [found("model", HTMLSelectElement), found("version", HTMLSelectElement)];
+export function chooseModel(
+  onChosen: (model: ChosenModel) => void,
+  onFailed: (error: unknown) => void,
+): () => Promise<void> {
+  const [names, versions] = [
+    found("model", HTMLSelectElement),
+    found("version", HTMLSelectElement),
+  ];
   let asked = 0;
 
   async function show(version: string): Promise<void> {
@@ -28,13 +34,27 @@ export function chooseModel(onChosen: (model: ChosenModel) => void, onFailed: (e
   }
 
   function fillVersions({ aliases, weights = {}, versions: numbers }: ModelDetail): void {
-    const named = Object.entries(aliases).map(([alias, version]) => option(alias === "stable" ? "" : alias, `${alias} (version ${version}${weights[alias] === undefined ? "" : `, ${100 * weights[alias]} % of stable`})`));
-    versions.replaceChildren(...named, ...numbers.toReversed().map((version) => option(String(version), `version ${version}`)));
+    const named = Object.entries(aliases).map(([alias, version]) =>
+      option(
+        alias === "stable" ? "" : alias,
+        `${alias} (version ${version}${weights[alias] === undefined ? "" : `, ${100 * weights[alias]} % of stable`})`,
+      ),
+    );
+    versions.replaceChildren(
+      ...named,
+      ...numbers.toReversed().map((version) => option(String(version), `version ${version}`)),
+    );
   }
 
   const reported = (work: () => Promise<void>) => () => void work().catch(onFailed);
-  names.addEventListener("change", reported(() => show("")));
-  versions.addEventListener("change", reported(() => show(versions.value)));
+  names.addEventListener(
+    "change",
+    reported(() => show("")),
+  );
+  versions.addEventListener(
+    "change",
+    reported(() => show(versions.value)),
+  );
 
   return async () => {
     const { body } = await ask<ModelList>("/v1/models");

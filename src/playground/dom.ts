@@ -5,14 +5,22 @@ type Attributes = Readonly<Record<string, string | number | boolean | undefined>
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function element<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, attributes: Attributes = {}, ...children: readonly Child[]): HTMLElementTagNameMap[Tag] {
+export function element<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
   const made = document.createElement(tag);
   set(made, attributes);
   made.append(...children);
   return made;
 }
 
-export function svg<Tag extends keyof SVGElementTagNameMap>(tag: Tag, attributes: Attributes = {}, ...children: readonly Child[]): SVGElementTagNameMap[Tag] {
+export function svg<Tag extends keyof SVGElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): SVGElementTagNameMap[Tag] {
   const made = document.createElementNS(SVG, tag);
   set(made, attributes);
   made.append(...children);
@@ -34,13 +42,35 @@ export function found<Made extends Element>(id: string, kind: new () => Made): M
 }
 
 /** @param rows the first is the head; numbers stand at the right */
-export function table(caption: string, [head = [], ...rows]: readonly (readonly (Child | number)[])[]): HTMLElement {
-  const isNumber = (column: number) => rows.length > 0 && rows.every((row) => typeof row[column] === "number" || /^[-–]?$|^[-\d.,]+ ?(%|ms|s|km)?$/.test(String(row[column])));
-  const cellsOf = (tag: "th" | "td", row: readonly (Child | number)[]) => row.map((cell, column) => element(tag, { class: isNumber(column) ? "n" : undefined, scope: tag === "th" ? "col" : undefined }, typeof cell === "number" ? String(cell) : cell));
+export function table(
+  caption: string,
+  [head = [], ...rows]: readonly (readonly (Child | number)[])[],
+): HTMLElement {
+  const isNumber = (column: number) =>
+    rows.length > 0 &&
+    rows.every(
+      (row) =>
+        typeof row[column] === "number" ||
+        /^[-–]?$|^[-\d.,]+ ?(%|ms|s|km)?$/.test(String(row[column])),
+    );
+  const cellsOf = (tag: "th" | "td", row: readonly (Child | number)[]) =>
+    row.map((cell, column) =>
+      element(
+        tag,
+        { class: isNumber(column) ? "n" : undefined, scope: tag === "th" ? "col" : undefined },
+        typeof cell === "number" ? String(cell) : cell,
+      ),
+    );
   const scroller = element(
     "div",
     { class: "scroll", role: "group", "aria-label": caption },
-    element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, ...cellsOf("th", head))), element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row))))),
+    element(
+      "table",
+      {},
+      element("caption", { class: "unseen" }, caption),
+      element("thead", {}, element("tr", {}, ...cellsOf("th", head))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row)))),
+    ),
   );
   widths.observe(scroller);
   return scroller;

@@ -5,11 +5,14 @@ export const percent = (share: number, digits = 1): string => `${(100 * share).t
 /** With as many digits as say something. */
 export function milliseconds(ms: number): string {
   if (!Number.isFinite(ms)) return "–";
-  return ms >= 1_000 ? `${(ms / 1_000).toFixed(ms >= 10_000 ? 0 : 1)} s` : `${ms.toFixed(ms >= 100 ? 0 : ms >= 10 ? 1 : 2)} ms`;
+  return ms >= 1_000
+    ? `${(ms / 1_000).toFixed(ms >= 10_000 ? 0 : 1)} s`
+    : `${ms.toFixed(ms >= 100 ? 0 : ms >= 10 ? 1 : 2)} ms`;
 }
 
 /** For a column whose head has the unit. */
-export const plainMs = (ms: number): string => (Number.isFinite(ms) ? ms.toFixed(ms >= 100 ? 0 : 1) : "–");
+export const plainMs = (ms: number): string =>
+  Number.isFinite(ms) ? ms.toFixed(ms >= 100 ? 0 : 1) : "–";
 
 export const count = (value: number): string => value.toLocaleString("en");
 export const confidence = (value: number): string => value.toFixed(4);

@@ -22,17 +22,35 @@ export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
  * @param model its name, for the errors
  * @throws invalid_tensor for bytes that do not fit datatype and shape
  */
-export function decodeBinaryTensor(name: string, datatype: Datatype, shape: readonly number[], bytes: Uint8Array, model?: string): Tensor {
+export function decodeBinaryTensor(
+  name: string,
+  datatype: Datatype,
+  shape: readonly number[],
+  bytes: Uint8Array,
+  model?: string,
+): Tensor {
   const count = elementCount(name, shape);
-  if (datatype === "BYTES") return { datatype, shape, data: readElements(name, count, bytes, model) };
+  if (datatype === "BYTES")
+    return { datatype, shape, data: readElements(name, count, bytes, model) };
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
-  if (bytes.byteLength !== expected) throw errors.wrongByteSize(name, expected, bytes.byteLength, model);
-  const { buffer, byteOffset } = bytes.byteOffset % ArrayType.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
-  return { datatype, shape, data: new ArrayType(buffer as ArrayBuffer, byteOffset, count) } as Tensor;
+  if (bytes.byteLength !== expected)
+    throw errors.wrongByteSize(name, expected, bytes.byteLength, model);
+  const { buffer, byteOffset } =
+    bytes.byteOffset % ArrayType.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
+  return {
+    datatype,
+    shape,
+    data: new ArrayType(buffer as ArrayBuffer, byteOffset, count),
+  } as Tensor;
 }
 
-function readElements(name: string, count: number, bytes: Uint8Array, model: string | undefined): Uint8Array[] {
+function readElements(
+  name: string,
+  count: number,
+  bytes: Uint8Array,
+  model: string | undefined,
+): Uint8Array[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const elements: Uint8Array[] = [];
   let offset = 0;
@@ -40,7 +58,8 @@ function readElements(name: string, count: number, bytes: Uint8Array, model: str
     const left = bytes.byteLength - offset;
     if (left < LENGTH_BYTES) throw errors.cutOffStringLength(name, left, model);
     const length = view.getUint32(offset, true);
-    if (length > left - LENGTH_BYTES) throw errors.cutOffString(name, length, left - LENGTH_BYTES, model);
+    if (length > left - LENGTH_BYTES)
+      throw errors.cutOffString(name, length, left - LENGTH_BYTES, model);
     if (elements.length === count) throw errors.wrongStringCount(name, count, "more", model);
     const start = offset + LENGTH_BYTES;
     offset = start + length;

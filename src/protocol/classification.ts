@@ -10,9 +10,20 @@ import type { Tensor } from "../core/tensor.ts";
  * @returns BYTES [batch, count], each `<value>:<index>` or `<value>:<index>:<label>`
  * @throws invalid_tensor for an output that holds no numbers
  */
-export function classify(name: string, tensor: Tensor, count: number, labels?: readonly string[]): Tensor {
+export function classify(
+  name: string,
+  tensor: Tensor,
+  count: number,
+  labels?: readonly string[],
+): Tensor {
   const [rows = 0] = tensor.shape;
-  if (tensor.datatype === "BYTES" || tensor.datatype === "BOOL" || tensor.datatype === "FP16" || tensor.datatype === "BF16" || tensor.shape.length === 0) {
+  if (
+    tensor.datatype === "BYTES" ||
+    tensor.datatype === "BOOL" ||
+    tensor.datatype === "FP16" ||
+    tensor.datatype === "BF16" ||
+    tensor.shape.length === 0
+  ) {
     throw errors.unclassifiable(name, tensor.datatype, tensor.shape);
   }
   const values = tensor.data;
@@ -22,11 +33,15 @@ export function classify(name: string, tensor: Tensor, count: number, labels?: r
   const encoder = new TextEncoder();
   const data = Array.from({ length: rows }, (_, row) => {
     const valueAt = (index: number) => Number(values[row * width + index]);
-    const order = Array.from({ length: width }, (_value, index) => index).toSorted((a, b) => valueAt(b) - valueAt(a) || a - b);
+    const order = Array.from({ length: width }, (_value, index) => index).toSorted(
+      (a, b) => valueAt(b) - valueAt(a) || a - b,
+    );
     return order.slice(0, kept).map((index) => {
       const value = real ? valueAt(index).toFixed(6) : String(values[row * width + index]);
       const label = labels?.[index];
-      return encoder.encode(label === undefined ? `${value}:${index}` : `${value}:${index}:${label}`);
+      return encoder.encode(
+        label === undefined ? `${value}:${index}` : `${value}:${index}:${label}`,
+      );
     });
   }).flat();
   return { datatype: "BYTES", shape: [rows, kept], data };

@@ -11,22 +11,57 @@ export const EMBEDDINGS_PATH = "/v1/embeddings";
 
 const tokenIds = z.array(z.int().min(0)).min(1);
 const input = z
-  .union([z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)], "expected a text, token ids, or an array of either, none of them empty")
+  .union(
+    [z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)],
+    "expected a text, token ids, or an array of either, none of them empty",
+  )
   .meta({
-    description: "One text, or the ids of its tokens by the model's own tokenizer; or an array of either, all of one kind.",
+    description:
+      "One text, or the ids of its tokens by the model's own tokenizer; or an array of either, all of one kind.",
     examples: ["how do i freeze my account"],
     // For the document, a little wider than it is: generators make no code that compiles of a union with arrays of arrays.
-    anyOf: [{ type: "string" }, { type: "array", minItems: 1, items: { oneOf: [{ type: "string" }, { type: "integer", minimum: 0 }, { type: "array", items: { type: "integer", minimum: 0 } }] } }],
+    anyOf: [
+      { type: "string" },
+      {
+        type: "array",
+        minItems: 1,
+        items: {
+          oneOf: [
+            { type: "string" },
+            { type: "integer", minimum: 0 },
+            { type: "array", items: { type: "integer", minimum: 0 } },
+          ],
+        },
+      },
+    ],
   });
 
 export const embeddingsBody = z
   .strictObject({
     input,
-    model: z.string().min(1).optional().meta({ description: "`name`, `name@version` or `name@alias`; the deployment's default where it is left out.", examples: ["minilm"] }),
-    encoding_format: z.enum(["float", "base64"]).default("float").meta({ description: "`base64`: FP32, little-endian." }),
-    dimensions: z.int().min(1).optional().meta({ description: "Only so many of a vector's first numbers, scaled to length 1 again." }),
+    model: z
+      .string()
+      .min(1)
+      .optional()
+      .meta({
+        description:
+          "`name`, `name@version` or `name@alias`; the deployment's default where it is left out.",
+        examples: ["minilm"],
+      }),
+    encoding_format: z
+      .enum(["float", "base64"])
+      .default("float")
+      .meta({ description: "`base64`: FP32, little-endian." }),
+    dimensions: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: "Only so many of a vector's first numbers, scaled to length 1 again." }),
     user: z.string().optional().meta({ description: "Not heeded." }),
-    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({ description: "EdgeTier's own, in place of the header `cache-control`: `bypass` neither reads nor stores; `refresh` stores new vectors." }),
+    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({
+      description:
+        "EdgeTier's own, in place of the header `cache-control`: `bypass` neither reads nor stores; `refresh` stores new vectors.",
+    }),
   })
   .meta({ id: "EmbeddingsRequest" });
 export type EmbeddingsBody = z.output<typeof embeddingsBody>;
@@ -34,21 +69,49 @@ export type EmbeddingsBody = z.output<typeof embeddingsBody>;
 export const embeddingsResponse = z
   .object({
     object: z.literal("list"),
-    data: z.array(z.object({ object: z.literal("embedding"), index: z.int(), embedding: z.union([z.array(z.number()), z.base64()]) }).meta({ id: "Embedding" })),
-    model: z.string().meta({ description: "`name@version`: vectors of different versions cannot be compared." }),
-    usage: z.object({ prompt_tokens: z.int().meta({ description: "Special tokens included, without those that were cut off." }), total_tokens: z.int() }),
+    data: z.array(
+      z
+        .object({
+          object: z.literal("embedding"),
+          index: z.int(),
+          embedding: z.union([z.array(z.number()), z.base64()]),
+        })
+        .meta({ id: "Embedding" }),
+    ),
+    model: z
+      .string()
+      .meta({ description: "`name@version`: vectors of different versions cannot be compared." }),
+    usage: z.object({
+      prompt_tokens: z
+        .int()
+        .meta({ description: "Special tokens included, without those that were cut off." }),
+      total_tokens: z.int(),
+    }),
   })
   .meta({ id: "EmbeddingsResponse" });
 export type EmbeddingsResponse = z.output<typeof embeddingsResponse>;
 
 /** Problem details, and in them as an extension member (RFC 9457, section 3.2) what OpenAI's clients read. */
 export const embeddingsProblem = problemSchema
-  .extend({ error: z.object({ message: z.string(), type: z.string(), param: z.null(), code: z.string() }) })
+  .extend({
+    error: z.object({ message: z.string(), type: z.string(), param: z.null(), code: z.string() }),
+  })
   .meta({ id: "EmbeddingsProblem" });
 
-export function embeddingsProblemOf(error: EdgeTierError, requestId: string): z.output<typeof embeddingsProblem> {
+export function embeddingsProblemOf(
+  error: EdgeTierError,
+  requestId: string,
+): z.output<typeof embeddingsProblem> {
   const { code, message, status } = error;
-  return { ...problemOf(error, requestId), error: { message, type: status >= 500 ? "server_error" : "invalid_request_error", param: null, code } };
+  return {
+    ...problemOf(error, requestId),
+    error: {
+      message,
+      type: status >= 500 ? "server_error" : "invalid_request_error",
+      param: null,
+      code,
+    },
+  };
 }
 
 /** One element an input: token ids are one input, as a text is. */
@@ -63,11 +126,19 @@ export interface Answer {
   readonly tokens: number;
 }
 
-export function embeddingsResponseOf({ model, version, vectors, tokens }: Answer, format: EmbeddingsBody["encoding_format"]): EmbeddingsResponse {
-  const encoded = (vector: Float32Array) => (format === "base64" ? toBase64(bytesOf(vector)) : Array.from(vector, shortest));
+export function embeddingsResponseOf(
+  { model, version, vectors, tokens }: Answer,
+  format: EmbeddingsBody["encoding_format"],
+): EmbeddingsResponse {
+  const encoded = (vector: Float32Array) =>
+    format === "base64" ? toBase64(bytesOf(vector)) : Array.from(vector, shortest);
   return {
     object: "list",
-    data: vectors.map((vector, index) => ({ object: "embedding", index, embedding: encoded(vector) })),
+    data: vectors.map((vector, index) => ({
+      object: "embedding",
+      index,
+      embedding: encoded(vector),
+    })),
     model: `${model}@${version}`,
     usage: { prompt_tokens: tokens, total_tokens: tokens },
   };

@@ -4,7 +4,12 @@ import { errors, type EdgeTierError } from "../core/errors.ts";
 import { type InferMessage, JSON_LENGTH_HEADER } from "./open-inference.ts";
 
 /** What curl and HTTP clients put on a JSON body when they are told nothing; Triton asks for no type at all. */
-const JSON_MEDIA_TYPES = ["application/json", "application/octet-stream", "application/x-www-form-urlencoded", "text/plain"];
+const JSON_MEDIA_TYPES = [
+  "application/json",
+  "application/octet-stream",
+  "application/x-www-form-urlencoded",
+  "text/plain",
+];
 const MAX_DEADLINE_MS = 600_000;
 
 /**
@@ -18,7 +23,13 @@ export function jsonLengthOf(headers: Headers): number | undefined {
     return Number(length);
   }
   const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
-  if (mediaType === undefined || mediaType === "" || mediaType.endsWith("+json") || JSON_MEDIA_TYPES.includes(mediaType)) return undefined;
+  if (
+    mediaType === undefined ||
+    mediaType === "" ||
+    mediaType.endsWith("+json") ||
+    JSON_MEDIA_TYPES.includes(mediaType)
+  )
+    return undefined;
   throw errors.unsupportedMediaType(mediaType, JSON_MEDIA_TYPES);
 }
 
@@ -33,7 +44,9 @@ export function readDeadlineMs(headers: Headers): number | undefined {
 
 /** The headers that go with a message. */
 export function headersOf({ jsonBytes }: InferMessage): Record<string, string> {
-  return jsonBytes === undefined ? { "content-type": "application/json" } : { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(jsonBytes) };
+  return jsonBytes === undefined
+    ? { "content-type": "application/json" }
+    : { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(jsonBytes) };
 }
 
 /** Triton answers 400 for a model it does not know, and 404 for a version of one that it does; 503 for what came too late. */

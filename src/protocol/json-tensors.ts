@@ -4,7 +4,13 @@
 // for: "NaN", "Infinity", "-Infinity". In: the same, and 0 and 1 for BOOL, any 64-bit integer as a string or a number.
 
 import { errors, shown } from "../core/errors.ts";
-import { elementCount, type Datatype, type Tensor, type TensorDataByDatatype, type TensorOf } from "../core/tensor.ts";
+import {
+  elementCount,
+  type Datatype,
+  type Tensor,
+  type TensorDataByDatatype,
+  type TensorOf,
+} from "../core/tensor.ts";
 
 declare global {
   interface JSON {
@@ -21,21 +27,30 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** JSON.stringify writes -0 as 0, and so would drop the sign; as would a reader that takes -0 for an integer. */
 const MINUS_ZERO = JSON.rawJSON("-0.0");
-const NOT_FINITE: ReadonlyMap<unknown, number> = new Map([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((value) => [String(value), value]));
+const NOT_FINITE: ReadonlyMap<unknown, number> = new Map(
+  [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((value) => [
+    String(value),
+    value,
+  ]),
+);
 const INTEGER_TEXT = /^-?\d{1,20}$/;
 
 /** Typed arrays, of which only the elements matter here. */
 type Numbers = Record<number, number>;
 type BigIntegers = Record<number, bigint>;
 
-type Reader<D extends Datatype> = (name: string, values: readonly unknown[]) => TensorDataByDatatype[D];
+type Reader<D extends Datatype> = (
+  name: string,
+  values: readonly unknown[],
+) => TensorDataByDatatype[D];
 
 const readers: { readonly [D in JsonDatatype]: Reader<D> } = {
   BOOL: readBooleans,
   UINT8: (name, values) => readIntegers(name, "UINT8", values, new Uint8Array(values.length)),
   UINT16: (name, values) => readIntegers(name, "UINT16", values, new Uint16Array(values.length)),
   UINT32: (name, values) => readIntegers(name, "UINT32", values, new Uint32Array(values.length)),
-  UINT64: (name, values) => readBigIntegers(name, "UINT64", values, new BigUint64Array(values.length)),
+  UINT64: (name, values) =>
+    readBigIntegers(name, "UINT64", values, new BigUint64Array(values.length)),
   INT8: (name, values) => readIntegers(name, "INT8", values, new Int8Array(values.length)),
   INT16: (name, values) => readIntegers(name, "INT16", values, new Int16Array(values.length)),
   INT32: (name, values) => readIntegers(name, "INT32", values, new Int32Array(values.length)),
@@ -49,7 +64,12 @@ const readers: { readonly [D in JsonDatatype]: Reader<D> } = {
  * @param data row-major, flat or nested as `shape` says.
  * @throws invalid_tensor for data that does not fit datatype and shape, invalid_utf8 for a text with a lone surrogate.
  */
-export function decodeJsonTensor<D extends JsonDatatype>(name: string, datatype: D, shape: readonly number[], data: unknown): TensorOf<D> {
+export function decodeJsonTensor<D extends JsonDatatype>(
+  name: string,
+  datatype: D,
+  shape: readonly number[],
+  data: unknown,
+): TensorOf<D> {
   const count = elementCount(name, shape);
   if (!Array.isArray(data)) throw errors.invalidTensor(name, "its data is not an array");
   const values = Array.isArray(data[0]) ? flatten(name, shape, data) : data;
@@ -62,7 +82,10 @@ export function encodeJsonData(name: string, tensor: Tensor): unknown[] {
   switch (tensor.datatype) {
     case "FP16":
     case "BF16":
-      throw errors.invalidTensor(name, `${tensor.datatype} has no form in JSON; it needs binary data`);
+      throw errors.invalidTensor(
+        name,
+        `${tensor.datatype} has no form in JSON; it needs binary data`,
+      );
     case "FP32":
     case "FP64":
       return Array.from(tensor.data, jsonFloat);
@@ -92,10 +115,18 @@ function jsonBigInteger(value: bigint): number | string {
 function flatten(name: string, shape: readonly number[], data: readonly unknown[]): unknown[] {
   const values: unknown[] = [];
   const visit = (level: readonly unknown[], axis: number): void => {
-    if (level.length !== shape[axis]) throw errors.invalidTensor(name, `its nested data does not have the shape [${shape.join(", ")}]`);
+    if (level.length !== shape[axis])
+      throw errors.invalidTensor(
+        name,
+        `its nested data does not have the shape [${shape.join(", ")}]`,
+      );
     const innermost = axis === shape.length - 1;
     for (const element of level) {
-      if (Array.isArray(element) === innermost) throw errors.invalidTensor(name, `its nested data does not have the shape [${shape.join(", ")}]`);
+      if (Array.isArray(element) === innermost)
+        throw errors.invalidTensor(
+          name,
+          `its nested data does not have the shape [${shape.join(", ")}]`,
+        );
       if (Array.isArray(element)) visit(element, axis + 1);
       else values.push(element);
     }
@@ -105,20 +136,27 @@ function flatten(name: string, shape: readonly number[], data: readonly unknown[
 }
 
 function misfit(name: string, datatype: Datatype, value: unknown, index: number): Error {
-  const found = typeof value === "object" && value !== null ? "an array or object" : shown(value, 40);
+  const found =
+    typeof value === "object" && value !== null ? "an array or object" : shown(value, 40);
   return errors.invalidTensor(name, `element ${index} is ${found}, which is not ${datatype}`);
 }
 
 function readBooleans(name: string, values: readonly unknown[]): Uint8Array {
   const data = new Uint8Array(values.length);
   values.forEach((value, index) => {
-    if (value !== true && value !== false && value !== 0 && value !== 1) throw misfit(name, "BOOL", value, index);
+    if (value !== true && value !== false && value !== 0 && value !== 1)
+      throw misfit(name, "BOOL", value, index);
     data[index] = Number(value);
   });
   return data;
 }
 
-function readIntegers<Data extends Numbers>(name: string, datatype: Datatype, values: readonly unknown[], data: Data): Data {
+function readIntegers<Data extends Numbers>(
+  name: string,
+  datatype: Datatype,
+  values: readonly unknown[],
+  data: Data,
+): Data {
   const elements: Numbers = data;
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
@@ -130,7 +168,12 @@ function readIntegers<Data extends Numbers>(name: string, datatype: Datatype, va
   return data;
 }
 
-function readBigIntegers<Data extends BigIntegers>(name: string, datatype: Datatype, values: readonly unknown[], data: Data): Data {
+function readBigIntegers<Data extends BigIntegers>(
+  name: string,
+  datatype: Datatype,
+  values: readonly unknown[],
+  data: Data,
+): Data {
   const elements: BigIntegers = data;
   for (let index = 0; index < values.length; index++) {
     const value = toBigInteger(values[index]);
@@ -147,15 +190,26 @@ function toBigInteger(value: unknown): bigint | undefined {
   return typeof value === "string" && INTEGER_TEXT.test(value) ? BigInt(value) : undefined;
 }
 
-function readFloats<Data extends Numbers>(name: string, datatype: Datatype, values: readonly unknown[], data: Data): Data {
+function readFloats<Data extends Numbers>(
+  name: string,
+  datatype: Datatype,
+  values: readonly unknown[],
+  data: Data,
+): Data {
   const elements: Numbers = data;
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
-    const number = typeof value === "number" ? value : typeof value === "bigint" ? Number(value) : NOT_FINITE.get(value);
+    const number =
+      typeof value === "number"
+        ? value
+        : typeof value === "bigint"
+          ? Number(value)
+          : NOT_FINITE.get(value);
     if (number === undefined) throw misfit(name, datatype, value, index);
     elements[index] = number;
     // Infinite without saying so: a number too large for the datatype.
-    if (!Number.isFinite(elements[index]) && typeof value !== "string") throw misfit(name, datatype, value, index);
+    if (!Number.isFinite(elements[index]) && typeof value !== "string")
+      throw misfit(name, datatype, value, index);
   }
   return data;
 }
@@ -170,6 +224,9 @@ function toText(name: string, element: Uint8Array): string {
   try {
     return decoder.decode(element);
   } catch {
-    throw errors.invalidTensor(name, "an element is not UTF-8, so it has no form in JSON; it needs binary data");
+    throw errors.invalidTensor(
+      name,
+      "an element is not UTF-8, so it has no form in JSON; it needs binary data",
+    );
   }
 }

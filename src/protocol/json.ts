@@ -23,7 +23,8 @@ const BACKSLASH = 0x5c;
  */
 export function parseJson(body: Uint8Array): unknown {
   const text = bodyText(body);
-  if (isDeeperThan(MAX_JSON_DEPTH, text)) throw errors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
+  if (isDeeperThan(MAX_JSON_DEPTH, text))
+    throw errors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
   try {
     return parse(text);
   } catch (error) {
@@ -37,7 +38,8 @@ export function parseJson(body: Uint8Array): unknown {
   }
 }
 
-const parse = (text: string): unknown => (LONG_NUMBER.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text));
+const parse = (text: string): unknown =>
+  LONG_NUMBER.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text);
 
 /** Puts what is not a finite number into quotes; what is in quotes already stays as it is. */
 function quoteNotFinite(text: string): string {
@@ -62,7 +64,8 @@ function quoteNotFinite(text: string): string {
 /** @param at its opening quote @returns the index of its closing quote, or the text's length */
 function endOfString(text: string, at: number): number {
   let end = at + 1;
-  while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1;
+  while (end < text.length && text.charCodeAt(end) !== QUOTE)
+    end += text.charCodeAt(end) === BACKSLASH ? 2 : 1;
   return end;
 }
 
@@ -75,7 +78,11 @@ export function bodyText(body: Uint8Array): string {
   }
 }
 
-function keepLongIntegers(_key: string, value: unknown, context?: { readonly source?: string }): unknown {
+function keepLongIntegers(
+  _key: string,
+  value: unknown,
+  context?: { readonly source?: string },
+): unknown {
   if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
   const source = context?.source ?? "";
   return INTEGER.test(source) ? BigInt(source) : value;
@@ -104,6 +111,11 @@ function isDeeperThan(limit: number, text: string): boolean {
 
 function countUpTo(limit: number, text: string, character: string): number {
   let count = 0;
-  for (let at = text.indexOf(character); at >= 0 && count <= limit; at = text.indexOf(character, at + 1)) count++;
+  for (
+    let at = text.indexOf(character);
+    at >= 0 && count <= limit;
+    at = text.indexOf(character, at + 1)
+  )
+    count++;
   return count;
 }

@@ -14,12 +14,21 @@ export interface LoadReport {
 }
 
 const UTILISATION = "application_utilization";
-const NAMED = { requestsInFlight: "requests_in_flight", oldestQueuedMs: "oldest_queued_ms" } as const;
+const NAMED = {
+  requestsInFlight: "requests_in_flight",
+  oldestQueuedMs: "oldest_queued_ms",
+} as const;
 
 /** @param format as the request names it @returns undefined for a format that is none of the two */
-export function writeLoadReport({ utilisation, requestsInFlight, oldestQueuedMs }: LoadReport, format: string): string | undefined {
+export function writeLoadReport(
+  { utilisation, requestsInFlight, oldestQueuedMs }: LoadReport,
+  format: string,
+): string | undefined {
   const own = presentOf({ [UTILISATION]: utilisation });
-  const named = presentOf({ [NAMED.requestsInFlight]: requestsInFlight, [NAMED.oldestQueuedMs]: oldestQueuedMs });
+  const named = presentOf({
+    [NAMED.requestsInFlight]: requestsInFlight,
+    [NAMED.oldestQueuedMs]: oldestQueuedMs,
+  });
   switch (format.trim().toLowerCase()) {
     case "text":
       return `TEXT ${[...Object.entries(own), ...Object.entries(named).map(([name, value]) => [`named_metrics.${name}`, value])].map((pair) => pair.join("=")).join(", ")}`;
@@ -31,15 +40,25 @@ export function writeLoadReport({ utilisation, requestsInFlight, oldestQueuedMs 
 
 /** @param header in the form of text, which is the one to ask for @returns what can be read of it; a report that is none is an empty one */
 export function readLoadReport(header: string | null): LoadReport {
-  const pairs = (/^TEXT (.*)$/.exec(header ?? "")?.[1] ?? "").split(",").map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy takes a colon, too
+  const pairs = (/^TEXT (.*)$/.exec(header ?? "")?.[1] ?? "")
+    .split(",")
+    .map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy takes a colon, too
   const values = new Map(pairs.map((pair) => [pair?.[1], Number(pair?.[2])]));
   const sane = (name: string) => {
     const value = values.get(name);
     return value !== undefined && Number.isFinite(value) && value >= 0 ? value : undefined;
   };
-  return presentOf({ utilisation: sane(UTILISATION), requestsInFlight: sane(`named_metrics.${NAMED.requestsInFlight}`), oldestQueuedMs: sane(`named_metrics.${NAMED.oldestQueuedMs}`) });
+  return presentOf({
+    utilisation: sane(UTILISATION),
+    requestsInFlight: sane(`named_metrics.${NAMED.requestsInFlight}`),
+    oldestQueuedMs: sane(`named_metrics.${NAMED.oldestQueuedMs}`),
+  });
 }
 
-function presentOf<Name extends string>(values: Readonly<Record<Name, number | undefined>>): Partial<Record<Name, number>> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<Record<Name, number>>;
+function presentOf<Name extends string>(
+  values: Readonly<Record<Name, number | undefined>>,
+): Partial<Record<Name, number>> {
+  return Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== undefined),
+  ) as Partial<Record<Name, number>>;
 }

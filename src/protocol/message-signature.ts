@@ -35,13 +35,18 @@ const MAX_HEADER_CHARACTERS = 2_048;
 
 const COMPONENT = '"@?[a-z0-9-]+"';
 const PARAMETER = ';([a-z][a-z0-9-]*)=(?:([0-9]{1,15})|"([ !#-\\[\\]-~]*)")';
-const INPUT = new RegExp(`^([a-z][a-z0-9-]*)=(\\(((?:${COMPONENT}(?: ${COMPONENT})*)?)\\)((?:${PARAMETER})*))$`);
+const INPUT = new RegExp(
+  `^([a-z][a-z0-9-]*)=(\\(((?:${COMPONENT}(?: ${COMPONENT})*)?)\\)((?:${PARAMETER})*))$`,
+);
 const VALUE = /^([a-z][a-z0-9-]*)=:([A-Za-z0-9+/]+={0,2}):$/;
 const RAW_PATH = /^[a-z]+:\/\/[^/?#]*([^?#]*)/i;
 const encoder = new TextEncoder();
 
 export async function importHmacKey(secret: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
-  return await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+  return await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, [
+    "sign",
+    "verify",
+  ]);
 }
 
 /** The value of `content-digest` for a body as it travels, that is after any content coding. */
@@ -54,7 +59,13 @@ export async function contentDigestOf(body: Uint8Array<ArrayBuffer>): Promise<st
  * @returns the headers `signature-input` and `signature`
  * @throws RangeError for a component that the message does not have
  */
-export async function signMessage(message: SignedMessage, components: readonly string[], { created, keyId, nonce }: SignatureParameters, key: CryptoKey, label: string): Promise<Record<"signature-input" | "signature", string>> {
+export async function signMessage(
+  message: SignedMessage,
+  components: readonly string[],
+  { created, keyId, nonce }: SignatureParameters,
+  key: CryptoKey,
+  label: string,
+): Promise<Record<"signature-input" | "signature", string>> {
   const text = `(${components.map((name) => `"${name}"`).join(" ")});created=${created};keyid="${keyId}";alg="${ALGORITHM}";nonce="${nonce}"`;
   const base = signatureBase(message, components, text);
   if (base === undefined) throw new RangeError(`the message has not all of ${text}`);
@@ -64,30 +75,55 @@ export async function signMessage(message: SignedMessage, components: readonly s
 
 /** @returns undefined for a message that has no signature in this form, or several */
 export function parseSignature(headers: Headers): MessageSignature | undefined {
-  const [input = "", value = ""] = ["signature-input", "signature"].map((name) => headers.get(name) ?? "");
-  if (input.length > MAX_HEADER_CHARACTERS || value.length > MAX_HEADER_CHARACTERS) return undefined;
+  const [input = "", value = ""] = ["signature-input", "signature"].map(
+    (name) => headers.get(name) ?? "",
+  );
+  if (input.length > MAX_HEADER_CHARACTERS || value.length > MAX_HEADER_CHARACTERS)
+    return undefined;
   const [, label, text = "", list = "", parameterText = ""] = INPUT.exec(input) ?? [];
   const [, valueLabel, base64 = ""] = VALUE.exec(value) ?? [];
   const bytes = fromBase64(base64);
-  if (label === undefined || label !== valueLabel || bytes?.byteLength !== SIGNATURE_BYTES || toBase64(bytes) !== base64) return undefined;
+  if (
+    label === undefined ||
+    label !== valueLabel ||
+    bytes?.byteLength !== SIGNATURE_BYTES ||
+    toBase64(bytes) !== base64
+  )
+    return undefined;
   const components = list === "" ? [] : list.slice(1, -1).split('" "');
-  const pairs = [...parameterText.matchAll(new RegExp(PARAMETER, "g"))].map(([, name = "", digits, string = ""]) => [name, digits === undefined ? string : Number(digits)] as const);
+  const pairs = [...parameterText.matchAll(new RegExp(PARAMETER, "g"))].map(
+    ([, name = "", digits, string = ""]) =>
+      [name, digits === undefined ? string : Number(digits)] as const,
+  );
   const parameters = new Map(pairs);
-  const isUnambiguous = new Set(components).size === components.length && parameters.size === pairs.length;
+  const isUnambiguous =
+    new Set(components).size === components.length && parameters.size === pairs.length;
   return isUnambiguous ? { components, parameters, bytes, text } : undefined;
 }
 
 /** Whether the message is as it was signed. In constant time. */
-export async function verifyMessage(message: SignedMessage, { components, text, bytes }: MessageSignature, key: CryptoKey): Promise<boolean> {
+export async function verifyMessage(
+  message: SignedMessage,
+  { components, text, bytes }: MessageSignature,
+  key: CryptoKey,
+): Promise<boolean> {
   const base = signatureBase(message, components, text);
   return base !== undefined && (await crypto.subtle.verify("HMAC", key, bytes, base));
 }
 
 /** RFC 9421, 2.5. @returns undefined where the message lacks one of the components */
-function signatureBase(message: SignedMessage, components: readonly string[], text: string): Uint8Array<ArrayBuffer> | undefined {
+function signatureBase(
+  message: SignedMessage,
+  components: readonly string[],
+  text: string,
+): Uint8Array<ArrayBuffer> | undefined {
   const values = components.map((name) => [name, componentOf(message, name)] as const);
   if (values.some(([, value]) => value === undefined)) return undefined;
-  return encoder.encode([...values.map(([name, value]) => `"${name}": ${value}`), `"@signature-params": ${text}`].join("\n"));
+  return encoder.encode(
+    [...values.map(([name, value]) => `"${name}": ${value}`), `"@signature-params": ${text}`].join(
+      "\n",
+    ),
+  );
 }
 
 /** RFC 9421, 2.1 and 2.2. */

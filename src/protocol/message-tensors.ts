@@ -18,11 +18,16 @@ export interface TensorMessage {
  * @param binary what follows the JSON: the data of the tensors that say so, in their order
  * @param model its name, for the errors
  */
-export function readTensors(messages: readonly TensorMessage[], binary: Uint8Array, model?: string): NamedTensors {
+export function readTensors(
+  messages: readonly TensorMessage[],
+  binary: Uint8Array,
+  model?: string,
+): NamedTensors {
   let offset = 0;
   const take = (name: string, size: number): Uint8Array => {
     const bytes = binary.subarray(offset, offset + size);
-    if (bytes.byteLength < size) throw errors.missingBinaryData(name, size - bytes.byteLength, model);
+    if (bytes.byteLength < size)
+      throw errors.missingBinaryData(name, size - bytes.byteLength, model);
     offset += size;
     return bytes;
   };
@@ -35,13 +40,26 @@ export function readTensors(messages: readonly TensorMessage[], binary: Uint8Arr
 }
 
 /** The one place that chooses between the forms in which a tensor's data may come. */
-function readData({ name, datatype, shape, parameters, data }: TensorMessage, take: (name: string, size: number) => Uint8Array, model: string | undefined): Tensor {
-  if ("shared_memory_region" in parameters) throw errors.unsupported(`Shared memory (tensor ${name})`, "Send the tensor's data in the request.");
+function readData(
+  { name, datatype, shape, parameters, data }: TensorMessage,
+  take: (name: string, size: number) => Uint8Array,
+  model: string | undefined,
+): Tensor {
+  if ("shared_memory_region" in parameters)
+    throw errors.unsupported(
+      `Shared memory (tensor ${name})`,
+      "Send the tensor's data in the request.",
+    );
   const size = parameters["binary_data_size"];
-  const forms = [data !== undefined && "data", size !== undefined && "binary_data_size"].filter((form) => form !== false);
+  const forms = [data !== undefined && "data", size !== undefined && "binary_data_size"].filter(
+    (form) => form !== false,
+  );
   if (forms.length !== 1) throw errors.dataInSeveralForms(name, forms);
   if (size !== undefined) {
-    if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) throw errors.unparsableFields([`binary_data_size: ${shown(size)} is not a whole number from 0 (input ${name})`]);
+    if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
+      throw errors.unparsableFields([
+        `binary_data_size: ${shown(size)} is not a whole number from 0 (input ${name})`,
+      ]);
     return decodeBinaryTensor(name, datatype, shape, take(name, size), model);
   }
   if (datatype === "FP16" || datatype === "BF16") throw errors.noJsonForm(datatype, name);
@@ -49,19 +67,35 @@ function readData({ name, datatype, shape, parameters, data }: TensorMessage, ta
 }
 
 /** @param isBinary whether a tensor's data goes as bytes after the JSON @throws invalid_tensor for one that has no form in JSON */
-export function writeTensors(tensors: NamedTensors, isBinary: (name: string) => boolean): { messages: object[]; binary: Uint8Array[] } {
+export function writeTensors(
+  tensors: NamedTensors,
+  isBinary: (name: string) => boolean,
+): { messages: object[]; binary: Uint8Array[] } {
   const binary: Uint8Array[] = [];
   const messages = Object.entries(tensors).map(([name, tensor]) => {
     const { datatype, shape } = tensor;
     if (!isBinary(name)) return { name, datatype, shape, data: encodeJsonData(name, tensor) };
     const parts = encodeBinaryData(tensor);
     binary.push(...parts);
-    return { name, datatype, shape, parameters: { binary_data_size: parts.reduce((total, { byteLength }) => total + byteLength, 0) } };
+    return {
+      name,
+      datatype,
+      shape,
+      parameters: {
+        binary_data_size: parts.reduce((total, { byteLength }) => total + byteLength, 0),
+      },
+    };
   });
   return { messages, binary };
 }
 
 /** @throws invalid_tensor where an earlier one has the name */
-export function refuseRepeated(kind: "input" | "output", list: readonly { readonly name: string }[], name: string, index: number): void {
-  if (list.findIndex((other) => other.name === name) !== index) throw errors.repeatedTensor(kind, name);
+export function refuseRepeated(
+  kind: "input" | "output",
+  list: readonly { readonly name: string }[],
+  name: string,
+  index: number,
+): void {
+  if (list.findIndex((other) => other.name === name) !== index)
+    throw errors.repeatedTensor(kind, name);
 }

@@ -17,15 +17,30 @@ export const listOf = <Element extends z.ZodType>(element: Element, max: number)
     .pipe(z.array(element));
 
 export const parameters = z
-  .custom<object>((value) => typeof value === "object" && value !== null && !Array.isArray(value), "must be an object")
-  .refine((value) => Object.keys(value).length <= MAX_PARAMETERS, `must have at most ${MAX_PARAMETERS} entries`)
-  .pipe(z.record(z.string(), z.union([z.string(), z.number(), z.boolean()], "must be a text, a number or true or false")))
+  .custom<object>(
+    (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+    "must be an object",
+  )
+  .refine(
+    (value) => Object.keys(value).length <= MAX_PARAMETERS,
+    `must have at most ${MAX_PARAMETERS} entries`,
+  )
+  .pipe(
+    z.record(
+      z.string(),
+      z.union([z.string(), z.number(), z.boolean()], "must be a text, a number or true or false"),
+    ),
+  )
   .nullish()
   .transform((value) => value ?? {});
 
 /** @throws invalid_utf8, invalid_json, invalid_request */
-export function parseMessage<Schema extends z.ZodType>(schema: Schema, json: Uint8Array): z.output<Schema> {
+export function parseMessage<Schema extends z.ZodType>(
+  schema: Schema,
+  json: Uint8Array,
+): z.output<Schema> {
   const parsed = schema.safeParse(parseJson(json));
-  if (!parsed.success) throw errors.unparsableFields(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
+  if (!parsed.success)
+    throw errors.unparsableFields(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
   return parsed.data;
 }

@@ -10,13 +10,20 @@ export const metricsSnapshot = z
     takenAtMs: z.number(),
     series: z.array(
       z.discriminatedUnion("kind", [
-        z.object({ kind: z.enum(["counter", "gauge"]), name: z.string(), labels, value: z.number() }),
+        z.object({
+          kind: z.enum(["counter", "gauge"]),
+          name: z.string(),
+          labels,
+          value: z.number(),
+        }),
         z.object({
           kind: z.literal("histogram"),
           name: z.string(),
           labels,
           buckets: z.array(z.number()).meta({ description: "Upper bounds, ascending." }),
-          counts: z.array(z.int()).meta({ description: "Of each bucket alone, not cumulative; one more for the rest." }),
+          counts: z
+            .array(z.int())
+            .meta({ description: "Of each bucket alone, not cumulative; one more for the rest." }),
           sum: z.number(),
         }),
       ]),

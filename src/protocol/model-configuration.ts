@@ -18,7 +18,16 @@ export interface ConfiguredWarmup {
   readonly count: number;
   /** One of the three kinds of data each. */
   readonly inputs: Readonly<
-    Record<string, { readonly data_type: TritonDatatype; readonly dims: readonly number[]; readonly zero_data?: true; readonly random_data?: true; readonly input_data_file?: string }>
+    Record<
+      string,
+      {
+        readonly data_type: TritonDatatype;
+        readonly dims: readonly number[];
+        readonly zero_data?: true;
+        readonly random_data?: true;
+        readonly input_data_file?: string;
+      }
+    >
   >;
 }
 
@@ -44,16 +53,27 @@ export interface ModelConfiguration {
   readonly name: string;
   readonly platform: string;
   readonly backend: string;
-  readonly version_policy: { readonly latest: { readonly num_versions: number } } | { readonly all: object } | { readonly specific: { readonly versions: readonly number[] } };
+  readonly version_policy:
+    | { readonly latest: { readonly num_versions: number } }
+    | { readonly all: object }
+    | { readonly specific: { readonly versions: readonly number[] } };
   /** 0: the model takes no batches. */
   readonly max_batch_size: number;
   readonly input: readonly ConfiguredTensor[];
   readonly output: readonly (ConfiguredTensor & { readonly label_filename: string })[];
   readonly optimization: {
     readonly graph: { readonly level: number };
-    readonly execution_accelerators: { readonly gpu_execution_accelerator: readonly Accelerator[]; readonly cpu_execution_accelerator: readonly Accelerator[] };
+    readonly execution_accelerators: {
+      readonly gpu_execution_accelerator: readonly Accelerator[];
+      readonly cpu_execution_accelerator: readonly Accelerator[];
+    };
   };
-  readonly instance_group: readonly { readonly name: string; readonly kind: "KIND_CPU" | "KIND_GPU"; readonly count: number; readonly gpus: readonly number[] }[];
+  readonly instance_group: readonly {
+    readonly name: string;
+    readonly kind: "KIND_CPU" | "KIND_GPU";
+    readonly count: number;
+    readonly gpus: readonly number[];
+  }[];
   /** Absent where requests share no runs. */
   readonly dynamic_batching?: ConfiguredBatching;
   readonly model_warmup: readonly ConfiguredWarmup[];
@@ -65,4 +85,5 @@ export interface Accelerator {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-export const tritonDatatype = (datatype: Datatype): TritonDatatype => (datatype === "BYTES" ? "TYPE_STRING" : `TYPE_${datatype}`);
+export const tritonDatatype = (datatype: Datatype): TritonDatatype =>
+  datatype === "BYTES" ? "TYPE_STRING" : `TYPE_${datatype}`;

@@ -8,7 +8,9 @@ import { parseMessage } from "./message.ts";
 const indexRequest = z.object({ ready: z.boolean().optional() });
 /** Not `parameters` of infer requests: a file among them is a long text. */
 const loadRequest = z.object({ parameters: z.record(z.string(), z.unknown()).optional() });
-const unloadRequest = z.object({ parameters: z.object({ unload_dependents: z.boolean().optional() }).optional() });
+const unloadRequest = z.object({
+  parameters: z.object({ unload_dependents: z.boolean().optional() }).optional(),
+});
 
 /** Body of `POST /v2/repository/index`. @throws invalid_utf8, invalid_json, invalid_request */
 export function readIndexRequest(body: Uint8Array): z.output<typeof indexRequest> {
@@ -22,7 +24,11 @@ export function readIndexRequest(body: Uint8Array): z.output<typeof indexRequest
  */
 export function checkLoadRequest(body: Uint8Array): void {
   const [parameter] = Object.keys(parseOptional(loadRequest, body).parameters ?? {});
-  if (parameter !== undefined) throw errors.unsupported(`Load parameter '${parameter.slice(0, 80)}'`, "Publish the model with `edgetier model publish`; the operator configures it by EDGETIER_REGION_MODELS.");
+  if (parameter !== undefined)
+    throw errors.unsupported(
+      `Load parameter '${parameter.slice(0, 80)}'`,
+      "Publish the model with `edgetier model publish`; the operator configures it by EDGETIER_REGION_MODELS.",
+    );
 }
 
 /** Body of `…/unload`. No model depends on another, so `unload_dependents` changes nothing. @throws invalid_utf8, invalid_json, invalid_request */
@@ -31,6 +37,9 @@ export function checkUnloadRequest(body: Uint8Array): void {
 }
 
 /** An empty body is `{}`. */
-function parseOptional<Schema extends z.ZodType>(schema: Schema, body: Uint8Array): z.output<Schema> {
+function parseOptional<Schema extends z.ZodType>(
+  schema: Schema,
+  body: Uint8Array,
+): z.output<Schema> {
   return parseMessage(schema, body.byteLength === 0 ? new TextEncoder().encode("{}") : body);
 }

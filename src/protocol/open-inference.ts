@@ -67,7 +67,10 @@ const MAX_RANK = 32;
 
 const tensorFields = {
   name: z.string().min(1).max(256),
-  shape: listOf(z.int("must be a whole number below 2^53").min(0, "must not be negative"), MAX_RANK),
+  shape: listOf(
+    z.int("must be a whole number below 2^53").min(0, "must not be negative"),
+    MAX_RANK,
+  ),
   datatype: z.enum(DATATYPES, `must be one of ${DATATYPES.join(", ")}`),
   parameters,
   data: z.unknown().optional(),
@@ -94,7 +97,11 @@ const responseSchema = z.object({
  * @param model its name, for the errors
  * @throws invalid_utf8, invalid_json, invalid_request, invalid_tensor, unsupported
  */
-export function decodeInferRequest(body: Uint8Array, jsonBytes?: number, model?: string): InferRequest {
+export function decodeInferRequest(
+  body: Uint8Array,
+  jsonBytes?: number,
+  model?: string,
+): InferRequest {
   const { json, binary } = cut(body, jsonBytes);
   const message = parseMessage(requestSchema, json);
   const outputs = message.outputs ?? [];
@@ -112,19 +119,38 @@ export function decodeInferRequest(body: Uint8Array, jsonBytes?: number, model?:
  * @param model its name, for the errors
  * @throws invalid_request where the model has several inputs, invalid_tensor where the bytes do not fill a row
  */
-export function decodeRawInferRequest(body: Uint8Array, specs: readonly TensorSpec[], model?: string): InferRequest {
+export function decodeRawInferRequest(
+  body: Uint8Array,
+  specs: readonly TensorSpec[],
+  model?: string,
+): InferRequest {
   const [spec] = specs;
   if (spec === undefined || specs.length > 1) throw errors.rawNeedsOneInput(specs.length, model);
   const { name, datatype } = spec;
   const parameters = { binary_data_output: true };
-  if (datatype === "BYTES") return { parameters, inputs: { [name]: { datatype, shape: spec.shape.map(() => 1), data: [new Uint8Array(body)] } } };
+  if (datatype === "BYTES")
+    return {
+      parameters,
+      inputs: {
+        [name]: { datatype, shape: spec.shape.map(() => 1), data: [new Uint8Array(body)] },
+      },
+    };
   // One dimension may be left open: it is what the bytes make of it.
-  const shape = spec.shape.map((dimension, axis) => (axis === 0 && dimension === -1 ? 1 : dimension));
-  const known = shape.filter((dimension) => dimension !== -1).reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
+  const shape = spec.shape.map((dimension, axis) =>
+    axis === 0 && dimension === -1 ? 1 : dimension,
+  );
+  const known = shape
+    .filter((dimension) => dimension !== -1)
+    .reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
   const open = shape.indexOf(-1);
   if (open !== shape.lastIndexOf(-1)) throw errors.rawShapeUnknown(name);
-  const filled = shape.map((dimension) => (dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension));
-  return { parameters, inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body, model) } };
+  const filled = shape.map((dimension) =>
+    dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension,
+  );
+  return {
+    parameters,
+    inputs: { [name]: decodeBinaryTensor(name, datatype, filled, body, model) },
+  };
 }
 
 /** @throws as decodeInferRequest */
@@ -154,10 +180,16 @@ export function encodeInferRequest(request: InferRequest, binary = false): Infer
 }
 
 /** @param isBinary whether an output's data goes as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
-export function encodeInferResponse(response: InferResponse, isBinary: (output: string) => boolean = () => false): InferMessage {
+export function encodeInferResponse(
+  response: InferResponse,
+  isBinary: (output: string) => boolean = () => false,
+): InferMessage {
   const { model, version, id, parameters, outputs } = response;
   const written = writeTensors(outputs, isBinary);
-  return encodeMessage({ model_name: model, model_version: version, id, parameters, outputs: written.messages }, written.binary);
+  return encodeMessage(
+    { model_name: model, model_version: version, id, parameters, outputs: written.messages },
+    written.binary,
+  );
 }
 
 function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMessage {
@@ -166,7 +198,10 @@ function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMes
   return { body: concatBytes([json, ...binary]), jsonBytes: json.byteLength };
 }
 
-function cut(body: Uint8Array, jsonBytes = body.byteLength): { readonly json: Uint8Array; readonly binary: Uint8Array } {
+function cut(
+  body: Uint8Array,
+  jsonBytes = body.byteLength,
+): { readonly json: Uint8Array; readonly binary: Uint8Array } {
   if (jsonBytes > body.byteLength) throw errors.jsonLengthOutOfRange(jsonBytes, body.byteLength);
   return { json: body.subarray(0, jsonBytes), binary: body.subarray(jsonBytes) };
 }

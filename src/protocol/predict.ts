@@ -2,17 +2,33 @@
 
 import * as z from "zod";
 
-const text = z.string().meta({ description: "One text.", examples: ["how do i freeze my account"] });
-const image = z.strictObject({ b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }) }).meta({ id: "ImageInput" });
-const input = z.union([text, image], "expected a text, or an image as {\"b64\": \"<base64>\"}").meta({ id: "PredictInput" });
+const text = z
+  .string()
+  .meta({ description: "One text.", examples: ["how do i freeze my account"] });
+const image = z
+  .strictObject({
+    b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }),
+  })
+  .meta({ id: "ImageInput" });
+const input = z
+  .union([text, image], 'expected a text, or an image as {"b64": "<base64>"}')
+  .meta({ id: "PredictInput" });
 
 const topK = z.int().min(1).max(1000);
 
 export const predictParameters = z
   .strictObject({
     topK: topK.default(5).meta({ description: "How many labels `scores` holds." }),
-    maxTier: z.string().min(1).max(64).optional().meta({ description: "Id of the last tier that may be asked; its answer is final." }),
-    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({ description: "`bypass` neither reads nor stores; `refresh` stores a new answer. As the header `cache-control` says otherwise: `no-store`, `no-cache`, `only-if-cached`." }),
+    maxTier: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .meta({ description: "Id of the last tier that may be asked; its answer is final." }),
+    cache: z.enum(["use", "bypass", "refresh"]).optional().meta({
+      description:
+        "`bypass` neither reads nor stores; `refresh` stores a new answer. As the header `cache-control` says otherwise: `no-store`, `no-cache`, `only-if-cached`.",
+    }),
   })
   .meta({ id: "PredictParameters" });
 
@@ -29,7 +45,9 @@ export const predictBodyQuery = z.strictObject({
   maxTier: predictParameters.shape.maxTier,
   cache: predictParameters.shape.cache,
 });
-export const predictQuery = predictBodyQuery.extend({ input: z.string().meta({ description: "One text." }) });
+export const predictQuery = predictBodyQuery.extend({
+  input: z.string().meta({ description: "One text." }),
+});
 
 export type PredictParameters = z.output<typeof predictParameters>;
 
@@ -39,9 +57,17 @@ export const predictOutput = z
     score: z.number().meta({ description: "Calibrated probability of `label`." }),
     scores: z.array(z.object({ label: z.string(), score: z.number() }).meta({ id: "LabelScore" })),
     tier: z.string().meta({ description: "The tier whose answer this is." }),
-    confidence: z.number().meta({ description: "What the tier's exit rule compared with its threshold." }),
-    degraded: z.boolean().meta({ description: "True: the best answer so far; a fault or the deadline kept a better tier from being asked." }),
-    degradedBy: z.string().optional().meta({ description: "Code of the error that kept it from being asked." }),
+    confidence: z
+      .number()
+      .meta({ description: "What the tier's exit rule compared with its threshold." }),
+    degraded: z.boolean().meta({
+      description:
+        "True: the best answer so far; a fault or the deadline kept a better tier from being asked.",
+    }),
+    degradedBy: z
+      .string()
+      .optional()
+      .meta({ description: "Code of the error that kept it from being asked." }),
   })
   .meta({ id: "PredictOutput" });
 
@@ -51,7 +77,13 @@ export const predictResponse = z
     model: z.string(),
     version: z.int(),
     outputs: z.array(predictOutput),
-    usage: z.object({ tiers: z.array(z.object({ tier: z.string(), inputs: z.int(), error: z.string().optional() }).meta({ id: "TierUse" })) }),
+    usage: z.object({
+      tiers: z.array(
+        z
+          .object({ tier: z.string(), inputs: z.int(), error: z.string().optional() })
+          .meta({ id: "TierUse" }),
+      ),
+    }),
   })
   .meta({ id: "PredictResponse" });
 export type PredictResponse = z.output<typeof predictResponse>;

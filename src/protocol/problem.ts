@@ -22,5 +22,14 @@ export type Problem = z.output<typeof problemSchema>;
 export function problemOf(error: EdgeTierError, requestId: string): Problem {
   const { code, status, detail, remedy, retryable } = error;
   const title = code.charAt(0).toUpperCase() + code.slice(1).replaceAll("_", " ");
-  return { type: "about:blank", title, status, detail, remedy, instance: requestId, code, retryable };
+  return {
+    type: "about:blank",
+    title,
+    status,
+    detail,
+    remedy,
+    instance: requestId,
+    code,
+    retryable,
+  };
 }

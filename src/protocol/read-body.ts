@@ -10,7 +10,11 @@ export type BodyCheck = (received: Uint8Array<ArrayBuffer>) => Promise<void>;
  * @param check is called with the whole body before any of it is decompressed
  * @throws body_too_large, unsupported_encoding, invalid_request for a body that breaks off or is not in its content-encoding; what `check` throws
  */
-export async function readBody(request: Request, maxBytes: number, check?: BodyCheck): Promise<Uint8Array<ArrayBuffer>> {
+export async function readBody(
+  request: Request,
+  maxBytes: number,
+  check?: BodyCheck,
+): Promise<Uint8Array<ArrayBuffer>> {
   const { headers } = request;
   // A length beside a transfer-encoding says nothing: the body ends where its last chunk does.
   const declared = headers.has("transfer-encoding") ? null : headers.get("content-length");
@@ -19,14 +23,22 @@ export async function readBody(request: Request, maxBytes: number, check?: BodyC
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
   if (encoding === "identity" || check !== undefined) {
     // With a length within the limit the server lets no more through, so the body can be read in one piece.
-    const received = declared === null ? await readWithin(request.body, maxBytes) : new Uint8Array(await attempt(request.arrayBuffer()));
+    const received =
+      declared === null
+        ? await readWithin(request.body, maxBytes)
+        : new Uint8Array(await attempt(request.arrayBuffer()));
     await check?.(received);
-    return encoding === "identity" ? received : await readWithin(decompressed(new Response(received).body, encoding), maxBytes);
+    return encoding === "identity"
+      ? received
+      : await readWithin(decompressed(new Response(received).body, encoding), maxBytes);
   }
   return await readWithin(decompressed(request.body, encoding), maxBytes);
 }
 
-async function readWithin(body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+async function readWithin(
+  body: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await attempt(readAtMost(body, maxBytes));
   if (bytes === undefined) throw errors.bodyTooLarge(maxBytes);
   return bytes;

@@ -13,32 +13,50 @@ export const modelReport = z
     risk: z
       .strictObject({ what: z.enum(["disagreement", "accuracy"]), epsilon: share, delta: share })
       .optional()
-      .meta({ description: "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon. None for a single tier." }),
+      .meta({
+        description:
+          "What the exits were chosen for: with confidence 1 - delta, the risk is at most epsilon. None for a single tier.",
+      }),
     tiers: z
       .array(
         z.strictObject({
           id: z.string(),
           place: z.enum(["edge", "region"]),
-          digest: z.string().meta({ description: "SHA-256 of the graph and the calibration that were measured." }),
+          digest: z
+            .string()
+            .meta({ description: "SHA-256 of the graph and the calibration that were measured." }),
           accuracy: share.meta({ description: "Of the tier answering everything by itself." }),
           expectedCalibrationError: share,
           bins: z
-            .array(z.strictObject({ samples: z.int().min(1), meanConfidence: share, accuracy: share }))
-            .meta({ description: "Fifteen equally wide bins of confidence, of samples in scope; those without a sample are left out." }),
+            .array(
+              z.strictObject({ samples: z.int().min(1), meanConfidence: share, accuracy: share }),
+            )
+            .meta({
+              description:
+                "Fifteen equally wide bins of confidence, of samples in scope; those without a sample are left out.",
+            }),
         }),
       )
       .min(1),
     points: z
       .array(
         z.strictObject({
-          thresholds: z.array(share).meta({ description: "From which confidence on each tier's answer is taken, without the last tier." }),
+          thresholds: z.array(share).meta({
+            description:
+              "From which confidence on each tier's answer is taken, without the last tier.",
+          }),
           shares: z.array(share).meta({ description: "Of the inputs that each tier answers." }),
           risk: z.number(),
           accuracy: share,
-          holds: z.boolean().meta({ description: "Whether these samples, by themselves, show the risk to be at most epsilon with confidence 1 - delta." }),
+          holds: z.boolean().meta({
+            description:
+              "Whether these samples, by themselves, show the risk to be at most epsilon with confidence 1 - delta.",
+          }),
         }),
       )
-      .meta({ description: "Thresholds from the safest on; those that were chosen are among them." }),
+      .meta({
+        description: "Thresholds from the safest on; those that were chosen are among them.",
+      }),
   })
   .meta({ id: "ModelReport" });
 export type ModelReport = z.output<typeof modelReport>;

@@ -7,18 +7,32 @@ import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
  * @param specs what the model takes; -1 is a variable dimension
  * @throws invalid_tensor for missing, unknown, mistyped and misshapen inputs
  */
-export function checkRequestInputs(model: string, specs: readonly TensorSpec[], inputs: NamedTensors): void {
+export function checkRequestInputs(
+  model: string,
+  specs: readonly TensorSpec[],
+  inputs: NamedTensors,
+): void {
   const names = Object.keys(inputs);
-  if (names.length !== specs.length) throw errors.wrongInputs(model, specs.map((spec) => spec.name), names);
+  if (names.length !== specs.length)
+    throw errors.wrongInputs(
+      model,
+      specs.map((spec) => spec.name),
+      names,
+    );
   for (const name of names) {
     const spec = specs.find((one) => one.name === name);
     const tensor = inputs[name];
     if (spec === undefined || tensor === undefined) throw errors.unexpectedInput(model, name);
-    if (tensor.datatype !== spec.datatype) throw errors.wrongDatatype(model, name, tensor.datatype, spec.datatype);
-    if (!fits(tensor.shape, spec.shape)) throw errors.wrongShape(model, name, tensor.shape, spec.shape);
+    if (tensor.datatype !== spec.datatype)
+      throw errors.wrongDatatype(model, name, tensor.datatype, spec.datatype);
+    if (!fits(tensor.shape, spec.shape))
+      throw errors.wrongShape(model, name, tensor.shape, spec.shape);
   }
 }
 
 function fits(shape: readonly number[], expected: readonly number[]): boolean {
-  return shape.length === expected.length && expected.every((dimension, axis) => dimension === -1 || dimension === shape[axis]);
+  return (
+    shape.length === expected.length &&
+    expected.every((dimension, axis) => dimension === -1 || dimension === shape[axis])
+  );
 }

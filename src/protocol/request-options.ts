@@ -16,13 +16,24 @@ export interface WantedOutput {
  * @returns undefined where the request names none
  * @throws invalid_tensor for an output that is not among `specs`, unsupported; before anything is computed
  */
-export function readWantedOutputs({ outputs }: InferRequest, specs: readonly TensorSpec[], model: string): readonly WantedOutput[] | undefined {
+export function readWantedOutputs(
+  { outputs }: InferRequest,
+  specs: readonly TensorSpec[],
+  model: string,
+): readonly WantedOutput[] | undefined {
   return outputs?.map(({ name, parameters = {} }) => {
     if (!specs.some((spec) => spec.name === name)) throw errors.unexpectedOutput(model, name);
-    if ("shared_memory_region" in parameters) throw errors.unsupported(`Shared memory (output ${name})`, "The tensor's data comes in the answer.");
+    if ("shared_memory_region" in parameters)
+      throw errors.unsupported(
+        `Shared memory (output ${name})`,
+        "The tensor's data comes in the answer.",
+      );
     const classes = parameters["classification"];
     if (classes === undefined || classes === 0) return { name, classes: undefined };
-    if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0) throw errors.unparsableFields([`classification: ${shown(classes)} is not a whole number from 0 (output ${name})`]);
+    if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0)
+      throw errors.unparsableFields([
+        `classification: ${shown(classes)} is not a whole number from 0 (output ${name})`,
+      ]);
     return { name, classes };
   });
 }
@@ -32,12 +43,19 @@ export function readWantedOutputs({ outputs }: InferRequest, specs: readonly Ten
  * @param labels by index, for classification
  * @throws session_failed where the graph gave no such output, invalid_tensor for one that cannot be classified
  */
-export function pickOutputs(outputs: NamedTensors, wanted: readonly WantedOutput[] | undefined, labels: readonly string[] | undefined): NamedTensors {
+export function pickOutputs(
+  outputs: NamedTensors,
+  wanted: readonly WantedOutput[] | undefined,
+  labels: readonly string[] | undefined,
+): NamedTensors {
   if (wanted === undefined) return outputs;
   const picked = wanted.map(({ name, classes }) => {
     const tensor = outputs[name];
     if (tensor === undefined) throw errors.sessionFailed(`the graph gave no output ${name}`);
-    return [name, classes === undefined ? tensor : classify(name, tensor, classes, labels)] as const;
+    return [
+      name,
+      classes === undefined ? tensor : classify(name, tensor, classes, labels),
+    ] as const;
   });
   return Object.fromEntries(picked);
 }
@@ -46,14 +64,19 @@ export function pickOutputs(outputs: NamedTensors, wanted: readonly WantedOutput
 export function readTimeoutMs({ parameters }: InferRequest): number | undefined {
   const timeout = parameters?.["timeout"];
   if (timeout === undefined || timeout === 0) return undefined;
-  if (typeof timeout === "number" && Number.isSafeInteger(timeout) && timeout > 0) return timeout / 1_000;
+  if (typeof timeout === "number" && Number.isSafeInteger(timeout) && timeout > 0)
+    return timeout / 1_000;
   throw errors.unparsableFields(["timeout: must be a whole number of microseconds from 0"]);
 }
 
 /** The parameter `priority`: 1 is the highest, 0 or none the server's default. @throws invalid_request */
 export function readPriority({ parameters }: InferRequest): number | undefined {
   const priority = parameters?.["priority"];
-  if (priority === undefined || (typeof priority === "number" && Number.isSafeInteger(priority) && priority >= 0)) return priority;
+  if (
+    priority === undefined ||
+    (typeof priority === "number" && Number.isSafeInteger(priority) && priority >= 0)
+  )
+    return priority;
   throw errors.unparsableFields(["priority: must be a whole number from 0"]);
 }
 
@@ -65,6 +88,10 @@ export function refuseUnheededParameters({ parameters = {} }: InferRequest): voi
   for (const [name, value] of Object.entries(parameters)) {
     if (name.startsWith("triton_")) throw errors.reservedParameter(name);
     const isAsked = value !== 0 && value !== "" && value !== false; // 0 and false: no sequence
-    if (SEQUENCE_PARAMETERS.includes(name) && isAsked) throw errors.unsupported(`Sequence batching (parameter ${name})`, "Send what an answer depends on in one request.");
+    if (SEQUENCE_PARAMETERS.includes(name) && isAsked)
+      throw errors.unsupported(
+        `Sequence batching (parameter ${name})`,
+        "Send what an answer depends on in one request.",
+      );
   }
 }

@@ -97,7 +97,10 @@ export interface RegionClient {
    * What has been measured of one tier's calls lately, where the client measures.
    * @param quantile from 0 to 1 @returns milliseconds, of the region that is quickest now; undefined until there are enough samples
    */
-  latencyMs?(quantile: number, of: { readonly model: string; readonly tier: string }): number | undefined;
+  latencyMs?(
+    quantile: number,
+    of: { readonly model: string; readonly tier: string },
+  ): number | undefined;
   /** Whether whoever would be asked has more to do than it can, by its own word of just now. */
   isSaturated?(): boolean;
 }

@@ -17,7 +17,9 @@ const FORM = `must be <id>:<secret>, the secret ${MIN_SECRET_BYTES} bytes or mor
 function parseKey(text: string): RegionKey | undefined {
   const [id = "", base64 = ""] = text.trim().split(":", 2);
   const secret = fromBase64(base64);
-  return ID.test(id) && secret !== undefined && secret.byteLength >= MIN_SECRET_BYTES ? { id, secret } : undefined;
+  return ID.test(id) && secret !== undefined && secret.byteLength >= MIN_SECRET_BYTES
+    ? { id, secret }
+    : undefined;
 }
 
 const invalid = (context: z.RefinementCtx, message: string) => {
@@ -26,16 +28,23 @@ const invalid = (context: z.RefinementCtx, message: string) => {
 };
 
 /** For a variable of one key. */
-export const regionKey = () => z.string().transform((text, context): RegionKey => parseKey(text) ?? invalid(context, FORM));
+export const regionKey = () =>
+  z.string().transform((text, context): RegionKey => parseKey(text) ?? invalid(context, FORM));
 
 /** For a variable of all that are believed: a wrong one is refused, never left out, and so is an id that is there twice. */
 export const regionKeys = () =>
   z.string().transform((text, context): readonly RegionKey[] => {
     const keys = text.split(",").map(parseKey);
-    if (!keys.every((key) => key !== undefined)) return invalid(context, `each ${FORM}; several have commas between them`);
-    return new Set(keys.map(({ id }) => id)).size === keys.length ? keys : invalid(context, "must not have the same id twice");
+    if (!keys.every((key) => key !== undefined))
+      return invalid(context, `each ${FORM}; several have commas between them`);
+    return new Set(keys.map(({ id }) => id)).size === keys.length
+      ? keys
+      : invalid(context, "must not have the same id twice");
   });
 
 export const regionKeyText = ({ id, secret }: RegionKey): string => `${id}:${toBase64(secret)}`;
 
-export const generateRegionKey = (id: string): RegionKey => ({ id, secret: crypto.getRandomValues(new Uint8Array(MIN_SECRET_BYTES)) });
+export const generateRegionKey = (id: string): RegionKey => ({
+  id,
+  secret: crypto.getRandomValues(new Uint8Array(MIN_SECRET_BYTES)),
+});

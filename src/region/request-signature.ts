@@ -11,22 +11,43 @@ import { JSON_LENGTH_HEADER } from "../protocol/open-inference.ts";
 const LABEL = "edgetier";
 const NONCE_BYTES = 18;
 /** Headers that change what a region does. Each must be covered where it is there, so that none can be added on the way. */
-const HEEDED = ["content-type", "content-encoding", JSON_LENGTH_HEADER, "x-deadline-ms", "x-request-id"];
+const HEEDED = [
+  "content-type",
+  "content-encoding",
+  JSON_LENGTH_HEADER,
+  "x-deadline-ms",
+  "x-request-id",
+];
 
 /** Where a body is not read, nothing is digested. */
 const hasBody = (method: string): boolean => method !== "GET" && method !== "HEAD";
 
 /** What a signature has to cover, at least. */
 export function componentsOf({ method, headers }: SignedMessage): string[] {
-  return ["@method", "@path", "@query", ...(hasBody(method) ? ["content-digest"] : []), ...HEEDED.filter((name) => headers.has(name))];
+  return [
+    "@method",
+    "@path",
+    "@query",
+    ...(hasBody(method) ? ["content-digest"] : []),
+    ...HEEDED.filter((name) => headers.has(name)),
+  ];
 }
 
 /** @returns the request's headers with its digest and signature */
-export async function signRequest(request: SignedMessage & { readonly body: Uint8Array<ArrayBuffer> }, keyId: string, key: CryptoKey, clock: Clock): Promise<Headers> {
+export async function signRequest(
+  request: SignedMessage & { readonly body: Uint8Array<ArrayBuffer> },
+  keyId: string,
+  key: CryptoKey,
+  clock: Clock,
+): Promise<Headers> {
   const headers = new Headers(request.headers);
   if (hasBody(request.method)) headers.set("content-digest", await contentDigestOf(request.body));
   const message = { method: request.method, url: request.url, headers };
-  const parameters = { created: Math.floor(clock.now() / 1_000), keyId, nonce: toBase64(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))) };
+  const parameters = {
+    created: Math.floor(clock.now() / 1_000),
+    keyId,
+    nonce: toBase64(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))),
+  };
   const signature = await signMessage(message, componentsOf(message), parameters, key, LABEL);
   for (const [name, value] of Object.entries(signature)) headers.set(name, value);
   return headers;

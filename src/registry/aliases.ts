@@ -22,26 +22,48 @@ export interface AliasMove {
   readonly after: AliasState;
 }
 
-export const weightOf = (target: AliasTarget | undefined): number | undefined => (typeof target === "object" ? target.weight : undefined);
+export const weightOf = (target: AliasTarget | undefined): number | undefined =>
+  typeof target === "object" ? target.weight : undefined;
 
-export const previousOf = (target: AliasTarget | undefined): readonly number[] => (typeof target === "object" ? (target.previous ?? []) : []);
+export const previousOf = (target: AliasTarget | undefined): readonly number[] =>
+  typeof target === "object" ? (target.previous ?? []) : [];
 
 /** Of the aliases that take requests from the default one: those with a weight, in the order of their names. */
-export function sharesOf(aliases: Aliases): readonly { readonly alias: string; readonly version: number; readonly weight: number }[] {
-  const shares = Object.entries(aliases).map(([alias, target]) => ({ alias, version: aliasedVersion(target), weight: weightOf(target) ?? 0 }));
-  return shares.filter(({ alias, weight }) => alias !== DEFAULT_ALIAS && weight > 0).sort((a, b) => (a.alias < b.alias ? -1 : 1));
+export function sharesOf(
+  aliases: Aliases,
+): readonly { readonly alias: string; readonly version: number; readonly weight: number }[] {
+  const shares = Object.entries(aliases).map(([alias, target]) => ({
+    alias,
+    version: aliasedVersion(target),
+    weight: weightOf(target) ?? 0,
+  }));
+  return shares
+    .filter(({ alias, weight }) => alias !== DEFAULT_ALIAS && weight > 0)
+    .sort((a, b) => (a.alias < b.alias ? -1 : 1));
 }
 
 /** @param weight stays as it is where undefined: it belongs to the alias, not to the version */
-export function movedTo(version: number, before: AliasTarget | undefined, weight = weightOf(before)): AliasTarget {
+export function movedTo(
+  version: number,
+  before: AliasTarget | undefined,
+  weight = weightOf(before),
+): AliasTarget {
   const named = before === undefined ? [] : [aliasedVersion(before), ...previousOf(before)];
   return target(version, weight, named.filter((one) => one !== version).slice(0, PREVIOUS_KEPT));
 }
 
 /** A number where there is no more to say. */
-function target(version: number, weight: number | undefined, previous: readonly number[]): AliasTarget {
+function target(
+  version: number,
+  weight: number | undefined,
+  previous: readonly number[],
+): AliasTarget {
   if (weight === undefined && previous.length === 0) return version;
-  return { version, ...(weight === undefined ? {} : { weight }), ...(previous.length === 0 ? {} : { previous: [...previous] }) };
+  return {
+    version,
+    ...(weight === undefined ? {} : { weight }),
+    ...(previous.length === 0 ? {} : { previous: [...previous] }),
+  };
 }
 
 /**
@@ -50,12 +72,27 @@ function target(version: number, weight: number | undefined, previous: readonly 
  * @param options.weight the alias's from now on; as it is where undefined
  * @throws version_not_found, alias_not_found, model_not_found; manifest_untrusted, manifest_invalid; alias_conflict
  */
-export async function promote(store: ModelStore, model: string, to: ModelRef["target"], { alias, weight }: { readonly alias: string; readonly weight?: number | undefined }): Promise<AliasMove> {
-  return await moveAlias(store, model, alias, (before, aliases) => movedTo(to.kind === "version" ? to.version : versionNamed(model, to.alias, aliases), before, weight));
+export async function promote(
+  store: ModelStore,
+  model: string,
+  to: ModelRef["target"],
+  { alias, weight }: { readonly alias: string; readonly weight?: number | undefined },
+): Promise<AliasMove> {
+  return await moveAlias(store, model, alias, (before, aliases) =>
+    movedTo(
+      to.kind === "version" ? to.version : versionNamed(model, to.alias, aliases),
+      before,
+      weight,
+    ),
+  );
 }
 
 /** Points an alias at what it named before. @throws nothing_before, and as promote */
-export async function rollback(store: ModelStore, model: string, alias: string): Promise<AliasMove> {
+export async function rollback(
+  store: ModelStore,
+  model: string,
+  alias: string,
+): Promise<AliasMove> {
   return await moveAlias(store, model, alias, (before) => {
     const [version, ...earlier] = previousOf(before);
     if (version === undefined) throw errors.nothingBefore(model, alias);
@@ -63,15 +100,27 @@ export async function rollback(store: ModelStore, model: string, alias: string):
   });
 }
 
-async function moveAlias(store: ModelStore, model: string, alias: string, move: (before: AliasTarget | undefined, aliases: Aliases) => AliasTarget): Promise<AliasMove> {
+async function moveAlias(
+  store: ModelStore,
+  model: string,
+  alias: string,
+  move: (before: AliasTarget | undefined, aliases: Aliases) => AliasTarget,
+): Promise<AliasMove> {
   const read = await store.readAliases(model);
-  if (read === undefined && (await store.listVersions(model)).length === 0) throw errors.modelNotFound(model);
+  if (read === undefined && (await store.listVersions(model)).length === 0)
+    throw errors.modelNotFound(model);
   const aliases = read?.aliases ?? {};
   const before = ownAlias(aliases, alias);
   const after = move(before, aliases);
-  if ((await store.readManifest(model, aliasedVersion(after))) === undefined) throw errors.versionNotFound(model, aliasedVersion(after));
+  if ((await store.readManifest(model, aliasedVersion(after))) === undefined)
+    throw errors.versionNotFound(model, aliasedVersion(after));
   await store.writeAliases(model, { ...aliases, [alias]: after }, read?.etag);
-  return { model, alias, before: before === undefined ? null : stateOf(before), after: stateOf(after) };
+  return {
+    model,
+    alias,
+    before: before === undefined ? null : stateOf(before),
+    after: stateOf(after),
+  };
 }
 
 function versionNamed(model: string, alias: string, aliases: Aliases): number {
@@ -80,6 +129,11 @@ function versionNamed(model: string, alias: string, aliases: Aliases): number {
   return aliasedVersion(found);
 }
 
-const ownAlias = (aliases: Aliases, alias: string): AliasTarget | undefined => (Object.hasOwn(aliases, alias) ? aliases[alias] : undefined);
+const ownAlias = (aliases: Aliases, alias: string): AliasTarget | undefined =>
+  Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
 
-const stateOf = (one: AliasTarget): AliasState => ({ version: aliasedVersion(one), weight: weightOf(one) ?? null, previous: previousOf(one) });
+const stateOf = (one: AliasTarget): AliasState => ({
+  version: aliasedVersion(one),
+  weight: weightOf(one) ?? null,
+  previous: previousOf(one),
+});

@@ -8,7 +8,11 @@ import { imagePreprocessor, textPreprocessor } from "./manifest/preprocessors.ts
 export const DEVICE_MANIFEST_FILE = "edgetier-device.json";
 
 /** Beside the manifest. */
-const exportedFile = z.strictObject({ file: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/), sha256, bytes: z.int().min(1) });
+const exportedFile = z.strictObject({
+  file: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/),
+  sha256,
+  bytes: z.int().min(1),
+});
 
 const deviceTier = z.strictObject({
   /** As of the model it comes from. */

@@ -43,11 +43,15 @@ interface StoredVersion {
  * Whoever signed a manifest: what it names stays.
  * @throws manifest_invalid, aliases_invalid before anything is deleted: what they name cannot be told
  */
-export async function collectGarbage(objects: ObjectStore, options: GarbageOptions): Promise<Garbage> {
+export async function collectGarbage(
+  objects: ObjectStore,
+  options: GarbageOptions,
+): Promise<Garbage> {
   const { keepVersions = Number.POSITIVE_INFINITY, olderThanMs, clock, isDryRun = false } = options;
   const store = createModelStore(objects);
   const isOld = ({ modifiedAtMs }: ListedObject) => clock.now() - modifiedAtMs >= olderThanMs;
-  const namedVersions = async (model: string) => versionsNamedBy((await store.readAliases(model))?.aliases ?? {});
+  const namedVersions = async (model: string) =>
+    versionsNamedBy((await store.readAliases(model))?.aliases ?? {});
 
   /** @returns whether it went */
   async function take({ key }: ListedObject): Promise<boolean> {
@@ -73,33 +77,53 @@ export async function collectGarbage(objects: ObjectStore, options: GarbageOptio
   const keep = async ({ model, version }: StoredVersion) => {
     for (const digest of digestsIn(await store.readManifest(model, version))) digests.add(digest);
   };
-  await forEach(versions.filter((one) => !surplus.includes(one)), keep);
+  await forEach(
+    versions.filter((one) => !surplus.includes(one)),
+    keep,
+  );
 
   // Versions before their artifacts: one that is there is whole.
   const goneVersions: StoredVersion[] = [];
   for (const one of surplus) {
-    if (!(await namedVersions(one.model)).has(one.version) && (await take(one.object))) goneVersions.push(one);
+    if (!(await namedVersions(one.model)).has(one.version) && (await take(one.object)))
+      goneVersions.push(one);
     else await keep(one);
   }
   const goneArtifacts: ListedObject[] = [];
   await forEach(artifacts, async (object) => {
     const sha256 = parseArtifactKey(object.key);
-    if (sha256 !== undefined && !digests.has(sha256) && isOld(object) && (await take(object))) goneArtifacts.push(object);
+    if (sha256 !== undefined && !digests.has(sha256) && isOld(object) && (await take(object)))
+      goneArtifacts.push(object);
   });
   return {
     versions: goneVersions.map(({ model, version }) => ({ model, version })),
-    artifacts: goneArtifacts.sort(byKey).map(({ key, size }) => ({ sha256: parseArtifactKey(key) ?? "", bytes: size })),
-    kept: { versions: versions.length - goneVersions.length, artifacts: artifacts.length - goneArtifacts.length, bytes: bytesOf(artifacts) - bytesOf(goneArtifacts) },
+    artifacts: goneArtifacts
+      .sort(byKey)
+      .map(({ key, size }) => ({ sha256: parseArtifactKey(key) ?? "", bytes: size })),
+    kept: {
+      versions: versions.length - goneVersions.length,
+      artifacts: artifacts.length - goneArtifacts.length,
+      bytes: bytesOf(artifacts) - bytesOf(goneArtifacts),
+    },
   };
 }
 
-const versionsNamedBy = (aliases: Aliases): ReadonlySet<number> => new Set(Object.values(aliases).flatMap((target) => [aliasedVersion(target), ...previousOf(target)]));
+const versionsNamedBy = (aliases: Aliases): ReadonlySet<number> =>
+  new Set(
+    Object.values(aliases).flatMap((target) => [aliasedVersion(target), ...previousOf(target)]),
+  );
 
 /** Whatever looks like a digest: a field that is yet to come cannot be forgotten here. */
-const digestsIn = (manifest: Manifest | undefined): readonly string[] => JSON.stringify(manifest ?? null).match(/[0-9a-f]{64}/g) ?? [];
+const digestsIn = (manifest: Manifest | undefined): readonly string[] =>
+  JSON.stringify(manifest ?? null).match(/[0-9a-f]{64}/g) ?? [];
 
-const bytesOf = (objects: readonly ListedObject[]): number => objects.reduce((sum, { size }) => sum + size, 0);
+const bytesOf = (objects: readonly ListedObject[]): number =>
+  objects.reduce((sum, { size }) => sum + size, 0);
 
-async function forEach<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  for (let start = 0; start < items.length; start += PARALLEL) await Promise.all(items.slice(start, start + PARALLEL).map(work));
+async function forEach<Item>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  for (let start = 0; start < items.length; start += PARALLEL)
+    await Promise.all(items.slice(start, start + PARALLEL).map(work));
 }

@@ -14,12 +14,15 @@ export const layout = {
 } as const;
 
 /** The digest that an artifact's key names; undefined for any other key. */
-export const parseArtifactKey = (key: string): string | undefined => /^blobs\/sha256\/([0-9a-f]{64})$/.exec(key)?.[1];
+export const parseArtifactKey = (key: string): string | undefined =>
+  /^blobs\/sha256\/([0-9a-f]{64})$/.exec(key)?.[1];
 
 /** The model and version that a manifest's key names; undefined for any other key. */
 export function parseManifestKey(key: string): { model: string; version: number } | undefined {
   const match = /^models\/([^/]+)\/versions\/([1-9][0-9]{0,9})\.json$/.exec(key);
   const model = modelName.safeParse(match?.[1]);
   const version = versionNumber.safeParse(Number(match?.[2]));
-  return model.success && version.success ? { model: model.data, version: version.data } : undefined;
+  return model.success && version.success
+    ? { model: model.data, version: version.data }
+    : undefined;
 }

@@ -2,9 +2,28 @@
 
 import * as z from "zod";
 import { calibration, exitRule, riskRecord } from "./manifest/calibration.ts";
-import { aliasName, type ArtifactRef, artifactRef, modelName, sha256, tensorSpec, versionNumber } from "./manifest/names.ts";
+import {
+  aliasName,
+  type ArtifactRef,
+  artifactRef,
+  modelName,
+  sha256,
+  tensorSpec,
+  versionNumber,
+} from "./manifest/names.ts";
 import { imagePreprocessor, textPreprocessor, wordpiece } from "./manifest/preprocessors.ts";
-import { checkExits, checkOrder, checkPixels, checkResumptions, checkVectors, type ExitOrder, type GivesVectors, type Resumes, type TakesPixels, type TierOrder } from "./manifest/tier-checks.ts";
+import {
+  checkExits,
+  checkOrder,
+  checkPixels,
+  checkResumptions,
+  checkVectors,
+  type ExitOrder,
+  type GivesVectors,
+  type Resumes,
+  type TakesPixels,
+  type TierOrder,
+} from "./manifest/tier-checks.ts";
 import { servingConfig, type ServingConfig } from "./serving-config.ts";
 
 export * from "./manifest/calibration.ts";
@@ -46,7 +65,10 @@ const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   figures: z.record(z.string(), z.number()).default({}),
 });
 
-const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.ZodType>(artifact: Artifact, preprocessor: Preprocessor) =>
+const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.ZodType>(
+  artifact: Artifact,
+  preprocessor: Preprocessor,
+) =>
   z.strictObject({
     ...tierFields(artifact),
     preprocessor,
@@ -110,7 +132,10 @@ const imageFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...textFields(artifact),
   task: z.literal("image-classification"),
   /** Of a JPEG or PNG file, and of its pixels as stored. */
-  input: z.strictObject({ maxBytes: z.int().min(1).max(33_554_432), maxPixels: z.int().min(1).max(16_777_216) }),
+  input: z.strictObject({
+    maxBytes: z.int().min(1).max(33_554_432),
+    maxPixels: z.int().min(1).max(16_777_216),
+  }),
 });
 
 /** A plain graph: its tensors in, its tensors out, over the Open Inference Protocol. */
@@ -137,20 +162,48 @@ const embeddingFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   labels: z.undefined().optional(),
 });
 
-const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) => z.array(oneTier).min(1).max(8).superRefine(checkOrder);
-const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkExits).superRefine(checkResumptions);
-const encodersOf = <Tier extends z.ZodType<TierOrder & GivesVectors>>(oneTier: Tier) => tiersOf(oneTier).superRefine(checkVectors);
-const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes & TakesPixels>>(oneTier: Tier) => cascadeOf(oneTier).superRefine(checkPixels);
+const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) =>
+  z.array(oneTier).min(1).max(8).superRefine(checkOrder);
+const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes>>(oneTier: Tier) =>
+  tiersOf(oneTier).superRefine(checkExits).superRefine(checkResumptions);
+const encodersOf = <Tier extends z.ZodType<TierOrder & GivesVectors>>(oneTier: Tier) =>
+  tiersOf(oneTier).superRefine(checkVectors);
+const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes & TakesPixels>>(
+  oneTier: Tier,
+) => cascadeOf(oneTier).superRefine(checkPixels);
 
 const published = { version: versionNumber };
 const withSnapshot = { snapshot: snapshotRef.optional() };
 
-const textManifest = z.strictObject({ ...textFields(artifactRef), ...published, tiers: cascadeOf(classificationTier(artifactRef, textPreprocessor(artifactRef)).extend(withSnapshot)) });
-const imageManifest = z.strictObject({ ...imageFields(artifactRef), ...published, tiers: imageCascadeOf(classificationTier(artifactRef, imagePreprocessor).extend(withSnapshot)) });
-const tensorManifest = z.strictObject({ ...tensorFields(artifactRef), ...published, tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })) });
-const embeddingManifest = z.strictObject({ ...embeddingFields(artifactRef), ...published, tiers: encodersOf(embeddingTier(artifactRef).extend(withSnapshot)) });
+const textManifest = z.strictObject({
+  ...textFields(artifactRef),
+  ...published,
+  tiers: cascadeOf(
+    classificationTier(artifactRef, textPreprocessor(artifactRef)).extend(withSnapshot),
+  ),
+});
+const imageManifest = z.strictObject({
+  ...imageFields(artifactRef),
+  ...published,
+  tiers: imageCascadeOf(classificationTier(artifactRef, imagePreprocessor).extend(withSnapshot)),
+});
+const tensorManifest = z.strictObject({
+  ...tensorFields(artifactRef),
+  ...published,
+  tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })),
+});
+const embeddingManifest = z.strictObject({
+  ...embeddingFields(artifactRef),
+  ...published,
+  tiers: encodersOf(embeddingTier(artifactRef).extend(withSnapshot)),
+});
 
-export const manifestSchema = z.discriminatedUnion("task", [textManifest, imageManifest, tensorManifest, embeddingManifest]);
+export const manifestSchema = z.discriminatedUnion("task", [
+  textManifest,
+  imageManifest,
+  tensorManifest,
+  embeddingManifest,
+]);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
 export type TextClassificationManifest = z.output<typeof textManifest>;
@@ -171,23 +224,42 @@ const path = z.string().min(1);
 
 /** `model.json` of a model project: artifacts are paths relative to the file. */
 export const modelProjectSchema = z.discriminatedUnion("task", [
-  z.strictObject({ ...textFields(path), tiers: cascadeOf(classificationTier(path, textPreprocessor(path))) }),
-  z.strictObject({ ...imageFields(path), tiers: imageCascadeOf(classificationTier(path, imagePreprocessor)) }),
+  z.strictObject({
+    ...textFields(path),
+    tiers: cascadeOf(classificationTier(path, textPreprocessor(path))),
+  }),
+  z.strictObject({
+    ...imageFields(path),
+    tiers: imageCascadeOf(classificationTier(path, imagePreprocessor)),
+  }),
   z.strictObject({ ...tensorFields(path), tiers: tiersOf(z.strictObject(tierFields(path))) }),
   z.strictObject({ ...embeddingFields(path), tiers: encodersOf(embeddingTier(path)) }),
 ]);
 export type ModelProject = z.output<typeof modelProjectSchema>;
-export type TextClassificationProject = Extract<ModelProject, { readonly task: "text-classification" }>;
-export type ImageClassificationProject = Extract<ModelProject, { readonly task: "image-classification" }>;
+export type TextClassificationProject = Extract<
+  ModelProject,
+  { readonly task: "text-classification" }
+>;
+export type ImageClassificationProject = Extract<
+  ModelProject,
+  { readonly task: "image-classification" }
+>;
 export type ClassificationProject = TextClassificationProject | ImageClassificationProject;
 export type EmbeddingProject = Extract<ModelProject, { readonly task: "embedding" }>;
 
-export const isClassification = (project: ModelProject): project is ClassificationProject => project.task === "text-classification" || project.task === "image-classification";
+export const isClassification = (project: ModelProject): project is ClassificationProject =>
+  project.task === "text-classification" || project.task === "image-classification";
 
 /** Every artifact that a manifest needs, without repeats. */
 export function artifactsOf(manifest: Manifest): ArtifactRef[] {
-  const snapshots = manifest.tiers.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot.artifact]));
-  return [...new Map([...filesOf<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref])).values()];
+  const snapshots = manifest.tiers.flatMap(({ snapshot }) =>
+    snapshot === undefined ? [] : [snapshot.artifact],
+  );
+  return [
+    ...new Map(
+      [...filesOf<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref]),
+    ).values(),
+  ];
 }
 
 interface NamesFiles<File> {
@@ -204,7 +276,13 @@ interface NamesFiles<File> {
 
 /** What a manifest's or a project's fields name as files, snapshots aside. */
 export function filesOf<File>({ labels, report, tiers }: NamesFiles<File>): File[] {
-  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [graph, fp16Graph, own?.artifact, resumes?.graph, ...warmupFiles(serving)]);
+  const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [
+    graph,
+    fp16Graph,
+    own?.artifact,
+    resumes?.graph,
+    ...warmupFiles(serving),
+  ]);
   return [labels, ...ofTiers, report].filter((file) => file !== undefined);
 }
 

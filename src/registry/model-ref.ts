@@ -7,7 +7,9 @@ export const DEFAULT_ALIAS = "stable";
 
 export interface ModelRef {
   readonly model: string;
-  readonly target: { readonly kind: "version"; readonly version: number } | { readonly kind: "alias"; readonly alias: string };
+  readonly target:
+    | { readonly kind: "version"; readonly version: number }
+    | { readonly kind: "alias"; readonly alias: string };
 }
 
 /** @throws invalid_model_name */

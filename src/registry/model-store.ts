@@ -34,12 +34,20 @@ export interface ModelStore {
    * @param expectedEtag of the aliases that the change starts from; undefined where there were none.
    * @throws alias_conflict if someone else changed them meanwhile.
    */
-  writeAliases(model: string, aliases: Aliases, expectedEtag: string | undefined): Promise<AliasesRead>;
+  writeAliases(
+    model: string,
+    aliases: Aliases,
+    expectedEtag: string | undefined,
+  ): Promise<AliasesRead>;
 
   /** @returns undefined for an unknown version. @throws manifest_untrusted before anything of it is parsed; manifest_invalid */
   readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
   /** The same, and who signed it. */
-  readSignedManifest(model: string, version: number, signal?: AbortSignal): Promise<ManifestRead | undefined>;
+  readSignedManifest(
+    model: string,
+    version: number,
+    signal?: AbortSignal,
+  ): Promise<ManifestRead | undefined>;
   /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists, would_not_be_trusted */
   writeManifest(manifest: Manifest): Promise<{ readonly created: boolean }>;
 
@@ -49,7 +57,9 @@ export interface ModelStore {
   openArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   hasArtifact(ref: ArtifactRef): Promise<boolean>;
   /** Stores the bytes unless they are there; damaged ones in their place are replaced, and old ones written again: garbage is told by its age. */
-  writeArtifact(bytes: Uint8Array): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
+  writeArtifact(
+    bytes: Uint8Array,
+  ): Promise<{ readonly ref: ArtifactRef; readonly created: boolean }>;
 
   /** @returns undefined where none was noted, or one in a form that this version does not know. */
   readDeployedEngine(signal?: AbortSignal): Promise<DeployedEngine | undefined>;

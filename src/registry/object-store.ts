@@ -16,15 +16,25 @@ export interface ListedObject {
   readonly modifiedAtMs: number;
 }
 
-export type PutCondition = { readonly kind: "any" } | { readonly kind: "absent" } | { readonly kind: "etag"; readonly etag: string };
-export type PutResult = { readonly kind: "written"; readonly etag: string } | { readonly kind: "precondition-failed" };
+export type PutCondition =
+  | { readonly kind: "any" }
+  | { readonly kind: "absent" }
+  | { readonly kind: "etag"; readonly etag: string };
+export type PutResult =
+  | { readonly kind: "written"; readonly etag: string }
+  | { readonly kind: "precondition-failed" };
 
 /** Every method throws model_store_unavailable when the store cannot be reached or answers with an error of its own. */
 export interface ObjectStore {
   /** @returns undefined where there is no such object. */
   get(key: string, signal?: AbortSignal): Promise<StoredObject | undefined>;
   exists(key: string, signal?: AbortSignal): Promise<boolean>;
-  put(key: string, bytes: Uint8Array, condition: PutCondition, contentType: string): Promise<PutResult>;
+  put(
+    key: string,
+    bytes: Uint8Array,
+    condition: PutCondition,
+    contentType: string,
+  ): Promise<PutResult>;
   /** Also where there is no such object. */
   delete(key: string): Promise<void>;
   /** All whose keys begin with `prefix`, sorted by key. */

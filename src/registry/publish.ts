@@ -4,7 +4,15 @@
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { movedTo } from "./aliases.ts";
-import { aliasedVersion, filesOf, manifestSchema, type ArtifactRef, type Manifest, type ModelProject, type SnapshotRef } from "./manifest.ts";
+import {
+  aliasedVersion,
+  filesOf,
+  manifestSchema,
+  type ArtifactRef,
+  type Manifest,
+  type ModelProject,
+  type SnapshotRef,
+} from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 import { withFiles } from "./serving-config.ts";
@@ -38,7 +46,12 @@ export interface PublishingFacts {
 }
 
 export type PublishProgress =
-  | { readonly step: "artifact"; readonly path: string; readonly ref: ArtifactRef; readonly created: boolean }
+  | {
+      readonly step: "artifact";
+      readonly path: string;
+      readonly ref: ArtifactRef;
+      readonly created: boolean;
+    }
   | { readonly step: "manifest"; readonly version: number; readonly created: boolean }
   | { readonly step: "alias"; readonly alias: string; readonly version: number };
 
@@ -65,7 +78,11 @@ export interface PublishResult {
 export async function publishModel(
   store: ModelStore,
   source: PublishSource,
-  options: { readonly alias?: string; readonly publishing?: PublishingFacts; readonly onProgress?: (event: PublishProgress) => void } = {},
+  options: {
+    readonly alias?: string;
+    readonly publishing?: PublishingFacts;
+    readonly onProgress?: (event: PublishProgress) => void;
+  } = {},
 ): Promise<PublishResult> {
   const { alias = DEFAULT_ALIAS, publishing, onProgress = () => {} } = options;
   const { model } = source.project;
@@ -84,7 +101,14 @@ export async function publishModel(
 
   const moved = await retried("alias_conflict", () => moveAlias(store, model, alias, version));
   if (moved.aliasMoved) onProgress({ step: "alias", alias, version });
-  return { model, version, outcome: created ? "published" : "unchanged", alias, ...moved, uploadedBytes };
+  return {
+    model,
+    version,
+    outcome: created ? "published" : "unchanged",
+    alias,
+    ...moved,
+    uploadedBytes,
+  };
 }
 
 /** The paths of every file that a project names, without repeats. */
@@ -93,18 +117,27 @@ export function projectFiles(project: ModelProject): string[] {
 }
 
 /** By the path that names it. @throws invalid_project if one is missing */
-function filesToWrite({ project, files, snapshots = new Map() }: PublishSource): Map<string, Uint8Array> {
+function filesToWrite({
+  project,
+  files,
+  snapshots = new Map(),
+}: PublishSource): Map<string, Uint8Array> {
   const all = new Map<string, Uint8Array>();
   for (const path of projectFiles(project)) {
     const bytes = files.get(path);
-    if (bytes === undefined) throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+    if (bytes === undefined)
+      throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
     all.set(path, bytes);
   }
   for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);
   return all;
 }
 
-async function writeArtifacts(store: ModelStore, files: ReadonlyMap<string, Uint8Array>, onProgress: (event: PublishProgress) => void) {
+async function writeArtifacts(
+  store: ModelStore,
+  files: ReadonlyMap<string, Uint8Array>,
+  onProgress: (event: PublishProgress) => void,
+) {
   const refs = new Map<string, ArtifactRef>();
   let uploadedBytes = 0;
   for (const [path, bytes] of files) {
@@ -117,7 +150,11 @@ async function writeArtifacts(store: ModelStore, files: ReadonlyMap<string, Uint
 }
 
 /** Artifacts that were there already may have been taken for garbage before the manifest named them. */
-async function writeMissing(store: ModelStore, files: ReadonlyMap<string, Uint8Array>, refs: ReadonlyMap<string, ArtifactRef>): Promise<void> {
+async function writeMissing(
+  store: ModelStore,
+  files: ReadonlyMap<string, Uint8Array>,
+  refs: ReadonlyMap<string, ArtifactRef>,
+): Promise<void> {
   for (const [path, ref] of refs) {
     const bytes = files.get(path);
     if (bytes !== undefined && !(await store.hasArtifact(ref))) await store.writeArtifact(bytes);
@@ -127,7 +164,12 @@ async function writeMissing(store: ModelStore, files: ReadonlyMap<string, Uint8A
 /** As progress shows it; no path has blanks like these. */
 const snapshotPath = (tier: string) => `(snapshot of ${tier})`;
 
-function toManifest({ project, snapshots = new Map() }: PublishSource, refs: ReadonlyMap<string, ArtifactRef>, version: number, publishing: PublishingFacts | undefined): Manifest {
+function toManifest(
+  { project, snapshots = new Map() }: PublishSource,
+  refs: ReadonlyMap<string, ArtifactRef>,
+  version: number,
+  publishing: PublishingFacts | undefined,
+): Manifest {
   const snapshotOf = (tier: string) => {
     const snapshot = snapshots.get(tier);
     if (snapshot === undefined) return {};
@@ -139,39 +181,72 @@ function toManifest({ project, snapshots = new Map() }: PublishSource, refs: Rea
     ...tier,
     graph: ref(tier.graph),
     ...(tier.fp16Graph === undefined ? {} : { fp16Graph: ref(tier.fp16Graph) }),
-    ...("preprocessor" in tier && "artifact" in tier.preprocessor ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } } : {}),
-    ...("resumes" in tier && tier.resumes !== undefined ? { resumes: { ...tier.resumes, graph: ref(tier.resumes.graph) } } : {}),
+    ...("preprocessor" in tier && "artifact" in tier.preprocessor
+      ? { preprocessor: { ...tier.preprocessor, artifact: ref(tier.preprocessor.artifact) } }
+      : {}),
+    ...("resumes" in tier && tier.resumes !== undefined
+      ? { resumes: { ...tier.resumes, graph: ref(tier.resumes.graph) } }
+      : {}),
     ...(tier.serving === undefined ? {} : { serving: withFiles(tier.serving, ref) }),
     ...snapshotOf(tier.id),
   }));
-  const provenance = { ...(publishing === undefined ? {} : { [PUBLISHING]: publishing }), ...project.provenance }; // what the project says goes first
-  return manifestSchema.parse({ ...project, provenance, ...(project.labels === undefined ? {} : { labels: ref(project.labels) }), ...("report" in project && project.report !== undefined ? { report: ref(project.report) } : {}), tiers, version });
+  const provenance = {
+    ...(publishing === undefined ? {} : { [PUBLISHING]: publishing }),
+    ...project.provenance,
+  }; // what the project says goes first
+  return manifestSchema.parse({
+    ...project,
+    provenance,
+    ...(project.labels === undefined ? {} : { labels: ref(project.labels) }),
+    ...("report" in project && project.report !== undefined ? { report: ref(project.report) } : {}),
+    tiers,
+    version,
+  });
 }
 
 /** The aliased or the newest version, whichever has this content first. */
-async function sameContent(store: ModelStore, manifest: Manifest, alias: string): Promise<number | undefined> {
+async function sameContent(
+  store: ModelStore,
+  manifest: Manifest,
+  alias: string,
+): Promise<number | undefined> {
   const { model } = manifest;
   const target = (await store.readAliases(model))?.aliases[alias];
   const newest = (await store.listVersions(model)).at(-1);
   const wanted = contentOf(manifest);
-  for (const version of new Set([target === undefined ? undefined : aliasedVersion(target), newest])) {
-    const existing = version === undefined ? undefined : await readManifestIfValid(store, model, version);
+  for (const version of new Set([
+    target === undefined ? undefined : aliasedVersion(target),
+    newest,
+  ])) {
+    const existing =
+      version === undefined ? undefined : await readManifestIfValid(store, model, version);
     if (existing !== undefined && contentOf(existing) === wanted) return version;
   }
   return undefined;
 }
 
 /** Neither the number nor how it was published counts. */
-function contentOf({ provenance: { [PUBLISHING]: _publishing, ...provenance }, ...manifest }: Manifest): string {
+function contentOf({
+  provenance: { [PUBLISHING]: _publishing, ...provenance },
+  ...manifest
+}: Manifest): string {
   return canonicalJson({ ...manifest, provenance, version: 0 });
 }
 
 /** A manifest that is damaged, or signed by others, must not keep anyone from publishing the next version. */
-async function readManifestIfValid(store: ModelStore, model: string, version: number): Promise<Manifest | undefined> {
+async function readManifestIfValid(
+  store: ModelStore,
+  model: string,
+  version: number,
+): Promise<Manifest | undefined> {
   try {
     return await store.readManifest(model, version);
   } catch (error) {
-    if (error instanceof EdgeTierError && ["manifest_invalid", "manifest_untrusted"].includes(error.code)) return undefined;
+    if (
+      error instanceof EdgeTierError &&
+      ["manifest_invalid", "manifest_untrusted"].includes(error.code)
+    )
+      return undefined;
     throw error;
   }
 }
@@ -182,7 +257,11 @@ async function moveAlias(store: ModelStore, model: string, alias: string, versio
   const current = read?.aliases[alias];
   const aliasVersion = current === undefined ? 0 : aliasedVersion(current);
   if (aliasVersion >= version) return { aliasVersion, aliasMoved: false };
-  await store.writeAliases(model, { ...read?.aliases, [alias]: movedTo(version, current) }, read?.etag);
+  await store.writeAliases(
+    model,
+    { ...read?.aliases, [alias]: movedTo(version, current) },
+    read?.etag,
+  );
   return { aliasVersion: version, aliasMoved: true };
 }
 
@@ -192,7 +271,8 @@ async function retried<Result>(code: string, action: () => Promise<Result>): Pro
     try {
       return await action();
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !(error instanceof EdgeTierError) || error.code !== code) throw error;
+      if (attempt === MAX_ATTEMPTS || !(error instanceof EdgeTierError) || error.code !== code)
+        throw error;
     }
   }
 }

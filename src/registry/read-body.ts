@@ -8,7 +8,10 @@ import { readAtMost } from "../core/read-at-most.ts";
  * @returns undefined for a body that is longer. What it returns may be shorter than the store said.
  * @throws model_store_unavailable where the connection breaks off.
  */
-export async function readBody(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+export async function readBody(
+  body: ReadableStream<Uint8Array>,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
     return await readAtMost(body, maxBytes);
   } catch (error) {
@@ -17,7 +20,10 @@ export async function readBody(body: ReadableStream<Uint8Array>, maxBytes: numbe
 }
 
 /** The same for a body that must have exactly `size` bytes: written to its place at once, so that a large artifact is in memory once. */
-export async function readExactly(body: ReadableStream<Uint8Array>, size: number): Promise<{ bytes: Uint8Array<ArrayBuffer>; received: number }> {
+export async function readExactly(
+  body: ReadableStream<Uint8Array>,
+  size: number,
+): Promise<{ bytes: Uint8Array<ArrayBuffer>; received: number }> {
   const bytes = new Uint8Array(size);
   let received = 0;
   try {
@@ -33,4 +39,5 @@ export async function readExactly(body: ReadableStream<Uint8Array>, size: number
   return { bytes, received };
 }
 
-const brokenOff = (error: unknown) => errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+const brokenOff = (error: unknown) =>
+  errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);

@@ -24,9 +24,13 @@ export interface SigningKey {
 /** A variable that names public keys: a wrong one is refused, never left out, and a list of none is wrong. */
 const publicKeys = z.string().transform((text, context): PublicKey[] => {
   const keys = text.split(",").map((part) => fromBase64(part));
-  const isKey = (key: PublicKey | undefined): key is PublicKey => key?.byteLength === PUBLIC_KEY_BYTES;
+  const isKey = (key: PublicKey | undefined): key is PublicKey =>
+    key?.byteLength === PUBLIC_KEY_BYTES;
   if (keys.every(isKey)) return keys;
-  context.addIssue({ code: "custom", message: `must be public keys, each ${PUBLIC_KEY_BYTES} bytes in base64, with commas between them; \`edgetier model keys\` shows them` });
+  context.addIssue({
+    code: "custom",
+    message: `must be public keys, each ${PUBLIC_KEY_BYTES} bytes in base64, with commas between them; \`edgetier model keys\` shows them`,
+  });
   return z.NEVER;
 });
 
@@ -62,5 +66,10 @@ export async function readSigningKey(text: string): Promise<SigningKey | undefin
 export async function generateSigningKey(): Promise<string> {
   const { privateKey } = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const base64 = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", privateKey)));
-  return ["-----BEGIN PRIVATE KEY-----", ...(base64.match(PEM_LINE) ?? []), "-----END PRIVATE KEY-----", ""].join("\n");
+  return [
+    "-----BEGIN PRIVATE KEY-----",
+    ...(base64.match(PEM_LINE) ?? []),
+    "-----END PRIVATE KEY-----",
+    "",
+  ].join("\n");
 }

@@ -12,11 +12,14 @@ import { ALGORITHM, keyIdOf, type PublicKey, type SigningKey } from "./signing-k
 const PAYLOAD_TYPE = "application/vnd.edgetier.manifest+json";
 
 /** As encoders write it: no other text has the same bytes. */
-const BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
+const BASE64 =
+  "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
 const SIGNATURE = '\\{"keyid":"([0-9a-f]{16})","sig":"([A-Za-z0-9+/]{85}[AQgw]==)"\\}';
 const MAX_SIGNATURES = 8;
 const SIGNATURES = new RegExp(SIGNATURE, "g");
-const ENVELOPE = new RegExp(`^\\{"payloadType":"${PAYLOAD_TYPE.replace(/[.+]/g, "\\$&")}","payload":"(${BASE64})","signatures":\\[(${SIGNATURE}(?:,${SIGNATURE}){0,${MAX_SIGNATURES - 1}})\\]\\}\\n$`);
+const ENVELOPE = new RegExp(
+  `^\\{"payloadType":"${PAYLOAD_TYPE.replace(/[.+]/g, "\\$&")}","payload":"(${BASE64})","signatures":\\[(${SIGNATURE}(?:,${SIGNATURE}){0,${MAX_SIGNATURES - 1}})\\]\\}\\n$`,
+);
 
 export interface OpenedManifest {
   /** The manifest's own bytes. */
@@ -34,47 +37,80 @@ interface Envelope {
 const encoder = new TextEncoder();
 
 /** @returns the file that holds the manifest and a signature by each key */
-export async function signManifest(manifest: Uint8Array<ArrayBuffer>, keys: readonly SigningKey[]): Promise<Uint8Array<ArrayBuffer>> {
+export async function signManifest(
+  manifest: Uint8Array<ArrayBuffer>,
+  keys: readonly SigningKey[],
+): Promise<Uint8Array<ArrayBuffer>> {
   const signed = preAuthenticationEncoding(manifest);
-  const signatures = keys.map(async ({ id, key }) => ({ keyid: id, sig: toBase64(new Uint8Array(await crypto.subtle.sign(ALGORITHM, key, signed))) }));
-  return encoder.encode(write({ payload: toBase64(manifest), signatures: await Promise.all(signatures) }));
+  const signatures = keys.map(async ({ id, key }) => ({
+    keyid: id,
+    sig: toBase64(new Uint8Array(await crypto.subtle.sign(ALGORITHM, key, signed))),
+  }));
+  return encoder.encode(
+    write({ payload: toBase64(manifest), signatures: await Promise.all(signatures) }),
+  );
 }
 
 /**
  * @param trusted keys; undefined believes any manifest, signed or not
  * @returns the manifest, or why it is not believed: of the signatures, one at least must be by a trusted key, and all that are must be right
  */
-export async function openManifest(file: Uint8Array<ArrayBuffer>, trusted: readonly PublicKey[] | undefined): Promise<OpenedManifest | { readonly problem: string }> {
+export async function openManifest(
+  file: Uint8Array<ArrayBuffer>,
+  trusted: readonly PublicKey[] | undefined,
+): Promise<OpenedManifest | { readonly problem: string }> {
   const envelope = read(file);
-  if (envelope === undefined) return trusted === undefined ? { manifest: file, signedBy: [] } : { problem: "it is not signed" };
+  if (envelope === undefined)
+    return trusted === undefined
+      ? { manifest: file, signedBy: [] }
+      : { problem: "it is not signed" };
   const { payload, signatures } = envelope;
   const manifest = bytesOf(payload);
   const opened = { manifest, signedBy: signatures.map(({ keyid }) => keyid) };
   if (trusted === undefined) return opened;
 
-  const keys = await Promise.all(trusted.map(async (publicKey) => ({ id: await keyIdOf(publicKey), publicKey })));
-  const known = signatures.flatMap((signature) => keys.filter(({ id }) => id === signature.keyid).map((key) => ({ ...signature, ...key })));
-  if (known.length === 0) return { problem: `it is signed by ${opened.signedBy.join(", ")}; trusted are ${keys.map(({ id }) => id).join(", ")}` };
+  const keys = await Promise.all(
+    trusted.map(async (publicKey) => ({ id: await keyIdOf(publicKey), publicKey })),
+  );
+  const known = signatures.flatMap((signature) =>
+    keys.filter(({ id }) => id === signature.keyid).map((key) => ({ ...signature, ...key })),
+  );
+  if (known.length === 0)
+    return {
+      problem: `it is signed by ${opened.signedBy.join(", ")}; trusted are ${keys.map(({ id }) => id).join(", ")}`,
+    };
   const signed = preAuthenticationEncoding(manifest);
   for (const { id, publicKey, sig } of known) {
     const key = await crypto.subtle.importKey("raw", publicKey, ALGORITHM, false, ["verify"]);
-    if (!(await crypto.subtle.verify(ALGORITHM, key, bytesOf(sig), signed))) return { problem: `the signature by ${id} is of something else` };
+    if (!(await crypto.subtle.verify(ALGORITHM, key, bytesOf(sig), signed)))
+      return { problem: `the signature by ${id} is of something else` };
   }
   return opened;
 }
 
-const write = ({ payload, signatures }: Envelope): string => `${JSON.stringify({ payloadType: PAYLOAD_TYPE, payload, signatures })}\n`;
+const write = ({ payload, signatures }: Envelope): string =>
+  `${JSON.stringify({ payloadType: PAYLOAD_TYPE, payload, signatures })}\n`;
 
 /** @returns undefined for a file that is no envelope */
 function read(file: Uint8Array): Envelope | undefined {
-  const [, payload, signatures] = ENVELOPE.exec(new TextDecoder("utf-8", { ignoreBOM: true }).decode(file)) ?? [];
+  const [, payload, signatures] =
+    ENVELOPE.exec(new TextDecoder("utf-8", { ignoreBOM: true }).decode(file)) ?? [];
   if (payload === undefined || signatures === undefined) return undefined;
-  return { payload, signatures: [...signatures.matchAll(SIGNATURES)].map(([, keyid = "", sig = ""]) => ({ keyid, sig })) };
+  return {
+    payload,
+    signatures: [...signatures.matchAll(SIGNATURES)].map(([, keyid = "", sig = ""]) => ({
+      keyid,
+      sig,
+    })),
+  };
 }
 
 const bytesOf = (base64: string): Uint8Array<ArrayBuffer> => fromBase64(base64) ?? new Uint8Array();
 
 /** DSSE's PAE: type and body with their lengths, so that one cannot be taken for a part of the other. */
 function preAuthenticationEncoding(body: Uint8Array): Uint8Array<ArrayBuffer> {
-  return concatBytes([encoder.encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${body.byteLength} `), body]);
+  return concatBytes([
+    encoder.encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${body.byteLength} `),
+    body,
+  ]);
 }

@@ -29,8 +29,15 @@ export interface ModelStoreOptions {
   readonly clock?: Clock;
 }
 
-export function createModelStore(objects: ObjectStore, { trustedKeys, signingKeys = [], clock = systemClock }: ModelStoreOptions = {}): ModelStore {
-  async function readSignedManifest(model: string, version: number, signal?: AbortSignal): Promise<ManifestRead | undefined> {
+export function createModelStore(
+  objects: ObjectStore,
+  { trustedKeys, signingKeys = [], clock = systemClock }: ModelStoreOptions = {},
+): ModelStore {
+  async function readSignedManifest(
+    model: string,
+    version: number,
+    signal?: AbortSignal,
+  ): Promise<ManifestRead | undefined> {
     const found = await objects.get(layout.manifest(model, version), signal);
     if (found === undefined) return undefined;
     const file = await readBody(found.body, MAX_JSON_BYTES);
@@ -42,28 +49,43 @@ export function createModelStore(objects: ObjectStore, { trustedKeys, signingKey
     const parsed = manifestSchema.safeParse(json.value);
     if (!parsed.success) throw errors.manifestInvalid(model, version, problemsOf(parsed.error));
     if (parsed.data.model !== model || parsed.data.version !== version) {
-      throw errors.manifestInvalid(model, version, [`it names ${parsed.data.model}@${parsed.data.version}`]);
+      throw errors.manifestInvalid(model, version, [
+        `it names ${parsed.data.model}@${parsed.data.version}`,
+      ]);
     }
-    return { manifest: parsed.data, signedBy: opened.signedBy, isVerified: trustedKeys !== undefined };
+    return {
+      manifest: parsed.data,
+      signedBy: opened.signedBy,
+      isVerified: trustedKeys !== undefined,
+    };
   }
 
   /** Whether the file holds this content, and would be believed. */
   async function holds(found: StoredObject | undefined, manifest: Manifest): Promise<boolean> {
     const file = found === undefined ? undefined : await readBody(found.body, MAX_JSON_BYTES);
     const opened = file === undefined ? undefined : await openManifest(file, trustedKeys);
-    const json = opened === undefined || "problem" in opened ? undefined : parseJson(opened.manifest);
+    const json =
+      opened === undefined || "problem" in opened ? undefined : parseJson(opened.manifest);
     return json?.ok === true && canonicalJson(json.value) === canonicalJson(manifest);
   }
 
   return {
     async listModels(signal) {
-      const manifests = (await objects.list(layout.models, signal)).map(({ key }) => parseManifestKey(key));
-      return [...new Set(manifests.flatMap((one) => (one === undefined ? [] : [one.model])))].sort();
+      const manifests = (await objects.list(layout.models, signal)).map(({ key }) =>
+        parseManifestKey(key),
+      );
+      return [
+        ...new Set(manifests.flatMap((one) => (one === undefined ? [] : [one.model]))),
+      ].sort();
     },
 
     async listVersions(model, signal) {
-      const manifests = (await objects.list(layout.versions(model), signal)).map(({ key }) => parseManifestKey(key));
-      return manifests.flatMap((one) => (one === undefined ? [] : [one.version])).sort((a, b) => a - b);
+      const manifests = (await objects.list(layout.versions(model), signal)).map(({ key }) =>
+        parseManifestKey(key),
+      );
+      return manifests
+        .flatMap((one) => (one === undefined ? [] : [one.version]))
+        .sort((a, b) => a - b);
     },
 
     async readAliases(model, signal) {
@@ -77,14 +99,21 @@ export function createModelStore(objects: ObjectStore, { trustedKeys, signingKey
     },
 
     async writeAliases(model, aliases, expectedEtag): Promise<AliasesRead> {
-      const condition: PutCondition = expectedEtag === undefined ? { kind: "absent" } : { kind: "etag", etag: expectedEtag };
-      const result = await objects.put(layout.aliases(model), jsonBytes(aliases), condition, "application/json");
+      const condition: PutCondition =
+        expectedEtag === undefined ? { kind: "absent" } : { kind: "etag", etag: expectedEtag };
+      const result = await objects.put(
+        layout.aliases(model),
+        jsonBytes(aliases),
+        condition,
+        "application/json",
+      );
       if (result.kind === "precondition-failed") throw errors.aliasConflict(model);
       return { aliases, etag: result.etag };
     },
 
     readSignedManifest,
-    readManifest: async (model, version, signal) => (await readSignedManifest(model, version, signal))?.manifest,
+    readManifest: async (model, version, signal) =>
+      (await readSignedManifest(model, version, signal))?.manifest,
 
     async writeManifest(manifest) {
       const key = layout.manifest(manifest.model, manifest.version);
@@ -109,7 +138,10 @@ export function createModelStore(objects: ObjectStore, { trustedKeys, signingKey
       if (found === undefined) throw errors.artifactCorrupt(ref.sha256, "it is not in the store");
       if (found.size === undefined || found.size === ref.size) return found.body;
       await found.body.cancel();
-      throw errors.artifactCorrupt(ref.sha256, `it has ${found.size} bytes, the manifest says ${ref.size}`);
+      throw errors.artifactCorrupt(
+        ref.sha256,
+        `it has ${found.size} bytes, the manifest says ${ref.size}`,
+      );
     },
 
     hasArtifact: ({ sha256 }) => objects.exists(layout.artifact(sha256)),
@@ -119,8 +151,10 @@ export function createModelStore(objects: ObjectStore, { trustedKeys, signingKey
       const key = layout.artifact(ref.sha256);
       const found = await objects.get(key);
       const isRight = found !== undefined && (await verify(ref, found)).bytes !== undefined;
-      if (isRight && clock.now() - (found.modifiedAtMs ?? 0) < ARTIFACT_FRESH_MS) return { ref, created: false };
-      const condition: PutCondition = found === undefined ? { kind: "absent" } : { kind: "etag", etag: found.etag };
+      if (isRight && clock.now() - (found.modifiedAtMs ?? 0) < ARTIFACT_FRESH_MS)
+        return { ref, created: false };
+      const condition: PutCondition =
+        found === undefined ? { kind: "absent" } : { kind: "etag", etag: found.etag };
       const result = await objects.put(key, bytes, condition, "application/octet-stream");
       return { ref, created: !isRight && result.kind === "written" }; // otherwise someone else wrote the same bytes meanwhile
     },
@@ -132,13 +166,21 @@ export function createModelStore(objects: ObjectStore, { trustedKeys, signingKey
     },
 
     async writeDeployedEngine(engine) {
-      await objects.put(layout.deployedEngine, jsonBytes(engine), { kind: "any" }, "application/json");
+      await objects.put(
+        layout.deployedEngine,
+        jsonBytes(engine),
+        { kind: "any" },
+        "application/json",
+      );
     },
   };
 }
 
 /** Reads a body into memory and compares size and SHA-256 before anyone may look at a byte of it. */
-async function readVerified(ref: ArtifactRef, found: StoredObject): Promise<Uint8Array<ArrayBuffer>> {
+async function readVerified(
+  ref: ArtifactRef,
+  found: StoredObject,
+): Promise<Uint8Array<ArrayBuffer>> {
   const checked = await verify(ref, found);
   if (checked.bytes === undefined) throw errors.artifactCorrupt(ref.sha256, checked.problem);
   return checked.bytes;
@@ -153,7 +195,8 @@ async function verify(ref: ArtifactRef, found: StoredObject): Promise<Verified> 
     return wrong(`it has ${found.size} bytes, the manifest says ${ref.size}`);
   }
   const { bytes, received } = await readExactly(found.body, ref.size);
-  if (received > ref.size) return wrong(`it has more than the ${ref.size} bytes that the manifest says`);
+  if (received > ref.size)
+    return wrong(`it has more than the ${ref.size} bytes that the manifest says`);
   if (received < ref.size) return wrong(`it ends after ${received} of ${ref.size} bytes`);
   const digest = await sha256Hex(bytes);
   return digest === ref.sha256 ? { bytes } : wrong(`its SHA-256 is ${digest.slice(0, 12)}…`);
@@ -174,4 +217,5 @@ function parseJson(bytes: Uint8Array): Json {
   }
 }
 
-const jsonBytes = (value: unknown): Uint8Array<ArrayBuffer> => new TextEncoder().encode(`${JSON.stringify(value, undefined, 1)}\n`);
+const jsonBytes = (value: unknown): Uint8Array<ArrayBuffer> =>
+  new TextEncoder().encode(`${JSON.stringify(value, undefined, 1)}\n`);

@@ -16,7 +16,9 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
   const [first] = members;
   if (first === undefined) throw new RangeError("a group of no sessions");
   /** A place for each run that a member makes at the same time. */
-  const free = members.flatMap((member) => Array.from({ length: member.concurrency ?? 1 }, () => member));
+  const free = members.flatMap((member) =>
+    Array.from({ length: member.concurrency ?? 1 }, () => member),
+  );
   const concurrency = free.length;
   const waiting: ((member: GroupMember) => void)[] = [];
   const running = new Set<Promise<NamedTensors>>();

@@ -11,13 +11,22 @@ export interface AnswerMetrics {
   /** A tier was asked, or left out. */
   readonly used: (use: TierUse) => void;
   /** Inputs that a tier's answer was given for, and how sure it was where it says so. */
-  readonly answered: (answers: readonly (Pick<Outcome, "tier" | "degradedBy"> & { readonly confidence?: number })[]) => void;
+  readonly answered: (
+    answers: readonly (Pick<Outcome, "tier" | "degradedBy"> & { readonly confidence?: number })[],
+  ) => void;
   readonly cached: (result: CacheResult | "held") => void;
   /** One tier alone, over so many inputs. */
-  readonly tier: <Answer>(tier: string, inputs: number, run: () => Promise<Answer>) => Promise<Answer>;
+  readonly tier: <Answer>(
+    tier: string,
+    inputs: number,
+    run: () => Promise<Answer>,
+  ) => Promise<Answer>;
 }
 
-export function createAnswerMetrics(metrics: EdgeMetrics, { model, version, deadlineMs }: Pick<Manifest, "model" | "version" | "deadlineMs">): AnswerMetrics {
+export function createAnswerMetrics(
+  metrics: EdgeMetrics,
+  { model, version, deadlineMs }: Pick<Manifest, "model" | "version" | "deadlineMs">,
+): AnswerMetrics {
   const of = { model, version: String(version) };
 
   function used({ tier, inputs, error }: TierUse): void {
@@ -28,7 +37,8 @@ export function createAnswerMetrics(metrics: EdgeMetrics, { model, version, dead
   function answered(answers: Parameters<AnswerMetrics["answered"]>[0]): void {
     for (const { tier, confidence, degradedBy = "" } of answers) {
       metrics.count("edgetier_answers_total", { ...of, tier, degraded_by: degradedBy });
-      if (confidence !== undefined) metrics.observe("edgetier_confidence", { ...of, tier }, confidence);
+      if (confidence !== undefined)
+        metrics.observe("edgetier_confidence", { ...of, tier }, confidence);
     }
     metrics.set("edgetier_deadline_seconds", { model }, deadlineMs / 1_000);
   }

@@ -25,13 +25,20 @@ export interface Answers<Value> {
 }
 
 /** @throws not_cached where nothing may be computed, and as `compute` */
-export async function answersOf<Value>(cache: AnswerCache<Value>, request: AnswersRequest<Value>): Promise<Answers<Value>> {
+export async function answersOf<Value>(
+  cache: AnswerCache<Value>,
+  request: AnswersRequest<Value>,
+): Promise<Answers<Value>> {
   const { keys, mode, context, isUsable = () => true, isStorable = () => true } = request;
-  if (mode === "bypass") return { values: await request.compute([...keys.keys()], []), result: "bypass" }; // what was asked for is the work itself
+  if (mode === "bypass")
+    return { values: await request.compute([...keys.keys()], []), result: "bypass" }; // what was asked for is the work itself
   const { tenant } = context;
   const distinct = [...new Set(keys)];
   const nothing: CachedAnswers<Value> = { values: [], result: "miss" };
-  const { values, result, filled } = mode === "refresh" ? nothing : await context.phases.measure("cache", () => cache.read(distinct, tenant));
+  const { values, result, filled } =
+    mode === "refresh"
+      ? nothing
+      : await context.phases.measure("cache", () => cache.read(distinct, tenant));
   if (filled !== undefined) context.waitUntil(filled);
 
   const known = new Map<string, Value>();
@@ -43,9 +50,17 @@ export async function answersOf<Value>(cache: AnswerCache<Value>, request: Answe
   if (missing.length === 0) return { values: keys.map((key) => known.get(key) as Value), result };
 
   if (mode === "only-if-cached") throw errors.notCached(missing.length);
-  const computed = await request.compute(missing.map((key) => keys.indexOf(key)), [...known.values()]);
+  const computed = await request.compute(
+    missing.map((key) => keys.indexOf(key)),
+    [...known.values()],
+  );
   const entries = missing.map((key, row) => ({ key, value: computed[row] as Value }));
-  context.waitUntil(cache.write(entries.filter(({ value }) => isStorable(value)), tenant));
+  context.waitUntil(
+    cache.write(
+      entries.filter(({ value }) => isStorable(value)),
+      tenant,
+    ),
+  );
   for (const { key, value } of entries) known.set(key, value);
   return { values: keys.map((key) => known.get(key) as Value), result: "miss" };
 }

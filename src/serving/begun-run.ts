@@ -26,14 +26,18 @@ export interface RegionTierRun {
  * Asks one tier of a region, by the inputs themselves or by what an edge tier has made of them.
  * @param resumes of the tier; without it, the inputs are always sent
  */
-export function createRegionRun(region: RegionClient, resumes: Resumption | undefined): (run: RegionTierRun, signal: AbortSignal) => Promise<NamedTensors> {
+export function createRegionRun(
+  region: RegionClient,
+  resumes: Resumption | undefined,
+): (run: RegionTierRun, signal: AbortSignal) => Promise<NamedTensors> {
   /** Set by a region that refuses to go on and answers to the inputs: one that does not know of it. */
   let isRefused = false;
 
   return async ({ call, inputs, toBytes, begun }, signal) => {
     const bytes = inputs.map(toBytes);
     const infer = () => region.infer({ ...call(), inputs: bytes }, signal);
-    const tensors = resumes === undefined || isRefused ? undefined : tensorsOf(resumes, inputs, begun);
+    const tensors =
+      resumes === undefined || isRefused ? undefined : tensorsOf(resumes, inputs, begun);
     if (tensors === undefined || sizeOf(tensors) >= sizeOfTexts(bytes)) return await infer();
     try {
       return await region.resume({ ...call(), tensors, rows: inputs.length }, signal);
@@ -47,15 +51,31 @@ export function createRegionRun(region: RegionClient, resumes: Resumption | unde
 }
 
 /** Of these inputs, in their order; undefined unless the edge tier's run had all of them. */
-function tensorsOf(resumes: Resumption, inputs: readonly TaskInput[], begun: BegunRun | undefined): NamedTensors | undefined {
+function tensorsOf(
+  resumes: Resumption,
+  inputs: readonly TaskInput[],
+  begun: BegunRun | undefined,
+): NamedTensors | undefined {
   if (begun === undefined) return undefined;
-  const specs = resumes.inputs.map(({ name, datatype }) => ({ name, datatype, shape: begun.tensors[name]?.shape ?? [] }));
-  const rows = inputs.map((input) => ({ outputs: begun.tensors, row: begun.inputs.indexOf(input) }));
-  const isWhole = rows.every(({ row }) => row >= 0) && specs.every(({ name, datatype }) => begun.tensors[name]?.datatype === datatype);
+  const specs = resumes.inputs.map(({ name, datatype }) => ({
+    name,
+    datatype,
+    shape: begun.tensors[name]?.shape ?? [],
+  }));
+  const rows = inputs.map((input) => ({
+    outputs: begun.tensors,
+    row: begun.inputs.indexOf(input),
+  }));
+  const isWhole =
+    rows.every(({ row }) => row >= 0) &&
+    specs.every(({ name, datatype }) => begun.tensors[name]?.datatype === datatype);
   return isWhole ? gatherRows(specs, rows) : undefined;
 }
 
-const sizeOf = (tensors: NamedTensors): number => Object.values(tensors).reduce((sum, tensor) => sum + sizeOfTensor(tensor), 0);
-const sizeOfTensor = (tensor: Tensor): number => (tensor.datatype === "BYTES" ? sizeOfTexts(tensor.data) : bytesOf(tensor.data).byteLength);
+const sizeOf = (tensors: NamedTensors): number =>
+  Object.values(tensors).reduce((sum, tensor) => sum + sizeOfTensor(tensor), 0);
+const sizeOfTensor = (tensor: Tensor): number =>
+  tensor.datatype === "BYTES" ? sizeOfTexts(tensor.data) : bytesOf(tensor.data).byteLength;
 /** Each goes with its length, of 4 bytes. */
-const sizeOfTexts = (texts: readonly Uint8Array[]): number => texts.reduce((sum, { byteLength }) => sum + 4 + byteLength, 0);
+const sizeOfTexts = (texts: readonly Uint8Array[]): number =>
+  texts.reduce((sum, { byteLength }) => sum + 4 + byteLength, 0);

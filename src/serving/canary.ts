@@ -8,7 +8,10 @@ import type { Aliases } from "../registry/manifest.ts";
  * @param key the same key gets the same choice, and keys are spread evenly
  * @returns the alias that takes the request, with its version; undefined where the default alias keeps it
  */
-export async function chooseCanary(aliases: Aliases, key: string): Promise<{ readonly alias: string; readonly version: number } | undefined> {
+export async function chooseCanary(
+  aliases: Aliases,
+  key: string,
+): Promise<{ readonly alias: string; readonly version: number } | undefined> {
   const shares = sharesOf(aliases);
   if (shares.length === 0) return undefined;
   const place = await placeOf(key);
@@ -18,5 +21,7 @@ export async function chooseCanary(aliases: Aliases, key: string): Promise<{ rea
 
 /** From 0, included, to 1. */
 export async function placeOf(key: string): Promise<number> {
-  return Number.parseInt((await sha256Hex(new TextEncoder().encode(key))).slice(0, 8), 16) / 2 ** 32;
+  return (
+    Number.parseInt((await sha256Hex(new TextEncoder().encode(key))).slice(0, 8), 16) / 2 ** 32
+  );
 }

@@ -6,7 +6,13 @@ import type { Clock } from "../core/clock.ts";
 import { EdgeTierError, errors } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { previousOf, sharesOf } from "../registry/aliases.ts";
-import { aliasedVersion, type Aliases, type AliasTarget, type ArtifactRef, type Manifest } from "../registry/manifest.ts";
+import {
+  aliasedVersion,
+  type Aliases,
+  type AliasTarget,
+  type ArtifactRef,
+  type Manifest,
+} from "../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../registry/model-ref.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { chooseCanary } from "./canary.ts";
@@ -60,7 +66,13 @@ interface KnownAliases {
   readonly readAtMs: number;
 }
 
-export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRefused = () => {} }: CatalogueOptions): Catalogue {
+export function createCatalogue({
+  store,
+  clock,
+  aliasTtlMs,
+  storeTimeoutMs,
+  onRefused = () => {},
+}: CatalogueOptions): Catalogue {
   const knownAliases = new Map<string, KnownAliases>();
   const knownVersions = new Map<string, KnownVersion>();
   /** By "model@version": why it could not be read. */
@@ -135,7 +147,10 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
   async function readVersion(model: string, number: number): Promise<KnownVersion> {
     const manifest = await store.readManifest(model, number, timeout());
     if (manifest === undefined) throw errors.versionNotFound(model, number);
-    return { manifest, digest: await sha256Hex(new TextEncoder().encode(JSON.stringify(manifest))) };
+    return {
+      manifest,
+      digest: await sha256Hex(new TextEncoder().encode(JSON.stringify(manifest))),
+    };
   }
 
   function tell(refusal: RefusedVersion): void {
@@ -156,7 +171,10 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     } catch (error) {
       const before = hasCode(error, "model_store_unavailable") ? [] : previousOf(target); // the store could not give them either
       for (const other of new Set([last, ...before])) {
-        const known = other === undefined || other === wanted ? undefined : await version(model, other).catch(() => undefined);
+        const known =
+          other === undefined || other === wanted
+            ? undefined
+            : await version(model, other).catch(() => undefined);
         if (known === undefined) continue;
         tell({ model, alias, version: wanted, servedVersion: known.manifest.version, error });
         served.set(key, known.manifest.version);
@@ -166,7 +184,10 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
     }
   }
 
-  async function resolve({ model, target }: ModelRef, context: RequestContext): Promise<KnownVersion> {
+  async function resolve(
+    { model, target }: ModelRef,
+    context: RequestContext,
+  ): Promise<KnownVersion> {
     const byAlias = await aliasesOfRequested(model, context);
     if (target.kind === "version") return await version(model, target.version);
     const named = Object.hasOwn(byAlias, target.alias) ? byAlias[target.alias] : undefined;
@@ -188,7 +209,13 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
         return { ...(await version(model, canary.version, true)), isDrawn };
       } catch (error) {
         const known = await resolve(ref, context);
-        tell({ model, alias: canary.alias, version: canary.version, servedVersion: known.manifest.version, error });
+        tell({
+          model,
+          alias: canary.alias,
+          version: canary.version,
+          servedVersion: known.manifest.version,
+          error,
+        });
         return { ...known, isDrawn };
       }
     },
@@ -198,6 +225,8 @@ export function createCatalogue({ store, clock, aliasTtlMs, storeTimeoutMs, onRe
   };
 }
 
-const isUnusable = (error: unknown): boolean => hasCode(error, "manifest_untrusted", "manifest_invalid");
+const isUnusable = (error: unknown): boolean =>
+  hasCode(error, "manifest_untrusted", "manifest_invalid");
 
-const hasCode = (error: unknown, ...codes: readonly string[]): boolean => error instanceof EdgeTierError && codes.includes(error.code);
+const hasCode = (error: unknown, ...codes: readonly string[]): boolean =>
+  error instanceof EdgeTierError && codes.includes(error.code);

@@ -11,8 +11,15 @@ import type { EdgeMetrics } from "../telemetry/recorder.ts";
  * @returns undefined where no region is configured
  * @throws invalid_configuration
  */
-export function createConfiguredRegions(config: RegionVariables, clientOf: (baseUrl: string) => RegionClient, { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics }): RegionPool | undefined {
-  const regions = regionsOf(config).map(({ url, ...region }) => ({ ...region, client: clientOf(url) }));
+export function createConfiguredRegions(
+  config: RegionVariables,
+  clientOf: (baseUrl: string) => RegionClient,
+  { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics },
+): RegionPool | undefined {
+  const regions = regionsOf(config).map(({ url, ...region }) => ({
+    ...region,
+    client: clientOf(url),
+  }));
   if (regions.length === 0) return undefined;
   return createRegionPool(regions, {
     clock,
@@ -20,11 +27,22 @@ export function createConfiguredRegions(config: RegionVariables, clientOf: (base
     hedgeSameRegion: config.EDGETIER_REGION_HEDGE_SAME === "true",
     onEvent(event) {
       const { region } = event;
-      if (event.event === "circuit") metrics.count("edgetier_region_circuit_changes_total", { region, to: event.to });
-      else if (event.event === "extra_call") metrics.count("edgetier_region_extra_calls_total", { region, kind: event.kind, result: event.result });
+      if (event.event === "circuit")
+        metrics.count("edgetier_region_circuit_changes_total", { region, to: event.to });
+      else if (event.event === "extra_call")
+        metrics.count("edgetier_region_extra_calls_total", {
+          region,
+          kind: event.kind,
+          result: event.result,
+        });
       else {
         metrics.count("edgetier_region_calls_total", { region, result: event.result });
-        if (event.result === "ok") metrics.observe("edgetier_region_call_duration_seconds", { region }, event.tookMs / 1_000);
+        if (event.result === "ok")
+          metrics.observe(
+            "edgetier_region_call_duration_seconds",
+            { region },
+            event.tookMs / 1_000,
+          );
       }
     },
   });

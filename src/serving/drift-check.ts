@@ -36,10 +36,18 @@ export interface DriftCheck {
 /** A check that the platform has ended with its request says so to nobody: its place is free again so long after its deadline. */
 const GRACE_MS = 1_000;
 
-export function createDriftCheck({ share, maxConcurrent, clock, metrics }: DriftCheckOptions): DriftCheck {
+export function createDriftCheck({
+  share,
+  maxConcurrent,
+  clock,
+  metrics,
+}: DriftCheckOptions): DriftCheck {
   let running: readonly { readonly endsAtMs: number }[] = [];
 
-  async function check({ model, version, deadlineMs, tiers, answers }: Answered, context: RequestContext): Promise<void> {
+  async function check(
+    { model, version, deadlineMs, tiers, answers }: Answered,
+    context: RequestContext,
+  ): Promise<void> {
     const last = tiers.at(-1);
     const early = answers.filter(({ outcome }) => !outcome.degraded && outcome.tier !== last?.id);
     if (last === undefined || early.length === 0) return;
@@ -48,11 +56,24 @@ export function createDriftCheck({ share, maxConcurrent, clock, metrics }: Drift
     if (running.length >= maxConcurrent) return;
     const place = { endsAtMs: clock.now() + deadlineMs + GRACE_MS };
     running = [...running, place];
-    const count = (tier: string, result: string) => metrics.count("edgetier_drift_checks_total", { model, version: String(version), tier, result });
+    const count = (tier: string, result: string) =>
+      metrics.count("edgetier_drift_checks_total", {
+        model,
+        version: String(version),
+        tier,
+        result,
+      });
     const deadline = startDeadline(clock, { budgetMs: deadlineMs, strict: true });
     try {
-      const checked = await deadline.race(last.run(early.map(({ input }) => input), deadline));
-      early.forEach(({ outcome }, row) => count(outcome.tier, checked[row]?.label === outcome.label ? "agrees" : "differs"));
+      const checked = await deadline.race(
+        last.run(
+          early.map(({ input }) => input),
+          deadline,
+        ),
+      );
+      early.forEach(({ outcome }, row) =>
+        count(outcome.tier, checked[row]?.label === outcome.label ? "agrees" : "differs"),
+      );
     } catch {
       for (const { outcome } of early) count(outcome.tier, "failed");
     } finally {

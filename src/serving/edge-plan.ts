@@ -73,37 +73,72 @@ export interface EdgePlanner {
   plan(request: TensorRequest): EdgeRun | undefined;
 }
 
-export function createEdgePlanner({ manifest, served: { cascade, encoder }, choice, sessions, hasRegion, maxInputs, counted }: EdgePlannerOptions): EdgePlanner {
+export function createEdgePlanner({
+  manifest,
+  served: { cascade, encoder },
+  choice,
+  sessions,
+  hasRegion,
+  maxInputs,
+  counted,
+}: EdgePlannerOptions): EdgePlanner {
   const { edge, runnable, region, face } = choice;
   const own = cascade ?? encoder;
-  const outputs = cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
+  const outputs =
+    cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
 
   const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgeRun => ({
     takes: tier.inputs,
     outputs: tier.outputs,
-    run: answerOf(tier, 1, (context, deadline) => sessions.run(tier, inputs, context, deadline), regionCan, counted),
+    run: answerOf(
+      tier,
+      1,
+      (context, deadline) => sessions.run(tier, inputs, context, deadline),
+      regionCan,
+      counted,
+    ),
   });
 
-  function planForOne(tier: TierManifest, inputs: NamedTensors, rows: readonly TaskInput[] | undefined): EdgeRun | undefined {
+  function planForOne(
+    tier: TierManifest,
+    inputs: NamedTensors,
+    rows: readonly TaskInput[] | undefined,
+  ): EdgeRun | undefined {
     if (tier.place === "region") return undefined;
-    return own === undefined || rows === undefined ? runGraph(tier, inputs, false) : runRows(own, tier, rows, false);
+    return own === undefined || rows === undefined
+      ? runGraph(tier, inputs, false)
+      : runRows(own, tier, rows, false);
   }
 
-  const runRows = ({ run }: Pick<ServedCascade, "run">, tier: TierManifest, rows: readonly TaskInput[], regionCan: boolean): EdgeRun => ({
+  const runRows = (
+    { run }: Pick<ServedCascade, "run">,
+    tier: TierManifest,
+    rows: readonly TaskInput[],
+    regionCan: boolean,
+  ): EdgeRun => ({
     takes: undefined,
     outputs: tier.outputs,
-    run: answerOf(tier, rows.length, (context, deadline) => run(tier.id, rows, context, deadline), regionCan, counted),
+    run: answerOf(
+      tier,
+      rows.length,
+      (context, deadline) => run(tier.id, rows, context, deadline),
+      regionCan,
+      counted,
+    ),
   });
 
   /** One tier answers: this edge's, if it can run it. */
   function planForEncoder(encoder: ServedEncoder, rows: readonly TaskInput[]): EdgeRun | undefined {
     const tier = runnable[0] ?? region ?? face;
-    return tier.place === "region" ? undefined : runRows(encoder, tier, rows, region !== undefined && hasRegion);
+    return tier.place === "region"
+      ? undefined
+      : runRows(encoder, tier, rows, region !== undefined && hasRegion);
   }
 
   /** Tensors that fit no tier are for the one whose tensors clients are told of: it says what is wrong with them. */
   function planForAny({ inputs, outputs: wanted }: TensorRequest): EdgeRun | undefined {
-    const fits = (tier: TierManifest | undefined): tier is TierManifest => tier !== undefined && fitsByName(tier, inputs, wanted);
+    const fits = (tier: TierManifest | undefined): tier is TierManifest =>
+      tier !== undefined && fitsByName(tier, inputs, wanted);
     const regionFits = fits(region);
     const tier = runnable.find(fits) ?? (regionFits ? region : (edge.find(fits) ?? face));
     return tier.place === "region" ? undefined : runGraph(tier, inputs, regionFits && hasRegion);
@@ -126,47 +161,82 @@ export function createEdgePlanner({ manifest, served: { cascade, encoder }, choi
 /** @throws no_such_tier */
 function tierNamed({ model, tiers }: Manifest, id: string): TierManifest {
   const tier = tiers.find((one) => one.id === id);
-  if (tier === undefined) throw errors.noSuchTier(model, id, tiers.map((one) => one.id));
+  if (tier === undefined)
+    throw errors.noSuchTier(
+      model,
+      id,
+      tiers.map((one) => one.id),
+    );
   return tier;
 }
 
 /** Whether a graph has just these inputs and, among others, these outputs; shapes are for the session to check. */
-function fitsByName(tier: TierManifest, inputs: NamedTensors, outputs: readonly string[] = []): boolean {
+function fitsByName(
+  tier: TierManifest,
+  inputs: NamedTensors,
+  outputs: readonly string[] = [],
+): boolean {
   const names = Object.keys(inputs);
-  const takesAll = names.length === tier.inputs.length && tier.inputs.every(({ name, datatype }) => names.includes(name) && inputs[name]?.datatype === datatype);
+  const takesAll =
+    names.length === tier.inputs.length &&
+    tier.inputs.every(
+      ({ name, datatype }) => names.includes(name) && inputs[name]?.datatype === datatype,
+    );
   return takesAll && outputs.every((output) => tier.outputs.some(({ name }) => name === output));
 }
 
 /** @param rows of the task's own inputs; tensors count as one @param regionCan answer, where this edge fails */
-function answerOf(tier: TierManifest, rows: number, run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>, regionCan: boolean, counted: AnswerMetrics): EdgeRun["run"] {
+function answerOf(
+  tier: TierManifest,
+  rows: number,
+  run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>,
+  regionCan: boolean,
+  counted: AnswerMetrics,
+): EdgeRun["run"] {
   const { id } = tier;
   return async (context, deadline) => {
     try {
-      const outputs = await counted.tier(id, rows, () => traced(context, "tier", tierFacts(tier), (inSpan) => run(inSpan, deadline)));
+      const outputs = await counted.tier(id, rows, () =>
+        traced(context, "tier", tierFacts(tier), (inSpan) => run(inSpan, deadline)),
+      );
       counted.answered(Array.from({ length: rows }, () => ({ tier: id })));
       return { outputs, tiers: [id], degraded: false };
     } catch (error) {
-      if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
+      if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0)
+        throw error;
       return undefined;
     }
   };
 }
 
 /** The cascade; each row of the answer is of the tier whose answer was taken. */
-function runWhole(cascade: ServedCascade, inputs: readonly TaskInput[], specs: readonly TensorSpec[], counted: AnswerMetrics): EdgeRun {
+function runWhole(
+  cascade: ServedCascade,
+  inputs: readonly TaskInput[],
+  specs: readonly TensorSpec[],
+  counted: AnswerMetrics,
+): EdgeRun {
   return {
     takes: undefined,
     outputs: specs,
     async run(context, deadline) {
       /** What each tier that was asked gave for an input. */
       const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
-      const tiers = cascade.tiers(context, 1, (tier, asked, outputs) => asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })));
+      const tiers = cascade.tiers(context, 1, (tier, asked, outputs) =>
+        asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })),
+      );
       const { outcomes } = await runCascade(tiers, inputs, deadline, undefined, counted.used);
       counted.answered(outcomes);
       const degraded = outcomes.some((one) => one.degraded);
       if (degraded) noteDegraded(context);
-      const rows = outcomes.map(({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow);
-      return { outputs: gatherRows(specs, rows), tiers: [...new Set(outcomes.map(({ tier }) => tier))], degraded };
+      const rows = outcomes.map(
+        ({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow,
+      );
+      return {
+        outputs: gatherRows(specs, rows),
+        tiers: [...new Set(outcomes.map(({ tier }) => tier))],
+        degraded,
+      };
     },
   };
 }

@@ -33,7 +33,9 @@ export interface EdgeSessionsOptions {
 }
 
 /** How this isolate serves an edge tier, or why it does not. */
-export type EdgeServing = { readonly how: "bundled" | "snapshot" | "plain" } | { readonly how: "not"; readonly reason: string };
+export type EdgeServing =
+  | { readonly how: "bundled" | "snapshot" | "plain" }
+  | { readonly how: "not"; readonly reason: string };
 
 export interface EdgeSessions {
   /**
@@ -41,7 +43,12 @@ export interface EdgeSessions {
    * @throws tier_not_servable, session_too_large, model_store_unavailable, artifact_corrupt, invalid_tensor;
    * session_failed, engine_trap, function_cut
    */
-  run(tier: TierManifest, inputs: NamedTensors, context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
+  run(
+    tier: TierManifest,
+    inputs: NamedTensors,
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors>;
   servingOf(tier: TierManifest): EdgeServing;
 }
 
@@ -70,7 +77,9 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   for (const [graph, session] of restored) pool.admit(graph, session);
 
   function refused(error: EdgeTierError, where: string): void {
-    metrics.count("edgetier_snapshots_refused_total", { reason: String(error.facts["reason"] ?? error.code) });
+    metrics.count("edgetier_snapshots_refused_total", {
+      reason: String(error.facts["reason"] ?? error.code),
+    });
     log({ level: "warn", event: "snapshot_refused", where, detail: error.detail });
   }
 
@@ -82,7 +91,9 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
 
   function cannotRestore({ snapshot }: TierManifest): string | undefined {
     const tooLarge = snapshot !== undefined && snapshot.memoryBytes > budgetBytes;
-    return tooLarge ? `it takes ${snapshot.memoryBytes} bytes of memory, the budget is ${budgetBytes}` : reasonAgainst(snapshot, engine);
+    return tooLarge
+      ? `it takes ${snapshot.memoryBytes} bytes of memory, the budget is ${budgetBytes}`
+      : reasonAgainst(snapshot, engine);
   }
 
   const artifactTimeout = () => AbortSignal.timeout(storeTimeoutMs);
@@ -98,19 +109,31 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     }
     const bundle = deployment.bundled.find((one) => one.graph === graph);
     if (bundle !== undefined) {
-      const session = await orRefused("bundled", () => restoreSnapshot(engine, bytesSource(new Uint8Array(bundle.bytes)), bundle.head, graph, limits));
+      const session = await orRefused("bundled", () =>
+        restoreSnapshot(
+          engine,
+          bytesSource(new Uint8Array(bundle.bytes)),
+          bundle.head,
+          graph,
+          limits,
+        ),
+      );
       if (!(session instanceof EdgeTierError)) return session;
     }
     const { snapshot } = tier;
     const reason = cannotRestore(tier);
-    if (snapshot === undefined || reason !== undefined) return errors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
+    if (snapshot === undefined || reason !== undefined)
+      return errors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
     return await orRefused("store", async () => {
       const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
       return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph, limits);
     });
   }
 
-  async function orRefused(how: "bundled" | "store", restoring: () => Promise<Session>): Promise<Session | EdgeTierError> {
+  async function orRefused(
+    how: "bundled" | "store",
+    restoring: () => Promise<Session>,
+  ): Promise<Session | EdgeTierError> {
     try {
       const session = await restoring();
       metrics.count("edgetier_sessions_opened_total", { how });
@@ -122,7 +145,11 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     }
   }
 
-  async function openModel(tier: TierManifest, full: EngineModule, how: "plain" | "fallback"): Promise<Session> {
+  async function openModel(
+    tier: TierManifest,
+    full: EngineModule,
+    how: "plain" | "fallback",
+  ): Promise<Session> {
     const model = await store.readArtifact(tier.graph, artifactTimeout());
     const session = await createWasmRuntime(full, limits).createSession(model);
     metrics.count("edgetier_sessions_opened_total", { how });
@@ -137,7 +164,12 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     throw session;
   }
 
-  async function session(key: string, open: () => Promise<Session>, context: RequestContext, deadline: Deadline): Promise<Session> {
+  async function session(
+    key: string,
+    open: () => Promise<Session>,
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<Session> {
     let lazy = loads.get(key);
     if (lazy === undefined) {
       lazy = createLazy(async () => {
@@ -150,7 +182,14 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     return await lazy.get(context, deadline);
   }
 
-  async function runIn(key: string, open: () => Promise<Session>, tier: TierManifest, inputs: NamedTensors, context: RequestContext, deadline: Deadline): Promise<NamedTensors> {
+  async function runIn(
+    key: string,
+    open: () => Promise<Session>,
+    tier: TierManifest,
+    inputs: NamedTensors,
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors> {
     const opened = await session(key, open, context, deadline);
     try {
       const outputs = await context.phases.measure("edge", () => opened.run(inputs));
@@ -170,7 +209,16 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       }
       if (isTrap(error)) {
         metrics.count("edgetier_engine_traps_total", { kind: code });
-        log({ level: "error", event: "engine_trap", requestId: context.requestId, engine: engine.source, graph: tier.graph.sha256, tier: tier.id, ...facts, detail });
+        log({
+          level: "error",
+          event: "engine_trap",
+          requestId: context.requestId,
+          engine: engine.source,
+          graph: tier.graph.sha256,
+          tier: tier.id,
+          ...facts,
+          detail,
+        });
       }
       throw error;
     }
@@ -186,16 +234,26 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       } catch (error) {
         const cut = error instanceof EdgeTierError && error.code === "function_cut";
         if (!cut || fallback === undefined) throw error;
-        return await runIn(`${graph} full`, () => openModel(tier, fallback, "fallback"), tier, inputs, context, deadline);
+        return await runIn(
+          `${graph} full`,
+          () => openModel(tier, fallback, "fallback"),
+          tier,
+          inputs,
+          context,
+          deadline,
+        );
       }
     },
     servingOf(tier) {
       const never = cannotRun(tier);
       if (never !== undefined) return { how: "not", reason: never };
-      if (deployment.bundled.some(({ graph }) => graph === tier.graph.sha256)) return { how: "bundled" };
+      if (deployment.bundled.some(({ graph }) => graph === tier.graph.sha256))
+        return { how: "bundled" };
       const reason = cannotRestore(tier);
       if (reason === undefined) return { how: "snapshot" };
-      return engine.kind === "full" || fallback !== undefined ? { how: "plain" } : { how: "not", reason };
+      return engine.kind === "full" || fallback !== undefined
+        ? { how: "plain" }
+        : { how: "not", reason };
     },
   };
 }

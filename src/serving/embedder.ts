@@ -66,7 +66,14 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
   const cache = createAnswerCache(options.cacheLayers, embeddingCodec);
 
   /** @param known tokens of the request's other inputs */
-  async function compute(encoder: ServedEncoder, inputs: Parameters<ServedEncoder["encode"]>[0], known: number, deadlineMs: number | undefined, context: RequestContext, counted: AnswerMetrics): Promise<Embedding[]> {
+  async function compute(
+    encoder: ServedEncoder,
+    inputs: Parameters<ServedEncoder["encode"]>[0],
+    known: number,
+    deadlineMs: number | undefined,
+    context: RequestContext,
+    counted: AnswerMetrics,
+  ): Promise<Embedding[]> {
     const { manifest } = encoder;
     const deadline = startRequestDeadline(clock, manifest, deadlineMs, context);
     try {
@@ -75,7 +82,11 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
       const { tier, vectors } = await encoder.embed(texts, context, deadline, counted);
       counted.answered(texts.map(() => ({ tier })));
-      return texts.map((text, row) => ({ vector: vectors[row] ?? new Float32Array(), tokens: text.tokens, tier }));
+      return texts.map((text, row) => ({
+        vector: vectors[row] ?? new Float32Array(),
+        tokens: text.tokens,
+        tier,
+      }));
     } finally {
       deadline.end();
     }
@@ -91,24 +102,51 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       const { model, version, task: taskName } = known.manifest;
       if (encoder === undefined) throw errors.givesNoEmbeddings(model, taskName);
       const { manifest, task } = encoder;
-      if (dimensions !== undefined && dimensions > manifest.dimensions) throw errors.invalidDimensions(dimensions, manifest.dimensions);
+      if (dimensions !== undefined && dimensions > manifest.dimensions)
+        throw errors.invalidDimensions(dimensions, manifest.dimensions);
       const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
 
       const counted = createAnswerMetrics(options.metrics, manifest);
-      const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters: [] };
-      const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
+      const identity = {
+        tenant: context.tenant,
+        model,
+        version,
+        manifestDigest: known.digest,
+        parameters: [],
+      };
+      const keys = await Promise.all(
+        inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
+      );
       const { values: all, result: cacheResult } = await answersOf(cache, {
         keys,
         mode,
         context,
         isUsable: ({ vector }) => vector.length === manifest.dimensions,
-        compute: (missing, found) => compute(encoder, missing.map((index) => inputs[index] as (typeof inputs)[number]), sumOf(found), deadlineMs, context, counted),
+        compute: (missing, found) =>
+          compute(
+            encoder,
+            missing.map((index) => inputs[index] as (typeof inputs)[number]),
+            sumOf(found),
+            deadlineMs,
+            context,
+            counted,
+          ),
       });
       counted.cached(cacheResult);
-      const vectors = all.map(({ vector }) => shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise));
-      return { model, version, vectors, tokens: sumOf(all), tiers: [...new Set(all.map(({ tier }) => tier))], cacheResult };
+      const vectors = all.map(({ vector }) =>
+        shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise),
+      );
+      return {
+        model,
+        version,
+        vectors,
+        tokens: sumOf(all),
+        tiers: [...new Set(all.map(({ tier }) => tier))],
+        cacheResult,
+      };
     },
   };
 }
 
-const sumOf = (texts: readonly Pick<EncodedText, "tokens">[]): number => texts.reduce((sum, { tokens }) => sum + tokens, 0);
+const sumOf = (texts: readonly Pick<EncodedText, "tokens">[]): number =>
+  texts.reduce((sum, { tokens }) => sum + tokens, 0);

@@ -27,7 +27,8 @@ export const embeddingCodec: AnswerCodec<Embedding> = {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const vectorAt = HEADER_BYTES + view.getUint8(4);
     const vector = bytes.slice(vectorAt).buffer; // aligned
-    if (vector.byteLength === 0 || vector.byteLength % Float32Array.BYTES_PER_ELEMENT !== 0) return undefined;
+    if (vector.byteLength === 0 || vector.byteLength % Float32Array.BYTES_PER_ELEMENT !== 0)
+      return undefined;
     const tier = new TextDecoder().decode(bytes.subarray(HEADER_BYTES, vectorAt));
     return { vector: new Float32Array(vector), tokens: view.getUint32(0, true), tier };
   },

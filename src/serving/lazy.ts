@@ -21,12 +21,18 @@ export interface LazyOptions {
   readonly maxLooks?: number;
 }
 
-type Load<Value> = { readonly state: "running" } | { readonly state: "done"; readonly value: Value } | { readonly state: "failed"; readonly error: unknown };
+type Load<Value> =
+  | { readonly state: "running" }
+  | { readonly state: "done"; readonly value: Value }
+  | { readonly state: "failed"; readonly error: unknown };
 
 const LOOK_EVERY_MS = 5;
 const pauseForReal = () => new Promise<void>((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
 
-export function createLazy<Value>(load: () => Promise<Value>, options: LazyOptions = {}): Lazy<Value> {
+export function createLazy<Value>(
+  load: () => Promise<Value>,
+  options: LazyOptions = {},
+): Lazy<Value> {
   const { pause = pauseForReal, maxLooks = 4_000 } = options;
   /** The last load; each one has an object of its own, replaced as it goes on. */
   let last: { load: Load<Value> } | undefined;
@@ -45,7 +51,9 @@ export function createLazy<Value>(load: () => Promise<Value>, options: LazyOptio
   }
 
   /** @returns undefined where that load has been given up */
-  async function watch(other: { readonly load: Load<Value> }): Promise<{ value: Value } | undefined> {
+  async function watch(other: {
+    readonly load: Load<Value>;
+  }): Promise<{ value: Value } | undefined> {
     for (let looks = 0; looks < maxLooks; looks++) {
       await pause();
       if (other.load.state === "done") return { value: other.load.value };

@@ -80,15 +80,24 @@ const storedOutcome = z.object({
 
 export function createPredictor(options: PredictorOptions): Predictor {
   const { catalogue, versions, clock, maxInputs } = options;
-  const cache = createAnswerCache(options.cacheLayers, jsonCodec<Outcome>((value) => storedOutcome.safeParse(value).data));
+  const cache = createAnswerCache(
+    options.cacheLayers,
+    jsonCodec<Outcome>((value) => storedOutcome.safeParse(value).data),
+  );
 
   return {
     async predict(request, context) {
-      if ("length" in request.inputs && request.inputs.length > maxInputs) throw errors.tooManyInputs(request.inputs.length, maxInputs);
-      const known = await context.phases.measure("manifest", () => catalogue.choose(request.ref, context));
+      if ("length" in request.inputs && request.inputs.length > maxInputs)
+        throw errors.tooManyInputs(request.inputs.length, maxInputs);
+      const known = await context.phases.measure("manifest", () =>
+        catalogue.choose(request.ref, context),
+      );
       context.span.set(modelFacts(known.manifest));
       const { cascade: served, encoder } = versions(known);
-      if (served === undefined) throw encoder === undefined ? errors.takesTensors(known.manifest.model) : errors.givesEmbeddings(known.manifest.model);
+      if (served === undefined)
+        throw encoder === undefined
+          ? errors.takesTensors(known.manifest.model)
+          : errors.givesEmbeddings(known.manifest.model);
       const { manifest, task, tiers } = served;
       const inputs = parseInputs(request.inputs, task, manifest.input);
       const cascade = tiers(context, request.topK);
@@ -97,8 +106,16 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const { model, version } = manifest;
       const counted = createAnswerMetrics(options.metrics, manifest);
       const parameters = [request.topK, request.maxTier ?? ""];
-      const identity = { tenant: context.tenant, model, version, manifestDigest: known.digest, parameters };
-      const keys = await Promise.all(inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })));
+      const identity = {
+        tenant: context.tenant,
+        model,
+        version,
+        manifestDigest: known.digest,
+        parameters,
+      };
+      const keys = await Promise.all(
+        inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
+      );
       const base = { model, version, isDrawn: known.isDrawn, keys };
       if (await request.isHeld?.(keys)) {
         counted.cached("held");
@@ -115,11 +132,29 @@ export function createPredictor(options: PredictorOptions): Predictor {
           const asked = missing.map((index) => inputs[index] as TaskInput);
           const deadline = startRequestDeadline(clock, manifest, request.deadlineMs, context);
           try {
-            const result = await runCascade(cascade, asked, deadline, request.maxTier, counted.used);
+            const result = await runCascade(
+              cascade,
+              asked,
+              deadline,
+              request.maxTier,
+              counted.used,
+            );
             counted.answered(result.outcomes);
             if (request.maxTier === undefined && deadline.failure === undefined) {
-              const answered = asked.map((input, row) => ({ input, outcome: result.outcomes[row] as Outcome }));
-              options.drift?.consider({ model, version, deadlineMs: manifest.deadlineMs, tiers: cascade, answers: answered }, context);
+              const answered = asked.map((input, row) => ({
+                input,
+                outcome: result.outcomes[row] as Outcome,
+              }));
+              options.drift?.consider(
+                {
+                  model,
+                  version,
+                  deadlineMs: manifest.deadlineMs,
+                  tiers: cascade,
+                  answers: answered,
+                },
+                context,
+              );
             }
             uses = result.uses;
             if (result.outcomes.some(({ degraded }) => degraded)) noteDegraded(context);
@@ -136,9 +171,15 @@ export function createPredictor(options: PredictorOptions): Predictor {
 }
 
 /** @throws unsupported_media_type, and as Task.parseInput and Task.fromBytes */
-function parseInputs(inputs: PredictRequest["inputs"], task: Task, limits: InputLimits): TaskInput[] {
-  if (!("mediaType" in inputs)) return inputs.map((raw, index) => task.parseInput(raw, index, limits));
+function parseInputs(
+  inputs: PredictRequest["inputs"],
+  task: Task,
+  limits: InputLimits,
+): TaskInput[] {
+  if (!("mediaType" in inputs))
+    return inputs.map((raw, index) => task.parseInput(raw, index, limits));
   const { mediaType, bytes } = inputs;
-  if (!task.mediaTypes.includes(mediaType)) throw errors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
+  if (!task.mediaTypes.includes(mediaType))
+    throw errors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
   return [task.fromBytes(bytes, 0, limits)];
 }

@@ -4,7 +4,19 @@ import type { Deadline } from "../cascade/deadline.ts";
 import type { RegionCall } from "../region/region-client.ts";
 import type { RequestContext } from "./request-context.ts";
 
-export function regionCallOf({ model, version }: Pick<RegionCall, "model" | "version">, context: RequestContext, deadline: Deadline): RegionCall {
+export function regionCallOf(
+  { model, version }: Pick<RegionCall, "model" | "version">,
+  context: RequestContext,
+  deadline: Deadline,
+): RegionCall {
   const { requestId, span, place, waitUntil } = context;
-  return { model, version, requestId, timeoutMs: deadline.remainingMs(), waitUntil, span, ...(place && { place }) };
+  return {
+    model,
+    version,
+    requestId,
+    timeoutMs: deadline.remainingMs(),
+    waitUntil,
+    span,
+    ...(place && { place }),
+  };
 }

@@ -6,6 +6,16 @@ import type { Manifest } from "../registry/manifest.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** @param deadlineMs as the client named it: then no answer comes later */
-export function startRequestDeadline(clock: Clock, manifest: Pick<Manifest, "deadlineMs">, deadlineMs: number | undefined, { arrivedAtMs, clientGone }: RequestContext): Deadline {
-  return startDeadline(clock, { budgetMs: deadlineMs ?? manifest.deadlineMs, strict: deadlineMs !== undefined, arrivedAtMs, clientGone });
+export function startRequestDeadline(
+  clock: Clock,
+  manifest: Pick<Manifest, "deadlineMs">,
+  deadlineMs: number | undefined,
+  { arrivedAtMs, clientGone }: RequestContext,
+): Deadline {
+  return startDeadline(clock, {
+    budgetMs: deadlineMs ?? manifest.deadlineMs,
+    strict: deadlineMs !== undefined,
+    arrivedAtMs,
+    clientGone,
+  });
 }

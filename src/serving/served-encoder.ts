@@ -28,15 +28,29 @@ export interface ServedEncoder {
   /** Reads one input from its bytes. @throws as Task.fromBytes */
   readonly parseRow: (bytes: Uint8Array, index: number) => TaskInput;
   /** @throws invalid_tokens, preprocessor_invalid, and as the store */
-  encode(inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<EncodedText[]>;
+  encode(
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<EncodedText[]>;
   /**
    * The edge runs texts one at a time: a vector then does not depend on what else was asked, and memory is that of one text.
    * @returns vectors as the manifest has them, and the tier that answered
    * @throws what the tiers throw; deadline_exceeded between two texts where the client named the deadline
    */
-  embed(texts: readonly EncodedText[], context: RequestContext, deadline: Deadline, counted: Pick<AnswerMetrics, "tier">): Promise<{ readonly tier: string; readonly vectors: readonly Float32Array[] }>;
+  embed(
+    texts: readonly EncodedText[],
+    context: RequestContext,
+    deadline: Deadline,
+    counted: Pick<AnswerMetrics, "tier">,
+  ): Promise<{ readonly tier: string; readonly vectors: readonly Float32Array[] }>;
   /** The graph of the tier with this id over all inputs at once. @returns its raw outputs */
-  run(tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
+  run(
+    tier: string,
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors>;
 }
 
 export interface EncoderDependencies {
@@ -46,7 +60,10 @@ export interface EncoderDependencies {
   readonly region: RegionClient | undefined;
 }
 
-export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact, sessions, region }: EncoderDependencies): ServedEncoder {
+export function createServedEncoder(
+  manifest: EmbeddingManifest,
+  { readArtifact, sessions, region }: EncoderDependencies,
+): ServedEncoder {
   const task = taskByName(manifest.task);
   const edge = manifest.tiers.find(({ place }) => place === "edge");
   const remote = manifest.tiers.find(({ place }) => place === "region");
@@ -58,9 +75,18 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
     return task.createPreprocessor({ ...spec, artifact: await readArtifact(spec.artifact) });
   });
 
-  async function askRegion(tier: EmbeddingTier, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors> {
+  async function askRegion(
+    tier: EmbeddingTier,
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors> {
     if (region === undefined) throw errors.regionUnavailable("no region is configured");
-    const request = { ...regionCallOf(manifest, context, deadline), tier: tier.id, inputs: inputs.map((input) => task.toBytes(input)) };
+    const request = {
+      ...regionCallOf(manifest, context, deadline),
+      tier: tier.id,
+      inputs: inputs.map((input) => task.toBytes(input)),
+    };
     return await context.phases.measure("region", () => region.infer(request, deadline.signal));
   }
 
@@ -69,11 +95,18 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
     return manifest.normalise ? vectors.map(normalised) : vectors;
   };
 
-  async function embedHere(tier: EmbeddingTier, texts: readonly EncodedText[], context: RequestContext, deadline: Deadline): Promise<Float32Array[]> {
+  async function embedHere(
+    tier: EmbeddingTier,
+    texts: readonly EncodedText[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<Float32Array[]> {
     const vectors: Float32Array[] = [];
     for (const { tensors, tokens } of texts) {
       if (deadline.strict) deadline.signal.throwIfAborted();
-      vectors.push(...vectorsOf(tier, await sessions.run(tier, tensors, context, deadline), [tokens]));
+      vectors.push(
+        ...vectorsOf(tier, await sessions.run(tier, tensors, context, deadline), [tokens]),
+      );
     }
     return vectors;
   }
@@ -94,16 +127,40 @@ export function createServedEncoder(manifest: EmbeddingManifest, { readArtifact,
     async embed(texts, context, deadline, counted) {
       if (edge !== undefined) {
         try {
-          const run = () => traced(context, "tier", tierFacts(edge, texts.length), (inSpan) => embedHere(edge, texts, inSpan, deadline));
+          const run = () =>
+            traced(context, "tier", tierFacts(edge, texts.length), (inSpan) =>
+              embedHere(edge, texts, inSpan, deadline),
+            );
           return { tier: edge.id, vectors: await counted.tier(edge.id, texts.length, run) };
         } catch (error) {
-          if (remote === undefined || region === undefined || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0) throw error;
+          if (
+            remote === undefined ||
+            region === undefined ||
+            asEdgeTierError(error).status < 500 ||
+            deadline.remainingMs() === 0
+          )
+            throw error;
         }
       }
       const tier = remote ?? face;
-      const run = () => traced(context, "tier", tierFacts(tier, texts.length), (inSpan) => askRegion(tier, texts.map(({ input }) => input), inSpan, deadline));
+      const run = () =>
+        traced(context, "tier", tierFacts(tier, texts.length), (inSpan) =>
+          askRegion(
+            tier,
+            texts.map(({ input }) => input),
+            inSpan,
+            deadline,
+          ),
+        );
       const outputs = await counted.tier(tier.id, texts.length, run);
-      return { tier: tier.id, vectors: vectorsOf(tier, outputs, texts.map(({ tokens }) => tokens)) };
+      return {
+        tier: tier.id,
+        vectors: vectorsOf(
+          tier,
+          outputs,
+          texts.map(({ tokens }) => tokens),
+        ),
+      };
     },
 
     async run(id, inputs, context, deadline) {

@@ -7,7 +7,12 @@ import type { Deadline } from "../cascade/deadline.ts";
 import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
-import type { ArtifactRef, ClassificationManifest, ClassificationTier, Manifest } from "../registry/manifest.ts";
+import type {
+  ArtifactRef,
+  ClassificationManifest,
+  ClassificationTier,
+  Manifest,
+} from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import { labelsOf } from "../tasks/labels.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
@@ -46,15 +51,27 @@ export interface ServedCascade {
   readonly manifest: ClassificationManifest;
   readonly task: Task;
   /** For one request. @param onOutputs is told what a tier's graph gave, before it is read */
-  tiers(context: RequestContext, topK: number, onOutputs?: (tier: string, inputs: readonly TaskInput[], outputs: NamedTensors) => void): Tier[];
+  tiers(
+    context: RequestContext,
+    topK: number,
+    onOutputs?: (tier: string, inputs: readonly TaskInput[], outputs: NamedTensors) => void,
+  ): Tier[];
   /** Reads one input from its bytes. @throws as Task.fromBytes */
   readonly parseRow: (bytes: Uint8Array, index: number) => TaskInput;
   /** The graph of the tier with this id over the inputs. @returns its raw outputs */
-  run(tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline): Promise<NamedTensors>;
+  run(
+    tier: string,
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<NamedTensors>;
 }
 
 /** @returns what makes and keeps versions: at most `maxVersions`, the one unused for longest is let go */
-export function createServedVersions(dependencies: TierDependencies, maxVersions: number): (known: KnownVersion) => ServedVersion {
+export function createServedVersions(
+  dependencies: TierDependencies,
+  maxVersions: number,
+): (known: KnownVersion) => ServedVersion {
   const served = new Map<string, ServedVersion>();
   return ({ manifest, digest }) => {
     const version = served.get(digest) ?? createServedVersion(manifest, dependencies);
@@ -69,32 +86,59 @@ export function createServedVersions(dependencies: TierDependencies, maxVersions
 
 function createServedVersion(manifest: Manifest, dependencies: TierDependencies): ServedVersion {
   const { store, storeTimeoutMs } = dependencies;
-  const readArtifact = (ref: ArtifactRef) => store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
-  const lazyLabels = (file: ArtifactRef) => createLazy(async () => labelsOf(manifest, await readArtifact(file)));
+  const readArtifact = (ref: ArtifactRef) =>
+    store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
+  const lazyLabels = (file: ArtifactRef) =>
+    createLazy(async () => labelsOf(manifest, await readArtifact(file)));
   if (manifest.task === "tensor") {
     const labels = manifest.labels && lazyLabels(manifest.labels);
     return { labels: async (context, deadline) => labels?.get(context, deadline) };
   }
-  if (manifest.task === "embedding") return { labels: async () => undefined, encoder: createServedEncoder(manifest, { ...dependencies, readArtifact }) };
+  if (manifest.task === "embedding")
+    return {
+      labels: async () => undefined,
+      encoder: createServedEncoder(manifest, { ...dependencies, readArtifact }),
+    };
   const labels = lazyLabels(manifest.labels);
-  return { labels: labels.get, cascade: createServedCascade(manifest, labels, readArtifact, dependencies) };
+  return {
+    labels: labels.get,
+    cascade: createServedCascade(manifest, labels, readArtifact, dependencies),
+  };
 }
 
 type ReadArtifact = (ref: ArtifactRef) => Promise<Uint8Array>;
 /** Edge tiers' runs of one request, by the tiers' ids. */
 type BegunRuns = Map<string, BegunRun>;
 /** Runs the graph of one tier over inputs and gives its raw outputs, wherever the graph is. An edge tier adds to `begun`. */
-type RunGraph = (inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline, begun: BegunRuns) => Promise<NamedTensors>;
+type RunGraph = (
+  inputs: readonly TaskInput[],
+  context: RequestContext,
+  deadline: Deadline,
+  begun: BegunRuns,
+) => Promise<NamedTensors>;
 
-function createServedCascade(manifest: ClassificationManifest, labels: Lazy<readonly string[]>, readArtifact: ReadArtifact, { sessions, region, images }: TierDependencies): ServedCascade {
+function createServedCascade(
+  manifest: ClassificationManifest,
+  labels: Lazy<readonly string[]>,
+  readArtifact: ReadArtifact,
+  { sessions, region, images }: TierDependencies,
+): ServedCascade {
   const task = taskByName(manifest.task);
-  const graphs = new Map(manifest.tiers.map((tier) => [tier.id, tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier)]));
+  const graphs = new Map(
+    manifest.tiers.map((tier) => [
+      tier.id,
+      tier.place === "edge" ? edgeGraph(tier) : regionGraph(tier),
+    ]),
+  );
 
   function edgeGraph(tier: ClassificationTier): RunGraph {
     const isResumed = manifest.tiers.some(({ resumes }) => resumes?.tier === tier.id);
     const preprocessor = createLazy<Preprocessor>(async () => {
       const spec = tier.preprocessor;
-      return task.createPreprocessor("artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec, { images });
+      return task.createPreprocessor(
+        "artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec,
+        { images },
+      );
     });
     return async (inputs, context, deadline, begun) => {
       const { encode } = await preprocessor.get(context, deadline);
@@ -110,12 +154,23 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
     return async (inputs, context, deadline, begun) => {
       if (ask === undefined) throw errors.regionUnavailable("no region is configured");
       const call = () => ({ ...regionCallOf(manifest, context, deadline), tier: tier.id });
-      const run = { call, inputs, toBytes: (input: TaskInput) => task.toBytes(input), begun: tier.resumes && begun.get(tier.resumes.tier) };
+      const run = {
+        call,
+        inputs,
+        toBytes: (input: TaskInput) => task.toBytes(input),
+        begun: tier.resumes && begun.get(tier.resumes.tier),
+      };
       return await context.phases.measure("region", () => ask(run, deadline.signal));
     };
   }
 
-  const run = (tier: string, inputs: readonly TaskInput[], context: RequestContext, deadline: Deadline, begun: BegunRuns = new Map()) => (graphs.get(tier) as RunGraph)(inputs, context, deadline, begun);
+  const run = (
+    tier: string,
+    inputs: readonly TaskInput[],
+    context: RequestContext,
+    deadline: Deadline,
+    begun: BegunRuns = new Map(),
+  ) => (graphs.get(tier) as RunGraph)(inputs, context, deadline, begun);
 
   return {
     manifest,
@@ -128,11 +183,17 @@ function createServedCascade(manifest: ClassificationManifest, labels: Lazy<read
         id: tier.id,
         exit: tier.exit,
         // At the edge no clock goes on while it computes: what was measured when the model was calibrated has to do.
-        p95Ms: (count) => (tier.place === "edge" ? tier.p95Ms && tier.p95Ms * count : (region?.latencyMs?.(0.95, { model: manifest.model, tier: tier.id }) ?? tier.p95Ms)),
+        p95Ms: (count) =>
+          tier.place === "edge"
+            ? tier.p95Ms && tier.p95Ms * count
+            : (region?.latencyMs?.(0.95, { model: manifest.model, tier: tier.id }) ?? tier.p95Ms),
         isSaturated: () => tier.place === "region" && region?.isSaturated?.() === true,
         async run(inputs, deadline) {
           return await traced(context, "tier", tierFacts(tier, inputs.length), async (inSpan) => {
-            const [names, outputs] = await Promise.all([labels.get(inSpan, deadline), run(tier.id, inputs, inSpan, deadline, begun)]);
+            const [names, outputs] = await Promise.all([
+              labels.get(inSpan, deadline),
+              run(tier.id, inputs, inSpan, deadline, begun),
+            ]);
             onOutputs?.(tier.id, inputs, outputs);
             return readAnswers(outputs, inputs.length, names, tier.calibration, topK);
           });

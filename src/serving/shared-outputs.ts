@@ -2,18 +2,31 @@
 
 import { bytesOf } from "../core/bytes.ts";
 import { errors } from "../core/errors.ts";
-import { elementCount, type NamedTensors, type Tensor, type TensorSpec, typedArrays } from "../core/tensor.ts";
+import {
+  elementCount,
+  type NamedTensors,
+  type Tensor,
+  type TensorSpec,
+  typedArrays,
+} from "../core/tensor.ts";
 
 interface Tier {
   readonly outputs: readonly TensorSpec[];
 }
 
 /** Row by row, with rows of one fixed shape: others could not stand side by side in one tensor. */
-const isByRow = ({ shape: [rows, ...row] }: TensorSpec) => rows === -1 && row.every((dimension) => dimension >= 0);
-const isSame = (one: TensorSpec, other: TensorSpec) => one.name === other.name && one.datatype === other.datatype && String(one.shape) === String(other.shape);
+const isByRow = ({ shape: [rows, ...row] }: TensorSpec) =>
+  rows === -1 && row.every((dimension) => dimension >= 0);
+const isSame = (one: TensorSpec, other: TensorSpec) =>
+  one.name === other.name &&
+  one.datatype === other.datatype &&
+  String(one.shape) === String(other.shape);
 
 export function sharedOutputs([first, ...others]: readonly Tier[]): TensorSpec[] {
-  return (first?.outputs ?? []).filter((spec) => isByRow(spec) && others.every(({ outputs }) => outputs.some((other) => isSame(spec, other))));
+  return (first?.outputs ?? []).filter(
+    (spec) =>
+      isByRow(spec) && others.every(({ outputs }) => outputs.some((other) => isSame(spec, other))),
+  );
 }
 
 /** One row of what a graph gave. */
@@ -27,21 +40,44 @@ export function gatherRows(specs: readonly TensorSpec[], rows: readonly OutputRo
   return Object.fromEntries(specs.map((spec) => [spec.name, gather(spec, rows)]));
 }
 
-function gather({ name, datatype, shape: [, ...rowShape] }: TensorSpec, rows: readonly OutputRow[]): Tensor {
+function gather(
+  { name, datatype, shape: [, ...rowShape] }: TensorSpec,
+  rows: readonly OutputRow[],
+): Tensor {
   const shape = [rows.length, ...rowShape];
   const width = elementCount(name, rowShape);
   const sources = rows.map(({ outputs, row }) => ({ tensor: outputs[name], row }));
-  const misfit = sources.find(({ tensor, row }) => tensor?.datatype !== datatype || String(tensor.shape.slice(1)) !== String(rowShape) || row >= (tensor.shape[0] ?? 0));
-  if (misfit !== undefined) throw errors.sessionFailed(`output ${name} is ${described(misfit.tensor)}, expected ${datatype} [-1, ${rowShape.join(", ")}]`);
-  if (datatype === "BYTES") return { datatype, shape, data: sources.flatMap(({ tensor, row }) => (tensor?.datatype === "BYTES" ? tensor.data.slice(row * width, (row + 1) * width) : [])) };
+  const misfit = sources.find(
+    ({ tensor, row }) =>
+      tensor?.datatype !== datatype ||
+      String(tensor.shape.slice(1)) !== String(rowShape) ||
+      row >= (tensor.shape[0] ?? 0),
+  );
+  if (misfit !== undefined)
+    throw errors.sessionFailed(
+      `output ${name} is ${described(misfit.tensor)}, expected ${datatype} [-1, ${rowShape.join(", ")}]`,
+    );
+  if (datatype === "BYTES")
+    return {
+      datatype,
+      shape,
+      data: sources.flatMap(({ tensor, row }) =>
+        tensor?.datatype === "BYTES" ? tensor.data.slice(row * width, (row + 1) * width) : [],
+      ),
+    };
 
   const ArrayType = typedArrays[datatype];
   const rowBytes = width * ArrayType.BYTES_PER_ELEMENT;
   const joined = new Uint8Array(rows.length * rowBytes);
   sources.forEach(({ tensor, row }, index) => {
-    if (tensor !== undefined && tensor.datatype !== "BYTES") joined.set(bytesOf(tensor.data).subarray(row * rowBytes, (row + 1) * rowBytes), index * rowBytes);
+    if (tensor !== undefined && tensor.datatype !== "BYTES")
+      joined.set(
+        bytesOf(tensor.data).subarray(row * rowBytes, (row + 1) * rowBytes),
+        index * rowBytes,
+      );
   });
   return { datatype, shape, data: new ArrayType(joined.buffer) } as Tensor;
 }
 
-const described = (tensor: Tensor | undefined) => (tensor === undefined ? "missing" : `${tensor.datatype} [${tensor.shape.join(", ")}]`);
+const described = (tensor: Tensor | undefined) =>
+  tensor === undefined ? "missing" : `${tensor.datatype} [${tensor.shape.join(", ")}]`;

@@ -12,7 +12,12 @@ import { TASK_INPUTS } from "../tasks/task-rows.ts";
 import type { EdgeMetrics } from "../telemetry/recorder.ts";
 import { createAnswerMetrics } from "./answer-metrics.ts";
 import type { Catalogue, KnownVersion } from "./catalogue.ts";
-import { createEdgePlanner, type EdgeRun, type TensorRequest, type TierChoice } from "./edge-plan.ts";
+import {
+  createEdgePlanner,
+  type EdgeRun,
+  type TensorRequest,
+  type TierChoice,
+} from "./edge-plan.ts";
 import { regionCallOf } from "./region-call.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
@@ -50,7 +55,11 @@ export interface TensorModel {
   /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
   plan(request: TensorRequest): EdgeRun | undefined;
   /** The region's answer to the request as it came. @throws region_unavailable, region_refused, deadline_exceeded */
-  forward(message: Pick<ForwardedRequest, "body" | "headers">, context: RequestContext, deadline: Deadline): Promise<Response>;
+  forward(
+    message: Pick<ForwardedRequest, "body" | "headers">,
+    context: RequestContext,
+    deadline: Deadline,
+  ): Promise<Response>;
 }
 
 export function createTensorModels(options: TensorModelsOptions): TensorModels {
@@ -66,12 +75,24 @@ export function createTensorModels(options: TensorModelsOptions): TensorModels {
   };
 }
 
-function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, clock, maxInputs, metrics }: TensorModelsOptions): TensorModel {
+function createTensorModel(
+  manifest: Manifest,
+  served: ServedVersion,
+  { tiers, clock, maxInputs, metrics }: TensorModelsOptions,
+): TensorModel {
   const { model, version } = manifest;
   const { sessions, region } = tiers;
   const counted = createAnswerMetrics(metrics, manifest);
   const choice = chooseTiers(manifest, (tier) => sessions.servingOf(tier).how !== "not");
-  const { outputs, plan } = createEdgePlanner({ manifest, served, choice, sessions, hasRegion: region !== undefined, maxInputs, counted });
+  const { outputs, plan } = createEdgePlanner({
+    manifest,
+    served,
+    choice,
+    sessions,
+    hasRegion: region !== undefined,
+    maxInputs,
+    counted,
+  });
 
   return {
     manifest,
@@ -79,20 +100,27 @@ function createTensorModel(manifest: Manifest, served: ServedVersion, { tiers, c
     outputs,
     plan,
     labels: served.labels,
-    isReady: async () => choice.runnable.length > 0 || (choice.region !== undefined && (await region?.modelReady(model, version)) === true),
-    startDeadline: (deadlineMs, context) => startRequestDeadline(clock, manifest, deadlineMs, context),
+    isReady: async () =>
+      choice.runnable.length > 0 ||
+      (choice.region !== undefined && (await region?.modelReady(model, version)) === true),
+    startDeadline: (deadlineMs, context) =>
+      startRequestDeadline(clock, manifest, deadlineMs, context),
 
     async forward(message, context, deadline) {
       if (region === undefined) throw errors.regionUnavailable("no region is configured");
       const call = { ...message, ...regionCallOf({ model, version }, context, deadline) };
       try {
         const tier = choice.region?.id ?? choice.face.id; // which one it was, the region's answer need not say
-        const answer = await counted.tier(tier, 1, () => context.phases.measure("region", () => region.forward(call, deadline.signal)));
+        const answer = await counted.tier(tier, 1, () =>
+          context.phases.measure("region", () => region.forward(call, deadline.signal)),
+        );
         if (answer.ok) counted.answered([{ tier }]);
         return answer;
       } catch (error) {
         // Of the timers that end together, the call's may come a moment before the clock says so.
-        const isLate = deadline.remainingMs() === 0 || (regionFailureOf(error) === "timed_out" && !deadline.isAbandoned);
+        const isLate =
+          deadline.remainingMs() === 0 ||
+          (regionFailureOf(error) === "timed_out" && !deadline.isAbandoned);
         throw isLate ? errors.deadlineExceeded(deadline.budgetMs) : error;
       }
     },

@@ -5,8 +5,18 @@ import type { Facts } from "../core/span.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { RequestContext } from "./request-context.ts";
 
-export const modelFacts = ({ model, version }: Pick<Manifest, "model" | "version">): Facts => ({ "edgetier.model": model, "edgetier.version": version });
-export const tierFacts = ({ id, place }: Pick<TierManifest, "id" | "place">, inputs?: number): Facts => ({ "edgetier.tier": id, "edgetier.place": place, ...(inputs === undefined ? {} : { "edgetier.inputs": inputs }) });
+export const modelFacts = ({ model, version }: Pick<Manifest, "model" | "version">): Facts => ({
+  "edgetier.model": model,
+  "edgetier.version": version,
+});
+export const tierFacts = (
+  { id, place }: Pick<TierManifest, "id" | "place">,
+  inputs?: number,
+): Facts => ({
+  "edgetier.tier": id,
+  "edgetier.place": place,
+  ...(inputs === undefined ? {} : { "edgetier.inputs": inputs }),
+});
 
 /** Such a request is worth looking at. */
 export function noteDegraded({ span }: RequestContext): void {
@@ -14,7 +24,12 @@ export function noteDegraded({ span }: RequestContext): void {
   span.keep();
 }
 
-export async function traced<Result>(context: RequestContext, name: string, facts: Facts, work: (context: RequestContext) => Promise<Result>): Promise<Result> {
+export async function traced<Result>(
+  context: RequestContext,
+  name: string,
+  facts: Facts,
+  work: (context: RequestContext) => Promise<Result>,
+): Promise<Result> {
   if (!context.span.isRecorded) return await work(context);
   const span = context.span.child(name, facts);
   try {

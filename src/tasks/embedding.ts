@@ -16,25 +16,37 @@ export const embedding: Task = {
   example: { kind: "text", text: "a" },
   mediaTypes: ["text/plain"],
 
-  parseInput: (raw, index, limits) => (Array.isArray(raw) ? checkedTokens(raw, index, limits) : parseText(raw, index, limits)),
+  parseInput: (raw, index, limits) =>
+    Array.isArray(raw) ? checkedTokens(raw, index, limits) : parseText(raw, index, limits),
 
-  identityOf: (input) => (input.kind === "tokens" ? `tokens ${input.ids.join()}` : `text ${textOf(input)}`),
-  toBytes: (input) => (input.kind === "tokens" ? tokensToBytes(input) : encoder.encode(textOf(input))),
-  fromBytes: (bytes, index, limits) => (bytes[0] === TOKENS ? tokensFromBytes(bytes, index, limits) : textFromBytes(bytes, index, limits)),
+  identityOf: (input) =>
+    input.kind === "tokens" ? `tokens ${input.ids.join()}` : `text ${textOf(input)}`,
+  toBytes: (input) =>
+    input.kind === "tokens" ? tokensToBytes(input) : encoder.encode(textOf(input)),
+  fromBytes: (bytes, index, limits) =>
+    bytes[0] === TOKENS
+      ? tokensFromBytes(bytes, index, limits)
+      : textFromBytes(bytes, index, limits),
 
   createPreprocessor: createTextPreprocessor,
 };
 
 /** Whether the model has these tokens is its tokenizer's to say. */
-function checkedTokens(ids: readonly unknown[], index: number, { maxBytes }: InputLimits): TokensInput {
+function checkedTokens(
+  ids: readonly unknown[],
+  index: number,
+  { maxBytes }: InputLimits,
+): TokensInput {
   const bytes = ids.length * ID_BYTES;
   if (bytes > maxBytes) throw errors.inputTooLarge(index, bytes, maxBytes);
   if (ids.length === 0) throw errors.emptyText(index);
-  if (!ids.every(isTokenId)) throw errors.invalidRequest([`inputs.${index}: token ids must be whole numbers from 0`]);
+  if (!ids.every(isTokenId))
+    throw errors.invalidRequest([`inputs.${index}: token ids must be whole numbers from 0`]);
   return { kind: "tokens", ids };
 }
 
-const isTokenId = (id: unknown): id is number => typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id <= 0x7fff_ffff;
+const isTokenId = (id: unknown): id is number =>
+  typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id <= 0x7fff_ffff;
 
 function tokensToBytes({ ids }: TokensInput): Uint8Array {
   const bytes = new Uint8Array(1 + ids.length * ID_BYTES);
@@ -47,5 +59,11 @@ function tokensToBytes({ ids }: TokensInput): Uint8Array {
 function tokensFromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput {
   if (bytes.byteLength % ID_BYTES !== 1) throw errors.invalidUtf8(`Input ${index}`);
   const view = new DataView(bytes.buffer, bytes.byteOffset + 1, bytes.byteLength - 1);
-  return checkedTokens(Array.from({ length: view.byteLength / ID_BYTES }, (_, position) => view.getInt32(position * ID_BYTES, true)), index, limits);
+  return checkedTokens(
+    Array.from({ length: view.byteLength / ID_BYTES }, (_, position) =>
+      view.getInt32(position * ID_BYTES, true),
+    ),
+    index,
+    limits,
+  );
 }

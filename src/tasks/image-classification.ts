@@ -10,7 +10,8 @@ import type { ImageInput } from "./image/image.ts";
 import type { InputLimits, Task } from "./task.ts";
 
 /** A grey PNG of one pixel. */
-const EXAMPLE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
+const EXAMPLE =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 /** The largest that a manifest can allow. */
 const MAX_PIXELS = 16_777_216;
 
@@ -21,10 +22,14 @@ export const imageClassification: Task = {
 
   parseInput(raw, index, limits) {
     const text = typeof raw === "object" && raw !== null && "b64" in raw ? raw.b64 : undefined;
-    if (typeof text !== "string") throw errors.invalidRequest([`inputs.${index}: expected an image as {"b64": "<base64>"}, found ${foundInstead(raw)}`]);
+    if (typeof text !== "string")
+      throw errors.invalidRequest([
+        `inputs.${index}: expected an image as {"b64": "<base64>"}, found ${foundInstead(raw)}`,
+      ]);
     // Three quarters of its length, less padding: a long text need not be decoded to know that it is too long.
     const leastBytes = Math.floor(text.length / 4) * 3 - 2;
-    if (leastBytes > limits.maxBytes) throw errors.inputTooLarge(index, leastBytes, limits.maxBytes);
+    if (leastBytes > limits.maxBytes)
+      throw errors.inputTooLarge(index, leastBytes, limits.maxBytes);
     const bytes = fromBase64(text);
     if (bytes === undefined) throw errors.invalidRequest([`inputs.${index}.b64: is not base64`]);
     return checked(bytes, index, limits);
@@ -37,9 +42,14 @@ export const imageClassification: Task = {
   createPreprocessor: createImagePreprocessor,
 };
 
-function checked(bytes: Uint8Array, index: number, { maxBytes, maxPixels = MAX_PIXELS }: InputLimits): ImageInput {
+function checked(
+  bytes: Uint8Array,
+  index: number,
+  { maxBytes, maxPixels = MAX_PIXELS }: InputLimits,
+): ImageInput {
   if (bytes.byteLength > maxBytes) throw errors.inputTooLarge(index, bytes.byteLength, maxBytes);
   const header = readImageHeader(bytes, index);
-  if (header.width * header.height > maxPixels) throw errors.imageTooLarge(index, header.width, header.height, maxPixels);
+  if (header.width * header.height > maxPixels)
+    throw errors.imageTooLarge(index, header.width, header.height, maxPixels);
   return { kind: "image", bytes, header, index };
 }

@@ -4,14 +4,26 @@ import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
 import { errors, reasonOf } from "../core/errors.ts";
 
-const schema = z.array(z.string().min(1), "must be a JSON array of texts").min(1, "must have at least one label");
+const schema = z
+  .array(z.string().min(1), "must be a JSON array of texts")
+  .min(1, "must have at least one label");
 
-export type ReadLabels = { readonly labels: readonly string[] } | { readonly problems: readonly string[] };
+export type ReadLabels =
+  | { readonly labels: readonly string[] }
+  | { readonly problems: readonly string[] };
 
 /** Of a version in the store. @throws manifest_invalid */
-export function labelsOf({ model, version }: { readonly model: string; readonly version: number }, bytes: Uint8Array): readonly string[] {
+export function labelsOf(
+  { model, version }: { readonly model: string; readonly version: number },
+  bytes: Uint8Array,
+): readonly string[] {
   const read = readLabels(bytes);
-  if ("problems" in read) throw errors.manifestInvalid(model, version, read.problems.map((problem) => `its label file ${problem}`));
+  if ("problems" in read)
+    throw errors.manifestInvalid(
+      model,
+      version,
+      read.problems.map((problem) => `its label file ${problem}`),
+    );
   return read.labels;
 }
 
@@ -24,5 +36,7 @@ export function readLabels(bytes: Uint8Array): ReadLabels {
   }
   const parsed = schema.safeParse(json);
   if (!parsed.success) return { problems: problemsOf(parsed.error) };
-  return new Set(parsed.data).size === parsed.data.length ? { labels: parsed.data } : { problems: ["repeats a label"] };
+  return new Set(parsed.data).size === parsed.data.length
+    ? { labels: parsed.data }
+    : { problems: ["repeats a label"] };
 }

@@ -5,21 +5,32 @@ import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import { TASK_INPUT_NAME, type TaskInput } from "./task.ts";
 
 /** What a server takes for a model that has a task: one element each. */
-export const TASK_INPUTS: readonly TensorSpec[] = [{ name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] }];
+export const TASK_INPUTS: readonly TensorSpec[] = [
+  { name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] },
+];
 
 /**
  * @param parseRow as Task.fromBytes, for this model
  * @returns undefined where the tensors are a graph's own
  * @throws invalid_tensor, too_many_inputs, and what `parseRow` throws
  */
-export function taskRowsOf(inputs: NamedTensors, parseRow: (bytes: Uint8Array, index: number) => TaskInput, maxRows: number): TaskInput[] | undefined {
+export function taskRowsOf(
+  inputs: NamedTensors,
+  parseRow: (bytes: Uint8Array, index: number) => TaskInput,
+  maxRows: number,
+): TaskInput[] | undefined {
   const own = Object.hasOwn(inputs, TASK_INPUT_NAME) ? inputs[TASK_INPUT_NAME] : undefined;
   if (own?.datatype !== "BYTES") return undefined;
   const other = Object.keys(inputs).find((name) => name !== TASK_INPUT_NAME);
-  if (other !== undefined) throw errors.invalidTensor(other, `it cannot be given together with ${TASK_INPUT_NAME}`);
+  if (other !== undefined)
+    throw errors.invalidTensor(other, `it cannot be given together with ${TASK_INPUT_NAME}`);
   const { data, shape } = own;
   const isColumn = shape.length === 1 || (shape.length === 2 && shape[1] === 1);
-  if (!isColumn || data.length === 0) throw errors.invalidTensor(TASK_INPUT_NAME, `shape [${shape.join(", ")}], expected [n] or [n, 1] with n from 1`);
+  if (!isColumn || data.length === 0)
+    throw errors.invalidTensor(
+      TASK_INPUT_NAME,
+      `shape [${shape.join(", ")}], expected [n] or [n, 1] with n from 1`,
+    );
   if (data.length > maxRows) throw errors.tooManyInputs(data.length, maxRows);
   return data.map(parseRow);
 }

@@ -33,7 +33,9 @@ const SERIES_REMEMBERED_MS = 7 * 86_400_000;
 export function createAggregate(maxSeries: number, saved?: AggregateState): Aggregate {
   const table = createSeriesTable(maxSeries);
   /** The one unheard of for longest first. */
-  const isolates = new Map((saved?.isolates ?? []).map(([isolate, sequence, atMs]) => [isolate, { sequence, atMs }]));
+  const isolates = new Map(
+    (saved?.isolates ?? []).map(([isolate, sequence, atMs]) => [isolate, { sequence, atMs }]),
+  );
   for (const series of saved?.series ?? []) table.merge(series);
 
   function drop(reason: Refusal, series: Series): void {
@@ -65,7 +67,12 @@ export function createAggregate(maxSeries: number, saved?: AggregateState): Aggr
       for (const one of series) add(one, nowMs);
     },
     series: table.all,
-    state: () => ({ isolates: [...isolates].map(([isolate, { sequence, atMs }]) => [isolate, sequence, atMs] as const), series: table.all() }),
+    state: () => ({
+      isolates: [...isolates].map(
+        ([isolate, { sequence, atMs }]) => [isolate, sequence, atMs] as const,
+      ),
+      series: table.all(),
+    }),
   };
 }
 

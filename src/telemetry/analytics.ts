@@ -12,16 +12,30 @@ import { eventsIn, type Series } from "./series.ts";
 
 /** The binding; it neither waits nor throws for what it cannot take. */
 export interface AnalyticsDataset {
-  writeDataPoint(point: { readonly indexes: readonly string[]; readonly blobs: readonly string[]; readonly doubles: readonly number[] }): void;
+  writeDataPoint(point: {
+    readonly indexes: readonly string[];
+    readonly blobs: readonly string[];
+    readonly doubles: readonly number[];
+  }): void;
 }
 
 /** Of a data point. */
 export const MAX_DOUBLES = 20;
 
-export function writeToAnalytics(dataset: AnalyticsDataset, { series }: Pick<Batch, "series">): void {
-  for (const one of series) dataset.writeDataPoint({ indexes: [one.name], blobs: [one.name, ...one.labels], doubles: doublesOf(one) });
+export function writeToAnalytics(
+  dataset: AnalyticsDataset,
+  { series }: Pick<Batch, "series">,
+): void {
+  for (const one of series)
+    dataset.writeDataPoint({
+      indexes: [one.name],
+      blobs: [one.name, ...one.labels],
+      doubles: doublesOf(one),
+    });
 }
 
 function doublesOf(series: Series): number[] {
-  return series.kind === "histogram" ? [eventsIn(series), series.sum, ...series.counts] : [series.value];
+  return series.kind === "histogram"
+    ? [eventsIn(series), series.sum, ...series.counts]
+    : [series.value];
 }

@@ -18,25 +18,66 @@ const overruled = { ...model, alias: text, servedVersion: z.int() };
 const tier = { ...model, tier: text };
 /** Of a session, `model@version/tier`. */
 const label = { label: text.optional() };
-const provider = { ...tier, ...label, name: text, precision: text, state: text, reason: text.optional(), maxAbsDifference: z.number().optional(), openMs: durationMs.optional(), runMs: durationMs.optional(), nodes: z.record(text, z.unknown()).optional() };
-const failure = { code: text.optional(), detail: text.optional(), cause: text.optional(), error: text.optional() };
+const provider = {
+  ...tier,
+  ...label,
+  name: text,
+  precision: text,
+  state: text,
+  reason: text.optional(),
+  maxAbsDifference: z.number().optional(),
+  openMs: durationMs.optional(),
+  runMs: durationMs.optional(),
+  nodes: z.record(text, z.unknown()).optional(),
+};
+const failure = {
+  code: text.optional(),
+  detail: text.optional(),
+  cause: text.optional(),
+  error: text.optional(),
+};
 
 const EVENTS = {
   // Both
   /** An access record: EDGETIER_ACCESS_LOG, EDGETIER_REGION_ACCESS_LOG. */
-  request: { level: "info", fields: { method: text.optional(), route: text.optional(), action: text.optional(), status, durationMs, tier: text.optional(), cache: text.optional(), code: text.optional() } },
+  request: {
+    level: "info",
+    fields: {
+      method: text.optional(),
+      route: text.optional(),
+      action: text.optional(),
+      status,
+      durationMs,
+      tier: text.optional(),
+      cache: text.optional(),
+      code: text.optional(),
+    },
+  },
   request_failed: { level: "error", fields: failure },
   spans_dropped: { level: "warn", fields: { reason: text, spans: count, cause: text.optional() } },
   // The edge
   not_configured: { level: "error", fields: { code: text, detail: text } },
   version_refused: { level: "error", fields: { ...overruled, cause: text } },
   snapshot_refused: { level: "warn", fields: { where: text, detail: text } },
-  engine_trap: { level: "error", fields: { engine: text, graph: text, tier: text, function: z.int().optional(), slot: z.int().optional(), detail: text } },
+  engine_trap: {
+    level: "error",
+    fields: {
+      engine: text,
+      graph: text,
+      tier: text,
+      function: z.int().optional(),
+      slot: z.int().optional(),
+      detail: text,
+    },
+  },
   cdn_failed: { level: "warn", fields: { operation: text, cause: text } },
   l2_failed: { level: "warn", fields: { operation: text, cause: text } },
   jwks_failed: { level: "warn", fields: { cause: text } },
   rate_limiter_failed: { level: "warn", fields: { cause: text } },
-  metric: { level: "info", fields: { name: text, labels: z.record(text, text), value: z.number() } },
+  metric: {
+    level: "info",
+    fields: { name: text, labels: z.record(text, text), value: z.number() },
+  },
   // The region
   open_to_everyone: { level: "warn", fields: { host: text, remedy: text } },
   signatures_required: { level: "info", fields: { keys: z.array(text) } },
@@ -47,23 +88,38 @@ const EVENTS = {
   model_loaded: { level: "info", fields: { ...model, durationMs, bytes: count } },
   model_unloaded: { level: "info", fields: model },
   model_evicted: { level: "warn", fields: { ...model, bytes: count } },
-  model_failed: { level: "error", fields: { model: text, version: z.int().optional(), error: text } },
-  store_unavailable: { level: "error", fields: { model: text.optional(), version: z.int().optional(), error: text } },
+  model_failed: {
+    level: "error",
+    fields: { model: text, version: z.int().optional(), error: text },
+  },
+  store_unavailable: {
+    level: "error",
+    fields: { model: text.optional(), version: z.int().optional(), error: text },
+  },
   tier_unknown: { level: "warn", fields: tier },
   alias_overruled: { level: "warn", fields: overruled },
   provider_used: { level: "info", fields: provider },
   provider_skipped: { level: "warn", fields: provider },
-  session_worker_started: { level: "info", fields: { ...label, pid: z.int().optional(), memoryBytes: count, durationMs } },
-  session_worker_ended: { level: "error", fields: { ...label, pid: z.int().optional(), how: text } },
+  session_worker_started: {
+    level: "info",
+    fields: { ...label, pid: z.int().optional(), memoryBytes: count, durationMs },
+  },
+  session_worker_ended: {
+    level: "error",
+    fields: { ...label, pid: z.int().optional(), how: text },
+  },
   session_worker_not_started: { level: "error", fields: { ...label, error: text, tries: count } },
   session_given_up: { level: "error", fields: { ...label, tries: count } },
   session_unbatchable: { level: "warn", fields: { ...tier, problem: text } },
-} as const satisfies Readonly<Record<string, { readonly level: LogLevel; readonly fields: z.ZodRawShape }>>;
+} as const satisfies Readonly<
+  Record<string, { readonly level: LogLevel; readonly fields: z.ZodRawShape }>
+>;
 
 export type LogEvent = keyof typeof EVENTS;
 
 /** Of an event; those that are not known here count as errors, so that somebody looks. */
-export const levelOf = (event: string): LogLevel => (Object.hasOwn(EVENTS, event) ? EVENTS[event as LogEvent].level : "error");
+export const levelOf = (event: string): LogLevel =>
+  Object.hasOwn(EVENTS, event) ? EVENTS[event as LogEvent].level : "error";
 
 /** What each record has. */
 const common = {
@@ -76,7 +132,11 @@ const common = {
 
 /** @returns the record @throws ZodError for one that the schema does not know, or with a field too many */
 export function parseLogRecord(record: unknown) {
-  const { event } = z.looseObject({ event: z.enum(Object.keys(EVENTS) as LogEvent[]) }).parse(record);
+  const { event } = z
+    .looseObject({ event: z.enum(Object.keys(EVENTS) as LogEvent[]) })
+    .parse(record);
   const { level, fields } = EVENTS[event];
-  return z.strictObject({ ...common, event: z.literal(event), level: z.literal(level), ...fields }).parse(record);
+  return z
+    .strictObject({ ...common, event: z.literal(event), level: z.literal(level), ...fields })
+    .parse(record);
 }

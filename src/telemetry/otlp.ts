@@ -25,11 +25,28 @@ const STATUS_ERROR = 2;
 
 /** @param resource who made the spans: `service.name` and so on */
 export function encodeSpans(resource: Facts, spans: readonly EndedSpan[]): string {
-  const scopeSpans = [{ scope: { name: "edgetier", version: VERSION }, spans: spans.map(encodeSpan) }];
-  return JSON.stringify({ resourceSpans: [{ resource: { attributes: attributesOf(resource) }, scopeSpans }] });
+  const scopeSpans = [
+    { scope: { name: "edgetier", version: VERSION }, spans: spans.map(encodeSpan) },
+  ];
+  return JSON.stringify({
+    resourceSpans: [{ resource: { attributes: attributesOf(resource) }, scopeSpans }],
+  });
 }
 
-function encodeSpan({ traceId, id, parentId, state, isSampled, kind, name, startMs, endMs, facts, error, links }: EndedSpan): object {
+function encodeSpan({
+  traceId,
+  id,
+  parentId,
+  state,
+  isSampled,
+  kind,
+  name,
+  startMs,
+  endMs,
+  facts,
+  error,
+  links,
+}: EndedSpan): object {
   return {
     traceId,
     spanId: id,
@@ -49,7 +66,8 @@ function encodeSpan({ traceId, id, parentId, state, isSampled, kind, name, start
 /** A double holds the microseconds since 1970, and not the nanoseconds. */
 const nanoseconds = (ms: number): string => `${Math.round(ms * 1_000)}000`;
 
-const attributesOf = (facts: Facts): object[] => Object.entries(facts).map(([key, value]) => ({ key, value: valueOf(value) }));
+const attributesOf = (facts: Facts): object[] =>
+  Object.entries(facts).map(([key, value]) => ({ key, value: valueOf(value) }));
 
 function valueOf(value: Facts[string]): object {
   if (typeof value === "string") return { stringValue: value };

@@ -9,7 +9,10 @@ export const PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 export function prometheusText(series: readonly Series[]): string {
   const lines: string[] = [];
   for (const [name, definition] of Object.entries<MetricDefinition>(EDGE_METRICS)) {
-    lines.push(`# HELP ${name} ${escapedHelp(definition.help)}`, `# TYPE ${name} ${definition.kind}`);
+    lines.push(
+      `# HELP ${name} ${escapedHelp(definition.help)}`,
+      `# TYPE ${name} ${definition.kind}`,
+    );
     for (const one of series) if (one.name === name) lines.push(...samplesOf(one, definition));
   }
   return `${lines.join("\n")}\n`;
@@ -17,12 +20,15 @@ export function prometheusText(series: readonly Series[]): string {
 
 function samplesOf(series: Series, definition: MetricDefinition): string[] {
   const { name } = series;
-  const pairs = definition.labels.map((label, index) => `${label}="${escapedLabel(series.labels[index] ?? "")}"`);
+  const pairs = definition.labels.map(
+    (label, index) => `${label}="${escapedLabel(series.labels[index] ?? "")}"`,
+  );
   const sample = (suffix: string, value: number, ...more: readonly string[]) => {
     const labels = [...pairs, ...more].join(",");
     return `${name}${suffix}${labels === "" ? "" : `{${labels}}`} ${value}`;
   };
-  if (series.kind !== "histogram" || definition.kind !== "histogram") return series.kind === "histogram" ? [] : [sample("", series.value)];
+  if (series.kind !== "histogram" || definition.kind !== "histogram")
+    return series.kind === "histogram" ? [] : [sample("", series.value)];
   let count = 0;
   const buckets = series.counts.map((inBucket, index) => {
     count += inBucket;

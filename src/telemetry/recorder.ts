@@ -1,6 +1,13 @@
 // What an isolate counts, until it is reported: deltas in memory, bounded in series.
 
-import { type CounterName, EDGE_METRICS, type GaugeName, type HistogramName, type LabelsOf, type MetricName } from "./edge-metrics.ts";
+import {
+  type CounterName,
+  EDGE_METRICS,
+  type GaugeName,
+  type HistogramName,
+  type LabelsOf,
+  type MetricName,
+} from "./edge-metrics.ts";
 import { createSeriesTable, type Series } from "./series.ts";
 
 /** Never throws, and nothing waits for it. */
@@ -33,7 +40,8 @@ export function createRecorder({ clock, maxSeries }: RecorderOptions): Recorder 
   function record(name: MetricName, labels: Readonly<Record<string, string>>, value: number): void {
     const names: readonly string[] = EDGE_METRICS[name].labels;
     const values = names.map((label) => labels[label] ?? "");
-    if (!table.record(name, values, value, clock.now())) table.record("edgetier_telemetry_dropped_total", ["full"], 1, clock.now());
+    if (!table.record(name, values, value, clock.now()))
+      table.record("edgetier_telemetry_dropped_total", ["full"], 1, clock.now());
   }
 
   return {

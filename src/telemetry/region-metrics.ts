@@ -1,7 +1,15 @@
 // The region's metrics for Prometheus, from its executor's runs, its requests' outcomes, and the events that its log tells.
 
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { defineCounted, defineGauges, modelOf, type ModelVersion, type RegionSources, type Tier, tierOf } from "./region-metric-names.ts";
+import {
+  defineCounted,
+  defineGauges,
+  modelOf,
+  type ModelVersion,
+  type RegionSources,
+  type Tier,
+  tierOf,
+} from "./region-metric-names.ts";
 
 const FAILURE_REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"] as const;
 /** What was asked for is not there: its name is the client's, and nothing has failed. */
@@ -58,15 +66,28 @@ export interface RegionMetrics {
 }
 
 /** @param process adds those of the process: CPU, memory, event loop, garbage collection */
-export function createRegionMetrics({ process = false }: { readonly process?: boolean } = {}): RegionMetrics {
+export function createRegionMetrics({
+  process = false,
+}: { readonly process?: boolean } = {}): RegionMetrics {
   const registry = new Registry();
   let sources: RegionSources | undefined;
   const metrics = defineCounted(registry);
   defineGauges(registry, () => sources);
   if (process) collectDefaultMetrics({ register: registry });
 
-  const { success, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs } = metrics;
-  const ofModel = [success, metrics.shared, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs];
+  const { success, inferences, executions, requestUs, queueUs, inputUs, inferUs, outputUs } =
+    metrics;
+  const ofModel = [
+    success,
+    metrics.shared,
+    inferences,
+    executions,
+    requestUs,
+    queueUs,
+    inputUs,
+    inferUs,
+    outputUs,
+  ];
   const ofTier = [metrics.waitSeconds, metrics.batchRows, metrics.runSeconds, metrics.failedRuns];
   /** By "model@version": tiers that have series. */
   const tiersSeen = new Map<string, Set<string>>();
@@ -108,7 +129,9 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
         introduce({ model, version });
         return metrics.loads.inc({ model, outcome: "loaded" });
       case "model_failed":
-        return model === undefined || NOT_THERE.has(codeOf(error)) ? undefined : metrics.loads.inc({ model, outcome: "failed" });
+        return model === undefined || NOT_THERE.has(codeOf(error))
+          ? undefined
+          : metrics.loads.inc({ model, outcome: "failed" });
       case "model_unloaded":
         if (model === undefined || version === undefined) return;
         forget({ model, version });
@@ -152,7 +175,8 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
       requestUs.inc(model, microseconds(durationMs));
       inputUs.inc(model, microseconds(preprocessMs));
     },
-    answered: ({ action, status, durationMs }) => metrics.answers.observe({ action, status: String(status) }, durationMs / 1_000),
+    answered: ({ action, status, durationMs }) =>
+      metrics.answers.observe({ action, status: String(status) }, durationMs / 1_000),
     observe,
     spansDropped: (reason, spans) => metrics.spansDropped.inc({ reason }, spans),
     watch(from) {
@@ -166,4 +190,5 @@ export function createRegionMetrics({ process = false }: { readonly process?: bo
 const keyOf = ({ model, version }: ModelVersion) => `${model}@${version}`;
 /** A clock that was set back must not take a counter back. */
 const microseconds = (ms: number) => Math.max(0, ms) * 1_000;
-const codeOf = (error: unknown) => (typeof error === "object" && error !== null && "code" in error ? String(error.code) : "");
+const codeOf = (error: unknown) =>
+  typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";

@@ -41,7 +41,15 @@ const MAX_ROUNDS = 4;
 /** A batch that was not taken for so long; aggregators remember for longer what they took. */
 const GIVE_UP_MS = 600_000;
 
-export function createReporter({ recorder, clock, isolate, intervalMs, send = async () => {}, onBatch = () => {}, onFailure = () => {} }: ReporterOptions): Reporter {
+export function createReporter({
+  recorder,
+  clock,
+  isolate,
+  intervalMs,
+  send = async () => {},
+  onBatch = () => {},
+  onFailure = () => {},
+}: ReporterOptions): Reporter {
   let underWay: { readonly batch: Batch; readonly madeAtMs: number } | undefined;
   let sequence = 0;
   let isFailing = false;
@@ -49,7 +57,8 @@ export function createReporter({ recorder, clock, isolate, intervalMs, send = as
   let claimedUntilMs = -Infinity;
   let runs = 0;
 
-  const pause = (delayMs: number) => new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+  const pause = (delayMs: number) =>
+    new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
 
   function nextBatch(): typeof underWay {
     if (recorder.size === 0) return undefined;

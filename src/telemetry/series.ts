@@ -1,7 +1,12 @@
 // A bounded table of series: what an isolate has counted since it last reported, or all that an aggregator was told. Merging is
 // adding, so neither order nor portions matter.
 
-import { EDGE_METRICS, isMetricName, type MetricDefinition, type MetricName } from "./edge-metrics.ts";
+import {
+  EDGE_METRICS,
+  isMetricName,
+  type MetricDefinition,
+  type MetricName,
+} from "./edge-metrics.ts";
 
 interface AnySeries {
   readonly name: string;
@@ -16,9 +21,15 @@ export type Series =
   | (AnySeries & { readonly kind: "counter"; readonly value: number })
   | (AnySeries & { readonly kind: "gauge"; readonly value: number })
   /** counts: of each bucket alone, and one more for the rest */
-  | (AnySeries & { readonly kind: "histogram"; readonly counts: readonly number[]; readonly sum: number });
+  | (AnySeries & {
+      readonly kind: "histogram";
+      readonly counts: readonly number[];
+      readonly sum: number;
+    });
 
-type Writable<Type> = Type extends Series ? { -readonly [Key in keyof Type]: Key extends "counts" ? number[] : Type[Key] } : never;
+type Writable<Type> = Type extends Series
+  ? { -readonly [Key in keyof Type]: Key extends "counts" ? number[] : Type[Key] }
+  : never;
 type Entry = Writable<Series>;
 
 /** full: more series than the table holds; unknown: a metric, labels or buckets that this code does not have. */
@@ -47,7 +58,8 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
   function entryOf(name: MetricName, labels: readonly string[]): Entry | undefined {
     let node = index.next.get(name);
     for (const label of labels) node = node?.next.get(label);
-    if (node?.entry !== undefined || (entries.size >= maxSeries && name !== DROPPED)) return node?.entry;
+    if (node?.entry !== undefined || (entries.size >= maxSeries && name !== DROPPED))
+      return node?.entry;
     const made = emptyEntry(name, labels);
     entries.add(made);
     addTo(index, made);
@@ -86,7 +98,9 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
       const entry = entryOf(name, labels);
       if (entry === undefined) return "full";
       if (entry.kind === "histogram" && series.kind === "histogram") {
-        series.counts.forEach((count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count));
+        series.counts.forEach(
+          (count, bucket) => (entry.counts[bucket] = (entry.counts[bucket] ?? 0) + count),
+        );
         entry.sum += series.sum;
       } else if (entry.kind === "counter" && series.kind === "counter") entry.value += series.value;
       else if (entry.kind === "gauge" && series.kind === "gauge") {
@@ -103,7 +117,10 @@ export function createSeriesTable(maxSeries: number): SeriesTable {
       return taken;
     },
 
-    all: () => [...entries].map((entry) => (entry.kind === "histogram" ? { ...entry, counts: [...entry.counts] } : { ...entry })),
+    all: () =>
+      [...entries].map((entry) =>
+        entry.kind === "histogram" ? { ...entry, counts: [...entry.counts] } : { ...entry },
+      ),
 
     forget(beforeMs) {
       remove([...entries].filter(({ atMs }) => atMs < beforeMs));
@@ -135,8 +152,22 @@ function addTo(index: IndexNode, entry: Entry): void {
 
 function emptyEntry(name: MetricName, labels: readonly string[]): Entry {
   const definition: MetricDefinition = EDGE_METRICS[name];
-  if (definition.kind !== "histogram") return { kind: definition.kind, name, labels, atMs: -Infinity, value: definition.kind === "gauge" ? -Infinity : 0 };
-  return { kind: "histogram", name, labels, atMs: -Infinity, counts: Array.from({ length: definition.buckets.length + 1 }, () => 0), sum: 0 };
+  if (definition.kind !== "histogram")
+    return {
+      kind: definition.kind,
+      name,
+      labels,
+      atMs: -Infinity,
+      value: definition.kind === "gauge" ? -Infinity : 0,
+    };
+  return {
+    kind: "histogram",
+    name,
+    labels,
+    atMs: -Infinity,
+    counts: Array.from({ length: definition.buckets.length + 1 }, () => 0),
+    sum: 0,
+  };
 }
 
 function bucketOf(name: MetricName, value: number): number {
@@ -149,6 +180,10 @@ function bucketOf(name: MetricName, value: number): number {
 
 /** It may come from an isolate of another deployment. */
 function fits(definition: MetricDefinition, series: Series): boolean {
-  if (definition.kind !== series.kind || definition.labels.length !== series.labels.length) return false;
-  return definition.kind !== "histogram" || (series.kind === "histogram" && series.counts.length === definition.buckets.length + 1);
+  if (definition.kind !== series.kind || definition.labels.length !== series.labels.length)
+    return false;
+  return (
+    definition.kind !== "histogram" ||
+    (series.kind === "histogram" && series.counts.length === definition.buckets.length + 1)
+  );
 }

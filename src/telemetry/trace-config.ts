@@ -11,11 +11,20 @@ import { createTracer } from "./tracer.ts";
 
 /** As OTEL_EXPORTER_OTLP_HEADERS: `name=value,name=value`, values percent-encoded. */
 const headers = z.string().transform((text, context) => {
-  const pairs = text.split(",").map((pair) => /^ *([\w!#$%&'*+.^`|~-]+) *= *([\x21-\x7e]*) *$/.exec(pair)?.slice(1) ?? []);
+  const pairs = text
+    .split(",")
+    .map((pair) => /^ *([\w!#$%&'*+.^`|~-]+) *= *([\x21-\x7e]*) *$/.exec(pair)?.slice(1) ?? []);
   try {
-    return Object.fromEntries(new Headers(pairs.map(([name = "", value = ""]): [string, string] => [name, decodeURIComponent(value)])));
+    return Object.fromEntries(
+      new Headers(
+        pairs.map(([name = "", value = ""]): [string, string] => [name, decodeURIComponent(value)]),
+      ),
+    );
   } catch {
-    context.addIssue({ code: "custom", message: "must be name=value pairs with commas between them, their values percent-encoded" });
+    context.addIssue({
+      code: "custom",
+      message: "must be name=value pairs with commas between them, their values percent-encoded",
+    });
     return z.NEVER;
   }
 });
@@ -46,8 +55,16 @@ const SEND_TIMEOUT_MS = 5_000;
 const LOGGED_EVERY_MS = 60_000;
 const answer = z.object({ partialSuccess: z.object({ rejectedSpans: z.coerce.number() }) });
 
-export function createConfiguredTracer(config: TraceVariables, { resource, clock, countDropped, log }: TracerParts): Tracer {
-  const { EDGETIER_OTLP_URL: url, EDGETIER_OTLP_HEADERS: sentAlong, EDGETIER_TRACE_SHARE: share, EDGETIER_TRACE_EXTRA_PER_SECOND: extraPerSecond } = config;
+export function createConfiguredTracer(
+  config: TraceVariables,
+  { resource, clock, countDropped, log }: TracerParts,
+): Tracer {
+  const {
+    EDGETIER_OTLP_URL: url,
+    EDGETIER_OTLP_HEADERS: sentAlong,
+    EDGETIER_TRACE_SHARE: share,
+    EDGETIER_TRACE_EXTRA_PER_SECOND: extraPerSecond,
+  } = config;
   if (url === undefined) return passingTracer;
   const whole = { "service.version": VERSION, ...resource };
   let loggedAtMs = -Infinity;

@@ -52,7 +52,11 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
       close(waitUntil: WaitUntil, isWanted: boolean) {
         const isKept = isWanted && (isSampled || (isWorth && worthKeeping()));
         onLate = isKept ? (span) => exporter.add([span], waitUntil) : () => {};
-        if (isKept) exporter.add(ended.map((span) => span()), waitUntil);
+        if (isKept)
+          exporter.add(
+            ended.map((span) => span()),
+            waitUntil,
+          );
       },
     };
   }
@@ -60,8 +64,14 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
   return {
     startRequest(header): RequestTrace {
       const parent = readTraceContext(header);
-      const { trace, close } = startTrace(parent, (traceId) => (parent === undefined ? placeOf(traceId) < share : parent.isSampled && asked()));
-      const root = new RecordedSpan(trace, { name: "", kind: "server", parent: parent && { id: parent.parentId } });
+      const { trace, close } = startTrace(parent, (traceId) =>
+        parent === undefined ? placeOf(traceId) < share : parent.isSampled && asked(),
+      );
+      const root = new RecordedSpan(trace, {
+        name: "",
+        kind: "server",
+        parent: parent && { id: parent.parentId },
+      });
       return {
         span: root,
         finish(waitUntil, end) {
@@ -77,8 +87,16 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
     },
 
     recordShared(name, facts, { startMs, endMs }, requests, error) {
-      const { trace, close } = startTrace(undefined, () => requests.some(({ isSampled }) => isSampled));
-      const span = new RecordedSpan(trace, { name, kind: "internal", facts, startMs, links: requests });
+      const { trace, close } = startTrace(undefined, () =>
+        requests.some(({ isSampled }) => isSampled),
+      );
+      const span = new RecordedSpan(trace, {
+        name,
+        kind: "internal",
+        facts,
+        startMs,
+        links: requests,
+      });
       span.end(error, endMs);
       close(() => {}, true);
       return span;
@@ -158,7 +176,20 @@ class RecordedSpan implements Span {
     this.#isEnded = true;
     const { traceId, isSampled, state } = this.#trace;
     const { kind, parent, links = [] } = this.#made;
-    this.#trace.add(() => ({ traceId, id: this.id, parentId: parent?.id, state, isSampled, kind, name: this.name, startMs: this.#startMs, endMs, facts: this.#facts, error, links }));
+    this.#trace.add(() => ({
+      traceId,
+      id: this.id,
+      parentId: parent?.id,
+      state,
+      isSampled,
+      kind,
+      name: this.name,
+      startMs: this.#startMs,
+      endMs,
+      facts: this.#facts,
+      error,
+      links,
+    }));
   }
 }
 
@@ -174,7 +205,10 @@ function createRate(clock: Clock, perSecond: number): () => boolean {
   let atMs = clock.now();
   return () => {
     const nowMs = clock.now();
-    tokens = Math.min(Math.max(1, perSecond), tokens + (Math.max(0, nowMs - atMs) / 1_000) * perSecond);
+    tokens = Math.min(
+      Math.max(1, perSecond),
+      tokens + (Math.max(0, nowMs - atMs) / 1_000) * perSecond,
+    );
     atMs = nowMs;
     if (tokens < 1) return false;
     tokens--;

@@ -14,7 +14,13 @@ import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom } from "./lib/random.ts";
 import { report, rounded } from "./lib/report.ts";
 
-const { values } = parseArgs({ options: { n: { type: "string", default: "1000" }, seed: { type: "string", default: "1" }, help: { type: "boolean" } } });
+const { values } = parseArgs({
+  options: {
+    n: { type: "string", default: "1000" },
+    seed: { type: "string", default: "1" },
+    help: { type: "boolean" },
+  },
+});
 if (values.help === true) {
   console.log("npm run bench:access -- [--n calls per case] [--seed s]");
   process.exit(0);
@@ -38,7 +44,11 @@ interface Running extends Case {
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
-const system = await startLocalSystem({ stateFolder: join(folder, "state"), region: false, log: console.error });
+const system = await startLocalSystem({
+  stateFolder: join(folder, "state"),
+  region: false,
+  log: console.error,
+});
 const running: Running[] = [];
 try {
   for (const one of await makeCases()) {
@@ -46,10 +56,17 @@ try {
     running.push({ ...one, edge, send: createSender(edge.url, 1), latenciesMs: [] });
   }
   const random = createRandom(seed);
-  const queries = makeQueries(QUERIES, seed).map((query) => JSON.stringify({ inputs: query, parameters: { maxTier: "edge-int8" } }));
+  const queries = makeQueries(QUERIES, seed).map((query) =>
+    JSON.stringify({ inputs: query, parameters: { maxTier: "edge-int8" } }),
+  );
   const call = async ({ send, credential }: Running) => {
-    const reply = await send({ path: "/v1/models/intent/predict", body: random.pick(queries), ...(credential === undefined ? {} : { headers: { authorization: `Bearer ${credential}` } }) });
-    if (reply.status !== 200) throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
+    const reply = await send({
+      path: "/v1/models/intent/predict",
+      body: random.pick(queries),
+      ...(credential === undefined ? {} : { headers: { authorization: `Bearer ${credential}` } }),
+    });
+    if (reply.status !== 200)
+      throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
   };
   for (const one of running) for (let count = 0; count < WARM_UP_CALLS; count++) await call(one);
   for (let done = 0; done < n; done += CALLS_A_TURN) {
@@ -75,28 +92,70 @@ const rows = running.map(({ name, latenciesMs }) => {
   const latencies = summarise(latenciesMs);
   return { case: name, ...latencies, addedP50Ms: rounded(latencies.p50Ms - (open ?? Number.NaN)) };
 });
-const notes = ["Redis and its REST interface stand on the same machine: elsewhere the round trip to Redis comes in place of theirs."];
-await report({ name: "access", seed, n, packages: ["hono", "@upstash/redis", "wrangler"], notes, rows, figures: { redisLimitAddedP50Ms: rows.at(-1)?.addedP50Ms ?? Number.NaN } });
+const notes = [
+  "Redis and its REST interface stand on the same machine: elsewhere the round trip to Redis comes in place of theirs.",
+];
+await report({
+  name: "access",
+  seed,
+  n,
+  packages: ["hono", "@upstash/redis", "wrangler"],
+  notes,
+  rows,
+  figures: { redisLimitAddedP50Ms: rows.at(-1)?.addedP50Ms ?? Number.NaN },
+});
 
 async function makeCases(): Promise<Case[]> {
   const { key, entry } = await newApiKey();
-  const others = await Promise.all(Array.from({ length: 20 }, (_, count) => newApiKey({ id: `other-${count}` })));
-  const keys = { EDGETIER_API_KEYS: JSON.stringify([...others.map((other) => other.entry), entry]) };
+  const others = await Promise.all(
+    Array.from({ length: 20 }, (_, count) => newApiKey({ id: `other-${count}` })),
+  );
+  const keys = {
+    EDGETIER_API_KEYS: JSON.stringify([...others.map((other) => other.entry), entry]),
+  };
   const unlimited = { EDGETIER_RATE_LIMIT: "1000000/60" };
   const tokens = async (algorithm: "RS256" | "ES256" | "EdDSA"): Promise<Case> => {
     const issuer = await startIssuer(algorithm);
-    const variables = { EDGETIER_JWT_ISSUER: ISSUER, EDGETIER_JWT_AUDIENCE: AUDIENCE, EDGETIER_JWT_ALGORITHM: algorithm, EDGETIER_JWT_JWKS: JSON.stringify(issuer.jwks) };
-    return { name: `token, ${algorithm}`, variables, credential: await issuer.sign(validClaims(Date.now() + 3_600_000)) };
+    const variables = {
+      EDGETIER_JWT_ISSUER: ISSUER,
+      EDGETIER_JWT_AUDIENCE: AUDIENCE,
+      EDGETIER_JWT_ALGORITHM: algorithm,
+      EDGETIER_JWT_JWKS: JSON.stringify(issuer.jwks),
+    };
+    return {
+      name: `token, ${algorithm}`,
+      variables,
+      credential: await issuer.sign(validClaims(Date.now() + 3_600_000)),
+    };
   };
   const redis = system.urls.redis;
-  const shared = redis === undefined ? [] : [{ name: "one of 21 keys, limit shared through Redis", variables: { ...keys, ...unlimited, EDGETIER_REDIS_REST_URL: redis, EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "", EDGETIER_REDIS_TIMEOUT_MS: "1000" }, credential: key }];
+  const shared =
+    redis === undefined
+      ? []
+      : [
+          {
+            name: "one of 21 keys, limit shared through Redis",
+            variables: {
+              ...keys,
+              ...unlimited,
+              EDGETIER_REDIS_REST_URL: redis,
+              EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",
+              EDGETIER_REDIS_TIMEOUT_MS: "1000",
+            },
+            credential: key,
+          },
+        ];
   return [
     { name: "open", variables: {} },
     { name: "one of 21 keys", variables: keys, credential: key },
     await tokens("RS256"),
     await tokens("ES256"),
     await tokens("EdDSA"),
-    { name: "one of 21 keys, limit in the isolate", variables: { ...keys, ...unlimited }, credential: key },
+    {
+      name: "one of 21 keys, limit in the isolate",
+      variables: { ...keys, ...unlimited },
+      credential: key,
+    },
     ...shared,
   ];
 }

@@ -16,7 +16,11 @@ beforeAll(async () => {
 afterAll(async () => await session.dispose());
 
 async function logitsOf(data: Float32Array): Promise<number[]> {
-  const pixels: TensorOf<"FP32"> = { datatype: "FP32", shape: [data.length / PIXELS, 3, OPTIONS.resolution, OPTIONS.resolution], data };
+  const pixels: TensorOf<"FP32"> = {
+    datatype: "FP32",
+    shape: [data.length / PIXELS, 3, OPTIONS.resolution, OPTIONS.resolution],
+    data,
+  };
   return [...asFloat32("logits", (await session.run({ pixels }))["logits"], 2).data];
 }
 
@@ -29,8 +33,13 @@ it("has other logits for other images, of a size as at any depth, and nearly the
   const random = createRandom(2);
   const images = Float32Array.from({ length: 2 * PIXELS }, () => 2 * random.next() - 1);
   const together = await logitsOf(images);
-  const alone = [...(await logitsOf(images.slice(0, PIXELS))), ...(await logitsOf(images.slice(PIXELS)))];
-  expect(Math.max(...together.map((logit, index) => Math.abs(logit - (alone[index] ?? Number.NaN))))).toBeLessThan(1e-4);
+  const alone = [
+    ...(await logitsOf(images.slice(0, PIXELS))),
+    ...(await logitsOf(images.slice(PIXELS))),
+  ];
+  expect(
+    Math.max(...together.map((logit, index) => Math.abs(logit - (alone[index] ?? Number.NaN)))),
+  ).toBeLessThan(1e-4);
   expect(together.slice(0, 10)).not.toEqual(together.slice(10));
   const size = Math.hypot(...together) / Math.sqrt(together.length);
   expect(size).toBeGreaterThan(0.1);

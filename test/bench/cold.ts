@@ -3,10 +3,16 @@
 // An isolate's overhead is its first request less the median of its requests 2 to 5. Sessions are what is compared: inputs
 // are made at module scope (ready includes that), and an answer that takes no model has been given before the first request.
 import { parseArgs } from "node:util";
-import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { type IsolateSample, measureIsolate, REQUESTS } from "./lib/cold-isolates.ts";
-import { bundleColdWorkers, type ColdWorker, MODELS, type Model, type Way } from "./lib/cold-worker/bundle.ts";
+import {
+  bundleColdWorkers,
+  type ColdWorker,
+  MODELS,
+  type Model,
+  type Way,
+} from "./lib/cold-worker/bundle.ts";
 import { summarise } from "./lib/load.ts";
 import { report, rounded } from "./lib/report.ts";
 
@@ -19,7 +25,9 @@ const { values } = parseArgs({
   },
 });
 if (values.help === true) {
-  console.log(`npm run bench:cold -- [--n isolates per model and way] [--models ${MODELS.join(",")}] [--seed s]`);
+  console.log(
+    `npm run bench:cold -- [--n isolates per model and way] [--models ${MODELS.join(",")}] [--seed s]`,
+  );
   process.exit(0);
 }
 const [n, seed] = [Number(values.n), Number(values.seed)];
@@ -36,7 +44,9 @@ const OVERHEAD_FLOOR_MS = 0.1;
 const PROGRESS_EVERY_MS = 30_000;
 
 const config = await readDeploymentConfig(PROJECT_ROOT);
-const workers = (await bundleColdWorkers({ ...config, engine: "cut", fallbackEngine: "never" }, console.error)).filter(({ model }) => models.includes(model));
+const workers = (
+  await bundleColdWorkers({ ...config, engine: "cut", fallbackEngine: "never" }, console.error)
+).filter(({ model }) => models.includes(model));
 const samples = new Map(workers.map((worker) => [worker, [] as IsolateSample[]]));
 const answers = new Map<string, string>();
 
@@ -48,11 +58,15 @@ for (let index = 0; index < n; index++) {
   if (performance.now() - toldAtMs < PROGRESS_EVERY_MS && index < n - 1) continue;
   toldAtMs = performance.now();
   const minutes = (toldAtMs - startedAtMs) / 60_000;
-  console.error(`${index + 1} of ${n} after ${minutes.toFixed(1)} min, about ${((minutes * (n - index - 1)) / (index + 1)).toFixed(1)} min to go`);
+  console.error(
+    `${index + 1} of ${n} after ${minutes.toFixed(1)} min, about ${((minutes * (n - index - 1)) / (index + 1)).toFixed(1)} min to go`,
+  );
 }
 
 const rows = workers.map(rowOf);
-const figures = models.flatMap((model) => Object.entries(figuresOf(model)).map(([name, value]) => [name, model, value] as const));
+const figures = models.flatMap((model) =>
+  Object.entries(figuresOf(model)).map(([name, value]) => [name, model, value] as const),
+);
 await report({
   name: "cold",
   seed,
@@ -64,18 +78,26 @@ await report({
     coldOverheadP99Ratio: worst("coldOverheadP99Ratio", Math.min),
     firstOverTenthP99Ratio: worst("firstOverTenthP99Ratio", Math.max),
     ...Object.fromEntries(figures.map(([name, model, value]) => [`${name}.${model}`, value])),
-    engineGzipBytes: workers.find(({ way }) => way === "module scope")?.engine.gzipBytes ?? Number.NaN,
+    engineGzipBytes:
+      workers.find(({ way }) => way === "module scope")?.engine.gzipBytes ?? Number.NaN,
     bestOverheadFloorMs: OVERHEAD_FLOOR_MS,
   },
 });
 
 function seedsOf(index: number): number[] {
-  return Array.from({ length: REQUESTS }, (_, request) => seed * 1_000_000 + index * REQUESTS + request);
+  return Array.from(
+    { length: REQUESTS },
+    (_, request) => seed * 1_000_000 + index * REQUESTS + request,
+  );
 }
 
 /** Stock and module scope take turns; the ways between them are spread evenly. */
 function isDue(way: Way, index: number): boolean {
-  return way === "stock" || way === "module scope" || Math.floor(((index + 1) * fewer) / n) > Math.floor((index * fewer) / n);
+  return (
+    way === "stock" ||
+    way === "module scope" ||
+    Math.floor(((index + 1) * fewer) / n) > Math.floor((index * fewer) / n)
+  );
 }
 
 /** @throws if the same inputs had other answers in another way */
@@ -83,7 +105,10 @@ async function takeSample(worker: ColdWorker, index: number): Promise<void> {
   const sample = await measureIsolate(worker, seedsOf(index));
   const key = `${worker.model} ${index}`;
   const known = answers.get(key) ?? sample.answers;
-  if (known !== sample.answers) throw new Error(`${worker.model}, ${worker.way}, isolate ${index}: other logits: ${sample.answers} in place of ${known}`);
+  if (known !== sample.answers)
+    throw new Error(
+      `${worker.model}, ${worker.way}, isolate ${index}: other logits: ${sample.answers} in place of ${known}`,
+    );
   answers.set(key, known);
   samples.get(worker)?.push(sample);
 }
@@ -100,7 +125,12 @@ function timesOf(worker: ColdWorker): Times {
   const first = taken.map(({ latenciesMs }) => latenciesMs[0] ?? Number.NaN);
   const tenth = taken.map(({ latenciesMs }) => latenciesMs[REQUESTS - 1] ?? Number.NaN);
   const earlyWarm = taken.map(({ latenciesMs }) => median(latenciesMs.slice(1, 5)));
-  return { first, tenth, earlyWarm, overhead: first.map((ms, index) => ms - (earlyWarm[index] ?? Number.NaN)) };
+  return {
+    first,
+    tenth,
+    earlyWarm,
+    overhead: first.map((ms, index) => ms - (earlyWarm[index] ?? Number.NaN)),
+  };
 }
 
 function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number] {
@@ -109,7 +139,11 @@ function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number]
   const { first, tenth, earlyWarm, overhead } = timesOf(worker);
   const percentiles = (name: string, times: readonly number[]) => {
     const { p50Ms, p95Ms, p99Ms } = summarise(times);
-    return { [`${name}P50Ms`]: rounded(p50Ms), [`${name}P95Ms`]: rounded(p95Ms), [`${name}P99Ms`]: rounded(p99Ms) };
+    return {
+      [`${name}P50Ms`]: rounded(p50Ms),
+      [`${name}P95Ms`]: rounded(p95Ms),
+      [`${name}P99Ms`]: rounded(p99Ms),
+    };
   };
   return {
     case: `${model}, ${way}`,
@@ -127,10 +161,18 @@ function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number]
   };
 }
 
-function figuresOf(model: Model): Readonly<Record<"coldOverheadP50Ratio" | "coldOverheadP99Ratio" | "firstOverTenthP99Ratio", number>> {
-  const timesIn = (way: Way) => timesOf(workers.find((worker) => worker.model === model && worker.way === way) as ColdWorker);
+function figuresOf(
+  model: Model,
+): Readonly<
+  Record<"coldOverheadP50Ratio" | "coldOverheadP99Ratio" | "firstOverTenthP99Ratio", number>
+> {
+  const timesIn = (way: Way) =>
+    timesOf(workers.find((worker) => worker.model === model && worker.way === way) as ColdWorker);
   const [stock, best] = [timesIn("stock"), timesIn("module scope")];
-  const ratio = (at: "p50Ms" | "p99Ms") => rounded(summarise(stock.overhead)[at] / Math.max(summarise(best.overhead)[at], OVERHEAD_FLOOR_MS));
+  const ratio = (at: "p50Ms" | "p99Ms") =>
+    rounded(
+      summarise(stock.overhead)[at] / Math.max(summarise(best.overhead)[at], OVERHEAD_FLOOR_MS),
+    );
   return {
     coldOverheadP50Ratio: ratio("p50Ms"),
     coldOverheadP99Ratio: ratio("p99Ms"),
@@ -146,5 +188,7 @@ function worst(name: string, choose: (...values: number[]) => number): number {
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
-  return ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2;
+  return (
+    ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  );
 }

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { quantile } from "../../src/build/judge/latency.ts";
-import { classificationOf } from "../../src/build/judge/project-tier.ts";
-import { readSamples } from "../../src/build/judge/samples.ts";
-import { readProject } from "../../src/build/project.ts";
+import { quantile } from "../../src/toolchain/judge/latency.ts";
+import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
+import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
@@ -42,7 +42,12 @@ if (values.help || part === undefined) {
 Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
   process.exit(values.help ? 0 : 2);
 }
-const [n, rounds, callers, seed] = [Number(values.n), Number(values.rounds), Number(values.callers), Number(values.seed)];
+const [n, rounds, callers, seed] = [
+  Number(values.n),
+  Number(values.rounds),
+  Number(values.callers),
+  Number(values.seed),
+];
 
 interface Way {
   readonly name: "cascade" | "region alone";
@@ -55,24 +60,46 @@ interface Way {
 
 const project = classificationOf((await readProject(join(MODELS_FOLDER, model))).project);
 const task = taskByName(project.task);
-const samples = await readSamples(await part.validation(), { task, limits: project.input, limit: n, seed });
+const samples = await readSamples(await part.validation(), {
+  task,
+  limits: project.input,
+  limit: n,
+  seed,
+});
 const inputs = samples.map(({ input }) => task.toBytes(input));
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
-const system = await startLocalSystem({ stateFolder: join(folder, "state"), redis: false, regionVariables: { EDGETIER_REGION_KEYS: "", EDGETIER_REGION_THREADS: "1" }, log: console.error });
-const edge = await startBareEdge(upload, { ...s3VariablesOf(system.store), EDGETIER_REGION_URL: system.urls.region ?? "" });
+const system = await startLocalSystem({
+  stateFolder: join(folder, "state"),
+  redis: false,
+  regionVariables: { EDGETIER_REGION_KEYS: "", EDGETIER_REGION_THREADS: "1" },
+  log: console.error,
+});
+const edge = await startBareEdge(upload, {
+  ...s3VariablesOf(system.store),
+  EDGETIER_REGION_URL: system.urls.region ?? "",
+});
 const senders = [createSender(edge.url), createSender(system.urls.region ?? "")] as const;
 try {
   const ways: Way[] = [
     { name: "cascade", send: senders[0], calls: inputs.map(atEdge), edgeMs: [], regionMs: [] },
-    { name: "region alone", send: senders[1], calls: inputs.map(inRegion), edgeMs: [], regionMs: [] },
+    {
+      name: "region alone",
+      send: senders[1],
+      calls: inputs.map(inRegion),
+      edgeMs: [],
+      regionMs: [],
+    },
   ];
   const share = await edgeShare(senders[0], inputs.map(atEdge));
   for (const { send, calls } of ways) await callAll(send, calls);
-  for (let round = 0; round < rounds; round++) for (const way of round % 2 === 0 ? ways : ways.toReversed()) await measure(way);
+  for (let round = 0; round < rounds; round++)
+    for (const way of round % 2 === 0 ? ways : ways.toReversed()) await measure(way);
 
-  const totals = ways.map(({ edgeMs, regionMs }) => edgeMs.map((ms, round) => ms + (regionMs[round] ?? 0)));
+  const totals = ways.map(({ edgeMs, regionMs }) =>
+    edgeMs.map((ms, round) => ms + (regionMs[round] ?? 0)),
+  );
   const [ofCascade = [], ofRegion = []] = totals;
   const ratios = ofCascade.map((ms, round) => (ofRegion[round] ?? Number.NaN) / ms);
   await report({
@@ -81,9 +108,21 @@ try {
     n: inputs.length * rounds,
     packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
     isKept: !values.smoke,
-    rows: ways.map(({ name, edgeMs, regionMs }, position) => ({ case: name, edgeMs: meanOf(edgeMs), regionMs: meanOf(regionMs), totalMs: meanOf(totals[position] ?? []) })),
-    figures: { edgeShare: rounded(share), costRatio: rounded(quantile(ratios, 0.5)), leastRatio: rounded(Math.min(...ratios)), mostRatio: rounded(Math.max(...ratios)) },
-    notes: ["Processor time of workerd, and of the region server with its sessions, a request; caches off."],
+    rows: ways.map(({ name, edgeMs, regionMs }, position) => ({
+      case: name,
+      edgeMs: meanOf(edgeMs),
+      regionMs: meanOf(regionMs),
+      totalMs: meanOf(totals[position] ?? []),
+    })),
+    figures: {
+      edgeShare: rounded(share),
+      costRatio: rounded(quantile(ratios, 0.5)),
+      leastRatio: rounded(Math.min(...ratios)),
+      mostRatio: rounded(Math.max(...ratios)),
+    },
+    notes: [
+      "Processor time of workerd, and of the region server with its sessions, a request; caches off.",
+    ],
   });
 } finally {
   for (const sender of senders) sender.close();
@@ -94,12 +133,19 @@ try {
 
 function atEdge(bytes: Uint8Array): Call {
   const type = project.task === "image-classification" ? "image/jpeg" : "text/plain";
-  return { path: `/v1/models/${model}/predict?cache=bypass`, body: bytes, headers: { "content-type": type, "x-deadline-ms": "10000" } };
+  return {
+    path: `/v1/models/${model}/predict?cache=bypass`,
+    body: bytes,
+    headers: { "content-type": type, "x-deadline-ms": "10000" },
+  };
 }
 
 /** As the edge asks it. */
 function inRegion(bytes: Uint8Array): Call {
-  const message = encodeInferRequest({ inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [bytes] } } }, true);
+  const message = encodeInferRequest(
+    { inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [bytes] } } },
+    true,
+  );
   return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
 }
 
@@ -124,12 +170,19 @@ async function measure({ name, send, calls, edgeMs, regionMs }: Way): Promise<vo
 
 /** Of workerd, and of all else that this process has started: the region, and a store that is asked for nothing meanwhile. */
 async function cpuMs(): Promise<{ readonly edge: number; readonly others: number }> {
-  const [all, ofEdge] = [(await cpuMsOf(process.pid)) ?? Number.NaN, (await cpuMsOf(edge.pid)) ?? Number.NaN];
+  const [all, ofEdge] = [
+    (await cpuMsOf(process.pid)) ?? Number.NaN,
+    (await cpuMsOf(edge.pid)) ?? Number.NaN,
+  ];
   const { user, system: kernel } = process.cpuUsage();
   return { edge: ofEdge, others: all - ofEdge - (user + kernel) / 1000 };
 }
 
-async function callAll(send: Send, calls: readonly Call[], onBody: (body: string) => void = () => {}): Promise<void> {
+async function callAll(
+  send: Send,
+  calls: readonly Call[],
+  onBody: (body: string) => void = () => {},
+): Promise<void> {
   let next = 0;
   const caller = async () => {
     for (let call = calls[next++]; call !== undefined; call = calls[next++]) {

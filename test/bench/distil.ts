@@ -4,14 +4,19 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { distilText, type DistilTextOptions } from "../../src/build/distil/distil-text.ts";
-import { type Judged, judgeStudents } from "../../src/build/distil/judge-students.ts";
-import { readTexts } from "../../src/build/distil/read-samples.ts";
-import { askTeacher } from "../../src/build/distil/teacher.ts";
-import { openTierAsTeacher } from "../../src/build/distil/text-teacher.ts";
-import { classificationOf, fileOf, labelsOf, preprocessorConfigOf } from "../../src/build/judge/project-tier.ts";
-import { readSamples } from "../../src/build/judge/samples.ts";
-import { readProject } from "../../src/build/project.ts";
+import { distilText, type DistilTextOptions } from "../../src/toolchain/distil/distil-text.ts";
+import { type Judged, judgeStudents } from "../../src/toolchain/distil/judge-students.ts";
+import { readTexts } from "../../src/toolchain/distil/read-samples.ts";
+import { askTeacher } from "../../src/toolchain/distil/teacher.ts";
+import { openTierAsTeacher } from "../../src/toolchain/distil/text-teacher.ts";
+import {
+  classificationOf,
+  fileOf,
+  labelsOf,
+  preprocessorConfigOf,
+} from "../../src/toolchain/judge/project-tier.ts";
+import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
@@ -32,7 +37,9 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("npm run bench:distil -- [--vary copies] [--epochs n] [--seed n] [--temperature t] [--alpha a] [--out folder] [--quick]\n\nThe data are read from the folder EDGETIER_DATA_DIR (../shared/data). The teacher's answers are kept in dist/teacher-answers.");
+  console.log(
+    "npm run bench:distil -- [--vary copies] [--epochs n] [--seed n] [--temperature t] [--alpha a] [--out folder] [--quick]\n\nThe data are read from the folder EDGETIER_DATA_DIR (../shared/data). The teacher's answers are kept in dist/teacher-answers.",
+  );
   process.exit(0);
 }
 const parts = SAMPLE_PARTS["intent"];
@@ -41,11 +48,19 @@ const source = await readProject(join(MODELS_FOLDER, "intent"));
 const project = classificationOf(source.project);
 const { input: limits } = project;
 const [task, labels] = [taskByName(project.task), labelsOf(source, project)];
-const [shipped, teacherTier] = [project.tiers.find(({ place }) => place === "edge"), project.tiers.at(-1)];
-if (shipped === undefined || teacherTier === undefined) throw new Error("intent has no edge tier, or no other");
+const [shipped, teacherTier] = [
+  project.tiers.find(({ place }) => place === "edge"),
+  project.tiers.at(-1),
+];
+if (shipped === undefined || teacherTier === undefined)
+  throw new Error("intent has no edge tier, or no other");
 const limit = values.quick ? 300 : Number.POSITIVE_INFINITY;
 const learnt = (await readTexts(await parts.calibration(), limits)).slice(0, limit);
-const validation = await readSamples(await parts.validation(), { task, limits, ...(values.quick ? { limit } : {}) });
+const validation = await readSamples(await parts.validation(), {
+  task,
+  limits,
+  ...(values.quick ? { limit } : {}),
+});
 
 const seed = Number(values.seed);
 const options: DistilTextOptions = {
@@ -61,49 +76,85 @@ const options: DistilTextOptions = {
   dropout: 0.1,
   featureDropout: 0.05,
   int8Epochs: 2,
-  features: { kind: "hashed-ngrams", buckets: 5632, wordNgrams: [1, 2], charNgrams: [3, 4, 5], maxFeatures: 512 },
+  features: {
+    kind: "hashed-ngrams",
+    buckets: 5632,
+    wordNgrams: [1, 2],
+    charNgrams: [3, 4, 5],
+    maxFeatures: 512,
+  },
   cache: join(PROJECT_ROOT, "dist/teacher-answers"),
 };
 const progress = createProgressLine();
 const startedAtMs = performance.now();
 const teacher = await openTierAsTeacher(source, project, teacherTier);
-const distilled = await distilText(teacher, learnt, labels, createNativeRuntime(), options, ({ step, done, of }) => progress.show(step, done, of));
+const distilled = await distilText(
+  teacher,
+  learnt,
+  labels,
+  createNativeRuntime(),
+  options,
+  ({ step, done, of }) => progress.show(step, done, of),
+);
 const trainingSeconds = (performance.now() - startedAtMs) / 1_000;
-const answers = await askTeacher(teacher, validation.map(({ input }) => input));
+const answers = await askTeacher(
+  teacher,
+  validation.map(({ input }) => input),
+);
 await teacher.close();
-const ofTeacher = validation.map((_, row) => answers.slice(row * labels.length, (row + 1) * labels.length));
+const ofTeacher = validation.map((_, row) =>
+  answers.slice(row * labels.length, (row + 1) * labels.length),
+);
 
 const preprocessor = task.createPreprocessor(preprocessorConfigOf(source, shipped), {});
-const candidates = [...distilled.students, ...distilled.labelsAlone, { name: "shipped", graph: fileOf(source, shipped.graph) }];
+const candidates = [
+  ...distilled.students,
+  ...distilled.labelsAlone,
+  { name: "shipped", graph: fileOf(source, shipped.graph) },
+];
 if (values.out !== undefined) {
   await mkdir(values.out, { recursive: true });
-  for (const { name, graph } of candidates) await writeFile(join(values.out, `${name}.onnx`), graph);
+  for (const { name, graph } of candidates)
+    await writeFile(join(values.out, `${name}.onnx`), graph);
 }
 const judged = await withRunners(({ edge }) =>
-  judgeStudents(candidates, ofTeacher, validation, { labels, oosLabel: "oos", runner: edge, preprocessor, rounds: values.quick ? 2 : 40, onProgress: ({ step, done, of }) => progress.show(step, done, of) }),
+  judgeStudents(candidates, ofTeacher, validation, {
+    labels,
+    oosLabel: "oos",
+    runner: edge,
+    preprocessor,
+    rounds: values.quick ? 2 : 40,
+    onProgress: ({ step, done, of }) => progress.show(step, done, of),
+  }),
 );
 progress.clear();
 
 const of = (name: string): Judged => judged.find((one) => one.name === name) ?? missing(name);
-const best = [of("int8"), of("int8-aware")].reduce((one, other) => (other.accuracy > one.accuracy ? other : one));
+const best = [of("int8"), of("int8-aware")].reduce((one, other) =>
+  other.accuracy > one.accuracy ? other : one,
+);
 const points = (one: Judged, other: Judged) => rounded(100 * (one.accuracy - other.accuracy));
 await report({
   name: "distil",
   seed,
   n: validation.length,
   packages: ["onnxruntime-node", "onnxruntime-web", "@jax-js/jax"],
-  notes: [`${distilled.texts} texts learnt, ${learnt.length} of them from the train part; ${trainingSeconds.toFixed(0)} s with the teacher's answers. Accuracy is of the queries in scope, without a rule for what is out of scope; "calibrated" is with one that may cost 1 point, fitted to the same validation part.`],
+  notes: [
+    `${distilled.texts} texts learnt, ${learnt.length} of them from the train part; ${trainingSeconds.toFixed(0)} s with the teacher's answers. Accuracy is of the queries in scope, without a rule for what is out of scope; "calibrated" is with one that may cost 1 point, fitted to the same validation part.`,
+  ],
   isKept: !values.quick,
-  rows: judged.map(({ name, accuracy, agreement, calibration, calibrated, bytes, gzipBytes, p50Ms }) => ({
-    case: name,
-    inScopeAccuracy: accuracy,
-    agreement,
-    calibratedInScopeAccuracy: calibrated.inScopeAccuracy,
-    oosRecall: calibrated.oosRecall ?? "",
-    temperature: calibration.temperature,
-    expectedCalibrationError: calibrated.expectedCalibrationError,
-    ...(p50Ms === undefined ? {} : { bytes, gzipBytes, workerdP50Ms: p50Ms }),
-  })),
+  rows: judged.map(
+    ({ name, accuracy, agreement, calibration, calibrated, bytes, gzipBytes, p50Ms }) => ({
+      case: name,
+      inScopeAccuracy: accuracy,
+      agreement,
+      calibratedInScopeAccuracy: calibrated.inScopeAccuracy,
+      oosRecall: calibrated.oosRecall ?? "",
+      temperature: calibration.temperature,
+      expectedCalibrationError: calibrated.expectedCalibrationError,
+      ...(p50Ms === undefined ? {} : { bytes, gzipBytes, workerdP50Ms: p50Ms }),
+    }),
+  ),
   figures: {
     inScopeAccuracy: best.accuracy,
     oosRecall: best.calibrated.oosRecall ?? Number.NaN,

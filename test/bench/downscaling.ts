@@ -4,8 +4,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as ort from "onnxruntime-node";
-import { exportForDevice } from "../../src/build/export/export-device.ts";
-import { readProject } from "../../src/build/project.ts";
+import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/client/on-device.ts";
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
@@ -59,22 +59,52 @@ export async function versions(file, photoSide, sides, quality) {
 if (whyNoBrowser !== undefined) throw new Error(whyNoBrowser);
 const folder = (await SAMPLE_PARTS["vision"]?.validation()) ?? "";
 const labels = (await readdir(folder)).toSorted();
-const samples = await Promise.all(labels.map(async (label) => (await readdir(join(folder, label))).toSorted().map((name) => ({ label, file: join(folder, label, name) }))));
-const taken = Array.from({ length: IMAGES }, (_, index) => samples[index % labels.length]?.[Math.floor(index / labels.length)]).filter((sample) => sample !== undefined);
+const samples = await Promise.all(
+  labels.map(async (label) =>
+    (await readdir(join(folder, label)))
+      .toSorted()
+      .map((name) => ({ label, file: join(folder, label, name) })),
+  ),
+);
+const taken = Array.from(
+  { length: IMAGES },
+  (_, index) => samples[index % labels.length]?.[Math.floor(index / labels.length)],
+).filter((sample) => sample !== undefined);
 
 const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "vision")), null);
-const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 });
-const device = await openOnDevice<OrtTensor>({ ort: ort as unknown as OnDeviceOptions<OrtTensor>["ort"], images, readFile: async (name) => new Uint8Array(files.get(name) ?? []) });
+const images = createImageDecoder({
+  modules: nodeImageCodecs(),
+  maxMemoryBytes: 256 * 1024 * 1024,
+});
+const device = await openOnDevice<OrtTensor>({
+  ort: ort as unknown as OnDeviceOptions<OrtTensor>["ort"],
+  images,
+  readFile: async (name) => new Uint8Array(files.get(name) ?? []),
+});
 const tier = device.manifest.tiers[0]?.id;
-const labelOf = async (bytes: Uint8Array<ArrayBuffer>) => (await device.predict(bytes, { maxTier: tier })).outputs[0].label;
+const labelOf = async (bytes: Uint8Array<ArrayBuffer>) =>
+  (await device.predict(bytes, { maxTier: tier })).outputs[0].label;
 
-const cases = ["the original, 32", `photograph, ${PHOTO_SIDE}`, ...SIDES.map((side) => `downscaled, ${side}`)];
+const cases = [
+  "the original, 32",
+  `photograph, ${PHOTO_SIDE}`,
+  ...SIDES.map((side) => `downscaled, ${side}`),
+];
 const sums = cases.map(() => ({ bytes: 0, right: 0, asPhoto: 0, ms: 0 }));
-const page = await openPage({ "/page.js": { type: "text/javascript", bytes: new TextEncoder().encode(PAGE) } });
+const page = await openPage({
+  "/page.js": { type: "text/javascript", bytes: new TextEncoder().encode(PAGE) },
+});
 try {
   for (const { label, file } of taken) {
     const original = new Uint8Array(await readFile(file));
-    const made = (await page.call("/page.js", "versions", toBase64(original), PHOTO_SIDE, SIDES, QUALITY)) as string[];
+    const made = (await page.call(
+      "/page.js",
+      "versions",
+      toBase64(original),
+      PHOTO_SIDE,
+      SIDES,
+      QUALITY,
+    )) as string[];
     const versions = [original, ...made.map((one) => fromBase64(one) ?? new Uint8Array())];
     const found: string[] = [];
     for (const [index, bytes] of versions.entries()) {
@@ -94,7 +124,14 @@ try {
 
 const rows = cases.map((name, index) => {
   const { bytes = 0, right = 0, asPhoto = 0, ms = 0 } = sums[index] ?? {};
-  return { case: name, n: taken.length, meanBytes: Math.round(bytes / taken.length), accuracy: rounded(right / taken.length), sameAsPhotograph: rounded(asPhoto / taken.length), decodeAndRunMs: rounded(ms / taken.length) };
+  return {
+    case: name,
+    n: taken.length,
+    meanBytes: Math.round(bytes / taken.length),
+    accuracy: rounded(right / taken.length),
+    sameAsPhotograph: rounded(asPhoto / taken.length),
+    decodeAndRunMs: rounded(ms / taken.length),
+  };
 });
 const [, photo] = rows;
 const small = rows.find((row) => row.case === "downscaled, 256");
@@ -103,7 +140,12 @@ await report({
   seed: 1,
   n: taken.length,
   packages: ["onnxruntime-node", "playwright-core"],
-  notes: ["The photographs are CIFAR-10 images, enlarged, with noise: real ones have more detail, which a model of 32 x 32 pixels does not see either."],
+  notes: [
+    "The photographs are CIFAR-10 images, enlarged, with noise: real ones have more detail, which a model of 32 x 32 pixels does not see either.",
+  ],
   rows,
-  figures: { bytesRatio256: rounded((photo?.meanBytes ?? 0) / (small?.meanBytes ?? 1)), accuracyLossPoints256: rounded(100 * ((photo?.accuracy ?? 0) - (small?.accuracy ?? 0))) },
+  figures: {
+    bytesRatio256: rounded((photo?.meanBytes ?? 0) / (small?.meanBytes ?? 1)),
+    accuracyLossPoints256: rounded(100 * ((photo?.accuracy ?? 0) - (small?.accuracy ?? 0))),
+  },
 });

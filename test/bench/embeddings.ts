@@ -3,20 +3,26 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { createNodeRunner } from "../../src/build/judge/node-runner.ts";
-import { compareLatency, quantile } from "../../src/build/judge/latency.ts";
-import { fileOf } from "../../src/build/judge/project-tier.ts";
-import { createWorkerdRunner } from "../../src/build/judge/stand/workerd-runner.ts";
-import { prepareEngine } from "../../src/build/engine/prepare.ts";
-import { readProject } from "../../src/build/project.ts";
-import { seededRandom } from "../../src/build/seeded-random.ts";
+import { createNodeRunner } from "../../src/toolchain/judge/node-runner.ts";
+import { compareLatency, quantile } from "../../src/toolchain/judge/latency.ts";
+import { fileOf } from "../../src/toolchain/judge/project-tier.ts";
+import { createWorkerdRunner } from "../../src/toolchain/judge/stand/workerd-runner.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
+import { readProject } from "../../src/toolchain/project.ts";
+import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { bytesOf } from "../../src/core/bytes.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { EmbeddingProject } from "../../src/registry/manifest.ts";
 import { embedding } from "../../src/tasks/embedding.ts";
 import { measureDeployed } from "./embeddings/deployed.ts";
-import { cosines, type Labelled, type LabelledText, retrievalAccuracy, vectorsBy } from "./embeddings/vectors.ts";
+import {
+  cosines,
+  type Labelled,
+  type LabelledText,
+  retrievalAccuracy,
+  vectorsBy,
+} from "./embeddings/vectors.ts";
 import { report, rounded } from "./lib/report.ts";
 
 const SEED = 1;
@@ -39,15 +45,36 @@ if (source.project.task !== "embedding") throw new TypeError(`${options.project}
 const project: EmbeddingProject = source.project;
 const [tier] = project.tiers;
 if (tier === undefined) throw new TypeError("a project has a tier");
-const { encode } = embedding.createPreprocessor({ ...tier.preprocessor, artifact: fileOf(source, tier.preprocessor.artifact) });
-const graphs = { int8: fileOf(source, tier.graph), fp32: new Uint8Array(await readFile(options.fp32)) };
+const { encode } = embedding.createPreprocessor({
+  ...tier.preprocessor,
+  artifact: fileOf(source, tier.preprocessor.artifact),
+});
+const graphs = {
+  int8: fileOf(source, tier.graph),
+  fp32: new Uint8Array(await readFile(options.fp32)),
+};
 
-const textsOf = async (part: string): Promise<LabelledText[]> => (await readFile(join(process.env["EDGETIER_DATA_DIR"] ?? join(PROJECT_ROOT, "../shared/data"), `clinc150/${part}.jsonl`), "utf8")).trim().split("\n").map((line) => JSON.parse(line));
+const textsOf = async (part: string): Promise<LabelledText[]> =>
+  (
+    await readFile(
+      join(
+        process.env["EDGETIER_DATA_DIR"] ?? join(PROJECT_ROOT, "../shared/data"),
+        `clinc150/${part}.jsonl`,
+      ),
+      "utf8",
+    )
+  )
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
 const lines = await textsOf("val");
 const inScope = lines.filter(({ label }) => label !== "oos");
 const queries = inScope.slice(0, QUERIES);
-const index = [...Map.groupBy(await textsOf("train"), ({ label }) => label)].flatMap(([label, texts]) => (label === "oos" ? [] : texts.slice(0, BY_LABEL)));
-const tensorsOf = (texts: readonly LabelledText[]) => texts.map(({ text }) => encode([{ kind: "text", text }]));
+const index = [...Map.groupBy(await textsOf("train"), ({ label }) => label)].flatMap(
+  ([label, texts]) => (label === "oos" ? [] : texts.slice(0, BY_LABEL)),
+);
+const tensorsOf = (texts: readonly LabelledText[]) =>
+  texts.map(({ text }) => encode([{ kind: "text", text }]));
 
 const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
 const workerd = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 });
@@ -61,10 +88,23 @@ function ofLength(tokens: number): NamedTensors {
 }
 
 try {
-  log(`vectors of ${queries.length} queries and ${index.length} texts, in FP32 by onnxruntime-node and in INT8 in workerd`);
-  const labelled = async (graph: Uint8Array, runner: typeof node): Promise<{ queries: Labelled; index: Labelled }> => {
+  log(
+    `vectors of ${queries.length} queries and ${index.length} texts, in FP32 by onnxruntime-node and in INT8 in workerd`,
+  );
+  const labelled = async (
+    graph: Uint8Array,
+    runner: typeof node,
+  ): Promise<{ queries: Labelled; index: Labelled }> => {
     const session = await runner.open(graph);
-    const of = async (texts: readonly LabelledText[]) => ({ vectors: await vectorsBy((inputs) => session.run(inputs), tensorsOf(texts), tier.output, project.dimensions), labels: texts.map(({ label }) => label) });
+    const of = async (texts: readonly LabelledText[]) => ({
+      vectors: await vectorsBy(
+        (inputs) => session.run(inputs),
+        tensorsOf(texts),
+        tier.output,
+        project.dimensions,
+      ),
+      labels: texts.map(({ label }) => label),
+    });
     try {
       return { queries: await of(queries), index: await of(index) };
     } finally {
@@ -80,18 +120,42 @@ try {
   const latency = [];
   for (const tokens of LENGTHS) {
     const [quantised, floating] = await compareLatency(sessions, [ofLength(tokens)], ROUNDS);
-    latency.push({ case: `latency, ${tokens} tokens`, p50Ms: rounded(quantised?.p50Ms ?? Number.NaN), p95Ms: rounded(quantised?.p95Ms ?? Number.NaN), fp32P50Ms: rounded(floating?.p50Ms ?? Number.NaN), fp32OverInt8: rounded(floating?.ratio ?? Number.NaN) });
+    latency.push({
+      case: `latency, ${tokens} tokens`,
+      p50Ms: rounded(quantised?.p50Ms ?? Number.NaN),
+      p95Ms: rounded(quantised?.p95Ms ?? Number.NaN),
+      fp32P50Ms: rounded(floating?.p50Ms ?? Number.NaN),
+      fp32OverInt8: rounded(floating?.ratio ?? Number.NaN),
+    });
   }
   const sessionBytes = sessions[0]?.memoryBytes() ?? Number.NaN;
   for (const session of sessions) await session.close();
 
   log("the Worker as it is deployed");
-  const deployed = await measureDeployed(source, project, { isolates: ISOLATES, texts: queries.slice(0, 128).map(({ text }) => text), log });
+  const deployed = await measureDeployed(source, project, {
+    isolates: ISOLATES,
+    texts: queries.slice(0, 128).map(({ text }) => text),
+    log,
+  });
   const { engine } = deployed.report;
-  const heldBytes = ({ heapBytes, bufferBytes, wasmBytes }: typeof deployed.cold) => heapBytes + bufferBytes + wasmBytes;
+  const heldBytes = ({ heapBytes, bufferBytes, wasmBytes }: typeof deployed.cold) =>
+    heapBytes + bufferBytes + wasmBytes;
 
-  const compared = { "INT8 against FP32": cosines(int8.queries.vectors, fp32.queries.vectors), "deployed against INT8": cosines(deployed.vectors, int8.queries.vectors), ...(original === undefined ? {} : { "INT8 against the package's encoder": cosines(int8.queries.vectors, original), "FP32 against the package's encoder": cosines(fp32.queries.vectors, original) }) };
-  const accuracies = [project.dimensions, 256, 128].map((dimensions) => ({ dimensions, fp32: retrievalAccuracy(fp32.queries, fp32.index, dimensions), int8: retrievalAccuracy(int8.queries, int8.index, dimensions) }));
+  const compared = {
+    "INT8 against FP32": cosines(int8.queries.vectors, fp32.queries.vectors),
+    "deployed against INT8": cosines(deployed.vectors, int8.queries.vectors),
+    ...(original === undefined
+      ? {}
+      : {
+          "INT8 against the package's encoder": cosines(int8.queries.vectors, original),
+          "FP32 against the package's encoder": cosines(fp32.queries.vectors, original),
+        }),
+  };
+  const accuracies = [project.dimensions, 256, 128].map((dimensions) => ({
+    dimensions,
+    fp32: retrievalAccuracy(fp32.queries, fp32.index, dimensions),
+    int8: retrievalAccuracy(int8.queries, int8.index, dimensions),
+  }));
   await report({
     name: "embeddings",
     seed: SEED,
@@ -99,12 +163,38 @@ try {
     packages: ["onnxruntime-web", "onnxruntime-node", "workerd"],
     isKept: !isSmoke,
     rows: [
-      ...Object.entries(compared).map(([name, { mean, worst, p01 }]) => ({ case: `cosine, ${name}`, mean: Number(mean.toFixed(6)), p01: Number(p01.toFixed(6)), worst: Number(worst.toFixed(6)) })),
-      ...accuracies.map(({ dimensions, ...rest }) => ({ case: `nearest neighbour has the intent, ${dimensions} dimensions`, fp32: rounded(rest.fp32), int8: rounded(rest.int8), lostPoints: rounded(100 * (rest.fp32 - rest.int8)) })),
+      ...Object.entries(compared).map(([name, { mean, worst, p01 }]) => ({
+        case: `cosine, ${name}`,
+        mean: Number(mean.toFixed(6)),
+        p01: Number(p01.toFixed(6)),
+        worst: Number(worst.toFixed(6)),
+      })),
+      ...accuracies.map(({ dimensions, ...rest }) => ({
+        case: `nearest neighbour has the intent, ${dimensions} dimensions`,
+        fp32: rounded(rest.fp32),
+        int8: rounded(rest.int8),
+        lostPoints: rounded(100 * (rest.fp32 - rest.int8)),
+      })),
       ...latency,
-      ...Object.entries({ cold: deployed.cold, "after many requests": deployed.steady }).map(([when, memory]) => ({ case: `isolate, ${when}`, wasmBytes: memory.wasmBytes, heapBytes: memory.heapBytes, bufferBytes: memory.bufferBytes, heldBytes: heldBytes(memory) })),
-      { case: `first request of ${ISOLATES} fresh isolates`, p50Ms: rounded(quantile(deployed.firstMs, 0.5)), p95Ms: rounded(quantile(deployed.firstMs, 0.95)) },
-      { case: "second request", p50Ms: rounded(quantile(deployed.secondMs, 0.5)), p95Ms: rounded(quantile(deployed.secondMs, 0.95)) },
+      ...Object.entries({ cold: deployed.cold, "after many requests": deployed.steady }).map(
+        ([when, memory]) => ({
+          case: `isolate, ${when}`,
+          wasmBytes: memory.wasmBytes,
+          heapBytes: memory.heapBytes,
+          bufferBytes: memory.bufferBytes,
+          heldBytes: heldBytes(memory),
+        }),
+      ),
+      {
+        case: `first request of ${ISOLATES} fresh isolates`,
+        p50Ms: rounded(quantile(deployed.firstMs, 0.5)),
+        p95Ms: rounded(quantile(deployed.firstMs, 0.95)),
+      },
+      {
+        case: "second request",
+        p50Ms: rounded(quantile(deployed.secondMs, 0.5)),
+        p95Ms: rounded(quantile(deployed.secondMs, 0.95)),
+      },
     ],
     figures: {
       int8Bytes: graphs.int8.byteLength,
@@ -119,7 +209,12 @@ try {
     },
     notes: [
       `Queries: CLINC150 val, in scope; index: the first ${BY_LABEL} texts of each intent of train. The engine is ${engine.kind}${engine.kind === "full" ? ` (${engine.reason})` : ` to ${engine.functionCount} functions`}.`,
-      deployed.report.graphs.map(({ tier: id, bundled, snapshot }) => `Tier ${id}: ${snapshot === null ? "no snapshot" : `snapshot of ${snapshot.memoryBytes} bytes of memory, ${snapshot.bytes} as it is, ${snapshot.gzipBytes} gzip`}${bundled ? ", bundled" : ""}.`).join(" "),
+      deployed.report.graphs
+        .map(
+          ({ tier: id, bundled, snapshot }) =>
+            `Tier ${id}: ${snapshot === null ? "no snapshot" : `snapshot of ${snapshot.memoryBytes} bytes of memory, ${snapshot.bytes} as it is, ${snapshot.gzipBytes} gzip`}${bundled ? ", bundled" : ""}.`,
+        )
+        .join(" "),
     ],
   });
 } finally {
@@ -132,6 +227,12 @@ async function originalVectors(): Promise<Float32Array[] | undefined> {
   const bytes = await readFile(options.original).catch(() => undefined);
   if (bytes === undefined) return undefined;
   const floats = new Float32Array(bytesOf(bytes).slice().buffer);
-  const rows = lines.map((line, row) => ({ line, vector: floats.subarray(row * project.dimensions, (row + 1) * project.dimensions) }));
-  return rows.filter(({ line }) => line.label !== "oos").slice(0, QUERIES).map(({ vector }) => vector);
+  const rows = lines.map((line, row) => ({
+    line,
+    vector: floats.subarray(row * project.dimensions, (row + 1) * project.dimensions),
+  }));
+  return rows
+    .filter(({ line }) => line.label !== "oos")
+    .slice(0, QUERIES)
+    .map(({ vector }) => vector);
 }

@@ -3,12 +3,12 @@
 // on the validation part by default, with the result kept.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { methodOf } from "../../src/build/calibrate/fit-calibration.ts";
-import { type Resampled, resample } from "../../src/build/calibrate/resample.ts";
-import { evaluateAsked, pricedTiers } from "../../src/build/judge/evaluate-project.ts";
-import { classificationOf } from "../../src/build/judge/project-tier.ts";
-import { readSamples } from "../../src/build/judge/samples.ts";
-import { readProject } from "../../src/build/project.ts";
+import { methodOf } from "../../src/toolchain/calibrate/fit-calibration.ts";
+import { type Resampled, resample } from "../../src/toolchain/calibrate/resample.ts";
+import { evaluateAsked, pricedTiers } from "../../src/toolchain/judge/evaluate-project.ts";
+import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
+import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { askAllTiers, createProgressLine } from "../../src/cli/judging.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { readPrices, readRisk } from "../../src/cli/commands/risk-args.ts";
@@ -45,15 +45,30 @@ validation part is read from the folder EDGETIER_DATA_DIR (../shared/data).`);
 const source = await readProject(join(MODELS_FOLDER, model));
 const project = classificationOf(source.project);
 const path = values.data ?? (await SAMPLE_PARTS[model]?.validation());
-if (path === undefined) throw new Error(`${model} has no validation part that is known here: name samples with --data`);
+if (path === undefined)
+  throw new Error(`${model} has no validation part that is known here: name samples with --data`);
 const samples = await readSamples(path, { task: taskByName(project.task), limits: project.input });
 const progress = createProgressLine();
 const asked = await askAllTiers(source, project, samples);
-const prices = readPrices(values, project.tiers.map(({ id }) => id), "npm run eval");
+const prices = readPrices(
+  values,
+  project.tiers.map(({ id }) => id),
+  "npm run eval",
+);
 const { tiers, cascade, latency, cascadeLatency } = evaluateAsked(asked, prices);
 const { method, ...bound } = readRisk(values, "npm run eval", project.risk);
 const splits = Number(values.splits);
-const resamples = splits === 0 ? undefined : resample(pricedTiers(asked, prices), asked, { ...bound, method: project.tiers.map(({ calibration }) => method ?? methodOf(calibration)), deadlineMs: project.deadlineMs, splits, seed: SEED, onProgress: (done) => progress.show("splits", done, splits) });
+const resamples =
+  splits === 0
+    ? undefined
+    : resample(pricedTiers(asked, prices), asked, {
+        ...bound,
+        method: project.tiers.map(({ calibration }) => method ?? methodOf(calibration)),
+        deadlineMs: project.deadlineMs,
+        splits,
+        seed: SEED,
+        onProgress: (done) => progress.show("splits", done, splits),
+      });
 progress.clear();
 
 await report({
@@ -62,19 +77,49 @@ await report({
   n: samples.length,
   packages: ["onnxruntime-web", "onnxruntime-node"],
   rows: [
-    ...tiers.map(({ id, msPerInput: _mean, ...figures }) => ({ case: id, ...figures, ...timesOf(latency[id]) })),
+    ...tiers.map(({ id, msPerInput: _mean, ...figures }) => ({
+      case: id,
+      ...figures,
+      ...timesOf(latency[id]),
+    })),
     { case: "cascade", ...pick(cascade), share: 1, inScopeShare: 1, ...timesOf(cascadeLatency) },
-    ...(resamples === undefined ? [] : [{ case: "calibrated on one half, the other's risk", ...resamples.halves }, { case: "calibrated on draws, the risk of what they are from", ...resamples.draws }]),
+    ...(resamples === undefined
+      ? []
+      : [
+          { case: "calibrated on one half, the other's risk", ...resamples.halves },
+          { case: "calibrated on draws, the risk of what they are from", ...resamples.draws },
+        ]),
   ],
-  figures: { ...cascade, ...(resamples === undefined ? {} : { epsilon: bound.epsilon, delta: bound.delta, ...headline(resamples.halves, "halves"), ...headline(resamples.draws, "draws") }) },
+  figures: {
+    ...cascade,
+    ...(resamples === undefined
+      ? {}
+      : {
+          epsilon: bound.epsilon,
+          delta: bound.delta,
+          ...headline(resamples.halves, "halves"),
+          ...headline(resamples.draws, "draws"),
+        }),
+  },
   ...(resamples === undefined ? {} : { notes: [`The risk is of ${bound.what}.`] }),
 });
 
-function pick({ edgeShare: _edge, inScopeEdgeShare: _inScope, lossPoints: _loss, costRatio: _cost, meanMs: _mean, lastTierMs: _last, ...figures }: typeof cascade) {
+function pick({
+  edgeShare: _edge,
+  inScopeEdgeShare: _inScope,
+  lossPoints: _loss,
+  costRatio: _cost,
+  meanMs: _mean,
+  lastTierMs: _last,
+  ...figures
+}: typeof cascade) {
   return figures;
 }
 
-function headline({ heldShare, meanRisk }: Resampled, of: "halves" | "draws"): Record<string, number> {
+function headline(
+  { heldShare, meanRisk }: Resampled,
+  of: "halves" | "draws",
+): Record<string, number> {
   return { [`${of}HeldShare`]: heldShare, [`${of}MeanRisk`]: meanRisk };
 }
 

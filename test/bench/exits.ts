@@ -3,15 +3,25 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { deflateRawSync } from "node:zlib";
-import { proposals } from "../../src/build/exits/find-cuts.ts";
-import { DEFAULT_LEARNING } from "../../src/build/exits/learn-heads.ts";
-import { cutsOf, type JudgedCut, makeExits, tierToCut } from "../../src/build/exits/make-exits.ts";
-import { ACTIVATION } from "../../src/build/exits/stages.ts";
-import { makeExam, type Question } from "../../src/build/judge/exam.ts";
-import { compareLatency } from "../../src/build/judge/latency.ts";
-import { classificationOf, fileOf, labelsOf, preprocessorOf } from "../../src/build/judge/project-tier.ts";
-import { readSamples } from "../../src/build/judge/samples.ts";
-import { readProject } from "../../src/build/project.ts";
+import { proposals } from "../../src/toolchain/exits/find-cuts.ts";
+import { DEFAULT_LEARNING } from "../../src/toolchain/exits/learn-heads.ts";
+import {
+  cutsOf,
+  type JudgedCut,
+  makeExits,
+  tierToCut,
+} from "../../src/toolchain/exits/make-exits.ts";
+import { ACTIVATION } from "../../src/toolchain/exits/stages.ts";
+import { makeExam, type Question } from "../../src/toolchain/judge/exam.ts";
+import { compareLatency } from "../../src/toolchain/judge/latency.ts";
+import {
+  classificationOf,
+  fileOf,
+  labelsOf,
+  preprocessorOf,
+} from "../../src/toolchain/judge/project-tier.ts";
+import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { bytesOf } from "../../src/core/bytes.ts";
@@ -49,7 +59,9 @@ const source = await readProject(values.project ?? join(MODELS_FOLDER, values.mo
 const project = classificationOf(source.project);
 const tier = tierToCut(project, values.tier);
 const reading = { task: taskByName(project.task), limits: project.input };
-const [limit, lessons] = values.quick ? [60, 200] : [Number(values.limit), Number(values.calibration)];
+const [limit, lessons] = values.quick
+  ? [60, 200]
+  : [Number(values.limit), Number(values.calibration)];
 const samples = await readSamples(await parts.validation(), { ...reading, limit });
 const calibration = await readSamples(await parts.calibration(), { ...reading, limit: lessons });
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
@@ -58,20 +70,42 @@ const progress = createProgressLine();
 const isText = project.task === "text-classification";
 const maxLossPoints = Number(values["max-loss"]);
 const { cuts, inputBytes, times } = await withRunners(async (runners) => {
-  const places = proposals(await cutsOf(source, project, tier, runtime, samples)).filter(({ share }) => share >= Number(values["least-share"]));
+  const places = proposals(await cutsOf(source, project, tier, runtime, samples)).filter(
+    ({ share }) => share >= Number(values["least-share"]),
+  );
   // Labels where all samples have one; a text model's out-of-scope samples have none, so that its answers are learnt from.
   const learning = { ...DEFAULT_LEARNING, targets: isText ? "both" : "labels" } as const;
-  const made = await makeExits(source, project, tier, places, { runners, runtime, calibration, samples, learning, maxLossPoints, onProgress: progress.show });
-  const exam = makeExam(samples.slice(0, 20), preprocessorOf(source, project, tier), labelsOf(source, project));
+  const made = await makeExits(source, project, tier, places, {
+    runners,
+    runtime,
+    calibration,
+    samples,
+    learning,
+    maxLossPoints,
+    onProgress: progress.show,
+  });
+  const exam = makeExam(
+    samples.slice(0, 20),
+    preprocessorOf(source, project, tier),
+    labelsOf(source, project),
+  );
   const graphs = [fileOf(source, tier.graph), ...made.cuts.map((cut) => cut.graphs.first)];
   const sessions = [];
   for (const graph of graphs) sessions.push(await runners.edge.open(graph));
-  const latencies = await compareLatency(sessions, exam.map(({ inputs }) => inputs), values.quick ? 2 : 40);
+  const latencies = await compareLatency(
+    sessions,
+    exam.map(({ inputs }) => inputs),
+    values.quick ? 2 : 40,
+  );
   return { ...made, times: latencies };
 });
 progress.clear();
 
-const exam = makeExam(samples.slice(0, DEFLATED_SAMPLES), preprocessorOf(source, project, tier), labelsOf(source, project));
+const exam = makeExam(
+  samples.slice(0, DEFLATED_SAMPLES),
+  preprocessorOf(source, project, tier),
+  labelsOf(source, project),
+);
 const rows = [];
 for (const [position, cut] of cuts.entries()) {
   const { accuracy, exit, resumed, exact } = cut.judgement;
@@ -105,30 +139,50 @@ await report({
   n: samples.length,
   packages: ["onnxruntime-node", "onnxruntime-web"],
   isKept: !values.quick,
-  rows: [{ case: "whole graph", shareOfMacs: 1, headAccuracy: best?.judgement.wholeAccuracy ?? Number.NaN, firstStageBytes: fileOf(source, tier.graph).byteLength, workerdP50Ms: times[0]?.p50Ms ?? Number.NaN, workerdP50OverWhole: 1 }, ...rows],
+  rows: [
+    {
+      case: "whole graph",
+      shareOfMacs: 1,
+      headAccuracy: best?.judgement.wholeAccuracy ?? Number.NaN,
+      firstStageBytes: fileOf(source, tier.graph).byteLength,
+      workerdP50Ms: times[0]?.p50Ms ?? Number.NaN,
+      workerdP50OverWhole: 1,
+    },
+    ...rows,
+  ],
   figures: {
     maxLossPoints,
     calibrationSamples: calibration.length,
     meanInputBytes: rounded(inputBytes),
-    smallestActivationOverInput: rounded(Math.min(...cuts.map((cut) => cut.bytesPerRow)) / inputBytes),
+    smallestActivationOverInput: rounded(
+      Math.min(...cuts.map((cut) => cut.bytesPerRow)) / inputBytes,
+    ),
     bestWorkRatio: rounded(best?.work ?? Number.NaN),
     bestExitShare: rounded(best?.judgement.exit.share ?? Number.NaN),
     bestShareOfMacs: rounded(best?.share ?? Number.NaN),
   },
   notes: [
     "workRatio: multiplications of a request in all by those of the whole graph: the first stage, and, for what does not exit, the rest (or, where the input is sent, all of it). 1 and more does not pay.",
-    ...(isText ? [] : [`A photograph of ${PHOTOGRAPH_BYTES} bytes has the same activation as one of ${Math.round(inputBytes)}: it is made from the pixels that the graph takes.`]),
+    ...(isText
+      ? []
+      : [
+          `A photograph of ${PHOTOGRAPH_BYTES} bytes has the same activation as one of ${Math.round(inputBytes)}: it is made from the pixels that the graph takes.`,
+        ]),
   ],
 });
 
 /** Mean of one row's, with DEFLATE, which the region takes as a content encoding. */
-async function deflatedBytes({ graphs }: JudgedCut, questions: readonly Question[]): Promise<number> {
+async function deflatedBytes(
+  { graphs }: JudgedCut,
+  questions: readonly Question[],
+): Promise<number> {
   const session = await runtime.createSession(graphs.first);
   try {
     let total = 0;
     for (const { inputs } of questions) {
       const activation = (await session.run(inputs))[ACTIVATION];
-      if (activation !== undefined && activation.datatype !== "BYTES") total += deflateRawSync(bytesOf(activation.data)).byteLength;
+      if (activation !== undefined && activation.datatype !== "BYTES")
+        total += deflateRawSync(bytesOf(activation.data)).byteLength;
     }
     return Math.round(total / questions.length);
   } finally {

@@ -13,22 +13,37 @@ import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import { report, rounded } from "./lib/report.ts";
 
-const { values } = parseArgs({ options: { onnx: { type: "string", default: "models/vision/sources/edge.onnx" }, help: { type: "boolean" } } });
+const { values } = parseArgs({
+  options: {
+    onnx: { type: "string", default: "models/vision/sources/edge.onnx" },
+    help: { type: "boolean" },
+  },
+});
 if (values.help === true) {
-  console.log("npm run bench:first -- [--onnx file, in the repository, that is imported as a model of tensors]");
+  console.log(
+    "npm run bench:first -- [--onnx file, in the repository, that is imported as a model of tensors]",
+  );
   process.exit(0);
 }
 
 const ANSWERS_WITHIN_MS = 60_000;
 const startedSchema = z.object({ urls: z.object({ edge: z.string(), s3: z.string() }) });
-const metadataSchema = z.object({ inputs: z.array(z.object({ name: z.string(), datatype: z.string(), shape: z.array(z.int()) })) });
+const metadataSchema = z.object({
+  inputs: z.array(z.object({ name: z.string(), datatype: z.string(), shape: z.array(z.int()) })),
+});
 
 const rows: { case: string; phase: string; seconds: number }[] = [];
 const figures: Record<string, number> = {};
 const folder = await mkdtemp(join(tmpdir(), "edgetier-first-"));
 const clone = join(folder, "edgetier");
 /** Of its own: nothing listens on any of them yet. */
-const environment = { ...process.env, EDGETIER_PORT: "0", EDGETIER_REGION_PORT: "0", EDGETIER_S3_PORT: "0", EDGETIER_REDIS_REST_PORT: "0" };
+const environment = {
+  ...process.env,
+  EDGETIER_PORT: "0",
+  EDGETIER_REGION_PORT: "0",
+  EDGETIER_S3_PORT: "0",
+  EDGETIER_REDIS_REST_PORT: "0",
+};
 
 try {
   await timed("fresh clone", "firstPredictionSeconds", async (phase) => {
@@ -43,17 +58,39 @@ try {
   {
     await using _ = system;
     const store = { EDGETIER_S3_ENDPOINT: system.urls.s3 };
-    await timed("ONNX file, to the region of the running system", "onnxToRegionSeconds", async (phase) => {
-      await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "own-far", "--task", "tensor", "--place", "region"]));
-      await phase("model publish", () => edgetier(["model", "publish", "models/own-far"], store));
-      console.error(`answered by ${await phase("first answer", () => infer(system.urls.edge, "own-far"))}`);
-    });
+    await timed(
+      "ONNX file, to the region of the running system",
+      "onnxToRegionSeconds",
+      async (phase) => {
+        await phase("model import", () =>
+          edgetier([
+            "model",
+            "import",
+            values.onnx,
+            "--name",
+            "own-far",
+            "--task",
+            "tensor",
+            "--place",
+            "region",
+          ]),
+        );
+        await phase("model publish", () => edgetier(["model", "publish", "models/own-far"], store));
+        console.error(
+          `answered by ${await phase("first answer", () => infer(system.urls.edge, "own-far"))}`,
+        );
+      },
+    );
   }
   await timed("ONNX file, to the edge", "onnxToEdgeSeconds", async (phase) => {
-    await phase("model import", () => edgetier(["model", "import", values.onnx, "--name", "own", "--task", "tensor"]));
+    await phase("model import", () =>
+      edgetier(["model", "import", values.onnx, "--name", "own", "--task", "tensor"]),
+    );
     const again = await phase("npm start, with the engine cut anew", startSystem);
     await using _ = again;
-    console.error(`answered by ${await phase("first answer", () => infer(again.urls.edge, "own"))}`);
+    console.error(
+      `answered by ${await phase("first answer", () => infer(again.urls.edge, "own"))}`,
+    );
   });
 } finally {
   await rm(folder, { recursive: true, force: true });
@@ -65,12 +102,18 @@ await report({
   packages: ["wrangler", "onnxruntime-web"],
   rows,
   figures,
-  notes: [`npm's cache is as it was found: npm ci takes as long as its downloads. The ONNX file is ${values.onnx}.`],
+  notes: [
+    `npm's cache is as it was found: npm ci takes as long as its downloads. The ONNX file is ${values.onnx}.`,
+  ],
 });
 
 type Phase = <Result>(name: string, work: () => Promise<Result>) => Promise<Result>;
 
-async function timed(name: string, figure: string, work: (phase: Phase) => Promise<void>): Promise<void> {
+async function timed(
+  name: string,
+  figure: string,
+  work: (phase: Phase) => Promise<void>,
+): Promise<void> {
   let total = 0;
   await work(async (phase, step) => {
     const startedAtMs = performance.now();
@@ -85,16 +128,32 @@ async function timed(name: string, figure: string, work: (phase: Phase) => Promi
   figures[figure] = rounded(total);
 }
 
-async function run(command: string, args: readonly string[], cwd: string, more: Readonly<Record<string, string>> = {}): Promise<void> {
-  await promisify(execFile)(command, [...args], { cwd, env: { ...environment, ...more }, maxBuffer: 2 ** 26 });
+async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  await promisify(execFile)(command, [...args], {
+    cwd,
+    env: { ...environment, ...more },
+    maxBuffer: 2 ** 26,
+  });
 }
 
-async function edgetier(args: readonly string[], more: Readonly<Record<string, string>> = {}): Promise<void> {
+async function edgetier(
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> {
   await run("npm", ["run", "--silent", "edgetier", "--", ...args], clone, more);
 }
 
 async function startSystem(): Promise<z.output<typeof startedSchema> & AsyncDisposable> {
-  const child = spawn("npm", ["start", "--silent", "--", "--json"], { cwd: clone, env: environment, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn("npm", ["start", "--silent", "--", "--json"], {
+    cwd: clone,
+    env: environment,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   for await (const line of createInterface(child.stdout)) {
     if (!line.startsWith("{")) continue;
     return { ...startedSchema.parse(JSON.parse(line)), [Symbol.asyncDispose]: () => stop(child) };
@@ -108,7 +167,11 @@ async function stop(child: ChildProcess): Promise<void> {
 }
 
 async function predict(edge: string): Promise<{ readonly label: string; readonly tier: string }> {
-  const response = await fetch(`${edge}/v1/models/intent/predict`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ inputs: "what is my balance" }) });
+  const response = await fetch(`${edge}/v1/models/intent/predict`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ inputs: "what is my balance" }),
+  });
   const [output] = predictResponse.parse(await response.json()).outputs;
   if (output === undefined) throw new Error("there is no answer");
   return output;
@@ -121,11 +184,22 @@ async function infer(edge: string, model: string): Promise<string> {
     const metadata = metadataSchema.safeParse(await (await fetch(url)).json());
     const inputs = metadata.data?.inputs.map(({ shape: open, ...spec }) => {
       const shape = open.map((size) => (size === -1 ? 1 : size));
-      return { ...spec, shape, data: Array.from({ length: shape.reduce((product, size) => product * size, 1) }, () => 0) };
+      return {
+        ...spec,
+        shape,
+        data: Array.from({ length: shape.reduce((product, size) => product * size, 1) }, () => 0),
+      };
     });
-    const response = inputs && (await fetch(`${url}/infer`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ inputs }) }));
+    const response =
+      inputs &&
+      (await fetch(`${url}/infer`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ inputs }),
+      }));
     const body = await response?.text();
     if (response?.ok === true) return response.headers.get("x-edgetier-tier") ?? "the region";
-    if (performance.now() > giveUpAtMs) throw new Error(`${url} does not answer: ${body ?? "it is not known"}`);
+    if (performance.now() > giveUpAtMs)
+      throw new Error(`${url} does not answer: ${body ?? "it is not known"}`);
   }
 }

@@ -19,20 +19,36 @@ interface Block {
 
 const guide = await readFile(join(PROJECT_ROOT, "infra/GUIDE.md"), "utf8");
 const followed = guide.slice(0, guide.indexOf(ACCOUNT_NEEDED));
-if (followed === "") throw new Error("infra/GUIDE.md does not say from where on an account is needed");
-const blocks: Block[] = [...followed.matchAll(/^```sh( background)?\n(.*?)^```$/gms)].map(([, background, commands = ""]) => ({ commands, isBackground: background !== undefined }));
+if (followed === "")
+  throw new Error("infra/GUIDE.md does not say from where on an account is needed");
+const blocks: Block[] = [...followed.matchAll(/^```sh( background)?\n(.*?)^```$/gms)].map(
+  ([, background, commands = ""]) => ({ commands, isBackground: background !== undefined }),
+);
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-guide-"));
 const clone = join(folder, "edgetier");
-const ports = Object.fromEntries(await Promise.all(["EDGETIER_PORT", "EDGETIER_REGION_PORT", "EDGETIER_S3_PORT", "EDGETIER_REDIS_REST_PORT"].map(async (name) => [name, `${await findFreePort()}`] as const)));
+const ports = Object.fromEntries(
+  await Promise.all(
+    ["EDGETIER_PORT", "EDGETIER_REGION_PORT", "EDGETIER_S3_PORT", "EDGETIER_REDIS_REST_PORT"].map(
+      async (name) => [name, `${await findFreePort()}`] as const,
+    ),
+  ),
+);
 /** Without what npm puts in front for this script: the clone has its own. */
-const PATH = (process.env["PATH"] ?? "").split(delimiter).filter((one) => !one.includes("node_modules")).join(delimiter);
+const PATH = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .filter((one) => !one.includes("node_modules"))
+  .join(delimiter);
 const environment = { PATH, HOME: process.env["HOME"] ?? folder, NO_COLOR: "1", ...ports };
 const stops: (() => Promise<void>)[] = [];
 
 /** Resolves when it has ended well, or, in the background, when it says that it is ready. */
 async function run({ commands, isBackground }: Block): Promise<void> {
-  const child = spawn("bash", ["-euc", commands.replaceAll("127.0.0.1:8787", `127.0.0.1:${ports["EDGETIER_PORT"]}`)], { cwd: clone, env: environment, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(
+    "bash",
+    ["-euc", commands.replaceAll("127.0.0.1:8787", `127.0.0.1:${ports["EDGETIER_PORT"]}`)],
+    { cwd: clone, env: environment, detached: true, stdio: ["ignore", "pipe", "pipe"] },
+  );
   let output = "";
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
   if (isBackground) {
@@ -51,7 +67,8 @@ async function run({ commands, isBackground }: Block): Promise<void> {
     }
   });
   const code = await (isBackground ? Promise.race([ready.then(() => 0), ended]) : ended);
-  if (code !== 0) throw new Error(`the guide's commands end with ${code}:\n${commands}\n${output.slice(-2_000)}`);
+  if (code !== 0)
+    throw new Error(`the guide's commands end with ${code}:\n${commands}\n${output.slice(-2_000)}`);
 }
 
 try {
@@ -65,18 +82,25 @@ try {
     const startedAtMs = performance.now();
     await run(block);
     endsMs.push(performance.now());
-    rows.push({ case: first.slice(0, 100), seconds: rounded((performance.now() - startedAtMs) / 1_000) });
+    rows.push({
+      case: first.slice(0, 100),
+      seconds: rounded((performance.now() - startedAtMs) / 1_000),
+    });
   }
   const indexOf = (part: string) => blocks.findIndex(({ commands }) => commands.includes(part));
   const [imported, asked] = [indexOf("model import"), indexOf(" predict ")];
-  const seconds = (from: number, to: number) => rounded(((endsMs[to] ?? Number.NaN) - from) / 1_000);
+  const seconds = (from: number, to: number) =>
+    rounded(((endsMs[to] ?? Number.NaN) - from) / 1_000);
   await report({
     name: "guide",
     packages: [],
     seed: 0,
     n: 1,
     rows,
-    figures: { onnxToServedSeconds: seconds(endsMs[imported - 1] ?? beganAtMs, asked), cloneToServedSeconds: seconds(beganAtMs, asked) },
+    figures: {
+      onnxToServedSeconds: seconds(endsMs[imported - 1] ?? beganAtMs, asked),
+      cloneToServedSeconds: seconds(beganAtMs, asked),
+    },
   });
 } finally {
   for (const stop of stops) await stop();

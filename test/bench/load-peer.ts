@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs, promisify } from "node:util";
-import { quantile } from "../../src/build/judge/latency.ts";
+import { quantile } from "../../src/toolchain/judge/latency.ts";
 import { loadReportSchema } from "../../src/cli/load/report-schema.ts";
 import { startTinyServer } from "../support/tiny-server.ts";
 import { createRandom } from "./lib/random.ts";
@@ -25,17 +25,28 @@ const { values } = parseArgs({
   },
 });
 if (values.help === true) {
-  console.log("npm run bench:load -- [--rate calls a second] [--seconds of each] [--rounds r] [--seed s] [--oha binary: cargo install oha] [--hey binary: apt-get install hey]");
+  console.log(
+    "npm run bench:load -- [--rate calls a second] [--seconds of each] [--rounds r] [--seed s] [--oha binary: cargo install oha] [--hey binary: apt-get install hey]",
+  );
   process.exit(0);
 }
-const [rate, seconds, rounds, seed] = [Number(values.rate), Number(values.seconds), Number(values.rounds), Number(values.seed)];
+const [rate, seconds, rounds, seed] = [
+  Number(values.rate),
+  Number(values.seconds),
+  Number(values.rounds),
+  Number(values.seed),
+];
 
 const CONNECTIONS = 100;
 const BODY = JSON.stringify({ inputs: "how do i freeze my account" });
 const ANSWER = JSON.stringify({ outputs: [{ label: "a", degraded: false }] });
 const EDGETIER = join(import.meta.dirname, "../../src/cli/edgetier.ts");
 /** 90 of 100 answers take 5 ms, 8 take 20, and 2 take 60, by the server's timer. */
-const DELAYS = [{ below: 0.9, ms: 5 }, { below: 0.98, ms: 20 }, { below: 1, ms: 60 }];
+const DELAYS = [
+  { below: 0.9, ms: 5 },
+  { below: 0.98, ms: 20 },
+  { below: 1, ms: 60 },
+];
 const STALL = { everyMs: 2_500, ms: 400 };
 /** With two answers in 100 at 60 ms, these lie inside a step of what the server does, and not between two. */
 const PERCENTILES = { p50Ms: 0.5, p95Ms: 0.95, p99Ms: 0.99 } as const;
@@ -47,25 +58,88 @@ interface Tool {
   measure(url: string, bodyFile: string): Promise<Figures>;
 }
 
-const run = async (command: string, args: readonly string[]): Promise<string> => (await promisify(execFile)(command, [...args], { maxBuffer: 2 ** 28 })).stdout;
+const run = async (command: string, args: readonly string[]): Promise<string> =>
+  (await promisify(execFile)(command, [...args], { maxBuffer: 2 ** 28 })).stdout;
 
 const edgetier: Tool = {
   name: "edgetier bench",
   async measure(url) {
-    const args = [EDGETIER, "bench", url, "--model", "m", "--protocol", "predict", "--file", `${process.cwd()}/LICENSE`];
-    const child = spawn(process.execPath, [...args, "--rate", String(rate), "--duration", `${seconds}s`, "--arrivals", "constant", "--percentile", "95", "--slo", "60000", "--connections", String(CONNECTIONS), "--json"], { stdio: ["ignore", "pipe", "inherit"] });
+    const args = [
+      EDGETIER,
+      "bench",
+      url,
+      "--model",
+      "m",
+      "--protocol",
+      "predict",
+      "--file",
+      `${process.cwd()}/LICENSE`,
+    ];
+    const child = spawn(
+      process.execPath,
+      [
+        ...args,
+        "--rate",
+        String(rate),
+        "--duration",
+        `${seconds}s`,
+        "--arrivals",
+        "constant",
+        "--percentile",
+        "95",
+        "--slo",
+        "60000",
+        "--connections",
+        String(CONNECTIONS),
+        "--json",
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
     const [stdout] = await Promise.all([text(child.stdout), once(child, "exit")]);
     const [trial] = loadReportSchema.parse(JSON.parse(stdout)).trials;
-    const at = (percentile: number) => trial?.latency.percentiles.find((one) => one.percentile === percentile)?.ms ?? Number.NaN;
-    return { p50Ms: at(50), p95Ms: at(95), p99Ms: at(99), maxMs: trial?.latency.maxMs ?? Number.NaN, perSecond: trial?.achievedPerSecond ?? Number.NaN };
+    const at = (percentile: number) =>
+      trial?.latency.percentiles.find((one) => one.percentile === percentile)?.ms ?? Number.NaN;
+    return {
+      p50Ms: at(50),
+      p95Ms: at(95),
+      p99Ms: at(99),
+      maxMs: trial?.latency.maxMs ?? Number.NaN,
+      perSecond: trial?.achievedPerSecond ?? Number.NaN,
+    };
   },
 };
 
 const oha = (binary: string): Tool => ({
   name: "oha, corrected",
   async measure(url, bodyFile) {
-    const { latencyPercentiles: at, summary }: OhaResult = JSON.parse(await run(binary, ["--no-tui", "--output-format", "json", "--latency-correction", "-q", String(rate), "-z", `${seconds}s`, "-c", String(CONNECTIONS), "-m", "POST", "-T", "application/json", "-D", bodyFile, url]));
-    return { p50Ms: 1e3 * at.p50, p95Ms: 1e3 * at.p95, p99Ms: 1e3 * at.p99, maxMs: 1e3 * summary.slowest, perSecond: summary.requestsPerSec };
+    const { latencyPercentiles: at, summary }: OhaResult = JSON.parse(
+      await run(binary, [
+        "--no-tui",
+        "--output-format",
+        "json",
+        "--latency-correction",
+        "-q",
+        String(rate),
+        "-z",
+        `${seconds}s`,
+        "-c",
+        String(CONNECTIONS),
+        "-m",
+        "POST",
+        "-T",
+        "application/json",
+        "-D",
+        bodyFile,
+        url,
+      ]),
+    );
+    return {
+      p50Ms: 1e3 * at.p50,
+      p95Ms: 1e3 * at.p95,
+      p99Ms: 1e3 * at.p99,
+      maxMs: 1e3 * summary.slowest,
+      perSecond: summary.requestsPerSec,
+    };
   },
 });
 interface OhaResult {
@@ -78,21 +152,59 @@ const hey = (binary: string): Tool => ({
   name: "hey, closed loop",
   async measure(url, bodyFile) {
     const callers = Math.max(1, Math.round(rate / 30));
-    const lines = (await run(binary, ["-o", "csv", "-z", `${seconds}s`, "-c", String(callers), "-q", String(rate / callers), "-m", "POST", "-T", "application/json", "-D", bodyFile, url])).trim().split("\n").slice(1);
+    const lines = (
+      await run(binary, [
+        "-o",
+        "csv",
+        "-z",
+        `${seconds}s`,
+        "-c",
+        String(callers),
+        "-q",
+        String(rate / callers),
+        "-m",
+        "POST",
+        "-T",
+        "application/json",
+        "-D",
+        bodyFile,
+        url,
+      ])
+    )
+      .trim()
+      .split("\n")
+      .slice(1);
     const latenciesMs = lines.map((line) => 1_000 * Number(line.split(",", 1)[0]));
     const at = (share: number) => quantile(latenciesMs, share);
-    return { p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99), maxMs: at(1), perSecond: latenciesMs.length / seconds };
+    return {
+      p50Ms: at(0.5),
+      p95Ms: at(0.95),
+      p99Ms: at(0.99),
+      maxMs: at(1),
+      perSecond: latenciesMs.length / seconds,
+    };
   },
 });
 
 /** @returns its name and version, or undefined where it is not there */
-const versionOf = async (binary: string, args: readonly string[]): Promise<string | undefined> => await run(binary, args).then((stdout) => stdout.trim().split("\n")[0], () => undefined);
+const versionOf = async (binary: string, args: readonly string[]): Promise<string | undefined> =>
+  await run(binary, args).then(
+    (stdout) => stdout.trim().split("\n")[0],
+    () => undefined,
+  );
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const bodyFile = join(folder, "body.json");
 await writeFile(bodyFile, BODY);
-const [ohaVersion, heyIsThere] = await Promise.all([versionOf(values.oha, ["--version"]), versionOf("which", [values.hey])]);
-const tools: readonly Tool[] = [edgetier, ...(ohaVersion === undefined ? [] : [oha(values.oha)]), ...(heyIsThere === undefined ? [] : [hey(values.hey)])];
+const [ohaVersion, heyIsThere] = await Promise.all([
+  versionOf(values.oha, ["--version"]),
+  versionOf("which", [values.hey]),
+]);
+const tools: readonly Tool[] = [
+  edgetier,
+  ...(ohaVersion === undefined ? [] : [oha(values.oha)]),
+  ...(heyIsThere === undefined ? [] : [hey(values.hey)]),
+];
 
 const random = createRandom(seed);
 let stalledUntilMs = 0;
@@ -110,20 +222,35 @@ const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
 try {
   for (const doesStall of [false, true]) {
-    const timer = doesStall ? setInterval(() => (stalledUntilMs = performance.now() + STALL.ms), STALL.everyMs) : undefined;
+    const timer = doesStall
+      ? setInterval(() => (stalledUntilMs = performance.now() + STALL.ms), STALL.everyMs)
+      : undefined;
     const measured = new Map<Tool, Figures[]>(tools.map((tool) => [tool, []]));
     for (let round = 0; round < rounds; round++) {
       for (const tool of tools) {
-        measured.get(tool)?.push(await tool.measure(tool === edgetier ? server.url : url, bodyFile));
-        console.error(`${doesStall ? "stalling" : "steady"}, round ${round + 1} of ${rounds}: ${tool.name}`);
+        measured
+          .get(tool)
+          ?.push(await tool.measure(tool === edgetier ? server.url : url, bodyFile));
+        console.error(
+          `${doesStall ? "stalling" : "steady"}, round ${round + 1} of ${rounds}: ${tool.name}`,
+        );
       }
     }
     clearInterval(timer);
-    for (const [{ name }, all] of measured) rows.push({ case: `${name}, ${doesStall ? "a server that stalls" : "a steady server"}`, ...medians(all) });
+    for (const [{ name }, all] of measured)
+      rows.push({
+        case: `${name}, ${doesStall ? "a server that stalls" : "a steady server"}`,
+        ...medians(all),
+      });
     const peer = measured.get(tools.find(({ name }) => name.startsWith("oha")) ?? edgetier) ?? [];
     for (const percentile of Object.keys(PERCENTILES) as (keyof typeof PERCENTILES)[]) {
-      const ratios = peer.map((theirs, round) => (measured.get(edgetier)?.[round]?.[percentile] ?? Number.NaN) / theirs[percentile]);
-      if (ohaVersion !== undefined) figures[`${doesStall ? "stalling" : "steady"}VsOhaRatio.${percentile.replace("Ms", "")}`] = rounded(quantile(ratios, 0.5));
+      const ratios = peer.map(
+        (theirs, round) =>
+          (measured.get(edgetier)?.[round]?.[percentile] ?? Number.NaN) / theirs[percentile],
+      );
+      if (ohaVersion !== undefined)
+        figures[`${doesStall ? "stalling" : "steady"}VsOhaRatio.${percentile.replace("Ms", "")}`] =
+          rounded(quantile(ratios, 0.5));
     }
   }
 } finally {
@@ -131,7 +258,10 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-const missing = [...(ohaVersion === undefined ? ["oha"] : []), ...(heyIsThere === undefined ? ["hey"] : [])];
+const missing = [
+  ...(ohaVersion === undefined ? ["oha"] : []),
+  ...(heyIsThere === undefined ? ["hey"] : []),
+];
 await report({
   name: "load-peer",
   seed,
@@ -143,11 +273,25 @@ await report({
   figures,
   notes: [
     `Medians of ${rounds} rounds of ${seconds} s at ${rate} calls a second, evenly spaced; the tools take turns on one server and one machine. Of 100 answers, 90 take 5 ms, 8 take 20 and 2 take 60; the server that stalls answers nothing for ${STALL.ms} ms every ${STALL.everyMs} ms.`,
-    ...(missing.length === 0 ? [] : [`Not there, and so left out: ${missing.join(", ")}. Nothing was written.`]),
+    ...(missing.length === 0
+      ? []
+      : [`Not there, and so left out: ${missing.join(", ")}. Nothing was written.`]),
   ],
 });
 
 function medians(all: readonly Figures[]): Record<keyof Figures, number> {
-  const median = (name: keyof Figures) => rounded(quantile(all.map((one) => one[name]), 0.5));
-  return { p50Ms: median("p50Ms"), p95Ms: median("p95Ms"), p99Ms: median("p99Ms"), maxMs: median("maxMs"), perSecond: median("perSecond") };
+  const median = (name: keyof Figures) =>
+    rounded(
+      quantile(
+        all.map((one) => one[name]),
+        0.5,
+      ),
+    );
+  return {
+    p50Ms: median("p50Ms"),
+    p95Ms: median("p95Ms"),
+    p99Ms: median("p99Ms"),
+    maxMs: median("maxMs"),
+    perSecond: median("perSecond"),
+  };
 }

@@ -24,23 +24,51 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("npm run bench:metrics -- [--n requests to count] [--isolates] [--pairs of edges] [--turns of each] [--rate calls a second, for the latencies] [--seed s] [--smoke: nothing is written]");
+  console.log(
+    "npm run bench:metrics -- [--n requests to count] [--isolates] [--pairs of edges] [--turns of each] [--rate calls a second, for the latencies] [--seed s] [--smoke: nothing is written]",
+  );
   process.exit(0);
 }
-const [n, isolates, pairs, turns, rate, seed] = [Number(values.n), Number(values.isolates), Number(values.pairs), Number(values.turns), Number(values.rate), Number(values.seed)];
+const [n, isolates, pairs, turns, rate, seed] = [
+  Number(values.n),
+  Number(values.isolates),
+  Number(values.pairs),
+  Number(values.turns),
+  Number(values.rate),
+  Number(values.seed),
+];
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
-const system = await startLocalSystem({ stateFolder: join(folder, "state"), region: false, redis: false, log: console.error });
+const system = await startLocalSystem({
+  stateFolder: join(folder, "state"),
+  region: false,
+  redis: false,
+  log: console.error,
+});
 try {
-  const world = { upload, folder, variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" }, seed };
+  const world = {
+    upload,
+    folder,
+    variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" },
+    seed,
+  };
   const counted = await countSent(world, { requests: n, isolates });
   const cost = await compareCost(world, { pairs, turns, rate });
   const notes = [
     "Client, isolates and aggregator share two cores and one workerd process: deployed, the aggregator's part of the cost is another machine's.",
     "A killed process takes along what its isolates have counted since they last reported, and nobody can say how much that was.",
   ];
-  await report({ name: "metrics", seed, n, packages: ["hono", "wrangler"], notes, isKept: !values.smoke, rows: [...counted.rows, ...cost.rows], figures: { ...counted.figures, ...cost.figures } });
+  await report({
+    name: "metrics",
+    seed,
+    n,
+    packages: ["hono", "wrangler"],
+    notes,
+    isKept: !values.smoke,
+    rows: [...counted.rows, ...cost.rows],
+    figures: { ...counted.figures, ...cost.figures },
+  });
 } finally {
   await system.stop();
   await rm(folder, { recursive: true, force: true });

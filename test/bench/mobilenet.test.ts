@@ -24,7 +24,9 @@ function randomImages(count: number): TensorOf<"FP32"> {
 async function logitsOf(pixels: TensorOf<"FP32">): Promise<number[][]> {
   const { shape, data } = asFloat32("logits", (await session.run({ pixels }))["logits"], 2);
   expect(shape).toEqual([pixels.shape[0], OPTIONS.classes]);
-  return Array.from({ length: shape[0] ?? 0 }, (_, row) => [...data.subarray(row * OPTIONS.classes, (row + 1) * OPTIONS.classes)]);
+  return Array.from({ length: shape[0] ?? 0 }, (_, row) => [
+    ...data.subarray(row * OPTIONS.classes, (row + 1) * OPTIONS.classes),
+  ]);
 }
 
 it("declares images of a variable batch, and logits", () => {
@@ -36,11 +38,17 @@ it("has other logits for other images, and the same ones alone as in a batch", a
   const images = randomImages(3);
   const together = await logitsOf(images);
   for (const [row, logits] of together.entries()) {
-    const pixels = { ...images, shape: [1, ...images.shape.slice(1)], data: images.data.subarray(row * PIXELS, (row + 1) * PIXELS) };
+    const pixels = {
+      ...images,
+      shape: [1, ...images.shape.slice(1)],
+      data: images.data.subarray(row * PIXELS, (row + 1) * PIXELS),
+    };
     expect(await logitsOf(pixels)).toEqual([logits]);
   }
   const [first = [], second = []] = together;
-  expect(first.filter((logit, index) => logit !== second[index]).length).toBeGreaterThanOrEqual(0.3 * OPTIONS.classes);
+  expect(first.filter((logit, index) => logit !== second[index]).length).toBeGreaterThanOrEqual(
+    0.3 * OPTIONS.classes,
+  );
   expect(new Set(first).size).toBeGreaterThan(OPTIONS.classes / 2);
 });
 

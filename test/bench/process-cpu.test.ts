@@ -15,7 +15,10 @@ describe.skipIf(!existsSync("/proc/self/stat"))("cpuMsOf (needs Linux's /proc)",
     ["a process", burn],
     ["its child", nested],
   ])("counts the CPU time of %s", async (_whose, script) => {
-    const child = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"], detached: true });
+    const child = spawn(process.execPath, ["-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+      detached: true,
+    });
     try {
       const [said] = await once(child.stdout, "data");
       const cpuMs = await cpuMsOf(child.pid ?? 0);
@@ -26,5 +29,6 @@ describe.skipIf(!existsSync("/proc/self/stat"))("cpuMsOf (needs Linux's /proc)",
     }
   });
 
-  it("knows nothing of a process that is not there", async () => expect(await cpuMsOf(2 ** 22 + 1)).toBeUndefined());
+  it("knows nothing of a process that is not there", async () =>
+    expect(await cpuMsOf(2 ** 22 + 1)).toBeUndefined());
 });

@@ -4,9 +4,9 @@
 // WebGPU without a GPU: see test/runtime/native-vulkan.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { convertToFp16 } from "../../src/build/fp16/convert.ts";
-import { dequantise } from "../../src/build/fp16/dequantise.ts";
-import { readModel, writeModel } from "../../src/build/onnx/model-file.ts";
+import { convertToFp16 } from "../../src/toolchain/fp16/convert.ts";
+import { dequantise } from "../../src/toolchain/fp16/dequantise.ts";
+import { readModel, writeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { executionProvider } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { openOnProvider } from "../../src/region/server/providers.ts";
@@ -25,16 +25,35 @@ const TIME_LIMIT_MS = 300_000;
 const random = createRandom(SEED);
 function tokens(rows: number): NamedTensors {
   const shape = [rows, 16];
-  const data = BigInt64Array.from({ length: rows * 16 }, () => BigInt(Math.floor(random.next() * 5_000)));
-  return { input_ids: { datatype: "INT64", shape, data }, attention_mask: { datatype: "INT64", shape, data: new BigInt64Array(rows * 16).fill(1n) } };
+  const data = BigInt64Array.from({ length: rows * 16 }, () =>
+    BigInt(Math.floor(random.next() * 5_000)),
+  );
+  return {
+    input_ids: { datatype: "INT64", shape, data },
+    attention_mask: { datatype: "INT64", shape, data: new BigInt64Array(rows * 16).fill(1n) },
+  };
 }
 const images = (rows: number): NamedTensors => ({
-  pixels: { datatype: "FP32", shape: [rows, 3, 224, 224], data: Float32Array.from({ length: rows * 3 * 224 * 224 }, () => 2 * random.next() - 1) },
+  pixels: {
+    datatype: "FP32",
+    shape: [rows, 3, 224, 224],
+    data: Float32Array.from({ length: rows * 3 * 224 * 224 }, () => 2 * random.next() - 1),
+  },
 });
 
 const models = [
-  { name: "intent", int8: new Uint8Array(readFileSync(join(import.meta.dirname, "../../models/intent/artifacts/region.onnx"))), inputs: tokens },
-  { name: "mobilenet", int8: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }), inputs: images },
+  {
+    name: "intent",
+    int8: new Uint8Array(
+      readFileSync(join(import.meta.dirname, "../../models/intent/artifacts/region.onnx")),
+    ),
+    inputs: tokens,
+  },
+  {
+    name: "mobilenet",
+    int8: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
+    inputs: images,
+  },
 ];
 
 /** The model without its rounding to 8 bits. */
@@ -64,7 +83,10 @@ const configurations = [
 /** Milliseconds of one run, the median. */
 async function timeRuns(run: () => Promise<unknown>): Promise<number> {
   const timesMs: number[] = [];
-  for (const startedAtMs = performance.now(); timesMs.length < RUNS && performance.now() - startedAtMs < MAX_MS; ) {
+  for (
+    const startedAtMs = performance.now();
+    timesMs.length < RUNS && performance.now() - startedAtMs < MAX_MS;
+  ) {
     const runAtMs = performance.now();
     await run();
     timesMs.push(performance.now() - runAtMs);
@@ -73,21 +95,47 @@ async function timeRuns(run: () => Promise<unknown>): Promise<number> {
 }
 
 const runtime = createRuntimeWith("process");
-const rows: ({ readonly case: string; readonly state: string } & Readonly<Record<string, number | string>>)[] = [];
+const rows: ({ readonly case: string; readonly state: string } & Readonly<
+  Record<string, number | string>
+>)[] = [];
 for (const { name: model, int8, inputs } of models) {
   const real = realGraphs(int8);
   for (const { graph, provider } of configurations) {
     for (const batch of [1, 8]) {
       const input = inputs(batch);
-      const graphs = graph === "int8" ? { fp32: int8 } : graph === "fp32" ? { fp32: real.fp32 } : real;
-      const { session, report: tried } = await openOnProvider({ runtime, graphs, providers: [provider], input, timeLimitMs: TIME_LIMIT_MS });
-      const { state = "not_tried", reason, openMs = Number.NaN, maxAbsDifference, nodes } = tried[0] ?? {};
+      const graphs =
+        graph === "int8" ? { fp32: int8 } : graph === "fp32" ? { fp32: real.fp32 } : real;
+      const { session, report: tried } = await openOnProvider({
+        runtime,
+        graphs,
+        providers: [provider],
+        input,
+        timeLimitMs: TIME_LIMIT_MS,
+      });
+      const {
+        state = "not_tried",
+        reason,
+        openMs = Number.NaN,
+        maxAbsDifference,
+        nodes,
+      } = tried[0] ?? {};
       const own = { case: `${model}, ${graph}, ${batch} rows, ${provider.name}`, state };
       if (state === "used") {
         const runP50Ms = await timeRuns(() => session.run(input));
-        const counts = nodes === undefined ? {} : { ownNodes: nodes[provider.name] ?? 0, cpuNodes: nodes.cpu ?? 0 };
-        const difference = maxAbsDifference === undefined ? {} : { maxAbsDifference: rounded(maxAbsDifference) };
-        rows.push({ ...own, openMs: rounded(openMs), runP50Ms: rounded(runP50Ms), rowsPerSecond: rounded((1_000 * batch) / runP50Ms), ...counts, ...difference });
+        const counts =
+          nodes === undefined
+            ? {}
+            : { ownNodes: nodes[provider.name] ?? 0, cpuNodes: nodes.cpu ?? 0 };
+        const difference =
+          maxAbsDifference === undefined ? {} : { maxAbsDifference: rounded(maxAbsDifference) };
+        rows.push({
+          ...own,
+          openMs: rounded(openMs),
+          runP50Ms: rounded(runP50Ms),
+          rowsPerSecond: rounded((1_000 * batch) / runP50Ms),
+          ...counts,
+          ...difference,
+        });
       } else rows.push({ ...own, reason: reason ?? "" });
       console.error(JSON.stringify(rows.at(-1)));
       await session.dispose();
@@ -101,6 +149,11 @@ await report({
   n: RUNS,
   packages: ["onnxruntime-node"],
   rows,
-  figures: Object.fromEntries(GPU_PROVIDERS.map((name) => [`${name}Used`, rows.filter((row) => row.state === "used" && row.case.endsWith(name)).length])),
+  figures: Object.fromEntries(
+    GPU_PROVIDERS.map((name) => [
+      `${name}Used`,
+      rows.filter((row) => row.state === "used" && row.case.endsWith(name)).length,
+    ]),
+  ),
 });
 process.exit();

@@ -3,10 +3,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { dequantise } from "../../src/build/fp16/dequantise.ts";
-import { readModel, writeModel } from "../../src/build/onnx/model-file.ts";
-import { CALIBRATIONS } from "../../src/build/quantise/calibration.ts";
-import { prepareQuantisation, type QuantiseRequest } from "../../src/build/quantise/quantiser.ts";
+import { dequantise } from "../../src/toolchain/fp16/dequantise.ts";
+import { readModel, writeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { CALIBRATIONS } from "../../src/toolchain/quantise/calibration.ts";
+import {
+  prepareQuantisation,
+  type QuantiseRequest,
+} from "../../src/toolchain/quantise/quantiser.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { createWordpiece, wordpieceSchema } from "../../src/tasks/text/wordpiece.ts";
@@ -19,7 +22,9 @@ import { findPeer, type PeerRun } from "./quantise/peer.ts";
 const SEED = 1;
 const PERCENTILE = 99.99;
 const CALIBRATION_TOKENS = 12;
-const { values: options } = parseArgs({ options: { python: { type: "string" }, smoke: { type: "boolean" } } });
+const { values: options } = parseArgs({
+  options: { python: { type: "string" }, smoke: { type: "boolean" } },
+});
 const isSmoke = options.smoke === true;
 const [CALIBRATED, ASKED] = isSmoke ? [8, 40] : [128, Number.POSITIVE_INFINITY];
 
@@ -44,17 +49,28 @@ function inFp32(bytes: Uint8Array): Uint8Array {
 async function intent(): Promise<Subject> {
   const artifacts = join(import.meta.dirname, "../../models/intent/artifacts");
   const labels: string[] = JSON.parse(await readFile(join(artifacts, "labels.json"), "utf8"));
-  const { ofText: idsOf } = createWordpiece(wordpieceSchema.parse(JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8"))), 64);
+  const { ofText: idsOf } = createWordpiece(
+    wordpieceSchema.parse(JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8"))),
+    64,
+  );
   const tensorsOf = ({ text }: Sample): NamedTensors => {
     const ids = BigInt64Array.from(idsOf(text), BigInt);
     const shape = [1, ids.length];
-    return { input_ids: { datatype: "INT64", shape, data: ids }, attention_mask: { datatype: "INT64", shape, data: ids.map(() => 1n) } };
+    return {
+      input_ids: { datatype: "INT64", shape, data: ids },
+      attention_mask: { datatype: "INT64", shape, data: ids.map(() => 1n) },
+    };
   };
   // Python's histograms take inputs of one shape only: texts of as many tokens.
-  const train = (await samplesOf("train")).filter(({ text }) => idsOf(text).length === CALIBRATION_TOKENS);
+  const train = (await samplesOf("train")).filter(
+    ({ text }) => idsOf(text).length === CALIBRATION_TOKENS,
+  );
   const val = (await samplesOf("val")).slice(0, ASKED);
   const random = createRandom(SEED);
-  const chosen = Array.from({ length: CALIBRATED }, () => train[Math.floor(random.next() * train.length)] ?? { text: "", label: "" });
+  const chosen = Array.from(
+    { length: CALIBRATED },
+    () => train[Math.floor(random.next() * train.length)] ?? { text: "", label: "" },
+  );
   return {
     name: "intent",
     graph: inFp32(await readFile(join(artifacts, "region.onnx"))),
@@ -77,14 +93,24 @@ async function samplesOf(part: "train" | "val"): Promise<Sample[]> {
     console.error(`${file} cannot be read. Name the data folder with EDGETIER_DATA_DIR.`);
     process.exit(1);
   });
-  return text.split("\n").filter((line) => line !== "").map((line): Sample => JSON.parse(line));
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line): Sample => JSON.parse(line));
 }
 
 /** Random weights, random images. */
 function mobileNet(): Subject {
   const side = 64;
   const { next } = createRandom(SEED);
-  const images = (count: number) => Array.from({ length: count }, (): NamedTensors => ({ pixels: { datatype: "FP32", shape: [1, 3, side, side], data: Float32Array.from({ length: 3 * side * side }, () => 2 * next() - 1) } }));
+  const images = (count: number) =>
+    Array.from({ length: count }, (): NamedTensors => ({
+      pixels: {
+        datatype: "FP32",
+        shape: [1, 3, side, side],
+        data: Float32Array.from({ length: 3 * side * side }, () => 2 * next() - 1),
+      },
+    }));
   return {
     name: "mobilenet",
     graph: inFp32(makeMobileNet({ seed: SEED, width: 0.25, resolution: side, classes: 10 })),
@@ -102,25 +128,53 @@ const rows: ({ readonly case: string } & Readonly<Record<string, string | number
 const pairs: { readonly own: Figures; readonly other: Figures | undefined }[] = [];
 for (const subject of [await intent(), mobileNet()]) {
   const reference = await answersOf(runtime, subject.graph, subject.questions);
-  const figures = async (graph: Uint8Array) => figuresOf(await answersOf(runtime, graph, subject.questions), reference, subject.labels);
+  const figures = async (graph: Uint8Array) =>
+    figuresOf(await answersOf(runtime, graph, subject.questions), reference, subject.labels);
   const add = (name: string, graph: Uint8Array, found: Figures, seconds: number) => {
-    rows.push({ case: `${subject.name}, ${name}`, bytes: graph.byteLength, ...found, seconds: rounded(seconds) });
+    rows.push({
+      case: `${subject.name}, ${name}`,
+      bytes: graph.byteLength,
+      ...found,
+      seconds: rounded(seconds),
+    });
     console.error(JSON.stringify(rows.at(-1)));
   };
   add("FP32", subject.graph, await figures(subject.graph), 0);
-  const runs = subject.modes.flatMap((mode): PeerRun[] => (mode === "dynamic" ? ["minmax" as const] : CALIBRATIONS).map((calibration) => ({ name: mode === "dynamic" ? mode : `${mode}-${calibration}`, mode, calibration, percentile: PERCENTILE, operators: subject.operators })));
-  const others = peer.quantise && (await peer.quantise(subject.graph, subject.calibration, runs.filter(({ calibration }) => calibration !== "mse"))); // which it does not have
+  const runs = subject.modes.flatMap((mode): PeerRun[] =>
+    (mode === "dynamic" ? ["minmax" as const] : CALIBRATIONS).map((calibration) => ({
+      name: mode === "dynamic" ? mode : `${mode}-${calibration}`,
+      mode,
+      calibration,
+      percentile: PERCENTILE,
+      operators: subject.operators,
+    })),
+  );
+  const others =
+    peer.quantise &&
+    (await peer.quantise(
+      subject.graph,
+      subject.calibration,
+      runs.filter(({ calibration }) => calibration !== "mse"),
+    )); // which it does not have
   for (const { name, mode, calibration } of runs) {
     const startedAtMs = performance.now();
-    const method = calibration === "percentile" ? { method: calibration, percentile: PERCENTILE } : { method: calibration };
-    const { make } = await prepareQuantisation(runtime, readModel(subject.graph), { mode, samples: subject.calibration, calibration: method });
+    const method =
+      calibration === "percentile"
+        ? { method: calibration, percentile: PERCENTILE }
+        : { method: calibration };
+    const { make } = await prepareQuantisation(runtime, readModel(subject.graph), {
+      mode,
+      samples: subject.calibration,
+      calibration: method,
+    });
     const { graph } = await make();
     const seconds = (performance.now() - startedAtMs) / 1_000;
     const own = await figures(graph);
     add(name, graph, own, seconds);
     const other = others?.get(name);
     const otherFigures = other && (await figures(other.graph));
-    if (other !== undefined && otherFigures !== undefined) add(`${name}, Python`, other.graph, otherFigures, other.seconds);
+    if (other !== undefined && otherFigures !== undefined)
+      add(`${name}, Python`, other.graph, otherFigures, other.seconds);
     pairs.push({ own, other: otherFigures });
   }
 }
@@ -128,11 +182,16 @@ for (const subject of [await intent(), mobileNet()]) {
 const compared = pairs.flatMap(({ own, other }) => (other === undefined ? [] : [{ own, other }]));
 /** Ours less Python's, or Python's less ours where less is better: above 0 where ours is better. */
 const advantages = {
-  points: compared.flatMap(({ own, other }) => (own.lossPoints === undefined || other.lossPoints === undefined ? [] : [other.lossPoints - own.lossPoints])),
+  points: compared.flatMap(({ own, other }) =>
+    own.lossPoints === undefined || other.lossPoints === undefined
+      ? []
+      : [other.lossPoints - own.lossPoints],
+  ),
   agreementPoints: compared.map(({ own, other }) => 100 * (own.agreement - other.agreement)),
   sqnrDb: compared.map(({ own, other }) => own.sqnrDb - other.sqnrDb),
 };
-const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const mean = (values: readonly number[]) =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
 await report({
   name: "quantise",
   seed: SEED,

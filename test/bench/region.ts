@@ -3,7 +3,7 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { reasonOf } from "../../src/core/errors.ts";
-import { readProjects } from "../../src/build/project.ts";
+import { readProjects } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
@@ -23,7 +23,19 @@ import { compareEncodings, identity } from "./region/encodings.ts";
 import { compareInstances } from "./region/instances.ts";
 import { comparePeers } from "./region/peers.ts";
 import { comparePolicies } from "./region/policies.ts";
-import { type Encoding, type GraphModel, graphOf, INTENT_TOKENS, intentTensors, intentTexts, noise, noiseTensor, pixelsOf, PIXELS, projectOf } from "./region/workload.ts";
+import {
+  type Encoding,
+  type GraphModel,
+  graphOf,
+  INTENT_TOKENS,
+  intentTensors,
+  intentTexts,
+  noise,
+  noiseTensor,
+  pixelsOf,
+  PIXELS,
+  projectOf,
+} from "./region/workload.ts";
 
 const PARTS = ["intent", "conv", "json", "instances", "peer"] as const;
 type Part = (typeof PARTS)[number];
@@ -48,25 +60,49 @@ if (values.help) {
 }
 const asked = values.only.split(",");
 const unknown = asked.filter((part) => !PARTS.some((one) => one === part));
-if (unknown.length > 0) throw new Error(`--only: there is no ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
+if (unknown.length > 0)
+  throw new Error(`--only: there is no ${unknown.join(", ")}; there are ${PARTS.join(", ")}`);
 const seed = Number(values.seed);
 const random = createRandom(seed);
-const full = { secondsPerTrial: Number(values.seconds), samplesPerTrial: MIN_SAMPLES, confidence: CONFIDENCE, resolution: 1.04, rounds: Number(values.rounds), random };
-const measuring: Measuring = values.quick ? { ...full, secondsPerTrial: 0.3, samplesPerTrial: 100, confidence: 0.5, resolution: 1.3, rounds: 1 } : full;
+const full = {
+  secondsPerTrial: Number(values.seconds),
+  samplesPerTrial: MIN_SAMPLES,
+  confidence: CONFIDENCE,
+  resolution: 1.04,
+  rounds: Number(values.rounds),
+  random,
+};
+const measuring: Measuring = values.quick
+  ? {
+      ...full,
+      secondsPerTrial: 0.3,
+      samplesPerTrial: 100,
+      confidence: 0.5,
+      resolution: 1.3,
+      rounds: 1,
+    }
+  : full;
 
 const s3 = await startLocalS3({ port: 0 });
 try {
   const store = createModelStore(createS3ObjectStore(s3.options));
-  const intent = (await readProjects(MODELS_FOLDER)).find(({ project }) => project.model === "intent");
+  const intent = (await readProjects(MODELS_FOLDER)).find(
+    ({ project }) => project.model === "intent",
+  );
   if (intent === undefined) throw new Error("there is no model intent");
   const convolutional = makeConvolutional();
-  for (const source of [intent, ...[identity, ...convolutional].map(projectOf)]) await publishModel(store, source);
+  for (const source of [intent, ...[identity, ...convolutional].map(projectOf)])
+    await publishModel(store, source);
   await run({ store: s3.options, measuring }, intent, convolutional);
 } finally {
   await s3.stop();
 }
 
-async function run(bench: Bench, intent: PublishSource, convolutional: readonly GraphModel[]): Promise<void> {
+async function run(
+  bench: Bench,
+  intent: PublishSource,
+  convolutional: readonly GraphModel[],
+): Promise<void> {
   const texts = makeQueries(DISTINCT_TEXTS, seed);
   const results: PartResult[] = [];
   const besidePeers: PartResult[] = [];
@@ -79,35 +115,72 @@ async function run(bench: Bench, intent: PublishSource, convolutional: readonly 
       (result) => own.push(result),
       (error: unknown) => {
         console.error(error);
-        own.push({ rows: [], figures: {}, notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`] });
+        own.push({
+          rows: [],
+          figures: {},
+          notes: [`Left out: ${title}, which failed: ${reasonOf(error)}`],
+        });
         process.exitCode = 1;
       },
     );
   };
-  const tokens = (rows: number) => ({ datatype: "INT64" as const, shape: [rows, INTENT_TOKENS], data: new BigInt64Array(rows * INTENT_TOKENS).fill(1n) });
-  await measure("intent", "intent alone", () => measureAlone(graphOf(intent), (rows) => ({ input_ids: tokens(rows), attention_mask: tokens(rows) })));
+  const tokens = (rows: number) => ({
+    datatype: "INT64" as const,
+    shape: [rows, INTENT_TOKENS],
+    data: new BigInt64Array(rows * INTENT_TOKENS).fill(1n),
+  });
+  await measure("intent", "intent alone", () =>
+    measureAlone(graphOf(intent), (rows) => ({
+      input_ids: tokens(rows),
+      attention_mask: tokens(rows),
+    })),
+  );
   await measure("intent", "intent by policy", () => comparePolicies(bench, intentTexts(texts)));
   for (const model of convolutional) {
-    await measure("conv", `${model.name} alone`, () => measureAlone(model, (rows) => ({ [PIXELS]: noiseTensor(pixelsOf(model), rows, random) })));
-    await measure("conv", `${model.name} by policy`, () => comparePolicies(bench, noise(model.name, pixelsOf(model), random, "binary")));
+    await measure("conv", `${model.name} alone`, () =>
+      measureAlone(model, (rows) => ({ [PIXELS]: noiseTensor(pixelsOf(model), rows, random) })),
+    );
+    await measure("conv", `${model.name} by policy`, () =>
+      comparePolicies(bench, noise(model.name, pixelsOf(model), random, "binary")),
+    );
   }
   await measure("json", "JSON and binary", () => compareEncodings(bench));
   await measure("instances", "instances", () => compareInstances(bench, intentTexts(texts)));
-  const peers = asked.includes("peer") ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"]) : { peers: [], missing: [] };
-  await measure("peer", "intent beside its peers", () => comparePeers(bench, peers, graphOf(intent), (encoding) => intentTensors(intent, texts, encoding)));
+  const peers = asked.includes("peer")
+    ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"])
+    : { peers: [], missing: [] };
+  await measure("peer", "intent beside its peers", () =>
+    comparePeers(bench, peers, graphOf(intent), (encoding) =>
+      intentTensors(intent, texts, encoding),
+    ),
+  );
   for (const model of convolutional.slice(0, 1)) {
-    const workloadIn = (encoding: Encoding) => (encoding === "binary" ? noise(model.name, pixelsOf(model), random, encoding) : undefined);
-    await measure("peer", `${model.name} beside its peers`, () => comparePeers(bench, peers, model, workloadIn));
+    const workloadIn = (encoding: Encoding) =>
+      encoding === "binary" ? noise(model.name, pixelsOf(model), random, encoding) : undefined;
+    await measure("peer", `${model.name} beside its peers`, () =>
+      comparePeers(bench, peers, model, workloadIn),
+    );
   }
-  if (results.length > 0) await tell("region", results, PARTS.every((part) => part === "peer" || asked.includes(part)));
+  if (results.length > 0)
+    await tell(
+      "region",
+      results,
+      PARTS.every((part) => part === "peer" || asked.includes(part)),
+    );
   if (besidePeers.length > 0) await tell("region-peers", besidePeers, true);
 }
 
 async function tell(name: string, results: readonly PartResult[], isWhole: boolean): Promise<void> {
   const all: Record<string, number> = Object.assign({}, ...results.map((result) => result.figures));
-  const figures = Object.fromEntries(Object.entries(all).filter(([, value]) => Number.isFinite(value))); // no figure of what never held
-  const startingWith = (prefix: string) => Object.entries(figures).flatMap(([name, value]) => (name.startsWith(prefix) ? [value] : []));
-  const [batched, versusPeers] = [startingWith("batchedVsUnbatchedRatio."), startingWith("vsPeerRatio.")];
+  const figures = Object.fromEntries(
+    Object.entries(all).filter(([, value]) => Number.isFinite(value)),
+  ); // no figure of what never held
+  const startingWith = (prefix: string) =>
+    Object.entries(figures).flatMap(([name, value]) => (name.startsWith(prefix) ? [value] : []));
+  const [batched, versusPeers] = [
+    startingWith("batchedVsUnbatchedRatio."),
+    startingWith("vsPeerRatio."),
+  ];
   const headlines = {
     // Of the model with most room for it; each model's own follow.
     ...(batched.length > 0 && { batchedVsUnbatchedRatio: Math.max(...batched) }),
@@ -134,10 +207,23 @@ async function tell(name: string, results: readonly PartResult[], isWhole: boole
 /** One whose time is its weights, so that a batch shares the reading of them, and one whose time is its products. */
 function makeConvolutional(): GraphModel[] {
   const [resolution, classes] = [64, 200];
-  const port = (name: string, shape: readonly number[]) => ({ name, datatype: "FP32" as const, shape });
-  const modelOf = (name: string, graph: Uint8Array, size: number): GraphModel => ({ name, graph, inputs: [port(PIXELS, [-1, 3, size, size])], outputs: [port("logits", [-1, classes])] });
+  const port = (name: string, shape: readonly number[]) => ({
+    name,
+    datatype: "FP32" as const,
+    shape,
+  });
+  const modelOf = (name: string, graph: Uint8Array, size: number): GraphModel => ({
+    name,
+    graph,
+    inputs: [port(PIXELS, [-1, 3, size, size])],
+    outputs: [port("logits", [-1, classes])],
+  });
   return [
-    modelOf("alexnet", makeAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }), resolution),
+    modelOf(
+      "alexnet",
+      makeAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }),
+      resolution,
+    ),
     modelOf("mobilenet", makeMobileNet({ seed, width: 3, resolution: 32, classes }), 32),
   ];
 }

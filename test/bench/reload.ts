@@ -4,7 +4,11 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { createRuntimeWith, ISOLATIONS, type Isolation } from "../../src/runtime/native/isolated-runtime.ts";
+import {
+  createRuntimeWith,
+  ISOLATIONS,
+  type Isolation,
+} from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
 import { makeMobileNet } from "./lib/mobilenet.ts";
@@ -19,11 +23,21 @@ const CALLS = 700;
 const MIB = 2 ** 20;
 
 const random = createRandom(SEED);
-const floats = (shape: readonly number[]) => ({ datatype: "FP32", shape, data: Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => 2 * random.next() - 1) }) as const;
+const floats = (shape: readonly number[]) =>
+  ({
+    datatype: "FP32",
+    shape,
+    data: Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => 2 * random.next() - 1),
+  }) as const;
 const tokens = (rows: number): NamedTensors => {
   const shape = [rows, 16];
-  const data = BigInt64Array.from({ length: rows * 16 }, () => BigInt(Math.floor(random.next() * 5_000)));
-  return { input_ids: { datatype: "INT64", shape, data }, attention_mask: { datatype: "INT64", shape, data: new BigInt64Array(rows * 16).fill(1n) } };
+  const data = BigInt64Array.from({ length: rows * 16 }, () =>
+    BigInt(Math.floor(random.next() * 5_000)),
+  );
+  return {
+    input_ids: { datatype: "INT64", shape, data },
+    attention_mask: { datatype: "INT64", shape, data: new BigInt64Array(rows * 16).fill(1n) },
+  };
 };
 
 interface Case {
@@ -32,7 +46,12 @@ interface Case {
   readonly options?: NativeSessionOptions;
 }
 
-const intent = (rows: number): Case => ({ model: new Uint8Array(readFileSync(join(import.meta.dirname, "../../models/intent/artifacts/region.onnx"))), input: tokens(rows) });
+const intent = (rows: number): Case => ({
+  model: new Uint8Array(
+    readFileSync(join(import.meta.dirname, "../../models/intent/artifacts/region.onnx")),
+  ),
+  input: tokens(rows),
+});
 /** All it does is to look at its input once. */
 const maximum = (elements: number): Case => ({
   model: encodeModel({
@@ -60,7 +79,10 @@ const dense = (size: number): Case => ({
 
 const reloadCases = {
   intent: () => intent(1),
-  mobilenet: () => ({ model: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }), input: { pixels: floats([1, 3, 224, 224]) } }),
+  mobilenet: () => ({
+    model: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
+    input: { pixels: floats([1, 3, 224, 224]) },
+  }),
   "webgpu, 4 MB of weights": () => dense(1_000),
 } as const satisfies Readonly<Record<string, () => Case>>;
 type ReloadCase = keyof typeof reloadCases;
@@ -73,8 +95,10 @@ const callCases = {
   "a tensor of 4.8 MB": () => maximum(8 * 150_528),
 } as const satisfies Readonly<Record<string, () => Case>>;
 
-const runtimeWith = (isolation: Isolation): NativeRuntime => createRuntimeWith(isolation, { session: { intraOpThreads: 1 } });
-const quantile = (values: readonly number[], share: number): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
+const runtimeWith = (isolation: Isolation): NativeRuntime =>
+  createRuntimeWith(isolation, { session: { intraOpThreads: 1 } });
+const quantile = (values: readonly number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
 
 function rssMiB(): number {
   globalThis.gc?.();
@@ -83,7 +107,8 @@ function rssMiB(): number {
 
 /** Kibibytes a reload, by least squares. */
 function slopeKiB(samples: readonly (readonly [reload: number, mib: number])[]): number {
-  const mean = (index: 0 | 1) => samples.reduce((sum, sample) => sum + sample[index], 0) / samples.length;
+  const mean = (index: 0 | 1) =>
+    samples.reduce((sum, sample) => sum + sample[index], 0) / samples.length;
   const [x, y] = [mean(0), mean(1)];
   const covariance = samples.reduce((sum, sample) => sum + (sample[0] - x) * (sample[1] - y), 0);
   return (1024 * covariance) / samples.reduce((sum, sample) => sum + (sample[0] - x) ** 2, 0);
@@ -106,7 +131,14 @@ async function measureReloads(name: ReloadCase, isolation: Isolation, reloads: n
     if (reload >= SETTLED && reload % 5 === 0) samples.push([reload, rssMiB()]);
   }
   const [first, last] = [samples[0]?.[1] ?? Number.NaN, samples.at(-1)?.[1] ?? Number.NaN];
-  return { reloads, serverMiBSettled: first, serverMiBAtEnd: last, growthKiBPerReload: slopeKiB(samples), sessionMiB: sessionBytes / MIB, reloadP50Ms: quantile(timesMs, 0.5) };
+  return {
+    reloads,
+    serverMiBSettled: first,
+    serverMiBAtEnd: last,
+    growthKiBPerReload: slopeKiB(samples),
+    sessionMiB: sessionBytes / MIB,
+    reloadP50Ms: quantile(timesMs, 0.5),
+  };
 }
 type ReloadFigures = Awaited<ReturnType<typeof measureReloads>>;
 
@@ -117,7 +149,10 @@ if (first === "--case") {
   process.exit();
 }
 
-async function measureCalls(session: NativeSession, input: NamedTensors): Promise<readonly number[]> {
+async function measureCalls(
+  session: NativeSession,
+  input: NamedTensors,
+): Promise<readonly number[]> {
   const timesMs: number[] = [];
   for (let call = 0; call < CALLS / 7; call++) {
     const startedAtMs = performance.now();
@@ -135,17 +170,28 @@ for (const name of Object.keys(reloadCases) as ReloadCase[]) {
   if (name.startsWith("webgpu") && !hasVulkan) continue;
   for (const isolation of name.startsWith("webgpu") ? (["none", "process"] as const) : ISOLATIONS) {
     const count = name.startsWith("webgpu") ? Math.min(reloads, 60) : reloads; // slow, where the GPU is the CPU
-    const output = execFileSync(process.execPath, ["--expose-gc", import.meta.filename, "--case", name, isolation, String(count)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    const output = execFileSync(
+      process.execPath,
+      ["--expose-gc", import.meta.filename, "--case", name, isolation, String(count)],
+      { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] },
+    );
     const figures: ReloadFigures = JSON.parse(output);
     reloadFigures.set(`${name} ${isolation}`, figures);
-    rows.push({ case: `reload ${name}, isolation ${isolation}`, ...Object.fromEntries(Object.entries(figures).map(([key, value]) => [key, rounded(value)])) });
+    rows.push({
+      case: `reload ${name}, isolation ${isolation}`,
+      ...Object.fromEntries(Object.entries(figures).map(([key, value]) => [key, rounded(value)])),
+    });
   }
 }
 
 const callP50Ms = new Map<string, number>();
 for (const [name, makeCase] of Object.entries(callCases)) {
   const { model, input } = makeCase();
-  const sessions = await Promise.all(ISOLATIONS.map(async (isolation) => [isolation, await runtimeWith(isolation).createSession(model)] as const));
+  const sessions = await Promise.all(
+    ISOLATIONS.map(
+      async (isolation) => [isolation, await runtimeWith(isolation).createSession(model)] as const,
+    ),
+  );
   const timesMs = new Map<Isolation, number[]>(ISOLATIONS.map((isolation) => [isolation, []]));
   for (let round = -1; round < 7; round++) {
     // By turns, so that what else the machine does weighs on all alike; the first round only warms up.
@@ -157,13 +203,21 @@ for (const [name, makeCase] of Object.entries(callCases)) {
   for (const [isolation, session] of sessions) {
     const times = timesMs.get(isolation) ?? [];
     callP50Ms.set(`${name} ${isolation}`, quantile(times, 0.5));
-    rows.push({ case: `call ${name}, isolation ${isolation}`, callP50Ms: rounded(quantile(times, 0.5)), callP99Ms: rounded(quantile(times, 0.99)) });
+    rows.push({
+      case: `call ${name}, isolation ${isolation}`,
+      callP50Ms: rounded(quantile(times, 0.5)),
+      callP99Ms: rounded(quantile(times, 0.99)),
+    });
     await session.dispose();
   }
 }
 
 const growth = (key: string) => reloadFigures.get(key)?.growthKiBPerReload ?? Number.NaN;
-const added = (name: keyof typeof callCases, isolation: Isolation) => rounded((callP50Ms.get(`${name} ${isolation}`) ?? Number.NaN) - (callP50Ms.get(`${name} none`) ?? Number.NaN));
+const added = (name: keyof typeof callCases, isolation: Isolation) =>
+  rounded(
+    (callP50Ms.get(`${name} ${isolation}`) ?? Number.NaN) -
+      (callP50Ms.get(`${name} none`) ?? Number.NaN),
+  );
 await report({
   name: "reload",
   seed: SEED,
@@ -171,9 +225,14 @@ await report({
   packages: ["onnxruntime-node"],
   rows,
   figures: {
-    processGrowthKiBPerReload: rounded(Math.max(growth("intent process"), growth("mobilenet process"))),
+    processGrowthKiBPerReload: rounded(
+      Math.max(growth("intent process"), growth("mobilenet process")),
+    ),
     peerGrowthKiBPerReload: rounded(Math.max(growth("intent none"), growth("mobilenet none"))),
-    ...(hasVulkan && { webGpuProcessGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights process")), webGpuPeerGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights none")) }),
+    ...(hasVulkan && {
+      webGpuProcessGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights process")),
+      webGpuPeerGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights none")),
+    }),
     processAddsAtIntentMs: added("intent [1, 16]", "process"),
     processAddsAt600kBMs: added("a tensor of 600 kB", "process"),
     threadAddsAt600kBMs: added("a tensor of 600 kB", "thread"),

@@ -8,7 +8,8 @@ import { report, rounded } from "./lib/report.ts";
 
 const PAIRS = Number(process.argv[2] ?? 15);
 const ROOT = join(import.meta.dirname, "../..");
-const options = '{ endpoint: "http://127.0.0.1:1", bucket: "b", region: "auto", accessKeyId: "a", secretAccessKey: "s" }';
+const options =
+  '{ endpoint: "http://127.0.0.1:1", bucket: "b", region: "auto", accessKeyId: "a", secretAccessKey: "s" }';
 
 /** Each module makes its client at module scope, as the edge does with its first request, and answers. */
 const workers = {
@@ -21,7 +22,11 @@ const clients = Object.keys(workers) as Client[];
 
 async function bundle(client: Client): Promise<string> {
   const { outputFiles } = await build({
-    stdin: { contents: `${workers[client]} export default { fetch: () => new Response(String(typeof store)) };`, resolveDir: ROOT, loader: "ts" },
+    stdin: {
+      contents: `${workers[client]} export default { fetch: () => new Response(String(typeof store)) };`,
+      resolveDir: ROOT,
+      loader: "ts",
+    },
     bundle: true,
     minify: true,
     write: false,
@@ -37,7 +42,14 @@ async function bundle(client: Client): Promise<string> {
 async function coldStartMs(script: string): Promise<number> {
   const startedAtMs = performance.now();
   const miniflare = new Miniflare(
-    convertV4MiniflareOptions({ modules: true, script, compatibilityDate: "2026-10-01", compatibilityFlags: ["no_nodejs_compat"], cf: false, log: new Log(LogLevel.ERROR) }),
+    convertV4MiniflareOptions({
+      modules: true,
+      script,
+      compatibilityDate: "2026-10-01",
+      compatibilityFlags: ["no_nodejs_compat"],
+      cf: false,
+      log: new Log(LogLevel.ERROR),
+    }),
   );
   const response = await fetch(await miniflare.ready);
   if (!response.ok) throw new Error(await response.text());
@@ -47,7 +59,8 @@ async function coldStartMs(script: string): Promise<number> {
   return elapsedMs;
 }
 
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
 const scripts = new Map<Client, string>();
 for (const client of clients) scripts.set(client, await bundle(client));
@@ -73,12 +86,15 @@ const rows = clients.map((client) => {
   };
 });
 
-const bytes = (client: Client) => rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
+const bytes = (client: Client) =>
+  rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
 await report({
   name: "s3-client",
   seed: 0, // nothing is drawn
   n: PAIRS,
   packages: ["@aws-sdk/client-s3", "aws4fetch", "workerd"],
   rows,
-  figures: { awsSdkVsAws4fetchBundleRatio: rounded(bytes("@aws-sdk/client-s3") / bytes("aws4fetch")) },
+  figures: {
+    awsSdkVsAws4fetchBundleRatio: rounded(bytes("@aws-sdk/client-s3") / bytes("aws4fetch")),
+  },
 });

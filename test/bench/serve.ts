@@ -10,7 +10,14 @@ import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { type Call, closedLoop, createSender, openLoop, type Reply, type Send } from "./lib/load.ts";
+import {
+  type Call,
+  closedLoop,
+  createSender,
+  openLoop,
+  type Reply,
+  type Send,
+} from "./lib/load.ts";
 import { makeQueries } from "../../src/cli/load/sample-texts.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
 import { report, rounded } from "./lib/report.ts";
@@ -25,10 +32,17 @@ const { values } = parseArgs({
   },
 });
 if (values.help === true) {
-  console.log("npm run bench:serve -- [--n calls per case] [--rate calls a second] [--seed s] [--rounds of L1 against hello]");
+  console.log(
+    "npm run bench:serve -- [--n calls per case] [--rate calls a second] [--seed s] [--rounds of L1 against hello]",
+  );
   process.exit(0);
 }
-const [n, rate, seed, rounds] = [Number(values.n), Number(values.rate), Number(values.seed), Number(values.rounds)];
+const [n, rate, seed, rounds] = [
+  Number(values.n),
+  Number(values.rate),
+  Number(values.seed),
+  Number(values.rounds),
+];
 const DISTINCT_QUERIES = 10_000;
 const WARM_UP_CALLS = 300;
 const CONNECTIONS = 16;
@@ -37,7 +51,9 @@ const SECONDS_PER_ROUND = 3;
 type Layer = "l1" | "l2" | "miss" | "bypass";
 const random = createRandom(seed);
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
-const upload = await bundleWorker(join(folder, "worker.bundle"), { entry: "test/bench/lib/edge-with-hello.ts" });
+const upload = await bundleWorker(join(folder, "worker.bundle"), {
+  entry: "test/bench/lib/edge-with-hello.ts",
+});
 const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
 
@@ -45,7 +61,9 @@ try {
   const queries = makeQueries(DISTINCT_QUERIES, seed);
   await withSystem({}, async (send) => {
     const { edge, region } = await byTier(send, queries.slice(0, 3000));
-    console.error(`${edge.length} of 3000 queries exit at the edge, ${region.length} go on to the region`);
+    console.error(
+      `${edge.length} of 3000 queries exit at the edge, ${region.length} go on to the region`,
+    );
     await warmUp(send, [...edge, ...region]);
     await measure(send, "edge tier, cache off", draw(edge), "bypass");
     await measure(send, "region tier, cache off", draw(region), "bypass");
@@ -54,26 +72,48 @@ try {
     const few = edge.slice(0, 200);
     for (const query of few) await send(predict(query, "use"));
     await measure(send, "L1 hit", draw(few), "l1");
-    await measure(send, "L1 hit, GET", draw(few), "l1", (query) => ({ path: `/v1/models/intent/predict?input=${encodeURIComponent(query)}` }));
+    await measure(send, "L1 hit, GET", draw(few), "l1", (query) => ({
+      path: `/v1/models/intent/predict?input=${encodeURIComponent(query)}`,
+    }));
     const zipf = createZipf(random, DISTINCT_QUERIES, 1);
-    await measure(send, `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`, Array.from({ length: n }, () => queries[zipf()] ?? ""));
+    await measure(
+      send,
+      `cascade, caches on, Zipf(1) over ${DISTINCT_QUERIES}`,
+      Array.from({ length: n }, () => queries[zipf()] ?? ""),
+    );
     await throughput(send, few);
   });
-  await withSystem({ EDGETIER_L1_MAX_BYTES: "0", EDGETIER_CDN_CACHE: "off" }, async (send, hasRedis) => {
-    const few = queries.slice(0, 200);
-    await warmUp(send, queries.slice(200, 500));
-    for (const query of few) await send(predict(query, "use"));
-    if (hasRedis) await measure(send, "L2 hit", draw(few), "l2");
-    else rows.push({ case: "L2 hit", skipped: "no redis-server on this machine" });
-  });
+  await withSystem(
+    { EDGETIER_L1_MAX_BYTES: "0", EDGETIER_CDN_CACHE: "off" },
+    async (send, hasRedis) => {
+      const few = queries.slice(0, 200);
+      await warmUp(send, queries.slice(200, 500));
+      for (const query of few) await send(predict(query, "use"));
+      if (hasRedis) await measure(send, "L2 hit", draw(few), "l2");
+      else rows.push({ case: "L2 hit", skipped: "no redis-server on this machine" });
+    },
+  );
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-await report({ name: "serve", seed, n, packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"], rows, figures });
+await report({
+  name: "serve",
+  seed,
+  n,
+  packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
+  rows,
+  figures,
+});
 
 /** The system of `npm start`, with the Worker in workerd alone. */
-async function withSystem(edgeVariables: Record<string, string>, use: (send: Send, hasRedis: boolean) => Promise<void>): Promise<void> {
-  const system = await startLocalSystem({ stateFolder: await mkdtemp(join(folder, "state-")), log: console.error });
+async function withSystem(
+  edgeVariables: Record<string, string>,
+  use: (send: Send, hasRedis: boolean) => Promise<void>,
+): Promise<void> {
+  const system = await startLocalSystem({
+    stateFolder: await mkdtemp(join(folder, "state-")),
+    log: console.error,
+  });
   const edge = await startBareEdge(upload, {
     ...s3VariablesOf(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
@@ -93,7 +133,10 @@ async function withSystem(edgeVariables: Record<string, string>, use: (send: Sen
 }
 
 function predict(query: string, cache: "use" | "bypass"): Call {
-  return { path: "/v1/models/intent/predict", body: JSON.stringify({ inputs: query, parameters: { cache } }) };
+  return {
+    path: "/v1/models/intent/predict",
+    body: JSON.stringify({ inputs: query, parameters: { cache } }),
+  };
 }
 
 function draw(from: readonly string[]): string[] {
@@ -101,7 +144,10 @@ function draw(from: readonly string[]): string[] {
 }
 
 /** Splits queries by the tier that answers them. */
-async function byTier(send: Send, queries: readonly string[]): Promise<{ edge: string[]; region: string[] }> {
+async function byTier(
+  send: Send,
+  queries: readonly string[],
+): Promise<{ edge: string[]; region: string[] }> {
   const edge: string[] = [];
   const region: string[] = [];
   for (const query of queries) {
@@ -114,20 +160,39 @@ async function byTier(send: Send, queries: readonly string[]): Promise<{ edge: s
 }
 
 async function warmUp(send: Send, queries: readonly string[]): Promise<void> {
-  for (let call = 0; call < WARM_UP_CALLS; call++) await send(predict(random.pick(queries), "bypass"));
+  for (let call = 0; call < WARM_UP_CALLS; call++)
+    await send(predict(random.pick(queries), "bypass"));
 }
 
 /** @param layer that replies are to come from (at least 99 of 100: L2 is given up after a time-out); any where left out */
-async function measure(send: Send, name: string, queries: readonly string[], layer?: Layer, callOf = (query: string) => predict(query, layer === "bypass" ? "bypass" : "use")): Promise<void> {
+async function measure(
+  send: Send,
+  name: string,
+  queries: readonly string[],
+  layer?: Layer,
+  callOf = (query: string) => predict(query, layer === "bypass" ? "bypass" : "use"),
+): Promise<void> {
   const layers = new Map<string, number>();
   const check = (reply: Reply) => {
     expectOk(reply);
     const from = String(reply.headers["x-edgetier-cache"]);
     layers.set(from, (layers.get(from) ?? 0) + 1);
   };
-  const { n: count, p50Ms, p95Ms, p99Ms, maxMs } = await openLoop(send, queries.map(callOf), rate, random, check);
-  if (layer !== undefined && (layers.get(layer) ?? 0) < 0.99 * queries.length) throw new Error(`${name}: replies came from ${[...layers].join("; ")}`);
-  const shares = layer === undefined ? Object.fromEntries([...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)])) : {};
+  const {
+    n: count,
+    p50Ms,
+    p95Ms,
+    p99Ms,
+    maxMs,
+  } = await openLoop(send, queries.map(callOf), rate, random, check);
+  if (layer !== undefined && (layers.get(layer) ?? 0) < 0.99 * queries.length)
+    throw new Error(`${name}: replies came from ${[...layers].join("; ")}`);
+  const shares =
+    layer === undefined
+      ? Object.fromEntries(
+          [...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)]),
+        )
+      : {};
   rows.push({ case: name, ratePerSecond: rate, n: count, p50Ms, p95Ms, p99Ms, maxMs, ...shares });
   console.error(`${name}: p50 ${rounded(p50Ms)} ms, p99 ${rounded(p99Ms)} ms`);
 }
@@ -137,14 +202,30 @@ async function throughput(send: Send, queries: readonly string[]): Promise<void>
   const ratios: number[] = [];
   const totals = { l1: 0, hello: 0 };
   for (let round = 0; round < rounds; round++) {
-    const l1 = await closedLoop(send, () => predict(random.pick(queries), "use"), CONNECTIONS, SECONDS_PER_ROUND, expectOk);
-    const hello = await closedLoop(send, () => ({ path: "/hello" }), CONNECTIONS, SECONDS_PER_ROUND, expectOk);
+    const l1 = await closedLoop(
+      send,
+      () => predict(random.pick(queries), "use"),
+      CONNECTIONS,
+      SECONDS_PER_ROUND,
+      expectOk,
+    );
+    const hello = await closedLoop(
+      send,
+      () => ({ path: "/hello" }),
+      CONNECTIONS,
+      SECONDS_PER_ROUND,
+      expectOk,
+    );
     ratios.push(l1 / hello);
     totals.l1 += l1 / rounds;
     totals.hello += hello / rounds;
   }
-  rows.push({ case: "L1 hit, closed loop", requestsPerSecond: rounded(totals.l1) }, { case: "Hono hello, closed loop", requestsPerSecond: rounded(totals.hello) });
-  figures["l1VsHelloRatio"] = ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] ?? Number.NaN;
+  rows.push(
+    { case: "L1 hit, closed loop", requestsPerSecond: rounded(totals.l1) },
+    { case: "Hono hello, closed loop", requestsPerSecond: rounded(totals.hello) },
+  );
+  figures["l1VsHelloRatio"] =
+    ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] ?? Number.NaN;
 }
 
 function expectOk(reply: Reply): void {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import { readProject } from "../../src/build/project.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { makeProjectSnapshots } from "../../src/cli/deployment.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
@@ -23,7 +23,10 @@ const ISOLATES = Number(process.argv[2] ?? 30);
 const READS = 200;
 
 const key = await newKey();
-const { source } = await makeProjectSnapshots(await readProject(join(MODELS_FOLDER, "intent")), console.error);
+const { source } = await makeProjectSnapshots(
+  await readProject(join(MODELS_FOLDER, "intent")),
+  console.error,
+);
 
 async function manifestFile(isSigned: boolean): Promise<string> {
   const objects = createMemoryObjectStore();
@@ -47,7 +50,16 @@ function readerSource(kind: Kind): string {
 }
 
 async function bundle(contents: string): Promise<string> {
-  const { outputFiles } = await build({ stdin: { contents, resolveDir: PROJECT_ROOT, loader: "ts" }, bundle: true, minify: true, write: false, format: "esm", platform: "browser", target: "es2024", logLevel: "error" });
+  const { outputFiles } = await build({
+    stdin: { contents, resolveDir: PROJECT_ROOT, loader: "ts" },
+    bundle: true,
+    minify: true,
+    write: false,
+    format: "esm",
+    platform: "browser",
+    target: "es2024",
+    logLevel: "error",
+  });
   return outputFiles[0]?.text ?? "";
 }
 
@@ -59,7 +71,16 @@ interface Times {
 
 /** workerd's clock stands still while code runs: times are the client's, less those of a request that reads nothing. */
 async function inWorkerd(script: string): Promise<Times> {
-  const miniflare = new Miniflare(convertV4MiniflareOptions({ modules: true, script, compatibilityDate: "2026-10-01", compatibilityFlags: ["no_nodejs_compat"], cf: false, log: new Log(LogLevel.ERROR) }));
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: true,
+      script,
+      compatibilityDate: "2026-10-01",
+      compatibilityFlags: ["no_nodejs_compat"],
+      cf: false,
+      log: new Log(LogLevel.ERROR),
+    }),
+  );
   const url = await miniflare.ready;
   const ask = async (count: number) => {
     const startedAtMs = performance.now();
@@ -91,11 +112,22 @@ async function inNode(script: string): Promise<Times> {
   }
 }
 
-const quantile = (values: readonly number[], q: number): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? Number.NaN;
+const quantile = (values: readonly number[], q: number): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? Number.NaN;
 
 const runtimes = {
-  node: { measure: inNode, script: (kind: Kind) => bundle(readerSource(kind).replace("export async", "globalThis.read = read; async")) },
-  workerd: { measure: inWorkerd, script: (kind: Kind) => bundle(`${readerSource(kind)} export default { fetch: async (request) => new Response(String(await read(Number(new URL(request.url).search.slice(1))))) };`) },
+  node: {
+    measure: inNode,
+    script: (kind: Kind) =>
+      bundle(readerSource(kind).replace("export async", "globalThis.read = read; async")),
+  },
+  workerd: {
+    measure: inWorkerd,
+    script: (kind: Kind) =>
+      bundle(
+        `${readerSource(kind)} export default { fetch: async (request) => new Response(String(await read(Number(new URL(request.url).search.slice(1))))) };`,
+      ),
+  },
 };
 
 const rows: Parameters<typeof report>[0]["rows"][number][] = [];
@@ -106,9 +138,16 @@ for (const [runtime, { measure, script }] of Object.entries(runtimes)) {
   const taken = new Map<Kind, Times[]>(kinds.map((kind) => [kind, []]));
   for (let round = 0; round < ISOLATES; round++) {
     // Alternating, so that what else the machine does weighs on both alike.
-    for (const kind of round % 2 === 0 ? kinds : kinds.toReversed()) taken.get(kind)?.push(await measure(scripts.get(kind) ?? ""));
+    for (const kind of round % 2 === 0 ? kinds : kinds.toReversed())
+      taken.get(kind)?.push(await measure(scripts.get(kind) ?? ""));
   }
-  const at = (kind: Kind, time: keyof Times, q = 0.5) => rounded(quantile((taken.get(kind) ?? []).map((one) => one[time]), q));
+  const at = (kind: Kind, time: keyof Times, q = 0.5) =>
+    rounded(
+      quantile(
+        (taken.get(kind) ?? []).map((one) => one[time]),
+        q,
+      ),
+    );
   for (const kind of kinds) {
     rows.push({
       case: `${runtime}, ${kind}`,

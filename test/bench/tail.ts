@@ -20,10 +20,17 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("npm run bench:tail -- [--n calls with hedging, and as many without] [--rate calls a second] [--seed s] [--way-ms to a region and back] [--quick: little of everything, nothing kept]");
+  console.log(
+    "npm run bench:tail -- [--n calls with hedging, and as many without] [--rate calls a second] [--seed s] [--way-ms to a region and back] [--quick: little of everything, nothing kept]",
+  );
   process.exit(0);
 }
-const [n, rate, seed, wayMs] = [values.quick ? 1_200 : Number(values.n), Number(values.rate), Number(values.seed), Number(values["way-ms"])];
+const [n, rate, seed, wayMs] = [
+  values.quick ? 1_200 : Number(values.n),
+  Number(values.rate),
+  Number(values.seed),
+  Number(values["way-ms"]),
+];
 const KEYS = 100_000;
 const ZIPF_CALLS = values.quick ? 1_000 : 12_000;
 const REDIS_TIMEOUT_MS = 50;
@@ -38,7 +45,10 @@ try {
   await finder.stop();
 
   const [off, on] = await measureSlowCalls(system, queries, { n, rate, wayMs, random });
-  rows.push({ case: "1 % of region calls 50 times slower, no hedging", ...off }, { case: "the same, with hedging", ...on });
+  rows.push(
+    { case: "1 % of region calls 50 times slower, no hedging", ...off },
+    { case: "the same, with hedging", ...on },
+  );
   figures["p999ReductionRatio"] = rounded(off.p999Ms / on.p999Ms);
   figures["extraCallsShare"] = rounded(on.extraCallsShare);
 
@@ -48,15 +58,29 @@ try {
   figures["degradedDuringRegionLoss"] = loss.degraded;
 
   if (system.redis !== undefined) {
-    const [answers, frozen] = await measureFrozenRedis(system, system.redis, queries, { rate, random, timeoutMs: REDIS_TIMEOUT_MS });
-    rows.push({ case: "L2 on, Redis answers", ...answers }, { case: "L2 on, Redis frozen", ...frozen });
+    const [answers, frozen] = await measureFrozenRedis(system, system.redis, queries, {
+      rate,
+      random,
+      timeoutMs: REDIS_TIMEOUT_MS,
+    });
+    rows.push(
+      { case: "L2 on, Redis answers", ...answers },
+      { case: "L2 on, Redis frozen", ...frozen },
+    );
     figures["frozenRedisAddedP99Ms"] = rounded(frozen.p99Ms - answers.p99Ms);
     figures["frozenRedisErrors"] = frozen.errors;
   }
 
   const layers = await measureZipf(system, { keys: KEYS, n: ZIPF_CALLS, rate, seed, random });
-  rows.push(...layers.map(({ layer, ...rest }) => ({ case: `Zipf(1.0) over ${KEYS} keys: ${layer}`, ...rest })));
-  figures["zipfHitShare"] = rounded(layers.filter(({ layer }) => layer !== "miss").reduce((sum, { share }) => sum + share, 0));
+  rows.push(
+    ...layers.map(({ layer, ...rest }) => ({
+      case: `Zipf(1.0) over ${KEYS} keys: ${layer}`,
+      ...rest,
+    })),
+  );
+  figures["zipfHitShare"] = rounded(
+    layers.filter(({ layer }) => layer !== "miss").reduce((sum, { share }) => sum + share, 0),
+  );
 } finally {
   await system.stop();
 }
@@ -65,7 +89,9 @@ await report({
   seed,
   n,
   packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
-  notes: [`Open loop, ${rate} calls a second (half of it while a region is lost), latency from the scheduled moment; each region is ${wayMs} ms away, and every request needs one but those of Zipf's law.`],
+  notes: [
+    `Open loop, ${rate} calls a second (half of it while a region is lost), latency from the scheduled moment; each region is ${wayMs} ms away, and every request needs one but those of Zipf's law.`,
+  ],
   isKept: !values.quick,
   rows,
   figures,

@@ -3,11 +3,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { classificationOf } from "../../src/build/judge/project-tier.ts";
-import { readSamples } from "../../src/build/judge/samples.ts";
-import { PLAN_FILE, readBuildPlan } from "../../src/build/techniques/build-plan.ts";
-import { buildProject } from "../../src/build/techniques/build-project.ts";
-import { projectWithSources } from "../../src/build/techniques/project-files.ts";
+import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
+import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { PLAN_FILE, readBuildPlan } from "../../src/toolchain/techniques/build-plan.ts";
+import { buildProject } from "../../src/toolchain/techniques/build-project.ts";
+import { projectWithSources } from "../../src/toolchain/techniques/project-files.ts";
 import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
@@ -16,7 +16,9 @@ import { report } from "./lib/report.ts";
 import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
 
 const CALIBRATION_SAMPLES = 256;
-const MODELS = Object.keys(SAMPLE_PARTS).filter((model) => existsSync(join(MODELS_FOLDER, model, PLAN_FILE)));
+const MODELS = Object.keys(SAMPLE_PARTS).filter((model) =>
+  existsSync(join(MODELS_FOLDER, model, PLAN_FILE)),
+);
 
 const { values } = parseArgs({
   options: {
@@ -43,12 +45,16 @@ for (const model of values.model) {
   const parts = SAMPLE_PARTS[model];
   const folder = join(MODELS_FOLDER, model);
   const plan = await readBuildPlan(folder);
-  if (parts === undefined || plan === undefined) throw new Error(`${model} has no samples that are known here, or no build.json`);
+  if (parts === undefined || plan === undefined)
+    throw new Error(`${model} has no samples that are known here, or no build.json`);
   const source = await projectWithSources(folder, plan);
   const project = classificationOf(source.project);
   const options = { task: taskByName(project.task), limits: project.input };
   const samples = await readSamples(await parts.validation(), { ...options, limit });
-  const calibration = await readSamples(await parts.calibration(), { ...options, limit: CALIBRATION_SAMPLES });
+  const calibration = await readSamples(await parts.calibration(), {
+    ...options,
+    limit: CALIBRATION_SAMPLES,
+  });
   sampleCount += samples.length;
   const progress = createProgressLine();
   const { tiers } = await withRunners(({ edge, region }) =>
@@ -58,26 +64,56 @@ for (const model of values.model) {
       samples,
       calibration,
       rounds,
-      onProgress: (tier, event) => progress.show(`${model} ${tier}, ${event.step}`, event.done, event.of),
+      onProgress: (tier, event) =>
+        progress.show(`${model} ${tier}, ${event.step}`, event.done, event.of),
     }),
   );
   progress.clear();
   for (const { tier, judgements, chosen } of tiers) {
     for (const { name, bytes, gzipBytes, refused, measured } of judgements) {
-      const times = Object.entries(measured?.latency ?? {}).flatMap(([runtime, { p50Ms, ratio }]) => [[`${runtime}P50Ms`, p50Ms], [`${runtime}Ratio`, ratio]] as const);
+      const times = Object.entries(measured?.latency ?? {}).flatMap(
+        ([runtime, { p50Ms, ratio }]) =>
+          [
+            [`${runtime}P50Ms`, p50Ms],
+            [`${runtime}Ratio`, ratio],
+          ] as const,
+      );
       rows.push({
         case: `${model} ${tier}, ${name}`,
-        ...(measured === undefined ? {} : { accuracy: measured.accuracy, lossPoints: measured.lossPoints, agreement: measured.agreement }),
+        ...(measured === undefined
+          ? {}
+          : {
+              accuracy: measured.accuracy,
+              lossPoints: measured.lossPoints,
+              agreement: measured.agreement,
+            }),
         bytes,
         gzipBytes,
         ...Object.fromEntries(times),
-        verdict: refused.length > 0 ? `refused: ${refused.join("; ")}` : name === chosen.name ? "taken" : "",
+        verdict:
+          refused.length > 0
+            ? `refused: ${refused.join("; ")}`
+            : name === chosen.name
+              ? "taken"
+              : "",
       });
     }
     const taken = judgements.find(({ name }) => name === chosen.name);
     figures[`lossPoints.${model}.${tier}`] = taken?.measured?.lossPoints ?? Number.NaN;
-    figures[`bytesRatio.${model}.${tier}`] = (taken?.bytes ?? Number.NaN) / (judgements[0]?.bytes ?? Number.NaN);
+    figures[`bytesRatio.${model}.${tier}`] =
+      (taken?.bytes ?? Number.NaN) / (judgements[0]?.bytes ?? Number.NaN);
   }
 }
-const isWhole = !values.quick && MODELS.every((model) => values.model.includes(model)) && Number(values.limit) >= 1_000_000;
-await report({ name: "techniques", seed: 1, n: sampleCount, packages: ["onnxruntime-node", "onnxruntime-web"], isKept: isWhole, rows, figures });
+const isWhole =
+  !values.quick &&
+  MODELS.every((model) => values.model.includes(model)) &&
+  Number(values.limit) >= 1_000_000;
+await report({
+  name: "techniques",
+  seed: 1,
+  n: sampleCount,
+  packages: ["onnxruntime-node", "onnxruntime-web"],
+  isKept: isWhole,
+  rows,
+  figures,
+});

@@ -5,7 +5,10 @@ import { ManualClock } from "../../src/core/clock.ts";
 
 const setUp = () => {
   const clock = new ManualClock(1_000_000);
-  return { clock, breaker: createCircuitBreaker({ clock, minOpenMs: 1_000, maxOpenMs: 4_000, probeMs: 500 }) };
+  return {
+    clock,
+    breaker: createCircuitBreaker({ clock, minOpenMs: 1_000, maxOpenMs: 4_000, probeMs: 500 }),
+  };
 };
 
 describe("the circuit breaker", () => {
@@ -14,7 +17,11 @@ describe("the circuit breaker", () => {
     expect([breaker.enter(true), breaker.enter(true)]).toEqual([true, true]);
     breaker.succeeded();
     breaker.failed();
-    expect([breaker.enter(true), breaker.enter(false), breaker.state.is]).toEqual([false, false, "open"]);
+    expect([breaker.enter(true), breaker.enter(false), breaker.state.is]).toEqual([
+      false,
+      false,
+      "open",
+    ]);
   });
 
   it("is probed by one call that nobody waits for, and closed by its success", () => {
@@ -23,7 +30,12 @@ describe("the circuit breaker", () => {
     clock.advance(999);
     expect(breaker.enter(false)).toBe(false);
     clock.advance(1);
-    expect([breaker.enter(true), breaker.enter(false), breaker.enter(false), breaker.state.is]).toEqual([false, true, false, "half-open"]);
+    expect([
+      breaker.enter(true),
+      breaker.enter(false),
+      breaker.enter(false),
+      breaker.state.is,
+    ]).toEqual([false, true, false, "half-open"]);
     breaker.succeeded();
     expect([breaker.enter(true), breaker.state.is]).toEqual([true, "closed"]);
   });
@@ -71,19 +83,22 @@ describe("the circuit breaker", () => {
 
   it("never makes more than one awaited call of a store that is away in its shortest time, and always asks again some time", () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(700), fc.boolean()), { minLength: 1, maxLength: 60 }), (steps) => {
-        const { breaker, clock } = setUp();
-        let lastMs = Number.NEGATIVE_INFINITY;
-        for (const [passMs, isAwaited] of steps) {
-          clock.advance(passMs);
-          if (!breaker.enter(isAwaited)) continue;
-          expect(clock.now() - lastMs).toBeGreaterThanOrEqual(1_000);
-          lastMs = clock.now();
-          breaker.failed();
-        }
-        clock.advance(8_000);
-        expect(breaker.enter(true)).toBe(true);
-      }),
+      fc.property(
+        fc.array(fc.tuple(fc.nat(700), fc.boolean()), { minLength: 1, maxLength: 60 }),
+        (steps) => {
+          const { breaker, clock } = setUp();
+          let lastMs = Number.NEGATIVE_INFINITY;
+          for (const [passMs, isAwaited] of steps) {
+            clock.advance(passMs);
+            if (!breaker.enter(isAwaited)) continue;
+            expect(clock.now() - lastMs).toBeGreaterThanOrEqual(1_000);
+            lastMs = clock.now();
+            breaker.failed();
+          }
+          clock.advance(8_000);
+          expect(breaker.enter(true)).toBe(true);
+        },
+      ),
     );
   });
 });

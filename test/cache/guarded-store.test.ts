@@ -7,7 +7,10 @@ import { cacheStoreContract } from "../contract/cache-store.ts";
 
 cacheStoreContract("guarded, over lru", async () => {
   const clock = new ManualClock();
-  const cache = createGuardedStore(createLruCache({ maxBytes: 1_000_000, clock }), createCircuitBreaker({ clock }));
+  const cache = createGuardedStore(
+    createLruCache({ maxBytes: 1_000_000, clock }),
+    createCircuitBreaker({ clock }),
+  );
   return { cache, pass: async (seconds) => clock.advance(seconds * 1000) };
 });
 
@@ -18,13 +21,24 @@ describe("a guarded store", () => {
     const calls: string[] = [];
     const failures: string[] = [];
     let isAway = true;
-    const through = async <Result>(operation: string, call: () => Promise<Result>): Promise<Result> => {
+    const through = async <Result>(
+      operation: string,
+      call: () => Promise<Result>,
+    ): Promise<Result> => {
       calls.push(operation);
       if (isAway) throw new Error("refused");
       return await call();
     };
-    const flaky = { get: (keys: readonly string[]) => through("get", () => under.get(keys)), set: (entries: Parameters<typeof under.set>[0], ttl: number) => through("set", () => under.set(entries, ttl)) };
-    const store = createGuardedStore(flaky, createCircuitBreaker({ clock, minOpenMs: 1_000 }), (operation) => failures.push(operation));
+    const flaky = {
+      get: (keys: readonly string[]) => through("get", () => under.get(keys)),
+      set: (entries: Parameters<typeof under.set>[0], ttl: number) =>
+        through("set", () => under.set(entries, ttl)),
+    };
+    const store = createGuardedStore(
+      flaky,
+      createCircuitBreaker({ clock, minOpenMs: 1_000 }),
+      (operation) => failures.push(operation),
+    );
     const entries = [{ key: "a", value: Uint8Array.of(1) }];
 
     expect(await store.get(["a", "b"])).toEqual([undefined, undefined]);

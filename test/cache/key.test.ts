@@ -13,7 +13,8 @@ const identity: fc.Arbitrary<AnswerIdentity> = fc.record({
   input: field,
 });
 
-const canonical = ({ tenant, model, version, manifestDigest, parameters, input }: AnswerIdentity) => JSON.stringify([tenant, model, version, manifestDigest, parameters.map(String), input]);
+const canonical = ({ tenant, model, version, manifestDigest, parameters, input }: AnswerIdentity) =>
+  JSON.stringify([tenant, model, version, manifestDigest, parameters.map(String), input]);
 
 describe("the cache key", () => {
   it("is the same for the same request, and for no other", () => {
@@ -26,7 +27,14 @@ describe("the cache key", () => {
   });
 
   it("does not mistake one field for its neighbour", () => {
-    const base: AnswerIdentity = { tenant: "t", model: "m", version: 1, manifestDigest: "d", parameters: [5, ""], input: "x" };
+    const base: AnswerIdentity = {
+      tenant: "t",
+      model: "m",
+      version: 1,
+      manifestDigest: "d",
+      parameters: [5, ""],
+      input: "x",
+    };
     const others: AnswerIdentity[] = [
       { ...base, tenant: "", model: "tm" },
       { ...base, model: "m1" },
@@ -41,6 +49,17 @@ describe("the cache key", () => {
   });
 
   it("says nothing of the input outside the isolate", async () => {
-    expect(await sharedCacheKey(cacheKey({ tenant: "t", model: "m", version: 1, manifestDigest: "d", parameters: [], input: "secret" }))).toMatch(/^[0-9a-f]{64}$/);
+    expect(
+      await sharedCacheKey(
+        cacheKey({
+          tenant: "t",
+          model: "m",
+          version: 1,
+          manifestDigest: "d",
+          parameters: [],
+          input: "secret",
+        }),
+      ),
+    ).toMatch(/^[0-9a-f]{64}$/);
   });
 });

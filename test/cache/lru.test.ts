@@ -5,7 +5,10 @@ import { cacheStoreContract } from "../contract/cache-store.ts";
 
 cacheStoreContract("lru", async () => {
   const clock = new ManualClock();
-  return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
+  return {
+    cache: createLruCache({ maxBytes: 1_000_000, clock }),
+    pass: async (seconds) => clock.advance(seconds * 1000),
+  };
 });
 
 describe("the LRU cache", () => {

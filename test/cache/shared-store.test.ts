@@ -10,7 +10,10 @@ import { cacheStoreContract } from "../contract/cache-store.ts";
 
 cacheStoreContract("sealed, over lru", async () => {
   const clock = new ManualClock();
-  return { cache: createSharedStore(createLruCache({ maxBytes: 1_000_000, clock })), pass: async (seconds) => clock.advance(seconds * 1000) };
+  return {
+    cache: createSharedStore(createLruCache({ maxBytes: 1_000_000, clock })),
+    pass: async (seconds) => clock.advance(seconds * 1000),
+  };
 });
 
 const bytes = fc.uint8Array({ maxLength: 64 });
@@ -26,11 +29,16 @@ describe("a sealed value", () => {
 
   it("is absent when it was cut off or prolonged", async () => {
     await fc.assert(
-      fc.asyncProperty(bytes, fc.nat(), fc.uint8Array({ minLength: 1, maxLength: 4 }), async (value, at, more) => {
-        const sealed = await seal("key", value);
-        expect(await unseal("key", sealed.subarray(0, at % sealed.length))).toBeUndefined();
-        expect(await unseal("key", Uint8Array.of(...sealed, ...more))).toBeUndefined();
-      }),
+      fc.asyncProperty(
+        bytes,
+        fc.nat(),
+        fc.uint8Array({ minLength: 1, maxLength: 4 }),
+        async (value, at, more) => {
+          const sealed = await seal("key", value);
+          expect(await unseal("key", sealed.subarray(0, at % sealed.length))).toBeUndefined();
+          expect(await unseal("key", Uint8Array.of(...sealed, ...more))).toBeUndefined();
+        },
+      ),
     );
   });
 
@@ -39,7 +47,9 @@ describe("a sealed value", () => {
       fc.asyncProperty(bytes, fc.nat(), async (value, at) => {
         const sealed = await seal("key", value);
         const bit = at % (8 * sealed.length);
-        const changed = sealed.map((byte, index) => (index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte));
+        const changed = sealed.map((byte, index) =>
+          index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte,
+        );
         expect(await unseal("key", changed)).toBeUndefined();
       }),
     );
@@ -48,15 +58,24 @@ describe("a sealed value", () => {
   it("is absent under another key, and so is what something else wrote", async () => {
     expect(await unseal("other", await seal("key", Uint8Array.of(1)))).toBeUndefined();
     await fc.assert(
-      fc.asyncProperty(fc.constantFrom("", "ET\u0001", "ET\u0002", '{"label":"yes"}'), fc.uint8Array({ maxLength: 100 }), async (beginning, rest) => {
-        expect(await unseal("key", Uint8Array.of(...new TextEncoder().encode(beginning), ...rest))).toBeUndefined();
-      }),
+      fc.asyncProperty(
+        fc.constantFrom("", "ET\u0001", "ET\u0002", '{"label":"yes"}'),
+        fc.uint8Array({ maxLength: 100 }),
+        async (beginning, rest) => {
+          expect(
+            await unseal("key", Uint8Array.of(...new TextEncoder().encode(beginning), ...rest)),
+          ).toBeUndefined();
+        },
+      ),
     );
   });
 
   it("is what the store underneath gets, under the key's hash", async () => {
     const under = createLruCache({ maxBytes: 1_000_000, clock: systemClock });
-    await createSharedStore(under).set([{ key: "a text of a client", value: Uint8Array.of(7) }], 60);
+    await createSharedStore(under).set(
+      [{ key: "a text of a client", value: Uint8Array.of(7) }],
+      60,
+    );
     const hash = await sharedCacheKey("a text of a client");
     expect(await under.get([hash])).toEqual([await seal(hash, Uint8Array.of(7))]);
   });

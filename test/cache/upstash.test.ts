@@ -17,7 +17,8 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
   });
   afterAll(async () => await redis?.stop());
 
-  const cacheAt = (url: string, token = redis.token) => createUpstashCache({ url, token, timeoutMs: 300, writeTimeoutMs: 300 });
+  const cacheAt = (url: string, token = redis.token) =>
+    createUpstashCache({ url, token, timeoutMs: 300, writeTimeoutMs: 300 });
 
   cacheStoreContract("upstash, over a real Redis", async () => ({
     cache: cacheAt(redis.url),
@@ -31,7 +32,9 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
       proxy.mode = mode;
       const startedAtMs = performance.now();
       await expect(cacheAt(proxy.url).get(["fault"])).rejects.toBeInstanceOf(Error);
-      await expect(cacheAt(proxy.url).set([{ key: "fault", value: Uint8Array.of(1) }], 60)).rejects.toBeInstanceOf(Error);
+      await expect(
+        cacheAt(proxy.url).set([{ key: "fault", value: Uint8Array.of(1) }], 60),
+      ).rejects.toBeInstanceOf(Error);
       expect(performance.now() - startedAtMs).toBeLessThan(2 * 300 + 400);
     }
     await proxy.close();
@@ -43,16 +46,24 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
     proxy.target = redis.url;
     const clock = new ManualClock();
     const failures: string[] = [];
-    const cache = createGuardedStore(cacheAt(proxy.url), createCircuitBreaker({ clock, minOpenMs: 1_000 }), (operation) => failures.push(operation));
+    const cache = createGuardedStore(
+      cacheAt(proxy.url),
+      createCircuitBreaker({ clock, minOpenMs: 1_000 }),
+      (operation) => failures.push(operation),
+    );
     const entries = [{ key: "frozen", value: Uint8Array.of(1) }];
     await cache.set(entries, 60);
     proxy.mode = "refuses"; // ends connections that are open
     proxy.mode = "hangs";
     const before = proxy.connections;
     const startedAtMs = performance.now();
-    for (let count = 0; count < 100; count++) expect(await cache.get(["frozen"])).toEqual([undefined]);
+    for (let count = 0; count < 100; count++)
+      expect(await cache.get(["frozen"])).toEqual([undefined]);
     expect(performance.now() - startedAtMs).toBeLessThan(300 + 200);
-    expect({ failures, connections: proxy.connections - before }).toEqual({ failures: ["get"], connections: 1 });
+    expect({ failures, connections: proxy.connections - before }).toEqual({
+      failures: ["get"],
+      connections: 1,
+    });
 
     proxy.mode = "refuses";
     proxy.mode = "forwards";

@@ -1,6 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyIsotonic, type CalibrationParameters, readAnswers, uncalibrated } from "../../src/cascade/calibration.ts";
+import {
+  applyIsotonic,
+  type CalibrationParameters,
+  readAnswers,
+  uncalibrated,
+} from "../../src/cascade/calibration.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 
 const labels = ["a", "b", "c"];
@@ -14,7 +19,9 @@ describe("readAnswers", () => {
     const [answer] = readAnswers(logitsOf([0, Math.log(6), Math.log(3)]), 1, labels, plain, 3);
     expect(answer?.label).toBe("b");
     expect(answer?.ranking.map((one) => one.label)).toEqual(["b", "c", "a"]);
-    expect(answer?.ranking.map((one) => one.score)).toEqual([0.6, 0.3, 0.1].map((score) => expect.closeTo(score, 6)));
+    expect(answer?.ranking.map((one) => one.score)).toEqual(
+      [0.6, 0.3, 0.1].map((score) => expect.closeTo(score, 6)),
+    );
   });
 
   it("divides logits by the temperature", () => {
@@ -27,25 +34,61 @@ describe("readAnswers", () => {
     const vector = { weights: [1, 1, 2], biases: [0, 0.5, 0] };
     const [answer] = readAnswers(logitsOf([1, 1, 1]), 1, labels, { temperature: 1, vector }, 3);
     const [same] = readAnswers(logitsOf([1, 1.5, 2]), 1, labels, plain, 3);
-    expect(answer).toEqual({ ...same, ranking: same?.ranking.map(({ label, score }) => ({ label, score: expect.closeTo(score, 6) })), confidence: expect.closeTo(same?.confidence ?? 0, 6) });
+    expect(answer).toEqual({
+      ...same,
+      ranking: same?.ranking.map(({ label, score }) => ({
+        label,
+        score: expect.closeTo(score, 6),
+      })),
+      confidence: expect.closeTo(same?.confidence ?? 0, 6),
+    });
     expect(answer?.label).toBe("c");
-    expect(() => readAnswers(logitsOf([1, 1, 1]), 1, labels, { temperature: 1, vector: { weights: [1], biases: [0] } }, 1)).toThrow("scales 1 logits, and there are 3");
+    expect(() =>
+      readAnswers(
+        logitsOf([1, 1, 1]),
+        1,
+        labels,
+        { temperature: 1, vector: { weights: [1], biases: [0] } },
+        1,
+      ),
+    ).toThrow("scales 1 logits, and there are 3");
   });
 
   it("maps the first confidence by the isotonic line, and keeps the order of the rest below it", () => {
     const isotonic = { confidence: [0.2, 0.6], calibrated: [0.1, 0.3] };
-    const [answer] = readAnswers(logitsOf([0, Math.log(6), Math.log(3)]), 1, labels, { temperature: 1, isotonic }, 3); // 0.6, 0.3, 0.1
+    const [answer] = readAnswers(
+      logitsOf([0, Math.log(6), Math.log(3)]),
+      1,
+      labels,
+      { temperature: 1, isotonic },
+      3,
+    ); // 0.6, 0.3, 0.1
     expect(answer?.confidence).toBeCloseTo(0.3, 6);
-    expect(answer?.ranking).toEqual([["b", 0.3], ["c", 0.3], ["a", 0.175]].map(([label, score]) => ({ label, score: expect.closeTo(Number(score), 6) })));
+    expect(answer?.ranking).toEqual(
+      [
+        ["b", 0.3],
+        ["c", 0.3],
+        ["a", 0.175],
+      ].map(([label, score]) => ({ label, score: expect.closeTo(Number(score), 6) })),
+    );
   });
 
   it("scores what is out of scope at the temperature of the rule, whatever the confidences have", () => {
     const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
     const before: CalibrationParameters = { temperature: 3, outOfScope };
-    const after: CalibrationParameters = { temperature: 0.5, outOfScope: { ...outOfScope, temperature: 3 } };
-    const verdictOf = (calibration: CalibrationParameters) => readAnswers(logitsOf([1, 0, 0]), 1, labels, calibration, 4)[0]?.ranking.find(({ label }) => label === "oos");
+    const after: CalibrationParameters = {
+      temperature: 0.5,
+      outOfScope: { ...outOfScope, temperature: 3 },
+    };
+    const verdictOf = (calibration: CalibrationParameters) =>
+      readAnswers(logitsOf([1, 0, 0]), 1, labels, calibration, 4)[0]?.ranking.find(
+        ({ label }) => label === "oos",
+      );
     expect(verdictOf(after)).toEqual(verdictOf(before));
-    expect(uncalibrated({ ...before, isotonic: { confidence: [1], calibrated: [0.5] } })).toEqual({ temperature: 1, outOfScope: { ...outOfScope, temperature: 3 } });
+    expect(uncalibrated({ ...before, isotonic: { confidence: [1], calibrated: [0.5] } })).toEqual({
+      temperature: 1,
+      outOfScope: { ...outOfScope, temperature: 3 },
+    });
   });
 
   it("answers out of scope from a score below the threshold, in scope above it", () => {
@@ -54,58 +97,120 @@ describe("readAnswers", () => {
       outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 3, scale: 2 },
     };
     const [low, high] = readAnswers(logitsOf([2, 0, 0], [5, 0, 0]), 2, labels, calibration, 3);
-    expect(low).toMatchObject({ label: "oos", outOfScope: true, confidence: expect.closeTo(1 / (1 + Math.exp(-2)), 6) });
+    expect(low).toMatchObject({
+      label: "oos",
+      outOfScope: true,
+      confidence: expect.closeTo(1 / (1 + Math.exp(-2)), 6),
+    });
     expect(high).toMatchObject({ label: "a", outOfScope: false });
-    expect(high?.ranking.find((one) => one.label === "oos")?.score).toBeCloseTo(1 / (1 + Math.exp(4)), 6);
+    expect(high?.ranking.find((one) => one.label === "oos")?.score).toBeCloseTo(
+      1 / (1 + Math.exp(4)),
+      6,
+    );
   });
 
   it("reads the score from an output, large out of scope", () => {
     const calibration: CalibrationParameters = {
       temperature: 1,
-      outOfScope: { label: "oos", score: { kind: "output", output: "distance" }, threshold: 1, scale: 4 },
+      outOfScope: {
+        label: "oos",
+        score: { kind: "output", output: "distance" },
+        threshold: 1,
+        scale: 4,
+      },
     };
-    const outputs: NamedTensors = { ...logitsOf([9, 0, 0], [9, 0, 0]), distance: { datatype: "FP32", shape: [2], data: new Float32Array([2, 0.5]) } };
-    expect(readAnswers(outputs, 2, labels, calibration, 1).map((answer) => answer.label)).toEqual(["oos", "a"]);
+    const outputs: NamedTensors = {
+      ...logitsOf([9, 0, 0], [9, 0, 0]),
+      distance: { datatype: "FP32", shape: [2], data: new Float32Array([2, 0.5]) },
+    };
+    expect(readAnswers(outputs, 2, labels, calibration, 1).map((answer) => answer.label)).toEqual([
+      "oos",
+      "a",
+    ]);
   });
 
   it("refuses logits that do not fit the labels, and logits that are not numbers", () => {
-    expect(() => readAnswers(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow("expected [1, 2]");
-    expect(() => readAnswers(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow("not finite");
+    expect(() => readAnswers(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow(
+      "expected [1, 2]",
+    );
+    expect(() => readAnswers(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow(
+      "not finite",
+    );
   });
 
   it("keeps the likeliest label at every temperature and under every isotonic map (property)", () => {
-    const row = fc.array(fc.integer({ min: -120, max: 120 }).map((quarters) => quarters / 4), { minLength: 3, maxLength: 3 });
+    const row = fc.array(
+      fc.integer({ min: -120, max: 120 }).map((quarters) => quarters / 4),
+      { minLength: 3, maxLength: 3 },
+    );
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     const points = fc.array(fc.tuple(share, share), { minLength: 1, maxLength: 8 });
     fc.assert(
-      fc.property(row, fc.double({ min: 0.1, max: 10, noNaN: true }), points, (logits, temperature, ends) => {
-        const isotonic = { confidence: [...new Set(ends.map(([x]) => x))].toSorted((a, b) => a - b), calibrated: ends.map(([, y]) => y).toSorted((a, b) => a - b) };
-        const [own] = readAnswers(logitsOf(logits), 1, labels, plain, 3);
-        const [answer] = readAnswers(logitsOf(logits), 1, labels, { temperature, isotonic }, 3);
-        expect(logits[labels.indexOf(answer?.label ?? "")]).toBe(Math.max(...logits));
-        expect(own?.label).toBe(answer?.label);
-        const scores = answer?.ranking.map(({ score }) => score) ?? [];
-        expect(scores.every((score, rank) => score >= 0 && score <= 1 && (rank === 0 || score <= (scores[rank - 1] ?? 0)))).toBe(true);
-        expect(scores.reduce((sum, score) => sum + score, 0)).toBeLessThanOrEqual(1 + 1e-9);
-      }),
+      fc.property(
+        row,
+        fc.double({ min: 0.1, max: 10, noNaN: true }),
+        points,
+        (logits, temperature, ends) => {
+          const isotonic = {
+            confidence: [...new Set(ends.map(([x]) => x))].toSorted((a, b) => a - b),
+            calibrated: ends.map(([, y]) => y).toSorted((a, b) => a - b),
+          };
+          const [own] = readAnswers(logitsOf(logits), 1, labels, plain, 3);
+          const [answer] = readAnswers(logitsOf(logits), 1, labels, { temperature, isotonic }, 3);
+          expect(logits[labels.indexOf(answer?.label ?? "")]).toBe(Math.max(...logits));
+          expect(own?.label).toBe(answer?.label);
+          const scores = answer?.ranking.map(({ score }) => score) ?? [];
+          expect(
+            scores.every(
+              (score, rank) =>
+                score >= 0 && score <= 1 && (rank === 0 || score <= (scores[rank - 1] ?? 0)),
+            ),
+          ).toBe(true);
+          expect(scores.reduce((sum, score) => sum + score, 0)).toBeLessThanOrEqual(1 + 1e-9);
+        },
+      ),
       // Beside a confidence that is 1 but for its rounding, the others are more than what is left of it.
-      { examples: [[[0, -0.25, 2.75], 0.1456444383576413, [[0, 0.4587803422748305], [5e-324, 0]]]] },
+      {
+        examples: [
+          [
+            [0, -0.25, 2.75],
+            0.1456444383576413,
+            [
+              [0, 0.4587803422748305],
+              [5e-324, 0],
+            ],
+          ],
+        ],
+      },
     );
   });
 
   it("keeps every score a probability, ranked, with the answer first (property)", () => {
     const logit = fc.float({ min: -50, max: 50, noNaN: true });
-    const score = fc.constantFrom({ kind: "maxProbability" } as const, { kind: "maxLogit" } as const, { kind: "energy" } as const);
+    const score = fc.constantFrom(
+      { kind: "maxProbability" } as const,
+      { kind: "maxLogit" } as const,
+      { kind: "energy" } as const,
+    );
     fc.assert(
-      fc.property(fc.tuple(logit, logit, logit), fc.double({ min: 0.1, max: 10, noNaN: true }), score, fc.integer({ min: 1, max: 4 }), (row, temperature, kind, topK) => {
-        const calibration: CalibrationParameters = { temperature, outOfScope: { label: "oos", score: kind, threshold: 0.5, scale: 3 } };
-        const [answer] = readAnswers(logitsOf([...row]), 1, labels, calibration, topK);
-        const scores = answer?.ranking.map((one) => one.score) ?? [];
-        expect(scores).toHaveLength(topK);
-        expect(answer?.ranking[0]).toEqual({ label: answer?.label, score: answer?.confidence });
-        expect(scores.every((one) => one >= 0 && one <= 1)).toBe(true);
-        expect(scores.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(1 + 1e-9);
-      }),
+      fc.property(
+        fc.tuple(logit, logit, logit),
+        fc.double({ min: 0.1, max: 10, noNaN: true }),
+        score,
+        fc.integer({ min: 1, max: 4 }),
+        (row, temperature, kind, topK) => {
+          const calibration: CalibrationParameters = {
+            temperature,
+            outOfScope: { label: "oos", score: kind, threshold: 0.5, scale: 3 },
+          };
+          const [answer] = readAnswers(logitsOf([...row]), 1, labels, calibration, topK);
+          const scores = answer?.ranking.map((one) => one.score) ?? [];
+          expect(scores).toHaveLength(topK);
+          expect(answer?.ranking[0]).toEqual({ label: answer?.label, score: answer?.confidence });
+          expect(scores.every((one) => one >= 0 && one <= 1)).toBe(true);
+          expect(scores.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(1 + 1e-9);
+        },
+      ),
     );
   });
 });
@@ -113,7 +218,14 @@ describe("readAnswers", () => {
 describe("applyIsotonic", () => {
   const map = { confidence: [0.2, 0.4, 1], calibrated: [0.1, 0.5, 0.9] };
 
-  it.each([[0, 0.1], [0.2, 0.1], [0.3, 0.3], [0.4, 0.5], [0.7, 0.7], [1, 0.9]])("gives for %f the line's %f", (value, expected) => {
+  it.each([
+    [0, 0.1],
+    [0.2, 0.1],
+    [0.3, 0.3],
+    [0.4, 0.5],
+    [0.7, 0.7],
+    [1, 0.9],
+  ])("gives for %f the line's %f", (value, expected) => {
     expect(applyIsotonic(map, value)).toBeCloseTo(expected, 12);
   });
 

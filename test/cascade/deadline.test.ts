@@ -37,16 +37,26 @@ describe("startDeadline", () => {
 
   it("ends when the client leaves, whether the deadline is strict or not", async () => {
     const client = new AbortController();
-    const deadlines = [true, false].map((strict) => startDeadline(new ManualClock(), { budgetMs: 100, strict, clientGone: client.signal }));
+    const deadlines = [true, false].map((strict) =>
+      startDeadline(new ManualClock(), { budgetMs: 100, strict, clientGone: client.signal }),
+    );
     const waiting = deadlines.map((deadline) => deadline.race(never));
     expect(deadlines.map(({ isAbandoned }) => isAbandoned)).toEqual([false, false]);
     client.abort();
-    expect(deadlines.map(({ isAbandoned, signal }) => [isAbandoned, signal.aborted])).toEqual([[true, true], [true, true]]);
-    for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "request_cancelled" });
+    expect(deadlines.map(({ isAbandoned, signal }) => [isAbandoned, signal.aborted])).toEqual([
+      [true, true],
+      [true, true],
+    ]);
+    for (const one of waiting)
+      await expect(one).rejects.toMatchObject({ code: "request_cancelled" });
   });
 
   it("has ended at once for a client that had left before", () => {
-    const deadline = startDeadline(new ManualClock(), { budgetMs: 100, strict: true, clientGone: AbortSignal.abort() });
+    const deadline = startDeadline(new ManualClock(), {
+      budgetMs: 100,
+      strict: true,
+      clientGone: AbortSignal.abort(),
+    });
     expect([deadline.isAbandoned, deadline.signal.aborted]).toEqual([true, true]);
   });
 
@@ -72,7 +82,11 @@ describe("startDeadline", () => {
     const clock = new ManualClock();
     const setTimer = vi.spyOn(clock, "setTimer");
     const client = new AbortController();
-    const deadline = startDeadline(clock, { budgetMs: 100, strict: false, clientGone: client.signal });
+    const deadline = startDeadline(clock, {
+      budgetMs: 100,
+      strict: false,
+      clientGone: client.signal,
+    });
     clock.advance(99);
     expect(deadline.failure).toBeUndefined();
     clock.advance(1);

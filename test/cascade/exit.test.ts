@@ -1,11 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { exits } from "../../src/cascade/exit.ts";
 
-const answer = (confidence: number, outOfScope = false) => ({ label: outOfScope ? "oos" : "a", confidence, outOfScope, ranking: [] });
+const answer = (confidence: number, outOfScope = false) => ({
+  label: outOfScope ? "oos" : "a",
+  confidence,
+  outOfScope,
+  ranking: [],
+});
 
 describe("exits", () => {
   it("accepts from the rule's confidence on, that one included", () => {
-    expect([0.69, 0.7, 1].map((confidence) => exits(answer(confidence), { confidence: 0.7 }))).toEqual([false, true, true]);
+    expect(
+      [0.69, 0.7, 1].map((confidence) => exits(answer(confidence), { confidence: 0.7 })),
+    ).toEqual([false, true, true]);
   });
 
   it("accepts no answer at 1, not even one without a doubt", () => {
@@ -13,6 +20,9 @@ describe("exits", () => {
   });
 
   it("never accepts a verdict that something is out of scope, but from the last tier", () => {
-    expect([exits(answer(0.99, true), { confidence: 0.5 }), exits(answer(0.99, true), null)]).toEqual([false, true]);
+    expect([
+      exits(answer(0.99, true), { confidence: 0.5 }),
+      exits(answer(0.99, true), null),
+    ]).toEqual([false, true]);
   });
 });

@@ -28,8 +28,14 @@ beforeAll(async () => {
   s3 = await startTestS3();
   api = await startTinyServer((request, response) => {
     void text(request).then((body) => {
-      purged.push({ path: request.url, authorization: request.headers.authorization, body: JSON.parse(body) });
-      response.writeHead(answer.status, { "content-type": "application/json" }).end(JSON.stringify(answer.body));
+      purged.push({
+        path: request.url,
+        authorization: request.headers.authorization,
+        body: JSON.parse(body),
+      });
+      response
+        .writeHead(answer.status, { "content-type": "application/json" })
+        .end(JSON.stringify(answer.body));
     });
   });
   for (const seed of ["a", "b"]) {
@@ -47,51 +53,115 @@ beforeEach(() => {
   answer = { status: 200, body: { success: true, errors: [], result: { id: "z1" } } };
 });
 
-const model = (args: readonly string[], environment: Readonly<Record<string, string>>): Promise<Ran> => edgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
-const zone = () => ({ CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "secret-token", CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4` });
+const model = (
+  args: readonly string[],
+  environment: Readonly<Record<string, string>>,
+): Promise<Ran> =>
+  edgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
+const zone = () => ({
+  CLOUDFLARE_ZONE_ID: "z1",
+  CLOUDFLARE_API_TOKEN: "secret-token",
+  CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4`,
+});
 const tags = () => purged.map(({ body }) => body);
 
 describe("moving an alias", () => {
   it("purges what was asked for by it, at once and when every isolate knows", async () => {
     const ran = await model(["promote", "sample", "1", "--purge", "--settle", "0.05"], zone());
-    expect(ran).toMatchObject({ code: 0, stdout: "sample@stable: version 2 -> version 1\n", stderr: expect.stringContaining("purged sample@stable") });
-    const call = { path: "/client/v4/zones/z1/purge_cache", authorization: "Bearer secret-token", body: { tags: ["sample@stable"] } };
+    expect(ran).toMatchObject({
+      code: 0,
+      stdout: "sample@stable: version 2 -> version 1\n",
+      stderr: expect.stringContaining("purged sample@stable"),
+    });
+    const call = {
+      path: "/client/v4/zones/z1/purge_cache",
+      authorization: "Bearer secret-token",
+      body: { tags: ["sample@stable"] },
+    };
     expect(purged).toEqual([call, call]);
-    expect(await model(["rollback", "sample", "--settle", "0", "--json"], zone())).toMatchObject({ code: 0, stderr: "" });
+    expect(await model(["rollback", "sample", "--settle", "0", "--json"], zone())).toMatchObject({
+      code: 0,
+      stderr: "",
+    });
     expect(tags().slice(2)).toEqual([{ tags: ["sample@stable"] }]);
   });
 
   it("purges the default alias, too, since another may answer for it; and is what publishing does", async () => {
-    await model(["promote", "sample", "1", "--alias", "canary", "--weight", "0.1", "--settle", "0"], zone());
-    await model(["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"], zone());
-    await model(["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"], zone()); // moves nothing
-    expect(tags()).toEqual([{ tags: ["sample@canary", "sample@stable"] }, { tags: ["sample@night", "sample@stable"] }]);
+    await model(
+      ["promote", "sample", "1", "--alias", "canary", "--weight", "0.1", "--settle", "0"],
+      zone(),
+    );
+    await model(
+      ["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"],
+      zone(),
+    );
+    await model(
+      ["publish", join(folder, "sample"), "--no-snapshots", "--alias", "night", "--settle", "0"],
+      zone(),
+    ); // moves nothing
+    expect(tags()).toEqual([
+      { tags: ["sample@canary", "sample@stable"] },
+      { tags: ["sample@night", "sample@stable"] },
+    ]);
   });
 
   it("purges nothing without a zone, and with --no-purge", async () => {
-    expect(await model(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" })).toMatchObject({ code: 0, stderr: expect.not.stringContaining("purged") });
-    expect(await model(["promote", "sample", "2", "--no-purge"], zone())).toMatchObject({ code: 0, stderr: expect.not.stringContaining("purged") });
+    expect(
+      await model(["promote", "sample", "1"], { CLOUDFLARE_API_TOKEN: "secret-token" }),
+    ).toMatchObject({ code: 0, stderr: expect.not.stringContaining("purged") });
+    expect(await model(["promote", "sample", "2", "--no-purge"], zone())).toMatchObject({
+      code: 0,
+      stderr: expect.not.stringContaining("purged"),
+    });
     expect(purged).toEqual([]);
   });
 
   it.each([
     [["--purge"], {}, "CLOUDFLARE_ZONE_ID"],
     [[], { CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "" }, "CLOUDFLARE_API_TOKEN"],
-    [["--settle", "soon"], { CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "t" }, "--settle soon"],
+    [
+      ["--settle", "soon"],
+      { CLOUDFLARE_ZONE_ID: "z1", CLOUDFLARE_API_TOKEN: "t" },
+      "--settle soon",
+    ],
   ])("moves nothing when it could not purge: %j", async (more, environment, problem) => {
-    expect(await model(["promote", "sample", "1", ...more], environment)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });
+    expect(await model(["promote", "sample", "1", ...more], environment)).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining(problem),
+    });
     expect((await model(["list"], {})).stdout).toContain("stable=2");
   });
 
   it.each([
-    ["says no", async () => zone(), { status: 403, body: { success: false, errors: [{ code: 10000, message: "Authentication error" }] } }, "403: Authentication error"],
+    [
+      "says no",
+      async () => zone(),
+      {
+        status: 403,
+        body: { success: false, errors: [{ code: 10000, message: "Authentication error" }] },
+      },
+      "403: Authentication error",
+    ],
     ["does not know how", async () => zone(), { status: 200, body: { ok: true } }, "answered 200"],
-    ["is away", async () => ({ ...zone(), CLOUDFLARE_API_BASE_URL: await refusingUrl() }), { status: 200, body: {} }, "ECONNREFUSED"],
-  ])("fails loudly, with what to do, when the API %s", async (_, environment, itsAnswer, reason) => {
-    answer = itsAnswer;
-    const ran = await model(["promote", "sample", "2", "--json"], await environment());
-    expect([ran.code, JSON.parse(ran.stdout)]).toMatchObject([1, { after: { version: 2 } }]);
-    expect(JSON.parse(ran.stderr)).toMatchObject({ code: "purge_failed", detail: expect.stringContaining(reason), remedy: expect.stringContaining("edgetier model promote sample 2 --alias stable --purge") });
-    expect(ran.stderr).not.toContain("secret-token");
-  });
+    [
+      "is away",
+      async () => ({ ...zone(), CLOUDFLARE_API_BASE_URL: await refusingUrl() }),
+      { status: 200, body: {} },
+      "ECONNREFUSED",
+    ],
+  ])(
+    "fails loudly, with what to do, when the API %s",
+    async (_, environment, itsAnswer, reason) => {
+      answer = itsAnswer;
+      const ran = await model(["promote", "sample", "2", "--json"], await environment());
+      expect([ran.code, JSON.parse(ran.stdout)]).toMatchObject([1, { after: { version: 2 } }]);
+      expect(JSON.parse(ran.stderr)).toMatchObject({
+        code: "purge_failed",
+        detail: expect.stringContaining(reason),
+        remedy: expect.stringContaining("edgetier model promote sample 2 --alias stable --purge"),
+      });
+      expect(ran.stderr).not.toContain("secret-token");
+    },
+  );
 });

@@ -26,12 +26,28 @@ const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
 it("region key makes a secret that edge and region take", async () => {
   const { code, stdout } = await edgetier(["region", "key", "--id", "edge-1", "--json"]);
   const { keyId, key } = JSON.parse(stdout);
-  expect([code, keyId, regionKeys().parse(key)]).toMatchObject([0, "edge-1", [{ id: "edge-1", secret: { byteLength: 32 } }]]);
-  expect(await edgetier(["region", "key", "--id", "no spaces"])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("is not an id") });
+  expect([code, keyId, regionKeys().parse(key)]).toMatchObject([
+    0,
+    "edge-1",
+    [{ id: "edge-1", secret: { byteLength: 32 } }],
+  ]);
+  expect(await edgetier(["region", "key", "--id", "no spaces"])).toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringContaining("is not an id"),
+  });
 });
 
 describe("usage", () => {
-  it.each([[["--help"]], [["model", "--help"]], [["model", "publish", "--help"]], [["predict", "-h"]], [["start", "--help"]], [["engine", "prepare", "--help"]], [["keys", "create", "--help"]]])("explains %j", async (args) => {
+  it.each([
+    [["--help"]],
+    [["model", "--help"]],
+    [["model", "publish", "--help"]],
+    [["predict", "-h"]],
+    [["start", "--help"]],
+    [["engine", "prepare", "--help"]],
+    [["keys", "create", "--help"]],
+  ])("explains %j", async (args) => {
     const { code, stdout, stderr } = await edgetier(args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/USAGE edgetier/);
@@ -61,7 +77,11 @@ describe("usage", () => {
   it("gives errors as problem details with --json", async () => {
     const { code, stdout, stderr } = await edgetier(["model", "list", "--json", "--nope"]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(JSON.parse(stderr)).toMatchObject({ code: "usage", detail: expect.stringContaining("--nope"), remedy: expect.any(String) });
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: "usage",
+      detail: expect.stringContaining("--nope"),
+      remedy: expect.any(String),
+    });
   });
 });
 
@@ -72,26 +92,59 @@ describe("models", () => {
     const empty = await edgetier(["model", "list"], onStore());
     expect(empty).toMatchObject({ code: 0, stdout: expect.stringContaining("no models") });
 
-    const published = await edgetier(["model", "publish", project, "--no-snapshots", "--json"], onStore()); // snapshots: engine-commands.test.ts
+    const published = await edgetier(
+      ["model", "publish", project, "--no-snapshots", "--json"],
+      onStore(),
+    ); // snapshots: engine-commands.test.ts
     expect(published).toMatchObject({ code: 0, stderr: "" });
-    expect(JSON.parse(published.stdout)).toMatchObject({ model: "sample", version: 1, outcome: "published", aliasMoved: true });
-    const again = await edgetier(["model", "publish", project, "--no-snapshots", "--alias=canary"], onStore());
-    expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/in store.*unchanged: sample@1.*sample@canary is now version 1/s) });
+    expect(JSON.parse(published.stdout)).toMatchObject({
+      model: "sample",
+      version: 1,
+      outcome: "published",
+      aliasMoved: true,
+    });
+    const again = await edgetier(
+      ["model", "publish", project, "--no-snapshots", "--alias=canary"],
+      onStore(),
+    );
+    expect(again).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(
+        /in store.*unchanged: sample@1.*sample@canary is now version 1/s,
+      ),
+    });
 
     const listed = await edgetier(["model", "list", "--json"], onStore());
-    expect(JSON.parse(listed.stdout)).toEqual({ models: [{ model: "sample", versions: [1], aliases: { stable: 1, canary: 1 } }] });
-    expect((await edgetier(["model", "list"], onStore())).stdout).toMatch(/sample +1 +1 +stable=1, canary=1/);
+    expect(JSON.parse(listed.stdout)).toEqual({
+      models: [{ model: "sample", versions: [1], aliases: { stable: 1, canary: 1 } }],
+    });
+    expect((await edgetier(["model", "list"], onStore())).stdout).toMatch(
+      /sample +1 +1 +stable=1, canary=1/,
+    );
 
     const inspected = await edgetier(["model", "inspect", "sample@canary", "--json"], onStore());
-    expect(JSON.parse(inspected.stdout)).toMatchObject({ manifest: { model: "sample", version: 1, deadlineMs: sampleProject.deadlineMs }, artifacts: [{ problem: null }, { problem: null }, { problem: null }] });
-    expect((await edgetier(["model", "inspect", "sample"], onStore())).stdout).toMatch(/student +edge +int8.*verified/s);
+    expect(JSON.parse(inspected.stdout)).toMatchObject({
+      manifest: { model: "sample", version: 1, deadlineMs: sampleProject.deadlineMs },
+      artifacts: [{ problem: null }, { problem: null }, { problem: null }],
+    });
+    expect((await edgetier(["model", "inspect", "sample"], onStore())).stdout).toMatch(
+      /student +edge +int8.*verified/s,
+    );
   });
 
   it("publishes and inspects a plain graph", async () => {
-    const { project, files } = tensorProject("plain", int8MatMul(await readFile(new URL("../fixtures/int8-matmul.onnx", import.meta.url))), ["left", "right"]);
+    const { project, files } = tensorProject(
+      "plain",
+      int8MatMul(await readFile(new URL("../fixtures/int8-matmul.onnx", import.meta.url))),
+      ["left", "right"],
+    );
     await writeSampleProject(join(folder, "plain"), project, new Map(files));
-    expect(await edgetier(["model", "publish", join(folder, "plain"), "--no-snapshots"], onStore())).toMatchObject({ code: 0, stdout: expect.stringContaining("published plain@1") });
-    expect((await edgetier(["model", "inspect", "plain"], onStore())).stdout).toMatch(/plain@1 +tensor.*edge +edge +fp32.*none +always.*region +region.*verified/s);
+    expect(
+      await edgetier(["model", "publish", join(folder, "plain"), "--no-snapshots"], onStore()),
+    ).toMatchObject({ code: 0, stdout: expect.stringContaining("published plain@1") });
+    expect((await edgetier(["model", "inspect", "plain"], onStore())).stdout).toMatch(
+      /plain@1 +tensor.*edge +edge +fp32.*none +always.*region +region.*verified/s,
+    );
   });
 
   it.each([
@@ -106,14 +159,24 @@ describe("models", () => {
   });
 
   it("names every problem of a project", async () => {
-    await writeFile(join(folder, "model.json"), JSON.stringify({ ...sampleProject, labels: "../x", deadlineMs: 5 }));
+    await writeFile(
+      join(folder, "model.json"),
+      JSON.stringify({ ...sampleProject, labels: "../x", deadlineMs: 5 }),
+    );
     const ran = await edgetier(["model", "publish", folder], onStore());
-    expect(ran).toMatchObject({ code: 1, stderr: expect.stringMatching(/leaves the folder.*student\.onnx.*cannot be read/s) });
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/leaves the folder.*student\.onnx.*cannot be read/s),
+    });
   });
 
   it("says that the store cannot be reached, and why", async () => {
     const ran = await edgetier(["model", "list"], { EDGETIER_S3_ENDPOINT: await refusingUrl() });
-    expect(ran).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/ECONNREFUSED.*\n.*S3 endpoint/) });
+    expect(ran).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringMatching(/ECONNREFUSED.*\n.*S3 endpoint/),
+    });
   });
 
   it("refuses an address that is none", async () => {
@@ -126,14 +189,37 @@ describe("predict", () => {
   it("shows label, score, tier, confidence, latency and cache", async () => {
     const server = await startTinyServer((request, response) => {
       response.writeHead(200, { "content-type": "application/json", "x-edgetier-cache": "l2" });
-      const output = { label: "freeze_account", score: 0.91, tier: "student", confidence: 0.91, degraded: false };
-      response.end(JSON.stringify({ model: request.url?.split("/")[3], version: 4, outputs: [output] }));
+      const output = {
+        label: "freeze_account",
+        score: 0.91,
+        tier: "student",
+        confidence: 0.91,
+        degraded: false,
+      };
+      response.end(
+        JSON.stringify({ model: request.url?.split("/")[3], version: 4, outputs: [output] }),
+      );
     });
-    const text = await edgetier(["predict", "--model", "intent", "--url", server.url, "--", "--freeze"]);
+    const text = await edgetier([
+      "predict",
+      "--model",
+      "intent",
+      "--url",
+      server.url,
+      "--",
+      "--freeze",
+    ]);
     expect(text).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Next: [^\n]*\n$/) });
-    expect(text.stdout).toMatch(/label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/);
+    expect(text.stdout).toMatch(
+      /label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/,
+    );
     const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
-    expect(JSON.parse(json.stdout)).toMatchObject({ label: "freeze_account", tier: "student", cache: "l2", latencyMs: expect.any(Number) });
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      label: "freeze_account",
+      tier: "student",
+      cache: "l2",
+      latencyMs: expect.any(Number),
+    });
     await server.stop();
   });
 
@@ -141,25 +227,49 @@ describe("predict", () => {
     const seen: (string | undefined)[] = [];
     const server = await startTinyServer((request, response) => {
       seen.push(request.headers.authorization);
-      response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ code: "invalid_credential", detail: "No.", remedy: "Ask." }));
+      response
+        .writeHead(401, { "content-type": "application/problem+json" })
+        .end(JSON.stringify({ code: "invalid_credential", detail: "No.", remedy: "Ask." }));
     });
     const args = ["predict", "x", "--model", "m", "--url", server.url];
-    const ran = [await edgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }), await edgetier(args, { EDGETIER_API_KEY: "from-the-environment" }), await edgetier(args), await edgetier([...args, "--api-key", "broken\nsecret"])];
+    const ran = [
+      await edgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }),
+      await edgetier(args, { EDGETIER_API_KEY: "from-the-environment" }),
+      await edgetier(args),
+      await edgetier([...args, "--api-key", "broken\nsecret"]),
+    ];
     expect(seen).toEqual(["Bearer given", "Bearer from-the-environment", undefined]);
-    expect(ran.map(({ code, stderr }) => [code, /given|environment|secret/.test(stderr)])).toEqual(ran.map(() => [1, false]));
+    expect(ran.map(({ code, stderr }) => [code, /given|environment|secret/.test(stderr)])).toEqual(
+      ran.map(() => [1, false]),
+    );
     await server.stop();
   });
 
   it("passes on the edge's error with its remedy", async () => {
-    const problem = { code: "model_not_found", detail: "There is no model.", remedy: "Publish one." };
-    const server = await startTinyServer((_, response) => response.writeHead(404, { "content-type": "application/problem+json" }).end(JSON.stringify(problem)));
+    const problem = {
+      code: "model_not_found",
+      detail: "There is no model.",
+      remedy: "Publish one.",
+    };
+    const server = await startTinyServer((_, response) =>
+      response
+        .writeHead(404, { "content-type": "application/problem+json" })
+        .end(JSON.stringify(problem)),
+    );
     const ran = await edgetier(["predict", "x", "--model", "m", "--url", server.url]);
-    expect(ran).toMatchObject({ code: 1, stdout: "", stderr: "error: There is no model.\n  Publish one.\n" });
+    expect(ran).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: "error: There is no model.\n  Publish one.\n",
+    });
     await server.stop();
   });
 
   it("says that nothing answers", async () => {
     const ran = await edgetier(["predict", "x", "--model", "m", "--url", await refusingUrl()]);
-    expect(ran).toMatchObject({ code: 1, stderr: expect.stringMatching(/Nothing answers.*ECONNREFUSED.*\n.*npm start/) });
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/Nothing answers.*ECONNREFUSED.*\n.*npm start/),
+    });
   });
 });

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { prepareEngine } from "../../src/build/engine/prepare.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
 import { ENGINE_FOLDER } from "../../src/cli/local/paths.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
@@ -31,7 +31,11 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-engine-cli-"));
   projectFolder = join(folder, "sample");
   graph = new Uint8Array(await readFile(join(import.meta.dirname, "../fixtures/toy.onnx")));
-  await writeSampleProject(projectFolder, project, new Map([...sampleFiles(), ["artifacts/toy.onnx", graph]]));
+  await writeSampleProject(
+    projectFolder,
+    project,
+    new Map([...sampleFiles(), ["artifacts/toy.onnx", graph]]),
+  );
   ({ sha256: source } = await prepareEngine({ outDir: ENGINE_FOLDER }));
   s3 = await startTestS3();
   store = createModelStore(createS3ObjectStore(s3.options));
@@ -45,15 +49,28 @@ const [student] = sampleProject.tiers as [TextClassificationProject["tiers"][num
 const project: TextClassificationProject = {
   ...sampleProject,
   tiers: [
-    { ...student, id: "toy", graph: "artifacts/toy.onnx", inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }], exit: { confidence: 0.9 } },
+    {
+      ...student,
+      id: "toy",
+      graph: "artifacts/toy.onnx",
+      inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
+      exit: { confidence: 0.9 },
+    },
     { ...student, exit: { confidence: 0.8 } }, // not really a graph
     { ...student, id: "teacher", place: "region" },
   ],
 };
 const noGraph = { tier: "student", reason: expect.stringContaining("protobuf parsing failed") };
 
-const publish = (...options: string[]) => edgetier(["model", "publish", projectFolder, ...options], { EDGETIER_S3_ENDPOINT: s3.options.endpoint });
-const deployed = (functions: Iterable<number>): DeployedEngine => ({ kind: "cut", source, functions: encodeFunctions(functions) });
+const publish = (...options: string[]) =>
+  edgetier(["model", "publish", projectFolder, ...options], {
+    EDGETIER_S3_ENDPOINT: s3.options.endpoint,
+  });
+const deployed = (functions: Iterable<number>): DeployedEngine => ({
+  kind: "cut",
+  source,
+  functions: encodeFunctions(functions),
+});
 const allFunctions = Array.from({ length: 30_000 }, (_, index) => index);
 
 describe("engine build", () => {
@@ -66,21 +83,51 @@ describe("engine build", () => {
   it("says that the log of traps cannot be read, before it makes anything", async () => {
     const ran = await edgetier(["engine", "build", "--traps", join(folder, "no-log"), "--json"]);
     expect(ran).toMatchObject({ code: 2, stdout: "" });
-    expect(JSON.parse(ran.stderr)).toMatchObject({ code: "usage", detail: expect.stringMatching(/--traps .*no-log cannot be read: ENOENT/) });
+    expect(JSON.parse(ran.stderr)).toMatchObject({
+      code: "usage",
+      detail: expect.stringMatching(/--traps .*no-log cannot be read: ENOENT/),
+    });
   });
 
   it("keeps what a log says was missed, now and in later builds", { timeout: 60_000 }, async () => {
-    const [config, out, log] = [join(folder, "deployment"), join(folder, "edge"), join(folder, "worker.log")];
+    const [config, out, log] = [
+      join(folder, "deployment"),
+      join(folder, "edge"),
+      join(folder, "worker.log"),
+    ];
     await mkdir(config);
     await writeFile(join(config, "package.json"), "{}");
     const missed = 2_000;
-    await writeFile(log, `${JSON.stringify({ event: "engine_trap", engine: source, function: missed })}\n`);
-    const build = async (...options: string[]) => JSON.parse((await edgetier(["engine", "build", "--json", "--models", folder, "--config", config, "--out", out, ...options])).stdout);
-    const whyKept = ({ functions }: { functions: { number: number; why: string }[] }) => functions.find(({ number }) => number === missed)?.why;
+    await writeFile(
+      log,
+      `${JSON.stringify({ event: "engine_trap", engine: source, function: missed })}\n`,
+    );
+    const build = async (...options: string[]) =>
+      JSON.parse(
+        (
+          await edgetier([
+            "engine",
+            "build",
+            "--json",
+            "--models",
+            folder,
+            "--config",
+            config,
+            "--out",
+            out,
+            ...options,
+          ])
+        ).stdout,
+      );
+    const whyKept = ({ functions }: { functions: { number: number; why: string }[] }) =>
+      functions.find(({ number }) => number === missed)?.why;
     expect(whyKept(await build())).toBeUndefined();
     expect(whyKept(await build("--traps", log))).toBe("configuration");
     const again = await build();
-    expect({ cached: again.cached, why: whyKept(again) }).toEqual({ cached: true, why: "configuration" });
+    expect({ cached: again.cached, why: whyKept(again) }).toEqual({
+      cached: true,
+      why: "configuration",
+    });
   });
 
   it("says which folder of models cannot be read", async () => {
@@ -96,19 +143,36 @@ describe("model snapshot", () => {
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const { model, snapshots, without } = JSON.parse(ran.stdout);
     expect({ model, without }).toEqual({ model: "sample", without: [noGraph] });
-    expect(snapshots).toEqual([{ tier: "toy", bytes: expect.any(Number), memoryBytes: expect.any(Number), engine: source, functions: expect.any(Number) }]);
+    expect(snapshots).toEqual([
+      {
+        tier: "toy",
+        bytes: expect.any(Number),
+        memoryBytes: expect.any(Number),
+        engine: source,
+        functions: expect.any(Number),
+      },
+    ]);
     expect(snapshots[0].functions).toBeGreaterThan(100);
     expect(await readdir(out)).toEqual(["toy.etsnap"]);
     const file = await readFile(join(out, "toy.etsnap"));
     expect(file.byteLength).toBe(snapshots[0].bytes);
-    const { encoding, pageCount } = parseHead(file.subarray(0, 12 + file.readUInt32LE(8)), { engine: source, model: await sha256Hex(graph), choices: SESSION_CHOICES });
-    expect({ encoding, memoryBytes: pageCount * 65_536 }).toEqual({ encoding: "deflate", memoryBytes: snapshots[0].memoryBytes });
+    const { encoding, pageCount } = parseHead(file.subarray(0, 12 + file.readUInt32LE(8)), {
+      engine: source,
+      model: await sha256Hex(graph),
+      choices: SESSION_CHOICES,
+    });
+    expect({ encoding, memoryBytes: pageCount * 65_536 }).toEqual({
+      encoding: "deflate",
+      memoryBytes: snapshots[0].memoryBytes,
+    });
   }, 60_000);
 
   it("shows them to people", async () => {
     const { code, stdout } = await edgetier(["model", "snapshot", projectFolder]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/tier +file +memory +functions +engine\ntoy +[\d.]+ [KM]iB +[\d.]+ MiB +\d+ +[0-9a-f]{12}\nstudent: no snapshot\. ONNX Runtime failed/);
+    expect(stdout).toMatch(
+      /tier +file +memory +functions +engine\ntoy +[\d.]+ [KM]iB +[\d.]+ MiB +\d+ +[0-9a-f]{12}\nstudent: no snapshot\. ONNX Runtime failed/,
+    );
   }, 60_000);
 });
 
@@ -117,9 +181,17 @@ describe("model publish", () => {
     const ran = await publish("--json");
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const { version, ...result } = JSON.parse(ran.stdout);
-    expect(result).toMatchObject({ outcome: "published", withoutSnapshot: [noGraph], notAtTheEdge: [] }); // no deployment is known of
+    expect(result).toMatchObject({
+      outcome: "published",
+      withoutSnapshot: [noGraph],
+      notAtTheEdge: [],
+    }); // no deployment is known of
     const manifest = await store.readManifest("sample", version);
-    expect(manifest?.tiers.map(({ id, snapshot }) => [id, snapshot?.engine])).toEqual([["toy", source], ["student", undefined], ["teacher", undefined]]);
+    expect(manifest?.tiers.map(({ id, snapshot }) => [id, snapshot?.engine])).toEqual([
+      ["toy", source],
+      ["student", undefined],
+      ["teacher", undefined],
+    ]);
     const snapshot = manifest?.tiers[0]?.snapshot;
     if (snapshot === undefined) throw new Error("no snapshot");
     const head = (await store.readArtifact(snapshot.artifact)).subarray(0, snapshot.head.size);
@@ -130,7 +202,9 @@ describe("model publish", () => {
     await store.writeDeployedEngine(deployed([]));
     const { code, stdout } = await publish();
     expect(code).toBe(0);
-    expect(stdout).toMatch(/student: no snapshot\..*toy: the edge cannot serve it, the next tier answers instead: the deployed engine was cut of \d+ of its functions \(.*student: the edge cannot serve it.*the version has no snapshot.*edgetier engine build.*edgetier engine publish.*(in store|uploaded) /s);
+    expect(stdout).toMatch(
+      /student: no snapshot\..*toy: the edge cannot serve it, the next tier answers instead: the deployed engine was cut of \d+ of its functions \(.*student: the edge cannot serve it.*the version has no snapshot.*edgetier engine build.*edgetier engine publish.*(in store|uploaded) /s,
+    );
     expect(stdout).not.toContain("teacher:");
   }, 60_000);
 
@@ -152,7 +226,16 @@ describe("model publish", () => {
     await store.writeDeployedEngine(deployed(allFunctions));
     const { version, ...result } = JSON.parse((await publish("--no-snapshots", "--json")).stdout);
     const reason = "the version has no snapshot";
-    expect(result).toMatchObject({ outcome: "published", withoutSnapshot: [], notAtTheEdge: [{ tier: "toy", reason }, { tier: "student", reason }] });
-    expect((await store.readManifest("sample", version))?.tiers.map((tier) => tier.snapshot)).toEqual([undefined, undefined, undefined]);
+    expect(result).toMatchObject({
+      outcome: "published",
+      withoutSnapshot: [],
+      notAtTheEdge: [
+        { tier: "toy", reason },
+        { tier: "student", reason },
+      ],
+    });
+    expect(
+      (await store.readManifest("sample", version))?.tiers.map((tier) => tier.snapshot),
+    ).toEqual([undefined, undefined, undefined]);
   }, 60_000);
 });

@@ -13,15 +13,33 @@ interface Named {
   readonly command: CommandDef;
 }
 
-async function all(name: string, command: CommandDef): Promise<{ readonly groups: readonly (Named & { readonly children: readonly string[] })[]; readonly leaves: readonly Named[] }> {
+async function all(
+  name: string,
+  command: CommandDef,
+): Promise<{
+  readonly groups: readonly (Named & { readonly children: readonly string[] })[];
+  readonly leaves: readonly Named[];
+}> {
   const children = (await resolved(command.subCommands)) ?? {};
   if (Object.keys(children).length === 0) return { groups: [], leaves: [{ name, command }] };
-  const below = await Promise.all(Object.entries(children).map(async ([child, one]) => await all(`${name} ${child}`, (await resolved(one)) ?? {})));
-  return { groups: [{ name, command, children: Object.keys(children) }, ...below.flatMap(({ groups }) => groups)], leaves: below.flatMap(({ leaves }) => leaves) };
+  const below = await Promise.all(
+    Object.entries(children).map(
+      async ([child, one]) => await all(`${name} ${child}`, (await resolved(one)) ?? {}),
+    ),
+  );
+  return {
+    groups: [
+      { name, command, children: Object.keys(children) },
+      ...below.flatMap(({ groups }) => groups),
+    ],
+    leaves: below.flatMap(({ leaves }) => leaves),
+  };
 }
 
 /** citty takes a value, a promise, or a function of either. */
-async function resolved<Value>(value: Value | Promise<Value> | (() => Value | Promise<Value>) | undefined): Promise<Value | undefined> {
+async function resolved<Value>(
+  value: Value | Promise<Value> | (() => Value | Promise<Value>) | undefined,
+): Promise<Value | undefined> {
   return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);
 }
 
@@ -29,12 +47,16 @@ const { groups, leaves } = await all("edgetier", root);
 const keyOf = (name: string) => name.replace(/^edgetier /, "");
 
 describe("help", () => {
-  it.each(groups)("of $name fits a screen, and has a line for each of its commands", ({ name, children }) => {
-    const lines = groupHelp(name, children).split("\n");
-    expect(lines.length).toBeLessThanOrEqual(SCREEN.lines);
-    expect(lines.filter((line) => line.length > SCREEN.columns)).toEqual([]);
-    for (const child of children) expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^  ${child} +\\S`)));
-  });
+  it.each(groups)(
+    "of $name fits a screen, and has a line for each of its commands",
+    ({ name, children }) => {
+      const lines = groupHelp(name, children).split("\n");
+      expect(lines.length).toBeLessThanOrEqual(SCREEN.lines);
+      expect(lines.filter((line) => line.length > SCREEN.columns)).toEqual([]);
+      for (const child of children)
+        expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^  ${child} +\\S`)));
+    },
+  );
 
   it.each(leaves)("of $name has an example, which is a call of it", async ({ name, command }) => {
     const example = GUIDES[keyOf(name)]?.example ?? "no example";
@@ -43,26 +65,46 @@ describe("help", () => {
   });
 
   it.each(leaves)("$name takes the options of its example", async ({ name, command }) => {
-    const options = Object.entries((await resolved(command.args)) ?? {}).flatMap(([option, definition]) => [option, ...("alias" in definition ? [definition.alias ?? []].flat() : [])]);
-    const used = [...(GUIDES[keyOf(name)]?.example ?? "").matchAll(/ --?([a-z][\w-]*)/g)].map(([, option]) => option);
+    const options = Object.entries((await resolved(command.args)) ?? {}).flatMap(
+      ([option, definition]) => [
+        option,
+        ...("alias" in definition ? [definition.alias ?? []].flat() : []),
+      ],
+    );
+    const used = [...(GUIDES[keyOf(name)]?.example ?? "").matchAll(/ --?([a-z][\w-]*)/g)].map(
+      ([, option]) => option,
+    );
     expect(options).toEqual(expect.arrayContaining(used));
   });
 
   it("has nothing on commands that there are not", () => {
-    expect(Object.keys(GUIDES).toSorted()).toEqual(leaves.map(({ name }) => keyOf(name)).toSorted());
+    expect(Object.keys(GUIDES).toSorted()).toEqual(
+      leaves.map(({ name }) => keyOf(name)).toSorted(),
+    );
   });
 });
 
 describe("the next step", () => {
-  it.each(leaves.filter(({ name }) => name !== "edgetier start"))("of $name calls commands as they are called here", ({ name }) => {
-    const next = nextStep(name, {}) ?? "";
-    expect(next).toMatch(/^Next: ./);
-    expect(next).not.toContain("`edgetier");
-  });
+  it.each(leaves.filter(({ name }) => name !== "edgetier start"))(
+    "of $name calls commands as they are called here",
+    ({ name }) => {
+      const next = nextStep(name, {}) ?? "";
+      expect(next).toMatch(/^Next: ./);
+      expect(next).not.toContain("`edgetier");
+    },
+  );
 
   it("names only commands that there are", () => {
-    const called = leaves.flatMap(({ name }) => [...(nextStep(name, {}) ?? "").replaceAll(`${EDGETIER} `, "edgetier ").matchAll(/`(edgetier(?: [a-z][a-z0-9]*)+)/g)].map(([, command]) => command ?? ""));
-    const unknown = called.filter((command) => !leaves.some(({ name }) => command === name || command.startsWith(`${name} `)));
+    const called = leaves.flatMap(({ name }) =>
+      [
+        ...(nextStep(name, {}) ?? "")
+          .replaceAll(`${EDGETIER} `, "edgetier ")
+          .matchAll(/`(edgetier(?: [a-z][a-z0-9]*)+)/g),
+      ].map(([, command]) => command ?? ""),
+    );
+    const unknown = called.filter(
+      (command) => !leaves.some(({ name }) => command === name || command.startsWith(`${name} `)),
+    );
     expect(unknown).toEqual([]);
   });
 
@@ -71,7 +113,9 @@ describe("the next step", () => {
     expect(made.stdout).not.toContain("Next:");
     expect(made.stderr).toMatch(/^Next: .*EDGETIER_REGION_KEYS.*\n$/);
     expect(await edgetier(["region", "key", "--json"])).toMatchObject({ code: 0, stderr: "" });
-    expect(nextStep("edgetier model publish", { folder: "models/moods/", alias: "canary" })).toContain("--model moods@canary");
+    expect(
+      nextStep("edgetier model publish", { folder: "models/moods/", alias: "canary" }),
+    ).toContain("--model moods@canary");
   });
 
   it("is not told after a failure", async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { taskChoiceOf } from "../../src/cli/commands/import-args.ts";
-import { model } from "../build/onnx/small-model.ts";
+import { model } from "../toolchain/onnx/small-model.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -20,17 +20,43 @@ const defaults = { "max-tokens": "128", fit: "stretch" } as const;
 const image = model({ inputs: ["x: float [N, 3, 8, 8]"], outputs: ["y: float [N, 2]"], nodes: [] });
 
 it("become a choice, with the task guessed where none is named", async () => {
-  const choice = await taskChoiceOf({ ...defaults, labels: at("labels.txt"), mean: "0.5, 0.4,0.3", std: "1,2,3", size: "224x160", tokenizer: at("tokenizer.json"), "max-tokens": "64" }, image, NAME);
+  const choice = await taskChoiceOf(
+    {
+      ...defaults,
+      labels: at("labels.txt"),
+      mean: "0.5, 0.4,0.3",
+      std: "1,2,3",
+      size: "224x160",
+      tokenizer: at("tokenizer.json"),
+      "max-tokens": "64",
+    },
+    image,
+    NAME,
+  );
   expect(choice).toEqual({
     task: "image-classification",
     labels: ["cat", "hot dog"],
     logits: undefined,
     text: { kind: "wordpiece", artifact: new TextEncoder().encode("{}"), maxTokens: 64 },
-    image: { mean: [0.5, 0.4, 0.3], std: [1, 2, 3], size: { width: 224, height: 160 }, fit: "stretch" },
+    image: {
+      mean: [0.5, 0.4, 0.3],
+      std: [1, 2, 3],
+      size: { width: 224, height: 160 },
+      fit: "stretch",
+    },
     vectors: {},
   });
-  const text = await taskChoiceOf({ ...defaults, task: "text-classification", features: at("tokenizer.json") }, image, NAME);
-  expect(text).toMatchObject({ task: "text-classification", labels: undefined, text: { kind: "hashed-ngrams" }, image: { mean: undefined, size: undefined } });
+  const text = await taskChoiceOf(
+    { ...defaults, task: "text-classification", features: at("tokenizer.json") },
+    image,
+    NAME,
+  );
+  expect(text).toMatchObject({
+    task: "text-classification",
+    labels: undefined,
+    text: { kind: "hashed-ngrams" },
+    image: { mean: undefined, size: undefined },
+  });
 });
 
 it.each([
@@ -45,6 +71,14 @@ it.each([
   [{ tokenizer: "tokenizer.json", "max-tokens": "0" }, "--max-tokens"],
   [{ tokenizer: "tokenizer.json", features: "tokenizer.json" }, "give one"],
 ])("are refused with what is wrong: %j", async (given, problem) => {
-  const args = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, /\.(txt|json)$/.test(value) ? at(value) : value]));
-  await expect(taskChoiceOf({ ...defaults, ...args }, image, NAME)).rejects.toMatchObject({ code: "usage", detail: expect.stringContaining(problem) });
+  const args = Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [
+      name,
+      /\.(txt|json)$/.test(value) ? at(value) : value,
+    ]),
+  );
+  await expect(taskChoiceOf({ ...defaults, ...args }, image, NAME)).rejects.toMatchObject({
+    code: "usage",
+    detail: expect.stringContaining(problem),
+  });
 });

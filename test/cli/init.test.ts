@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readProject } from "../../src/build/project.ts";
-import { readBuildPlan } from "../../src/build/techniques/build-plan.ts";
+import { readProject } from "../../src/toolchain/project.ts";
+import { readBuildPlan } from "../../src/toolchain/techniques/build-plan.ts";
 import { trialsOf } from "../../src/cli/deploy/trials.ts";
 import { deploymentFiles } from "../../src/cli/init/deployment-files.ts";
 import { projectFiles } from "../../src/cli/init/project-files.ts";
@@ -23,23 +23,35 @@ describe.each(INIT_TASKS)("a starter of %s", (task) => {
 
   it("is imported as its recipe says, at the edge, and deployments know what to ask it", async () => {
     const starter = makeStarter(task);
-    for (const [path, content] of new Map([...starter.files, ...projectFiles(name, task, starter)])) {
+    for (const [path, content] of new Map([
+      ...starter.files,
+      ...projectFiles(name, task, starter),
+    ])) {
       await mkdir(dirname(join(folder, name, path)), { recursive: true });
       await writeFile(join(folder, name, path), content);
     }
     const recipe = await readFile(join(folder, name, "recipe/README.md"), "utf8");
     const [, command = ""] = new RegExp(`^ {4}${EDGETIER} (.*)$`, "m").exec(recipe) ?? [];
-    const { code, stdout } = await edgetier([...command.replaceAll("models/", `${folder}/`).split(" "), "--json"]);
+    const { code, stdout } = await edgetier([
+      ...command.replaceAll("models/", `${folder}/`).split(" "),
+      "--json",
+    ]);
     expect(code).toBe(0);
     const { project, tried } = JSON.parse(stdout);
     const isLabelled = task.endsWith("classification");
-    expect({ task: project.task, place: project.tiers[0].place, right: tried.right }).toEqual({ task, place: "edge", ...(isLabelled ? { right: tried.samples } : {}) });
+    expect({ task: project.task, place: project.tiers[0].place, right: tried.right }).toEqual({
+      task,
+      place: "edge",
+      ...(isLabelled ? { right: tried.samples } : {}),
+    });
     expect(tried.madeUp).toBe(false);
 
     const source = await readProject(join(folder, name));
     expect((await trialsOf(source.project, join(folder, name))).length).toBeGreaterThan(1);
     const plan = await readBuildPlan(join(folder, name));
-    expect(plan?.tiers.map(({ tier }) => tier)).toEqual(isLabelled ? [project.tiers[0].id] : undefined);
+    expect(plan?.tiers.map(({ tier }) => tier)).toEqual(
+      isLabelled ? [project.tiers[0].id] : undefined,
+    );
   }, 120_000);
 
   it("is the same each time", () => {
@@ -49,7 +61,13 @@ describe.each(INIT_TASKS)("a starter of %s", (task) => {
 
 describe("a project without samples", () => {
   it("is asked something all the same, and no tensors are made up", async () => {
-    const asked = async (task: (typeof INIT_TASKS)[number]) => (await trialsOf((await readProject(join(folder, `my-${task}`))).project, join(folder, "nowhere"))).map(({ name }) => name);
+    const asked = async (task: (typeof INIT_TASKS)[number]) =>
+      (
+        await trialsOf(
+          (await readProject(join(folder, `my-${task}`))).project,
+          join(folder, "nowhere"),
+        )
+      ).map(({ name }) => name);
     expect(await asked("image-classification")).toEqual(["a made-up input"]);
     expect(await asked("tensor")).toEqual([]);
   });
@@ -61,7 +79,9 @@ describe("a deployment around it", () => {
     expect([...files.keys()]).toEqual(["wrangler.toml", "package.json", ".npmrc", ".gitignore"]);
     const config = files.get("wrangler.toml") ?? "";
     expect(config).toMatch(/^name = "my-shop-v2"$/m);
-    expect(config).toMatch(/^main = "node_modules\/edgetier\/dist\/package\/functions\/edge\/main\.js"$/m);
+    expect(config).toMatch(
+      /^main = "node_modules\/edgetier\/dist\/package\/functions\/edge\/main\.js"$/m,
+    );
     expect(config).toMatch(/^command = "npx edgetier engine build"$/m);
     expect(config).not.toMatch(/"(functions|src)\//);
   });

@@ -6,26 +6,77 @@ import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key
 import { parseEdgeConfig } from "../../src/http/config.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 
-const STORE = { EDGETIER_S3_ENDPOINT: "https://s3.example.com", EDGETIER_S3_BUCKET: "models", EDGETIER_S3_ACCESS_KEY_ID: "id", EDGETIER_S3_SECRET_ACCESS_KEY: "secret" };
-const printed = z.object({ key: z.string(), entry: z.looseObject({ id: z.string(), sha256: z.string() }) });
+const STORE = {
+  EDGETIER_S3_ENDPOINT: "https://s3.example.com",
+  EDGETIER_S3_BUCKET: "models",
+  EDGETIER_S3_ACCESS_KEY_ID: "id",
+  EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
+};
+const printed = z.object({
+  key: z.string(),
+  entry: z.looseObject({ id: z.string(), sha256: z.string() }),
+});
 
-const authenticatorOf = (entries: readonly unknown[]) => createApiKeyAuthenticator(parseEdgeConfig({ ...STORE, EDGETIER_API_KEYS: JSON.stringify(entries) }).EDGETIER_API_KEYS ?? [], systemClock);
+const authenticatorOf = (entries: readonly unknown[]) =>
+  createApiKeyAuthenticator(
+    parseEdgeConfig({ ...STORE, EDGETIER_API_KEYS: JSON.stringify(entries) }).EDGETIER_API_KEYS ??
+      [],
+    systemClock,
+  );
 
 describe("edgetier keys create", () => {
   it("prints a key, and the entry by which an edge knows it", async () => {
-    const options = ["--tenant", "acme", "--scope", "predict,metadata", "--models", "intent,vision", "--rate-limit", "100/60", "--expires-in-days", "30", "--json"];
-    const [first, second] = [await edgetier(["keys", "create", ...options]), await edgetier(["keys", "create", "--tenant", "acme", "--scope=admin", "--json"])];
+    const options = [
+      "--tenant",
+      "acme",
+      "--scope",
+      "predict,metadata",
+      "--models",
+      "intent,vision",
+      "--rate-limit",
+      "100/60",
+      "--expires-in-days",
+      "30",
+      "--json",
+    ];
+    const [first, second] = [
+      await edgetier(["keys", "create", ...options]),
+      await edgetier(["keys", "create", "--tenant", "acme", "--scope=admin", "--json"]),
+    ];
     expect(first).toMatchObject({ code: 0, stderr: "" });
-    const [one, other] = [printed.parse(JSON.parse(first.stdout)), printed.parse(JSON.parse(second.stdout))];
-    expect(one.entry).toEqual({ id: `acme-${one.entry.sha256.slice(0, 8)}`, sha256: expect.stringMatching(/^[0-9a-f]{64}$/), tenant: "acme", scopes: ["predict", "metadata"], models: ["intent", "vision"], rateLimit: { requests: 100, windowSeconds: 60 }, expiresAt: expect.any(String) });
+    const [one, other] = [
+      printed.parse(JSON.parse(first.stdout)),
+      printed.parse(JSON.parse(second.stdout)),
+    ];
+    expect(one.entry).toEqual({
+      id: `acme-${one.entry.sha256.slice(0, 8)}`,
+      sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+      tenant: "acme",
+      scopes: ["predict", "metadata"],
+      models: ["intent", "vision"],
+      rateLimit: { requests: 100, windowSeconds: 60 },
+      expiresAt: expect.any(String),
+    });
     expect(JSON.stringify(one.entry)).not.toContain(one.key);
     const authenticator = authenticatorOf([one.entry, other.entry]);
-    expect(await authenticator.authenticate(one.key)).toMatchObject({ tenant: "acme", scopes: ["predict", "metadata"], models: ["intent", "vision"], rateLimit: { requests: 100, windowSeconds: 60 } });
+    expect(await authenticator.authenticate(one.key)).toMatchObject({
+      tenant: "acme",
+      scopes: ["predict", "metadata"],
+      models: ["intent", "vision"],
+      rateLimit: { requests: 100, windowSeconds: 60 },
+    });
     expect(await authenticator.authenticate(other.key)).toMatchObject({ scopes: ["admin"] });
   });
 
   it("shows people where they go", async () => {
-    const { code, stdout, stderr } = await edgetier(["keys", "create", "--tenant", "acme", "--scope", "predict"]);
+    const { code, stdout, stderr } = await edgetier([
+      "keys",
+      "create",
+      "--tenant",
+      "acme",
+      "--scope",
+      "predict",
+    ]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/edgetier_\w{49}\n[^]*"sha256":"[0-9a-f]{64}"/);
     expect(stderr).toMatch(/^Next: `npx wrangler secret put EDGETIER_API_KEYS`/);

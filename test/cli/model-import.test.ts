@@ -4,80 +4,227 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeModel } from "../../src/build/onnx/model-file.ts";
-import { intAttribute } from "../../src/build/onnx/nodes.ts";
-import { TensorProtoSchema } from "../../src/build/onnx/proto/onnx_pb.js";
-import { readProject } from "../../src/build/project.ts";
+import { writeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { intAttribute } from "../../src/toolchain/onnx/nodes.ts";
+import { TensorProtoSchema } from "../../src/toolchain/onnx/proto/onnx_pb.js";
+import { readProject } from "../../src/toolchain/project.ts";
 import { bytesOf } from "../../src/core/bytes.ts";
 import images from "../fixtures/images.json" with { type: "json" };
 import { tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
-import { floats, ints, model, node } from "../build/onnx/small-model.ts";
+import { floats, ints, model, node } from "../toolchain/onnx/small-model.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-import-"));
-  const external = create(TensorProtoSchema, { name: "w", dataType: 1, dims: [2n], dataLocation: 1, externalData: [{ key: "location", value: "weights.bin" }] });
+  const external = create(TensorProtoSchema, {
+    name: "w",
+    dataType: 1,
+    dims: [2n],
+    dataLocation: 1,
+    externalData: [{ key: "location", value: "weights.bin" }],
+  });
   await writeFile(at("weights.bin"), bytesOf(Float32Array.of(2, 3)));
-  await writeFile(at("My Sum (v2).onnx"), writeModel(model({ inputs: ["x: float [N, 2]"], outputs: ["y: float [N, 2]"], constants: [external], nodes: [node("Add x w -> y")] })));
+  await writeFile(
+    at("My Sum (v2).onnx"),
+    writeModel(
+      model({
+        inputs: ["x: float [N, 2]"],
+        outputs: ["y: float [N, 2]"],
+        constants: [external],
+        nodes: [node("Add x w -> y")],
+      }),
+    ),
+  );
   // Label "good" where the mean id is below 4.5.
-  const nodes = [node("Mul input_ids attention_mask -> ids"), node("Cast ids -> real", [intAttribute("to", 1)]), node("ReduceMax real -> mean", [ints("axes", [1])]), node("Sub mean middle -> above"), node("MatMul above w -> scores")];
-  await writeFile(at("moods.onnx"), writeModel(model({ opset: 17, inputs: ["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"], outputs: ["scores: float [N, 2]"], constants: [floats("middle", [4.5], []), floats("w", [-1, 1], [1, 2])], nodes })));
+  const nodes = [
+    node("Mul input_ids attention_mask -> ids"),
+    node("Cast ids -> real", [intAttribute("to", 1)]),
+    node("ReduceMax real -> mean", [ints("axes", [1])]),
+    node("Sub mean middle -> above"),
+    node("MatMul above w -> scores"),
+  ];
+  await writeFile(
+    at("moods.onnx"),
+    writeModel(
+      model({
+        opset: 17,
+        inputs: ["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"],
+        outputs: ["scores: float [N, 2]"],
+        constants: [floats("middle", [4.5], []), floats("w", [-1, 1], [1, 2])],
+        nodes,
+      }),
+    ),
+  );
   await writeFile(at("tokenizer.json"), JSON.stringify(tinyTokenizer));
   await writeFile(at("labels.txt"), "good\nbad\n");
-  await writeFile(at("moods.jsonl"), [{ text: "good good", label: "good" }, { text: "bad", label: "bad" }, { text: "good bad", label: "good" }].map((one) => JSON.stringify(one)).join("\n"));
+  await writeFile(
+    at("moods.jsonl"),
+    [
+      { text: "good good", label: "good" },
+      { text: "bad", label: "bad" },
+      { text: "good bad", label: "good" },
+    ]
+      .map((one) => JSON.stringify(one))
+      .join("\n"),
+  );
 });
 afterAll(async () => await rm(folder, { recursive: true }));
 const at = (name: string) => join(folder, name);
 
 describe("edgetier model import", () => {
-  it("makes a project of tensors from a file alone, with its data from beside it", { timeout: 60_000 }, async () => {
-    const { code, stdout, stderr } = await edgetier(["model", "import", at("My Sum (v2).onnx"), "--out", at("sum")]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^Next: [^\n]*\n$/) });
-    expect(stdout).toMatch(/^model +my-sum-v2$/m);
-    expect(stdout).toMatch(/^tier +edge-fp32 at the edge, /m);
-    expect(stdout).toMatch(/^inputs +x FP32 \[\?, 2\]$/m);
-    expect(stdout).toMatch(/^data from +weights\.bin$/m);
-    const { project, files } = await readProject(at("sum"));
-    expect([project.task, [...files.keys()]]).toEqual(["tensor", ["artifacts/model.onnx"]]);
-    expect(await readFile(at("sum/model.json"), "utf8")).not.toContain(folder);
-  });
+  it(
+    "makes a project of tensors from a file alone, with its data from beside it",
+    { timeout: 60_000 },
+    async () => {
+      const { code, stdout, stderr } = await edgetier([
+        "model",
+        "import",
+        at("My Sum (v2).onnx"),
+        "--out",
+        at("sum"),
+      ]);
+      expect({ code, stderr }).toEqual({
+        code: 0,
+        stderr: expect.stringMatching(/^Next: [^\n]*\n$/),
+      });
+      expect(stdout).toMatch(/^model +my-sum-v2$/m);
+      expect(stdout).toMatch(/^tier +edge-fp32 at the edge, /m);
+      expect(stdout).toMatch(/^inputs +x FP32 \[\?, 2\]$/m);
+      expect(stdout).toMatch(/^data from +weights\.bin$/m);
+      const { project, files } = await readProject(at("sum"));
+      expect([project.task, [...files.keys()]]).toEqual(["tensor", ["artifacts/model.onnx"]]);
+      expect(await readFile(at("sum/model.json"), "utf8")).not.toContain(folder);
+    },
+  );
 
   it("makes a project of a classifier with what its maker adds, and tries it on samples", async () => {
-    const args = ["model", "import", at("moods.onnx"), "--out", at("moods"), "--tokenizer", at("tokenizer.json"), "--labels", at("labels.txt"), "--samples", at("moods.jsonl"), "--max-tokens", "8", "--place", "region"];
+    const args = [
+      "model",
+      "import",
+      at("moods.onnx"),
+      "--out",
+      at("moods"),
+      "--tokenizer",
+      at("tokenizer.json"),
+      "--labels",
+      at("labels.txt"),
+      "--samples",
+      at("moods.jsonl"),
+      "--max-tokens",
+      "8",
+      "--place",
+      "region",
+    ];
     const { code, stdout } = await edgetier([...args, "--json"]);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ folder: at("moods"), project: { model: "moods", task: "text-classification", tiers: [{ id: "region-fp32", preprocessor: { kind: "wordpiece", maxTokens: 8 }, calibration: { temperature: 1 } }] }, tried: { samples: 3, madeUp: false, right: 2 } });
+    expect(JSON.parse(stdout)).toMatchObject({
+      folder: at("moods"),
+      project: {
+        model: "moods",
+        task: "text-classification",
+        tiers: [
+          {
+            id: "region-fp32",
+            preprocessor: { kind: "wordpiece", maxTokens: 8 },
+            calibration: { temperature: 1 },
+          },
+        ],
+      },
+      tried: { samples: 3, madeUp: false, right: 2 },
+    });
     expect((await readProject(at("moods"))).files.size).toBe(3);
   });
 
   it("makes a project of an image classifier, and tries it on image files", async () => {
-    const nodes = [node("GlobalAveragePool data -> pooled"), node("Flatten pooled -> flat"), node("Gemm flat w b -> scores"), node("Softmax scores -> probabilities")];
-    await writeFile(at("images.onnx"), writeModel(model({ inputs: ["data: float [1, 3, 16, 16]"], outputs: ["probabilities: float [1, 2]"], constants: [floats("w", [0, 0, 0, 0, 0, 0], [3, 2]), floats("b", [1, 0])], nodes })));
+    const nodes = [
+      node("GlobalAveragePool data -> pooled"),
+      node("Flatten pooled -> flat"),
+      node("Gemm flat w b -> scores"),
+      node("Softmax scores -> probabilities"),
+    ];
+    await writeFile(
+      at("images.onnx"),
+      writeModel(
+        model({
+          inputs: ["data: float [1, 3, 16, 16]"],
+          outputs: ["probabilities: float [1, 2]"],
+          constants: [floats("w", [0, 0, 0, 0, 0, 0], [3, 2]), floats("b", [1, 0])],
+          nodes,
+        }),
+      ),
+    );
     for (const label of ["first", "second"]) {
       await mkdir(at(`images/${label}`), { recursive: true });
       await writeFile(at(`images/${label}/one.jpg`), Buffer.from(images.taken.jpeg.file, "base64"));
     }
     await writeFile(at("two.json"), '["first", "second"]');
-    const args = ["model", "import", at("images.onnx"), "--out", at("images-model"), "--labels", at("two.json"), "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25", "--samples", at("images"), "--place", "region", "--json"];
+    const args = [
+      "model",
+      "import",
+      at("images.onnx"),
+      "--out",
+      at("images-model"),
+      "--labels",
+      at("two.json"),
+      "--mean",
+      "0.5,0.5,0.5",
+      "--std",
+      "0.25,0.25,0.25",
+      "--samples",
+      at("images"),
+      "--place",
+      "region",
+      "--json",
+    ];
     const { code, stdout } = await edgetier(args);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ project: { task: "image-classification", tiers: [{ inputs: [{ name: "pixels", shape: [-1, 3, 16, 16] }], outputs: [{ name: "logits", shape: [-1, 2] }] }] }, tried: { samples: 2, right: 1 } });
+    expect(JSON.parse(stdout)).toMatchObject({
+      project: {
+        task: "image-classification",
+        tiers: [
+          {
+            inputs: [{ name: "pixels", shape: [-1, 3, 16, 16] }],
+            outputs: [{ name: "logits", shape: [-1, 2] }],
+          },
+        ],
+      },
+      tried: { samples: 2, right: 1 },
+    });
     expect((await readProject(at("images-model"))).project.task).toBe("image-classification");
   });
 
   it("overwrites a project only where it is told to", async () => {
-    const args = ["model", "import", at("My Sum (v2).onnx"), "--out", at("twice"), "--place", "region"];
+    const args = [
+      "model",
+      "import",
+      at("My Sum (v2).onnx"),
+      "--out",
+      at("twice"),
+      "--place",
+      "region",
+    ];
     expect((await edgetier(args)).code).toBe(0);
     const again = await edgetier(args);
-    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("There is a model project in")]);
+    expect([again.code, again.stderr]).toEqual([
+      1,
+      expect.stringContaining("There is a model project in"),
+    ]);
     expect((await edgetier([...args, "--replace"])).code).toBe(0);
   });
 
   it("names all that is missing, and writes nothing", async () => {
-    const { code, stdout, stderr } = await edgetier(["model", "import", at("moods.onnx"), "--out", at("nothing")]);
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "import",
+      at("moods.onnx"),
+      "--out",
+      at("nothing"),
+    ]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toMatch(/its labels are not known; it is not known how a text becomes its input.*--labels.*--tokenizer/s);
+    expect(stderr).toMatch(
+      /its labels are not known; it is not known how a text becomes its input.*--labels.*--tokenizer/s,
+    );
     await expect(readFile(at("nothing/model.json"))).rejects.toThrow("ENOENT");
   });
 
@@ -87,10 +234,20 @@ describe("edgetier model import", () => {
     [["moods.onnx", "--name", "Not a name"], 2, '--name "Not a name" must be'],
     [["moods.onnx", "--mean", "1,2"], 2, "--mean"],
     [["moods.onnx", "--deadline-ms", "soon"], 2, "--deadline-ms"],
-    [["moods.onnx", "--task", "tensor", "--samples", "moods.jsonl"], 1, "no samples that this model takes"],
+    [
+      ["moods.onnx", "--task", "tensor", "--samples", "moods.jsonl"],
+      1,
+      "no samples that this model takes",
+    ],
   ])("answers %j with exit code %i and what was wrong", async (args, expected, problem) => {
     await mkdir(at("unused"), { recursive: true });
-    const { code, stdout, stderr } = await edgetier(["model", "import", ...args.map((arg) => (/\.(onnx|jsonl|txt|json)$/.test(arg) ? at(arg) : arg)), "--out", at("unused")]);
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "import",
+      ...args.map((arg) => (/\.(onnx|jsonl|txt|json)$/.test(arg) ? at(arg) : arg)),
+      "--out",
+      at("unused"),
+    ]);
     expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
     expect(stderr).toContain(problem);
   });

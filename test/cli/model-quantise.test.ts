@@ -3,11 +3,11 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeModel } from "../../src/build/onnx/model-file.ts";
+import { writeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { floats, model, node } from "../build/onnx/small-model.ts";
-import { npy } from "../build/quantise/npy.ts";
-import { randomFp32 } from "../build/quantise/run.ts";
+import { floats, model, node } from "../toolchain/onnx/small-model.ts";
+import { npy } from "../toolchain/quantise/npy.ts";
+import { randomFp32 } from "../toolchain/quantise/run.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
@@ -19,17 +19,54 @@ beforeAll(async () => {
   const weights = (seed: number) => [...randomFp32([64, 64], seed).data];
   const dead = weights(1).map((value, index) => (index % 64 === 0 ? 0 : value));
   const uneven = weights(2).map((value, index) => (index === 0 ? 300 : value));
-  const nodes = [node("MatMul x w1 -> a"), node("Relu a -> b"), node("MatMul b w2 -> c"), node("MatMul c w3 -> y")];
-  await writeFile(net, writeModel(model({ inputs: ["x: float [N, 64]"], outputs: ["y: float [N, 64]"], constants: [floats("w1", dead, [64, 64]), floats("w2", uneven, [64, 64]), floats("w3", weights(3), [64, 64])], nodes })));
-  await writeFile(samples, Array.from({ length: 20 }, (_, seed) => JSON.stringify({ inputs: [{ name: "x", shape: [1, 64], data: [...randomFp32([64], seed).data] }] })).join("\n"));
+  const nodes = [
+    node("MatMul x w1 -> a"),
+    node("Relu a -> b"),
+    node("MatMul b w2 -> c"),
+    node("MatMul c w3 -> y"),
+  ];
+  await writeFile(
+    net,
+    writeModel(
+      model({
+        inputs: ["x: float [N, 64]"],
+        outputs: ["y: float [N, 64]"],
+        constants: [
+          floats("w1", dead, [64, 64]),
+          floats("w2", uneven, [64, 64]),
+          floats("w3", weights(3), [64, 64]),
+        ],
+        nodes,
+      }),
+    ),
+  );
+  await writeFile(
+    samples,
+    Array.from({ length: 20 }, (_, seed) =>
+      JSON.stringify({
+        inputs: [{ name: "x", shape: [1, 64], data: [...randomFp32([64], seed).data] }],
+      }),
+    ).join("\n"),
+  );
 });
 afterAll(async () => await rm(folder, { recursive: true }));
 
 describe("edgetier model quantise", () => {
   it("writes a graph of integers, and tells how large and how far from the original it is", async () => {
     const out = join(folder, "static.onnx");
-    const { code, stdout, stderr } = await edgetier(["model", "quantise", net, "-o", out, "--samples", samples]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^Next: [^\n]*\n$/) });
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "quantise",
+      net,
+      "-o",
+      out,
+      "--samples",
+      samples,
+    ]);
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^Next: [^\n]*\n$/),
+    });
     expect(stdout).toMatch(/^bytes +48\.\d KiB -> 1\d\.\d KiB +\d\d\.\d %$/m);
     expect(stdout).toMatch(/^layers in integers +3 +3 MatMul$/m);
     expect(stdout).toMatch(/^y +\S+ +\S+ +\d+\.\d dB +\d+\.\d %$/m);
@@ -40,23 +77,85 @@ describe("edgetier model quantise", () => {
 
   it("gives JSON, needs no samples to quantise dynamically, and takes a NumPy array", async () => {
     const out = join(folder, "dynamic.onnx");
-    const { code, stdout } = await edgetier(["model", "quantise", net, `--out=${out}`, "--mode", "dynamic", "--keep", "make_a", "--keep", "make_y", "--json"]);
+    const { code, stdout } = await edgetier([
+      "model",
+      "quantise",
+      net,
+      `--out=${out}`,
+      "--mode",
+      "dynamic",
+      "--keep",
+      "make_a",
+      "--keep",
+      "make_y",
+      "--json",
+    ]);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ out, bytesAfter: (await readFile(out)).byteLength, layers: [{ node: "make_c", op: "MatMul" }], kept: [{ node: "make_a", reason: "as asked for" }, { node: "make_y" }], comparedOn: "made-up inputs", differences: [{ output: "y" }] });
+    expect(JSON.parse(stdout)).toMatchObject({
+      out,
+      bytesAfter: (await readFile(out)).byteLength,
+      layers: [{ node: "make_c", op: "MatMul" }],
+      kept: [{ node: "make_a", reason: "as asked for" }, { node: "make_y" }],
+      comparedOn: "made-up inputs",
+      differences: [{ output: "y" }],
+    });
     const array = join(folder, "samples.npy");
     await writeFile(array, npy("<f4", [4, 64], randomFp32([4, 64], 1).data));
-    const read = await edgetier(["model", "quantise", net, "-o", out, "--samples", array, "--calibration", "percentile", "--percentile", "99.9", "--no-per-channel", "--correct-biases", "--equalise", "--json"]);
-    expect(JSON.parse(read.stdout)).toMatchObject({ comparedOn: "samples", equalised: [{ first: "make_a", second: "make_c" }, { first: "make_c", second: "make_y" }] });
+    const read = await edgetier([
+      "model",
+      "quantise",
+      net,
+      "-o",
+      out,
+      "--samples",
+      array,
+      "--calibration",
+      "percentile",
+      "--percentile",
+      "99.9",
+      "--no-per-channel",
+      "--correct-biases",
+      "--equalise",
+      "--json",
+    ]);
+    expect(JSON.parse(read.stdout)).toMatchObject({
+      comparedOn: "samples",
+      equalised: [
+        { first: "make_a", second: "make_c" },
+        { first: "make_c", second: "make_y" },
+      ],
+    });
   });
 
   it("keeps the layers in FP32 that hurt most", async () => {
     const out = join(folder, "kept.onnx");
     const options = ["--samples", samples, "--no-per-channel", "--sensitivity"];
-    const { code, stdout } = await edgetier(["model", "quantise", net, "-o", out, ...options, "--keep-worst", "1"]);
+    const { code, stdout } = await edgetier([
+      "model",
+      "quantise",
+      net,
+      "-o",
+      out,
+      ...options,
+      "--keep-worst",
+      "1",
+    ]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^make_c +MatMul +no\. 1 in sensitivity: \d+\.\d dB alone$/m);
-    expect(stdout).toMatch(/Each layer alone, the worst first:\nNODE +OPERATOR +SIGNAL TO NOISE +SAME ARGMAX\nmake_c /);
-    const found = await edgetier(["model", "quantise", net, "-o", out, ...options, "--min-agreement", "0.9", "--json"]);
+    expect(stdout).toMatch(
+      /Each layer alone, the worst first:\nNODE +OPERATOR +SIGNAL TO NOISE +SAME ARGMAX\nmake_c /,
+    );
+    const found = await edgetier([
+      "model",
+      "quantise",
+      net,
+      "-o",
+      out,
+      ...options,
+      "--min-agreement",
+      "0.9",
+      "--json",
+    ]);
     expect(found.code).toBe(0);
     const { kept, differences } = JSON.parse(found.stdout);
     expect(kept.map((one: { node: string }) => one.node)).toContain("make_c");
@@ -64,10 +163,25 @@ describe("edgetier model quantise", () => {
   });
 
   it("fails where the bound holds with no number of layers, after it has shown how far it came", async () => {
-    const { code, stdout, stderr } = await edgetier(["model", "quantise", net, "-o", join(folder, "missed.onnx"), "--samples", samples, "--no-per-channel", "--min-agreement", "1", "--keep-worst", "0"]);
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "quantise",
+      net,
+      "-o",
+      join(folder, "missed.onnx"),
+      "--samples",
+      samples,
+      "--no-per-channel",
+      "--min-agreement",
+      "1",
+      "--keep-worst",
+      "0",
+    ]);
     expect(code).toBe(1);
     expect(stdout).toMatch(/SAME ARGMAX/);
-    expect(stderr).toMatch(/Only \d+\.\d % of the samples have the same argmax, with 0 layers in FP32; 100\.0 % are wanted/);
+    expect(stderr).toMatch(
+      /Only \d+\.\d % of the samples have the same argmax, with 0 layers in FP32; 100\.0 % are wanted/,
+    );
   });
 
   it.each([
@@ -75,13 +189,33 @@ describe("edgetier model quantise", () => {
     [["net.onnx"], 2, "Missing required argument: --out"],
     [["net.onnx", "-o", "x.onnx"], 2, "--mode static needs --samples"],
     [["net.onnx", "-o", "x.onnx", "--mode", "half"], 2, "--mode"],
-    [["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep-worst", "two"], 2, '--keep-worst "two" is not a number from 0'],
+    [
+      ["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep-worst", "two"],
+      2,
+      '--keep-worst "two" is not a number from 0',
+    ],
     [["net.onnx", "-o", "no/such/folder/x.onnx", "--mode", "dynamic"], 2, "cannot be written"],
-    [["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep", "MatMul"], 1, "none of its 3 layers could be in integers: as asked for"],
-    [["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep", "Gelu"], 1, '"Gelu", to be kept, is neither an operator nor a node'],
-    [["net.onnx", "-o", "x.onnx", "--samples", "net.onnx"], 1, "has no samples that this model takes"],
+    [
+      ["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep", "MatMul"],
+      1,
+      "none of its 3 layers could be in integers: as asked for",
+    ],
+    [
+      ["net.onnx", "-o", "x.onnx", "--mode", "dynamic", "--keep", "Gelu"],
+      1,
+      '"Gelu", to be kept, is neither an operator nor a node',
+    ],
+    [
+      ["net.onnx", "-o", "x.onnx", "--samples", "net.onnx"],
+      1,
+      "has no samples that this model takes",
+    ],
   ])("answers %j with exit code %i and what was wrong", async (args, expected, problem) => {
-    const { code, stdout, stderr } = await edgetier(["model", "quantise", ...args.map((arg) => (arg.endsWith(".onnx") ? join(folder, arg) : arg))]);
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "quantise",
+      ...args.map((arg) => (arg.endsWith(".onnx") ? join(folder, arg) : arg)),
+    ]);
     expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
     expect(stderr).toContain(problem);
   });

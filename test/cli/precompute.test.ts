@@ -27,8 +27,15 @@ class PassingClock implements Clock {
 }
 
 const job = { model: "m", version: 1, inputsSha256: "0", count: 10 };
-const lines = Array.from({ length: 10 }, (_, index) => ({ line: index + 1, input: `text ${index}` }));
-const computedAll = (inputs: readonly PrecomputeInput[]): Asked => ({ is: "answered", computed: inputs.length, degraded: [] });
+const lines = Array.from({ length: 10 }, (_, index) => ({
+  line: index + 1,
+  input: `text ${index}`,
+}));
+const computedAll = (inputs: readonly PrecomputeInput[]): Asked => ({
+  is: "answered",
+  computed: inputs.length,
+  degraded: [],
+});
 
 let path: string;
 let count = 0;
@@ -36,7 +43,11 @@ beforeEach(() => {
   path = join(folder, `state-${++count}.json`);
 });
 
-async function run(ask: (inputs: readonly PrecomputeInput[]) => Asked, options: Partial<PrecomputeOptions> = {}, jobNow = job) {
+async function run(
+  ask: (inputs: readonly PrecomputeInput[]) => Asked,
+  options: Partial<PrecomputeOptions> = {},
+  jobNow = job,
+) {
   const calls: number[] = [];
   const told: string[] = [];
   const clock = new PassingClock();
@@ -59,9 +70,20 @@ async function run(ask: (inputs: readonly PrecomputeInput[]) => Asked, options: 
 
 describe("a precomputation", () => {
   it("asks batch after batch, and counts what was there", async () => {
-    const { report, calls } = await run((inputs) => ({ is: "answered", computed: inputs.length - 1, degraded: [] }));
+    const { report, calls } = await run((inputs) => ({
+      is: "answered",
+      computed: inputs.length - 1,
+      degraded: [],
+    }));
     expect(calls).toEqual([4, 4, 2]);
-    expect(report).toEqual({ asked: 10, cached: 3, computed: 7, failed: 0, hitShare: 0.3, failures: [] });
+    expect(report).toEqual({
+      asked: 10,
+      cached: 3,
+      computed: 7,
+      failed: 0,
+      hitShare: 0.3,
+      failures: [],
+    });
   });
 
   it("asks no more inputs a second than it may", async () => {
@@ -72,7 +94,11 @@ describe("a precomputation", () => {
 
   it("waits as long as the edge says, and asks the same again", async () => {
     let refusals = 2;
-    const { report, calls, told, clock } = await run((inputs) => (refusals-- > 0 ? { is: "put off", retryAfterMs: 7_000, code: "overloaded", detail: "Too much." } : computedAll(inputs)));
+    const { report, calls, told, clock } = await run((inputs) =>
+      refusals-- > 0
+        ? { is: "put off", retryAfterMs: 7_000, code: "overloaded", detail: "Too much." }
+        : computedAll(inputs),
+    );
     expect(calls).toEqual([4, 4, 4, 4, 2]);
     expect(clock.nowMs).toBeGreaterThanOrEqual(14_000);
     expect(told).toContain("overloaded: Too much. Again in 7 s.");
@@ -81,8 +107,14 @@ describe("a precomputation", () => {
 
   it("stops when it is put off again and again, and goes on from there another time", async () => {
     let answered = 0;
-    const flaky = (inputs: readonly PrecomputeInput[]): Asked => (answered++ === 0 ? computedAll(inputs) : { is: "put off", retryAfterMs: undefined, code: "edge_unreachable", detail: "Refused." });
-    await expect(run(flaky)).rejects.toMatchObject({ code: "edge_unreachable", detail: expect.stringContaining("after 4 of 10") });
+    const flaky = (inputs: readonly PrecomputeInput[]): Asked =>
+      answered++ === 0
+        ? computedAll(inputs)
+        : { is: "put off", retryAfterMs: undefined, code: "edge_unreachable", detail: "Refused." };
+    await expect(run(flaky)).rejects.toMatchObject({
+      code: "edge_unreachable",
+      detail: expect.stringContaining("after 4 of 10"),
+    });
     const { report, calls, told } = await run(computedAll);
     expect(calls).toEqual([4, 2]);
     expect(told[0]).toContain("going on after 4 of 10");
@@ -91,17 +123,39 @@ describe("a precomputation", () => {
 
   it("begins anew for another version, for other inputs, and once it was done", async () => {
     await run(computedAll);
-    for (const other of [{ ...job, version: 2 }, { ...job, inputsSha256: "1" }, { ...job, inputsSha256: "1" }]) expect((await run(computedAll, {}, other)).calls).toEqual([4, 4, 2]);
+    for (const other of [
+      { ...job, version: 2 },
+      { ...job, inputsSha256: "1" },
+      { ...job, inputsSha256: "1" },
+    ])
+      expect((await run(computedAll, {}, other)).calls).toEqual([4, 4, 2]);
   });
 
   it("names the line of an input that is refused, and keeps its neighbours", async () => {
-    const { report } = await run((inputs) => (inputs.includes("text 5") ? { is: "refused", code: "empty_text", detail: "Input 1 is empty." } : computedAll(inputs)));
-    expect(report).toMatchObject({ asked: 10, computed: 9, failed: 1, failures: [{ line: 6, code: "empty_text" }] });
+    const { report } = await run((inputs) =>
+      inputs.includes("text 5")
+        ? { is: "refused", code: "empty_text", detail: "Input 1 is empty." }
+        : computedAll(inputs),
+    );
+    expect(report).toMatchObject({
+      asked: 10,
+      computed: 9,
+      failed: 1,
+      failures: [{ line: 6, code: "empty_text" }],
+    });
   });
 
   it("counts a degraded answer as failed: no cache keeps it", async () => {
-    const { report } = await run((inputs) => ({ is: "answered", computed: inputs.length, degraded: inputs.flatMap((input, index) => (input === "text 9" ? [index] : [])) }));
-    expect(report).toMatchObject({ computed: 9, failed: 1, failures: [{ line: 10, code: "degraded" }] });
+    const { report } = await run((inputs) => ({
+      is: "answered",
+      computed: inputs.length,
+      degraded: inputs.flatMap((input, index) => (input === "text 9" ? [index] : [])),
+    }));
+    expect(report).toMatchObject({
+      computed: 9,
+      failed: 1,
+      failures: [{ line: 10, code: "degraded" }],
+    });
   });
 
   it("refuses a state that is something else", async () => {
@@ -113,8 +167,16 @@ describe("a precomputation", () => {
 
   it("leaves a whole state behind after each batch", async () => {
     const states: string[] = [];
-    await run((inputs) => computedAll(inputs), { tell: () => {}, ask: async (inputs) => (states.push(await readFile(path, "utf8").catch(() => "")), computedAll(inputs)) });
-    expect(states.map((state) => (state === "" ? 0 : JSON.parse(state).progress.asked))).toEqual([0, 4, 8]);
+    await run((inputs) => computedAll(inputs), {
+      tell: () => {},
+      ask: async (inputs) => (
+        states.push(await readFile(path, "utf8").catch(() => "")),
+        computedAll(inputs)
+      ),
+    });
+    expect(states.map((state) => (state === "" ? 0 : JSON.parse(state).progress.asked))).toEqual([
+      0, 4, 8,
+    ]);
   });
 });
 
@@ -133,7 +195,14 @@ describe("its inputs", () => {
     ]);
   });
 
-  it.each([["", "no inputs"], ['"a"\nnope', "line 2 is not JSON"], ["7", "line 1: value: must be"]])("are refused as %j", async (text, problem) => {
-    await expect(read(text)).rejects.toMatchObject({ code: "usage", message: expect.stringContaining(problem) });
+  it.each([
+    ["", "no inputs"],
+    ['"a"\nnope', "line 2 is not JSON"],
+    ["7", "line 1: value: must be"],
+  ])("are refused as %j", async (text, problem) => {
+    await expect(read(text)).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining(problem),
+    });
   });
 });

@@ -12,10 +12,18 @@ import { MAX_TOKENS_OF_A_TEXT, vectorProject } from "../support/vector-model.ts"
 it("the doctor's images can be decoded, and are within the limits", () => {
   const { project } = colourProject();
   if (project.task !== "image-classification") throw new TypeError("another task");
-  const { first, more } = sampleRequests(project, "edge", { EDGETIER_MAX_INPUTS: 8, EDGETIER_MAX_TOKENS: 100, EDGETIER_MAX_BODY_BYTES: 1_000, EDGETIER_MAX_IMAGE_BODY_BYTES: 1_000_000 });
+  const { first, more } = sampleRequests(project, "edge", {
+    EDGETIER_MAX_INPUTS: 8,
+    EDGETIER_MAX_TOKENS: 100,
+    EDGETIER_MAX_BODY_BYTES: 1_000,
+    EDGETIER_MAX_IMAGE_BODY_BYTES: 1_000_000,
+  });
   const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 50_000_000 });
   const sizes = [first, ...more].map(({ path, mediaType, body }) => {
-    expect([path, mediaType]).toEqual(["/v1/models/colours/predict?cache=bypass&maxTier=edge", "image/png"]);
+    expect([path, mediaType]).toEqual([
+      "/v1/models/colours/predict?cache=bypass&maxTier=edge",
+      "image/png",
+    ]);
     const input = imageClassification.fromBytes(body as Uint8Array, 0, project.input);
     if (input.kind !== "image") throw new TypeError("another kind");
     return images.decode(input, ({ width, height }) => width * height);
@@ -28,11 +36,18 @@ it("the doctor's images can be decoded, and are within the limits", () => {
 it("the doctor's texts for vectors are within the limits of inputs and tokens", () => {
   const { project } = vectorProject();
   if (project.task !== "embedding") throw new TypeError("another task");
-  const { first, more } = sampleRequests(project, "edge", { EDGETIER_MAX_INPUTS: 64, EDGETIER_MAX_TOKENS: 100, EDGETIER_MAX_BODY_BYTES: 10_000, EDGETIER_MAX_IMAGE_BODY_BYTES: 1 });
+  const { first, more } = sampleRequests(project, "edge", {
+    EDGETIER_MAX_INPUTS: 64,
+    EDGETIER_MAX_TOKENS: 100,
+    EDGETIER_MAX_BODY_BYTES: 10_000,
+    EDGETIER_MAX_IMAGE_BODY_BYTES: 1,
+  });
   const counts = [first, ...more].map(({ path, body }) => {
     expect(path).toBe("/v1/embeddings");
     const inputs = inputsOf(embeddingsBody.parse(JSON.parse(String(body))));
-    expect(inputs.map((input, index) => embedding.parseInput(input, index, project.input).kind)).not.toContain("tokens");
+    expect(
+      inputs.map((input, index) => embedding.parseInput(input, index, project.input).kind),
+    ).not.toContain("tokens");
     return inputs.length;
   });
   expect(counts[0]).toBe(1);

@@ -19,11 +19,18 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 async function freePorts() {
-  const ports = { EDGETIER_PORT: 0, EDGETIER_REGION_PORT: 0, EDGETIER_S3_PORT: 0, EDGETIER_REDIS_REST_PORT: 0 };
-  for (const variable of Object.keys(ports) as (keyof typeof ports)[]) ports[variable] = await findFreePort();
+  const ports = {
+    EDGETIER_PORT: 0,
+    EDGETIER_REGION_PORT: 0,
+    EDGETIER_S3_PORT: 0,
+    EDGETIER_REDIS_REST_PORT: 0,
+  };
+  for (const variable of Object.keys(ports) as (keyof typeof ports)[])
+    ports[variable] = await findFreePort();
   return ports;
 }
-const asVariables = (ports: object) => Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, `${port}`]));
+const asVariables = (ports: object) =>
+  Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, `${port}`]));
 
 describe("ports", () => {
   const listeners: Server[] = [];
@@ -38,25 +45,38 @@ describe("ports", () => {
     const ports = await freePorts();
     await occupy(ports.EDGETIER_PORT);
     await occupy(ports.EDGETIER_S3_PORT);
-    const ran = await edgetier(["start", "--json"], { ...asVariables(ports), EDGETIER_STATE: join(folder, "never") });
+    const ran = await edgetier(["start", "--json"], {
+      ...asVariables(ports),
+      EDGETIER_STATE: join(folder, "never"),
+    });
     expect(ran).toMatchObject({ code: 1, stdout: "" });
-    const problems = ran.stderr.trim().split("\n").map((line) => JSON.parse(line));
+    const problems = ran.stderr
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
     expect(problems).toMatchObject([
       { code: "port_in_use", remedy: expect.stringContaining("EDGETIER_PORT=") },
       { code: "port_in_use", remedy: expect.stringContaining("EDGETIER_S3_PORT=") },
     ]);
-    await expect(requireFreePorts({ EDGETIER_REGION_PORT: ports.EDGETIER_REGION_PORT })).resolves.toBeUndefined();
+    await expect(
+      requireFreePorts({ EDGETIER_REGION_PORT: ports.EDGETIER_REGION_PORT }),
+    ).resolves.toBeUndefined();
   });
 
   it("refuses one port for two parts, and one that is no port", async () => {
     const port = `${await findFreePort()}`;
-    expect(await edgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port })).toMatchObject({ code: 1, stderr: expect.stringContaining("another part") });
-    expect(await edgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({ code: 1, stderr: expect.stringContaining("EDGETIER_PORT") });
+    expect(
+      await edgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port }),
+    ).toMatchObject({ code: 1, stderr: expect.stringContaining("another part") });
+    expect(await edgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("EDGETIER_PORT"),
+    });
   });
 });
 
 describe("parts", () => {
-  const worker = 'export default { fetch: (request, env) => Response.json({ ...env }) };';
+  const worker = "export default { fetch: (request, env) => Response.json({ ...env }) };";
   const region = `
     import { createServer } from "node:http";
     const server = createServer((request, response) => {
@@ -68,26 +88,49 @@ describe("parts", () => {
 
   async function stubs(files: { worker?: string; region?: string } = {}) {
     const stub = await mkdtemp(join(folder, "stub-"));
-    await writeFile(join(stub, "wrangler.toml"), 'name = "stub"\nmain = "worker.js"\ncompatibility_date = "2026-10-01"\n[vars]\nEDGETIER_S3_BUCKET = "overridden"\n');
+    await writeFile(
+      join(stub, "wrangler.toml"),
+      'name = "stub"\nmain = "worker.js"\ncompatibility_date = "2026-10-01"\n[vars]\nEDGETIER_S3_BUCKET = "overridden"\n',
+    );
     await writeFile(join(stub, "worker.js"), files.worker ?? worker);
     await writeFile(join(stub, "region.mjs"), files.region ?? region);
     await mkdir(join(stub, "models"));
-    return { stateFolder: join(stub, "state"), wranglerConfig: join(stub, "wrangler.toml"), regionFile: join(stub, "region.mjs"), modelsFolder: join(stub, "models"), deploymentFolder: join(stub, "edge") };
+    return {
+      stateFolder: join(stub, "state"),
+      wranglerConfig: join(stub, "wrangler.toml"),
+      regionFile: join(stub, "region.mjs"),
+      modelsFolder: join(stub, "models"),
+      deploymentFolder: join(stub, "edge"),
+    };
   }
 
   it("run, know each other, and stop twice without harm", async () => {
     const system = await startLocalSystem({ ...(await stubs()), edgeVariables: { EXTRA: "1" } });
     const seen = await (await fetch(system.urls.edge)).json();
-    expect(seen).toMatchObject({ EXTRA: "1", EDGETIER_S3_BUCKET: "edgetier-models", EDGETIER_S3_ENDPOINT: system.urls.s3, EDGETIER_REGION_URL: system.urls.region });
+    expect(seen).toMatchObject({
+      EXTRA: "1",
+      EDGETIER_S3_BUCKET: "edgetier-models",
+      EDGETIER_S3_ENDPOINT: system.urls.s3,
+      EDGETIER_REGION_URL: system.urls.region,
+    });
     await system.stop();
     await system.stop();
-    for (const url of Object.values(system.urls)) await expect(fetch(url)).rejects.toThrow("fetch failed");
+    for (const url of Object.values(system.urls))
+      await expect(fetch(url)).rejects.toThrow("fetch failed");
   });
 
   it.skipIf(!hasRedis)("include a Redis that only the token opens, pipelines too", async () => {
     const system = await startLocalSystem({ ...(await stubs()), region: false });
-    const set = (token: string | undefined) => fetch(`${system.urls.redis}/pipeline`, { method: "POST", headers: { authorization: `Bearer ${token}` }, body: '[["SET","k","v"],["GET","k"]]' });
-    expect(await (await set(system.redisToken)).json()).toEqual([{ result: "OK" }, { result: "v" }]);
+    const set = (token: string | undefined) =>
+      fetch(`${system.urls.redis}/pipeline`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}` },
+        body: '[["SET","k","v"],["GET","k"]]',
+      });
+    expect(await (await set(system.redisToken)).json()).toEqual([
+      { result: "OK" },
+      { result: "v" },
+    ]);
     expect((await set("wrong")).status).toBe(401);
     await system.stop();
   });
@@ -97,7 +140,11 @@ describe("parts", () => {
     const path = process.env["PATH"];
     process.env["PATH"] = folder;
     try {
-      const system = await startLocalSystem({ ...(await stubs()), region: false, log: (line) => lines.push(line) });
+      const system = await startLocalSystem({
+        ...(await stubs()),
+        region: false,
+        log: (line) => lines.push(line),
+      });
       expect(system.urls.redis).toBeUndefined();
       await system.stop();
     } finally {
@@ -109,7 +156,10 @@ describe("parts", () => {
   it("tell when one of them dies", async () => {
     const system = await startLocalSystem({ ...(await stubs()), redis: false });
     await fetch(`${system.urls.region}/die`).catch(() => {});
-    expect(await system.died).toMatchObject({ code: "component_died", detail: expect.stringMatching(/region.*exit code 3/) });
+    expect(await system.died).toMatchObject({
+      code: "component_died",
+      detail: expect.stringMatching(/region.*exit code 3/),
+    });
     await system.stop();
   });
 
@@ -117,33 +167,63 @@ describe("parts", () => {
     const lines: string[] = [];
     const broken = await stubs({ region: 'console.error("no GPU"); process.exit(1);' });
     const ports = await freePorts();
-    await expect(startLocalSystem({ ...broken, ports, onLine: (part, line) => lines.push(`${part}: ${line}`) })).rejects.toMatchObject({ code: "component_failed", detail: expect.stringContaining("region") });
+    await expect(
+      startLocalSystem({
+        ...broken,
+        ports,
+        onLine: (part, line) => lines.push(`${part}: ${line}`),
+      }),
+    ).rejects.toMatchObject({
+      code: "component_failed",
+      detail: expect.stringContaining("region"),
+    });
     expect(lines).toContain("region: no GPU");
     await requireFreePorts(ports);
   });
 
   it("say that the Worker cannot be bundled", async () => {
     const broken = await stubs({ worker: "export default {" });
-    await expect(startLocalSystem({ ...broken, redis: false, region: false })).rejects.toMatchObject({ code: "component_failed", detail: expect.stringContaining("edge") });
+    await expect(
+      startLocalSystem({ ...broken, redis: false, region: false }),
+    ).rejects.toMatchObject({ code: "component_failed", detail: expect.stringContaining("edge") });
   });
 });
 
 describe("the command", () => {
-  it.each(["SIGINT", "SIGTERM"] as const)("prints where everything listens, and %s stops it all with exit code 0", async (signal) => {
-    const ports = await freePorts();
-    const running = startEdgetier(["start", "--json"], { ...asVariables(ports), EDGETIER_STATE: join(folder, "state") });
-    await running.says(/\n/);
-    running.signal(signal);
-    const { code, stdout } = await running.ended; // also waits for everything that holds its output
-    expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ urls: { edge: `http://127.0.0.1:${ports.EDGETIER_PORT}`, region: `http://127.0.0.1:${ports.EDGETIER_REGION_PORT}` } });
-    await requireFreePorts(ports);
-  }, 60_000);
+  it.each(["SIGINT", "SIGTERM"] as const)(
+    "prints where everything listens, and %s stops it all with exit code 0",
+    async (signal) => {
+      const ports = await freePorts();
+      const running = startEdgetier(["start", "--json"], {
+        ...asVariables(ports),
+        EDGETIER_STATE: join(folder, "state"),
+      });
+      await running.says(/\n/);
+      running.signal(signal);
+      const { code, stdout } = await running.ended; // also waits for everything that holds its output
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({
+        urls: {
+          edge: `http://127.0.0.1:${ports.EDGETIER_PORT}`,
+          region: `http://127.0.0.1:${ports.EDGETIER_REGION_PORT}`,
+        },
+      });
+      await requireFreePorts(ports);
+    },
+    60_000,
+  );
 
   it("stops cleanly while it is still starting", async () => {
     const ports = await freePorts();
-    const running = startEdgetier(["start"], { ...asVariables(ports), EDGETIER_STATE: join(folder, "state") });
-    const hasBegun = () => fetch(`http://127.0.0.1:${ports.EDGETIER_S3_PORT}/`).then(() => true, () => false); // its first part
+    const running = startEdgetier(["start"], {
+      ...asVariables(ports),
+      EDGETIER_STATE: join(folder, "state"),
+    });
+    const hasBegun = () =>
+      fetch(`http://127.0.0.1:${ports.EDGETIER_S3_PORT}/`).then(
+        () => true,
+        () => false,
+      ); // its first part
     await expect.poll(hasBegun, { timeout: 30_000 }).toBe(true);
     running.signal("SIGINT");
     expect((await running.ended).code).toBe(0);

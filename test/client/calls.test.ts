@@ -1,13 +1,30 @@
 // When the client repeats a call, and when it gives one up: on a clock that is moved by hand, with a server made of answers.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { connect, type ConnectionOptions, EdgeTierError, listModels, predict } from "../../src/client/index.ts";
+import {
+  connect,
+  type ConnectionOptions,
+  EdgeTierError,
+  listModels,
+  predict,
+} from "../../src/client/index.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 
 type Step = Response | Error | "hangs";
 
 const problem = (status: number, headers: Record<string, string> = {}, fields: object = {}) =>
-  new Response(JSON.stringify({ code: "some_code", status, detail: "What was wrong.", remedy: "What to do.", instance: "r-1", retryable: true, ...fields }), { status, headers });
+  new Response(
+    JSON.stringify({
+      code: "some_code",
+      status,
+      detail: "What was wrong.",
+      remedy: "What to do.",
+      instance: "r-1",
+      retryable: true,
+      ...fields,
+    }),
+    { status, headers },
+  );
 const models = () => Response.json({ models: [{ model: "toy", aliases: { stable: 1 } }] });
 
 interface Sent {
@@ -27,11 +44,18 @@ function world(steps: readonly Step[], options: Partial<ConnectionOptions> = {})
     ...options,
     async fetch(_url, init) {
       const headers = new Headers(init?.headers);
-      sent.push({ atMs: clock.now() - 1_000, deadlineMs: headers.get("x-deadline-ms") ?? undefined });
+      sent.push({
+        atMs: clock.now() - 1_000,
+        deadlineMs: headers.get("x-deadline-ms") ?? undefined,
+      });
       const step = left.shift() ?? models();
       if (step instanceof Error) throw step;
       if (step !== "hangs") return step;
-      return await new Promise<never>((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError"))));
+      return await new Promise<never>((_resolve, reject) =>
+        init?.signal?.addEventListener("abort", () =>
+          reject(new DOMException("aborted", "AbortError")),
+        ),
+      );
     },
   });
   return { clock, connection, sent };
@@ -39,14 +63,21 @@ function world(steps: readonly Step[], options: Partial<ConnectionOptions> = {})
 
 /** Until nothing more happens without the clock. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
-const refusal = (call: Promise<unknown>) => call.then(() => undefined, (error: unknown) => error);
+const refusal = (call: Promise<unknown>) =>
+  call.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
 
 describe("a call is repeated", () => {
   it.each([
     ["a network error", new TypeError("fetch failed")],
     ["503", problem(503)],
     ["429", problem(429)],
-    ["503 by a proxy that knows no problem details", new Response("<h1>busy</h1>", { status: 503 })],
+    [
+      "503 by a proxy that knows no problem details",
+      new Response("<h1>busy</h1>", { status: 503 }),
+    ],
   ])("after %s", async (_what, step) => {
     const { connection, sent } = world([step]);
     expect(await listModels(connection)).toEqual([{ model: "toy", aliases: { stable: 1 } }]);
@@ -55,7 +86,10 @@ describe("a call is repeated", () => {
 
   it("after as long as retry-after says, in seconds or by a date, and a random time more", async () => {
     const date = new Date(1_000 + 2_000 + 5_000).toUTCString();
-    const { clock, connection, sent } = world([problem(503, { "retry-after": "2" }), problem(429, { "retry-after": date })], { random: () => 0.5 });
+    const { clock, connection, sent } = world(
+      [problem(503, { "retry-after": "2" }), problem(429, { "retry-after": date })],
+      { random: () => 0.5 },
+    );
     const call = listModels(connection);
     for (const untilMs of [2_049, 2_050, 7_099, 7_100]) {
       await settle();
@@ -67,7 +101,10 @@ describe("a call is repeated", () => {
   });
 
   it("so often and no more", async () => {
-    const { connection, sent } = world(Array.from({ length: 9 }, () => problem(503)), { retries: 3 });
+    const { connection, sent } = world(
+      Array.from({ length: 9 }, () => problem(503)),
+      { retries: 3 },
+    );
     expect(await refusal(listModels(connection))).toMatchObject({ code: "some_code", status: 503 });
     expect(sent).toHaveLength(4);
     expect(await refusal(listModels(connection, { retries: 0 }))).toMatchObject({ status: 503 });
@@ -75,8 +112,13 @@ describe("a call is repeated", () => {
   });
 
   it("never where the time is up before the server wants it again", async () => {
-    const { clock, connection, sent } = world([problem(429, { "retry-after": "60" })], { deadlineMs: 5_000 });
-    expect(await refusal(listModels(connection))).toMatchObject({ status: 429, retryAfterMs: 60_000 });
+    const { clock, connection, sent } = world([problem(429, { "retry-after": "60" })], {
+      deadlineMs: 5_000,
+    });
+    expect(await refusal(listModels(connection))).toMatchObject({
+      status: 429,
+      retryAfterMs: 60_000,
+    });
     expect([sent.length, clock.now()]).toEqual([1, 1_000]);
   });
 
@@ -94,20 +136,32 @@ describe("a call is repeated", () => {
   });
 
   it("within its time, whatever the server says", async () => {
-    const steps = fc.array(fc.record({ status: fc.constantFrom(429, 503), afterS: fc.integer({ min: 0, max: 5 }) }), { maxLength: 6 });
+    const steps = fc.array(
+      fc.record({ status: fc.constantFrom(429, 503), afterS: fc.integer({ min: 0, max: 5 }) }),
+      { maxLength: 6 },
+    );
     await fc.assert(
-      fc.asyncProperty(steps, fc.integer({ min: 1, max: 8_000 }), fc.double({ min: 0, max: 1, noNaN: true }), async (steps, deadlineMs, random) => {
-        const { clock, connection, sent } = world(steps.map(({ status, afterS }) => problem(status, { "retry-after": String(afterS) })), { deadlineMs, retries: 5, random: () => random });
-        let over = false;
-        const call = refusal(listModels(connection)).then(() => (over = true));
-        for (let elapsedMs = 0; elapsedMs < deadlineMs; elapsedMs += 500) {
-          await settle();
-          clock.advance(Math.min(500, deadlineMs - elapsedMs));
-        }
-        await call;
-        expect(over).toBe(true);
-        for (const { atMs, deadlineMs: told } of sent) expect(atMs + Number(told)).toBeLessThanOrEqual(deadlineMs + 1);
-      }),
+      fc.asyncProperty(
+        steps,
+        fc.integer({ min: 1, max: 8_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        async (steps, deadlineMs, random) => {
+          const { clock, connection, sent } = world(
+            steps.map(({ status, afterS }) => problem(status, { "retry-after": String(afterS) })),
+            { deadlineMs, retries: 5, random: () => random },
+          );
+          let over = false;
+          const call = refusal(listModels(connection)).then(() => (over = true));
+          for (let elapsedMs = 0; elapsedMs < deadlineMs; elapsedMs += 500) {
+            await settle();
+            clock.advance(Math.min(500, deadlineMs - elapsedMs));
+          }
+          await call;
+          expect(over).toBe(true);
+          for (const { atMs, deadlineMs: told } of sent)
+            expect(atMs + Number(told)).toBeLessThanOrEqual(deadlineMs + 1);
+        },
+      ),
       { numRuns: 50 },
     );
   });
@@ -115,12 +169,17 @@ describe("a call is repeated", () => {
 
 describe("a deadline", () => {
   it("is told to the edge as what is left of it, less the way, on each try", async () => {
-    const { clock, connection, sent } = world([problem(503, { "retry-after": "1" })], { wayMs: 40 });
+    const { clock, connection, sent } = world([problem(503, { "retry-after": "1" })], {
+      wayMs: 40,
+    });
     const call = listModels(connection, { deadlineMs: 3_000 });
     await settle();
     clock.advance(1_000);
     await call;
-    expect(sent).toEqual([{ atMs: 0, deadlineMs: "2960" }, { atMs: 1_000, deadlineMs: "1960" }]);
+    expect(sent).toEqual([
+      { atMs: 0, deadlineMs: "2960" },
+      { atMs: 1_000, deadlineMs: "1960" },
+    ]);
   });
 
   it("is none that was not named, and half of a very short one is the way's at most", async () => {
@@ -136,7 +195,11 @@ describe("a deadline", () => {
       const call = refusal(listModels(connection, options));
       await settle();
       clock.advance(200);
-      expect(await call).toMatchObject({ code: "timeout", status: 0, message: expect.stringContaining("200 ms") });
+      expect(await call).toMatchObject({
+        code: "timeout",
+        status: 0,
+        message: expect.stringContaining("200 ms"),
+      });
     }
   });
 });
@@ -156,7 +219,9 @@ describe("the caller's signal", () => {
 
   it("that is aborted already lets nothing be sent", async () => {
     const { connection, sent } = world([]);
-    expect(await refusal(listModels(connection, { signal: AbortSignal.abort("too late") }))).toBe("too late");
+    expect(await refusal(listModels(connection, { signal: AbortSignal.abort("too late") }))).toBe(
+      "too late",
+    );
     expect(sent).toEqual([]);
   });
 
@@ -169,15 +234,31 @@ describe("the caller's signal", () => {
 
 describe("an error", () => {
   it("has what the problem details say", async () => {
-    const { connection } = world([problem(404, { "x-request-id": "r-2" }, { code: "model_not_found", retryable: false })]);
+    const { connection } = world([
+      problem(404, { "x-request-id": "r-2" }, { code: "model_not_found", retryable: false }),
+    ]);
     const error = await refusal(predict(connection, "nothing", "hello"));
     expect(error).toBeInstanceOf(EdgeTierError);
-    expect(error).toMatchObject({ name: "EdgeTierError", code: "model_not_found", status: 404, detail: "What was wrong.", remedy: "What to do.", requestId: "r-2", retryable: false, message: "What was wrong. What to do." });
+    expect(error).toMatchObject({
+      name: "EdgeTierError",
+      code: "model_not_found",
+      status: 404,
+      detail: "What was wrong.",
+      remedy: "What to do.",
+      requestId: "r-2",
+      retryable: false,
+      message: "What was wrong. What to do.",
+    });
   });
 
   it("of a network has the address and the cause", async () => {
     const cause = new TypeError("fetch failed");
     const { connection } = world([cause], { retries: 0 });
-    expect(await refusal(listModels(connection))).toMatchObject({ code: "network", status: 0, cause, detail: expect.stringContaining("https://edge.test") });
+    expect(await refusal(listModels(connection))).toMatchObject({
+      code: "network",
+      status: 0,
+      cause,
+      detail: expect.stringContaining("https://edge.test"),
+    });
   });
 });

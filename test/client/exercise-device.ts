@@ -1,10 +1,20 @@
 // An app's page with the exported model beside it, in a browser: every text on the device alone, and with the edge behind it.
 import { createClient } from "../../src/client/index.ts";
-import { openOnDevice, type Ort, type OrtTensor, type ReadFile } from "../../src/client/on-device.ts";
+import {
+  openOnDevice,
+  type Ort,
+  type OrtTensor,
+  type ReadFile,
+} from "../../src/client/on-device.ts";
 
 export interface DeviceRun {
   readonly alone: readonly { readonly label: string; readonly confidence: number }[];
-  readonly answers: readonly { readonly label: string; readonly tier: string; readonly degraded: boolean; readonly source: string }[];
+  readonly answers: readonly {
+    readonly label: string;
+    readonly tier: string;
+    readonly degraded: boolean;
+    readonly source: string;
+  }[];
   /** That reached the edge. */
   readonly requests: number;
   readonly openedMs: number;
@@ -12,11 +22,14 @@ export interface DeviceRun {
   readonly p50Ms: number;
 }
 
-const readFile: ReadFile = async (name) => new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
+const readFile: ReadFile = async (name) =>
+  new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
 
 export async function exerciseDevice(url: string, texts: readonly string[]): Promise<DeviceRun> {
   const runtime = "/ort/ort.wasm.min.mjs";
-  const ort = (await import(runtime)) as Ort<OrtTensor> & { readonly env: { readonly wasm: { numThreads: number } } };
+  const ort = (await import(runtime)) as Ort<OrtTensor> & {
+    readonly env: { readonly wasm: { numThreads: number } };
+  };
   ort.env.wasm.numThreads = 1;
   let requests = 0;
   const edge = createClient({
@@ -45,5 +58,11 @@ export async function exerciseDevice(url: string, texts: readonly string[]): Pro
     const { label, tier, degraded } = outputs[0];
     answers.push({ label, tier, degraded, source });
   }
-  return { alone, answers, requests, openedMs, p50Ms: times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] ?? 0 };
+  return {
+    alone,
+    answers,
+    requests,
+    openedMs,
+    p50Ms: times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] ?? 0,
+  };
 }

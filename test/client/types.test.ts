@@ -1,6 +1,16 @@
 // What TypeScript knows of the client's answers. `tsc` checks it; at run time nothing is asked.
 import { expectTypeOf, it } from "vitest";
-import type { Client, ClientOptions, EdgeTierError, Embeddings, Inference, PredictInput, Prediction, PredictionOf, PredictOutput } from "../../src/client/index.ts";
+import type {
+  Client,
+  ClientOptions,
+  EdgeTierError,
+  Embeddings,
+  Inference,
+  PredictInput,
+  Prediction,
+  PredictionOf,
+  PredictOutput,
+} from "../../src/client/index.ts";
 
 it("one input has one output, and several have a list", () => {
   expectTypeOf<PredictionOf<string>["outputs"]>().toEqualTypeOf<readonly [PredictOutput]>();

@@ -10,27 +10,46 @@ import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 
 const VERSION = "7.16.0";
-const JAR = process.env["EDGETIER_OPENAPI_GENERATOR"] ?? join(homedir(), `.m2/repository/org/openapitools/openapi-generator-cli/${VERSION}/openapi-generator-cli-${VERSION}.jar`);
+const JAR =
+  process.env["EDGETIER_OPENAPI_GENERATOR"] ??
+  join(
+    homedir(),
+    `.m2/repository/org/openapitools/openapi-generator-cli/${VERSION}/openapi-generator-cli-${VERSION}.jar`,
+  );
 
 const LANGUAGES = {
   // With wrappers, a union (a text or an image) keeps its types.
-  kotlin: ["--library", "jvm-okhttp4", "--additional-properties", "serializationLibrary=gson,generateOneOfAnyOfWrappers=true,packageName=edgetier"],
+  kotlin: [
+    "--library",
+    "jvm-okhttp4",
+    "--additional-properties",
+    "serializationLibrary=gson,generateOneOfAnyOfWrappers=true,packageName=edgetier",
+  ],
   swift6: ["--additional-properties", "projectName=EdgeTier"],
 } as const;
 export type Language = keyof typeof LANGUAGES;
 
 const run = promisify(execFile);
-const isThere = (command: string, ...args: string[]) => run(command, args).then(() => true, () => false);
+const isThere = (command: string, ...args: string[]) =>
+  run(command, args).then(
+    () => true,
+    () => false,
+  );
 
 /** @returns why nothing can be generated here; undefined where it can */
 export async function whyNotGenerated(): Promise<string | undefined> {
   if (!(await isThere("java", "-version"))) return "there is no Java";
-  return existsSync(JAR) ? undefined : "OpenAPI Generator is not here: `node test/clients/generate.ts <folder>` downloads it by Maven";
+  return existsSync(JAR)
+    ? undefined
+    : "OpenAPI Generator is not here: `node test/clients/generate.ts <folder>` downloads it by Maven";
 }
 
 /** As `whyNotGenerated`. Maven works offline in tests: what it needs has to be there. */
 export async function whyNotCompiled(): Promise<string | undefined> {
-  return (await whyNotGenerated()) ?? ((await isThere("mvn", "-version")) ? undefined : "there is no Maven");
+  return (
+    (await whyNotGenerated()) ??
+    ((await isThere("mvn", "-version")) ? undefined : "there is no Maven")
+  );
 }
 
 export async function writeDocument(folder: string): Promise<string> {
@@ -41,13 +60,24 @@ export async function writeDocument(folder: string): Promise<string> {
 }
 
 /** @returns what the generator warned of */
-export async function generate(language: Language, document: string, folder: string): Promise<string[]> {
-  const { stdout, stderr } = await run("java", ["-jar", JAR, "generate", "-i", document, "-g", language, "-o", folder, ...LANGUAGES[language]], { maxBuffer: 1 << 26 });
+export async function generate(
+  language: Language,
+  document: string,
+  folder: string,
+): Promise<string[]> {
+  const { stdout, stderr } = await run(
+    "java",
+    ["-jar", JAR, "generate", "-i", document, "-g", language, "-o", folder, ...LANGUAGES[language]],
+    { maxBuffer: 1 << 26 },
+  );
   return `${stdout}\n${stderr}`.split("\n").filter((line) => / (WARN|ERROR) /.test(line));
 }
 
 /** @throws Error with the compiler's messages */
-export async function compileKotlin(folder: string, options: readonly string[] = []): Promise<void> {
+export async function compileKotlin(
+  folder: string,
+  options: readonly string[] = [],
+): Promise<void> {
   await copyFile(join(PROJECT_ROOT, "test/clients/kotlin-pom.xml"), join(folder, "pom.xml"));
   await run("mvn", ["-q", "-B", ...options, "compile"], { cwd: folder });
 }
@@ -57,9 +87,11 @@ export const hasSwift = (): Promise<boolean> => isThere("swift", "--version");
 /** @throws Error with the compiler's messages */
 export async function compileSwift(folder: string): Promise<void> {
   if (process.platform !== "darwin") await leaveOutApples(join(folder, "Sources/EdgeTier"));
-  await run("swift", ["build"], { cwd: folder, maxBuffer: 1 << 26 }).catch(({ stdout }: { readonly stdout: string }) => {
-    throw new Error(stdout);
-  });
+  await run("swift", ["build"], { cwd: folder, maxBuffer: 1 << 26 }).catch(
+    ({ stdout }: { readonly stdout: string }) => {
+      throw new Error(stdout);
+    },
+  );
 }
 
 /** What the generator writes into every client, for Apple's systems alone: elsewhere Foundation is in two parts, and files have no types. */
@@ -69,8 +101,14 @@ async function leaveOutApples(sources: string): Promise<void> {
     const file = join(sources, name);
     const text = await readFile(file, "utf8");
     const changed = text
-      .replace("import Foundation\n", "import Foundation\n#if canImport(FoundationNetworking)\nimport FoundationNetworking\n#endif\n")
-      .replace("#if !os(macOS)\nimport MobileCoreServices", "#if canImport(MobileCoreServices)\nimport MobileCoreServices")
+      .replace(
+        "import Foundation\n",
+        "import Foundation\n#if canImport(FoundationNetworking)\nimport FoundationNetworking\n#endif\n",
+      )
+      .replace(
+        "#if !os(macOS)\nimport MobileCoreServices",
+        "#if canImport(MobileCoreServices)\nimport MobileCoreServices",
+      )
       .replace(/if let uti = UTTypeCreatePreferredIdentifierForTag[^}]*\}/, "");
     if (changed !== text) await writeFile(file, changed);
   }
@@ -78,11 +116,22 @@ async function leaveOutApples(sources: string): Promise<void> {
 
 if (import.meta.main) {
   const folder = process.argv[2] ?? join(PROJECT_ROOT, "dist/clients");
-  if (!existsSync(JAR)) await run("mvn", ["-q", "-B", "dependency:get", `-Dartifact=org.openapitools:openapi-generator-cli:${VERSION}`, "-Dtransitive=false"]);
+  if (!existsSync(JAR))
+    await run("mvn", [
+      "-q",
+      "-B",
+      "dependency:get",
+      `-Dartifact=org.openapitools:openapi-generator-cli:${VERSION}`,
+      "-Dtransitive=false",
+    ]);
   const document = await writeDocument(folder);
-  for (const language of ["kotlin", "swift6"] as const) for (const line of await generate(language, document, join(folder, language))) console.log(line);
+  for (const language of ["kotlin", "swift6"] as const)
+    for (const line of await generate(language, document, join(folder, language)))
+      console.log(line);
   await compileKotlin(join(folder, "kotlin"));
   const isSwiftChecked = await hasSwift();
   if (isSwiftChecked) await compileSwift(join(folder, "swift6"));
-  console.log(`Swift and Kotlin clients are in ${folder}; ${isSwiftChecked ? "both compile" : "the Kotlin one compiles, and there is no swift here to compile the other"}.`);
+  console.log(
+    `Swift and Kotlin clients are in ${folder}; ${isSwiftChecked ? "both compile" : "the Kotlin one compiles, and there is no swift here to compile the other"}.`,
+  );
 }

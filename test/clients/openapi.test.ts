@@ -7,7 +7,15 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
-import { compileKotlin, compileSwift, generate, hasSwift, whyNotCompiled, whyNotGenerated, writeDocument } from "./generate.ts";
+import {
+  compileKotlin,
+  compileSwift,
+  generate,
+  hasSwift,
+  whyNotCompiled,
+  whyNotGenerated,
+  writeDocument,
+} from "./generate.ts";
 
 let folder: string;
 let document: string;
@@ -21,15 +29,32 @@ it("is without a complaint by the linter", async () => {
   const redocly = join(PROJECT_ROOT, "node_modules/@redocly/cli/bin/cli.js");
   const config = join(PROJECT_ROOT, "test/clients/redocly.yaml");
   const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
-  const { stdout } = await promisify(execFile)(process.execPath, [redocly, "lint", document, "--config", config, "--format", "json"], { env });
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [redocly, "lint", document, "--config", config, "--format", "json"],
+    { env },
+  );
   expect(JSON.parse(stdout)).toMatchObject({ totals: { errors: 0, warnings: 0 }, problems: [] });
 });
 
 it("names every operation once, and every schema in generated code would be one of its own", () => {
   const { paths, components } = openApiDocument();
-  const ids = Object.values(paths).flatMap((operations) => Object.values(operations).map(({ operationId }) => operationId));
+  const ids = Object.values(paths).flatMap((operations) =>
+    Object.values(operations).map(({ operationId }) => operationId),
+  );
   expect(new Set(ids).size).toBe(ids.length);
-  expect(Object.keys(components.schemas)).toEqual(expect.arrayContaining(["PredictInput", "ImageInput", "PredictOutput", "LabelScore", "TierUse", "Region", "TierDetail", "TensorSpec"]));
+  expect(Object.keys(components.schemas)).toEqual(
+    expect.arrayContaining([
+      "PredictInput",
+      "ImageInput",
+      "PredictOutput",
+      "LabelScore",
+      "TierUse",
+      "Region",
+      "TierDetail",
+      "TensorSpec",
+    ]),
+  );
 });
 
 describe("by OpenAPI Generator", () => {
@@ -38,16 +63,24 @@ describe("by OpenAPI Generator", () => {
     skip(why !== undefined, why);
     await generate("swift6", document, join(folder, "swift"));
     const models = await readdir(join(folder, "swift/Sources/EdgeTier/Models"));
-    expect(models).toEqual(expect.arrayContaining(["PredictOutput.swift", "PredictInput.swift", "Problem.swift"]));
+    expect(models).toEqual(
+      expect.arrayContaining(["PredictOutput.swift", "PredictInput.swift", "Problem.swift"]),
+    );
     // Of a union, the types: a text, or an image.
-    expect(await readFile(join(folder, "swift/Sources/EdgeTier/Models/PredictInput.swift"), "utf8")).toMatch(/case typeImageInput\(ImageInput\)[\s\S]*case typeString\(String\)|case typeString\(String\)[\s\S]*case typeImageInput\(ImageInput\)/);
+    expect(
+      await readFile(join(folder, "swift/Sources/EdgeTier/Models/PredictInput.swift"), "utf8"),
+    ).toMatch(
+      /case typeImageInput\(ImageInput\)[\s\S]*case typeString\(String\)|case typeString\(String\)[\s\S]*case typeImageInput\(ImageInput\)/,
+    );
   }, 120_000);
 
   it("gives a Swift client that compiles", async ({ skip }) => {
     const why = (await whyNotGenerated()) ?? ((await hasSwift()) ? undefined : "there is no swift");
     skip(why !== undefined, why);
     await compileSwift(join(folder, "swift"));
-    expect(await readdir(join(folder, "swift/.build/debug/Modules"))).toContain("EdgeTier.swiftmodule");
+    expect(await readdir(join(folder, "swift/.build/debug/Modules"))).toContain(
+      "EdgeTier.swiftmodule",
+    );
   }, 300_000);
 
   it("gives a Kotlin client that compiles", async ({ skip }) => {
@@ -55,6 +88,8 @@ describe("by OpenAPI Generator", () => {
     skip(why !== undefined, why);
     await generate("kotlin", document, join(folder, "kotlin"));
     await compileKotlin(join(folder, "kotlin"), ["-o"]);
-    expect(await readdir(join(folder, "kotlin/target/classes/edgetier/models"))).toEqual(expect.arrayContaining(["PredictOutput.class", "PredictInput.class"]));
+    expect(await readdir(join(folder, "kotlin/target/classes/edgetier/models"))).toEqual(
+      expect.arrayContaining(["PredictOutput.class", "PredictInput.class"]),
+    );
   }, 300_000);
 });

@@ -15,7 +15,10 @@ export interface AuthenticatorUnderTest {
   readonly scopes: readonly Scope[];
 }
 
-export function authenticatorContract(driver: string, fresh: (clock: ManualClock) => Promise<AuthenticatorUnderTest>): void {
+export function authenticatorContract(
+  driver: string,
+  fresh: (clock: ManualClock) => Promise<AuthenticatorUnderTest>,
+): void {
   describe(`Authenticator: ${driver}`, () => {
     let clock: ManualClock;
     let given: AuthenticatorUnderTest;
@@ -31,38 +34,67 @@ export function authenticatorContract(driver: string, fresh: (clock: ManualClock
         (error: unknown) => {
           if (!(error instanceof EdgeTierError)) throw error;
           const { code, status, cause, message, facts } = error;
-          return { code, status, cause, repeatsIt: `${message} ${JSON.stringify(facts)}`.includes(credential.slice(0, 24)), reason: error.detail };
+          return {
+            code,
+            status,
+            cause,
+            repeatsIt: `${message} ${JSON.stringify(facts)}`.includes(credential.slice(0, 24)),
+            reason: error.detail,
+          };
         },
       );
-    const refusalsOf = async (credentials: readonly string[]) => await Promise.all(credentials.map(refusalOf));
-    const all = (credentials: readonly string[]) => credentials.map(() => expect.objectContaining(REFUSED));
+    const refusalsOf = async (credentials: readonly string[]) =>
+      await Promise.all(credentials.map(refusalOf));
+    const all = (credentials: readonly string[]) =>
+      credentials.map(() => expect.objectContaining(REFUSED));
 
     it("knows its own by their form, and whose they are", async () => {
       expect(given.authenticator.recognises(given.valid)).toBe(true);
       expect(given.authenticator.recognises("sk-other")).toBe(false);
-      expect(await given.authenticator.authenticate(given.valid)).toMatchObject({ id: expect.any(String), tenant: "acme", scopes: given.scopes });
+      expect(await given.authenticator.authenticate(given.valid)).toMatchObject({
+        id: expect.any(String),
+        tenant: "acme",
+        scopes: given.scopes,
+      });
     });
 
     it("lets the same one in again until it ends, and never after", async () => {
       clock.advance(given.endsInMs / 2);
-      await expect(given.authenticator.authenticate(given.valid)).resolves.toMatchObject({ tenant: "acme" });
+      await expect(given.authenticator.authenticate(given.valid)).resolves.toMatchObject({
+        tenant: "acme",
+      });
       clock.advance(given.endsInMs / 2);
-      expect(await refusalOf(given.valid)).toMatchObject({ ...REFUSED, reason: expect.stringContaining("expired") });
+      expect(await refusalOf(given.valid)).toMatchObject({
+        ...REFUSED,
+        reason: expect.stringContaining("expired"),
+      });
     });
 
     it("refuses what is forged", async () => {
-      expect(await refusalOf(given.forged)).toMatchObject({ ...REFUSED, reason: expect.stringMatching(/not known|signature/) });
+      expect(await refusalOf(given.forged)).toMatchObject({
+        ...REFUSED,
+        reason: expect.stringMatching(/not known|signature/),
+      });
     });
 
     it("refuses what is truncated, wherever it is", async () => {
-      const cut = [12, given.valid.length >> 1, given.valid.length - 5, given.valid.length - 1].map((kept) => given.valid.slice(0, kept));
+      const cut = [12, given.valid.length >> 1, given.valid.length - 5, given.valid.length - 1].map(
+        (kept) => given.valid.slice(0, kept),
+      );
       expect(await refusalsOf([...cut, `${given.valid}AAAA`])).toEqual(all([...cut, ""]));
     });
 
     it("refuses what has another character anywhere", async () => {
       // A last digit of base64 may have bits that mean nothing; all others count.
-      const places = Array.from({ length: given.valid.length - 1 }, (_, at) => at).filter((at) => at % Math.ceil(given.valid.length / 60) === 0);
-      const changed = places.map((at) => given.valid.slice(0, at) + (given.valid[at] === "A" ? "B" : "A") + given.valid.slice(at + 1));
+      const places = Array.from({ length: given.valid.length - 1 }, (_, at) => at).filter(
+        (at) => at % Math.ceil(given.valid.length / 60) === 0,
+      );
+      const changed = places.map(
+        (at) =>
+          given.valid.slice(0, at) +
+          (given.valid[at] === "A" ? "B" : "A") +
+          given.valid.slice(at + 1),
+      );
       expect(await refusalsOf(changed)).toEqual(all(changed));
     });
 

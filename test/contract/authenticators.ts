@@ -20,14 +20,30 @@ const jwtOf = (algorithm: Algorithm) => async (clock: ManualClock) => {
     leewaySeconds: 10,
   });
   const claims = validClaims(clock.now());
-  return { authenticator, valid: await issuer.sign(claims), forged: await forger.sign(claims), endsInMs: 70_000, scopes: ["predict", "metadata"] as const };
+  return {
+    authenticator,
+    valid: await issuer.sign(claims),
+    forged: await forger.sign(claims),
+    endsInMs: 70_000,
+    scopes: ["predict", "metadata"] as const,
+  };
 };
 
 export function allAuthenticatorContracts(where: string): void {
   authenticatorContract(`API keys${where}`, async (clock) => {
-    const [{ key, entry }, unknown] = [await newApiKey({ expiresAtMs: clock.now() + 60_000 }), await newApiKey()];
+    const [{ key, entry }, unknown] = [
+      await newApiKey({ expiresAtMs: clock.now() + 60_000 }),
+      await newApiKey(),
+    ];
     const other = await newApiKey({ id: "second", tenant: "other" });
-    return { authenticator: createApiKeyAuthenticator([other.entry, entry], clock), valid: key, forged: unknown.key, endsInMs: 60_000, scopes: ["predict", "metadata"] };
+    return {
+      authenticator: createApiKeyAuthenticator([other.entry, entry], clock),
+      valid: key,
+      forged: unknown.key,
+      endsInMs: 60_000,
+      scopes: ["predict", "metadata"],
+    };
   });
-  for (const algorithm of ["RS256", "ES256", "EdDSA"] as const) authenticatorContract(`JWT by ${algorithm}${where}`, jwtOf(algorithm));
+  for (const algorithm of ["RS256", "ES256", "EdDSA"] as const)
+    authenticatorContract(`JWT by ${algorithm}${where}`, jwtOf(algorithm));
 }

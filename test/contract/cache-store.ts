@@ -25,7 +25,13 @@ export function cacheStoreContract(driver: string, fresh: () => Promise<CacheUnd
     it("answers many keys in order, with gaps where nothing is stored", async () => {
       const { cache } = await fresh();
       const [a, b, c] = [unique("a"), unique("b"), unique("c")];
-      await cache.set([{ key: a, value: Uint8Array.of(1) }, { key: c, value: Uint8Array.of(3) }], 60);
+      await cache.set(
+        [
+          { key: a, value: Uint8Array.of(1) },
+          { key: c, value: Uint8Array.of(3) },
+        ],
+        60,
+      );
       expect(await cache.get([c, b, a])).toEqual([Uint8Array.of(3), undefined, Uint8Array.of(1)]);
     });
 

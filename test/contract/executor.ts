@@ -28,12 +28,17 @@ function heldSession() {
 }
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-export function executorContract(name: string, create: (options?: ExecutorOptions) => Executor): void {
+export function executorContract(
+  name: string,
+  create: (options?: ExecutorOptions) => Executor,
+): void {
   describe(`Executor: ${name}`, () => {
     it("runs one at a time on a session, and different sessions side by side", async () => {
       const executor = create();
       const [first, second] = [heldSession(), heldSession()];
-      const done = [first, first, second].map(({ session }) => executor.execute({ session, of, inputs }));
+      const done = [first, first, second].map(({ session }) =>
+        executor.execute({ session, of, inputs }),
+      );
       await settled();
       expect([first.started(), second.started()]).toEqual([1, 1]);
       first.ends[0]?.();
@@ -56,7 +61,11 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       await settled();
       clock.advance(20);
       // While the first still runs:
-      expect(await refusal).toMatchObject({ code: "request_expired", status: 503, message: expect.stringContaining("Request timeout expired") });
+      expect(await refusal).toMatchObject({
+        code: "request_expired",
+        status: 503,
+        message: expect.stringContaining("Request timeout expired"),
+      });
       ends[0]?.();
       await running;
       await settled();
@@ -90,8 +99,15 @@ export function executorContract(name: string, create: (options?: ExecutorOption
     it("takes no more than its bound, and takes again when work is done", async () => {
       const executor = create({ waitingRows: 1 });
       const { session, ends } = heldSession();
-      const taken = [executor.execute({ session, of, inputs }), executor.execute({ session, of, inputs })];
-      await expect(executor.execute({ session, of, inputs })).rejects.toMatchObject({ code: "queue_full", status: 503, message: expect.stringContaining("Exceeds maximum queue size") });
+      const taken = [
+        executor.execute({ session, of, inputs }),
+        executor.execute({ session, of, inputs }),
+      ];
+      await expect(executor.execute({ session, of, inputs })).rejects.toMatchObject({
+        code: "queue_full",
+        status: 503,
+        message: expect.stringContaining("Exceeds maximum queue size"),
+      });
       await settled();
       ends[0]?.();
       await taken[0];
@@ -123,7 +139,9 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       const executor = create({ clock });
       expect(executor.queues()).toEqual([]);
       const [first, second] = [heldSession(), heldSession()];
-      const done = [first, first, second].map(({ session }) => executor.execute({ session, of, inputs }));
+      const done = [first, first, second].map(({ session }) =>
+        executor.execute({ session, of, inputs }),
+      );
       await settled();
       clock.advance(5);
       expect(executor.queues()).toEqual([{ of, works: 1, rows: 1, ageMs: 5, running: 2 }]);
@@ -140,8 +158,14 @@ export function executorContract(name: string, create: (options?: ExecutorOption
       const executor = create();
       const { session } = heldSession();
       let runs = 0;
-      const failing: Session = { ...session, run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}) };
-      const both = await Promise.allSettled([executor.execute({ session: failing, of, inputs }), executor.execute({ session: failing, of, inputs })]);
+      const failing: Session = {
+        ...session,
+        run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}),
+      };
+      const both = await Promise.allSettled([
+        executor.execute({ session: failing, of, inputs }),
+        executor.execute({ session: failing, of, inputs }),
+      ]);
       expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
     });
   });

@@ -1,11 +1,18 @@
 // What the task image-classification makes of image files, wherever it runs: the pixels that Pillow makes, or a refusal.
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../../src/build/seeded-random.ts";
+import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { imageClassification } from "../../src/tasks/image-classification.ts";
 import type { ImageDecoder } from "../../src/tasks/image/image.ts";
 import { createImageDecoder, type ImageCodecModules } from "../../src/tasks/image/image-decoder.ts";
-import { largestDifference, LIMITS, pixelsOf, refusedImages, sampleImage, takenImages } from "../support/sample-images.ts";
+import {
+  largestDifference,
+  LIMITS,
+  pixelsOf,
+  refusedImages,
+  sampleImage,
+  takenImages,
+} from "../support/sample-images.ts";
 
 const MAX_MEMORY_BYTES = 32_000_000;
 const MUTATIONS = 1_500;
@@ -13,44 +20,109 @@ const SEED = 20_261_121;
 
 export function imageClassificationContract(where: string, modules: ImageCodecModules): void {
   const images = createImageDecoder({ modules, maxMemoryBytes: MAX_MEMORY_BYTES });
-  const native = (file: Uint8Array, { width, height } = sampleImage("jpeg")) => pixelsOf(images, file, { width, height, fit: "stretch" });
+  const native = (file: Uint8Array, { width, height } = sampleImage("jpeg")) =>
+    pixelsOf(images, file, { width, height, fit: "stretch" });
 
   describe(`image classification, ${where}`, () => {
-    it.each(takenImages)("decodes as Pillow does: $name", ({ file, width, height, native: expected }) => {
-      expect(largestDifference(pixelsOf(images, file, { width, height, fit: "stretch" }), expected)).toBe(0);
-    });
+    it.each(takenImages)(
+      "decodes as Pillow does: $name",
+      ({ file, width, height, native: expected }) => {
+        expect(
+          largestDifference(pixelsOf(images, file, { width, height, fit: "stretch" }), expected),
+        ).toBe(0);
+      },
+    );
 
-    it.each(takenImages.filter(({ resized }) => resized !== undefined))("resizes as Pillow does: $name", ({ file, resized }) => {
-      expect(largestDifference(pixelsOf(images, file, { width: 16, height: 16, fit: "stretch" }), resized?.stretched ?? new Uint8Array())).toBe(0);
-      expect(largestDifference(pixelsOf(images, file, { width: 6, height: 10, fit: "cover" }), resized?.covered ?? new Uint8Array())).toBe(0);
-    });
+    it.each(takenImages.filter(({ resized }) => resized !== undefined))(
+      "resizes as Pillow does: $name",
+      ({ file, resized }) => {
+        expect(
+          largestDifference(
+            pixelsOf(images, file, { width: 16, height: 16, fit: "stretch" }),
+            resized?.stretched ?? new Uint8Array(),
+          ),
+        ).toBe(0);
+        expect(
+          largestDifference(
+            pixelsOf(images, file, { width: 6, height: 10, fit: "cover" }),
+            resized?.covered ?? new Uint8Array(),
+          ),
+        ).toBe(0);
+      },
+    );
 
     it("normalises each channel, plane by plane, row by row of a batch", () => {
-      const config = { kind: "image", width: 1, height: 1, layout: "NCHW", channels: "RGB", resize: "bilinear", fit: "stretch", mean: [0.4914, 0.4822, 0.4465], std: [0.247, 0.2435, 0.2616] } as const;
+      const config = {
+        kind: "image",
+        width: 1,
+        height: 1,
+        layout: "NCHW",
+        channels: "RGB",
+        resize: "bilinear",
+        fit: "stretch",
+        mean: [0.4914, 0.4822, 0.4465],
+        std: [0.247, 0.2435, 0.2616],
+      } as const;
       const { encode } = imageClassification.createPreprocessor(config, { images });
       const files = [sampleImage("png, 1 x 1"), sampleImage("jpeg, progressive, 1 x 1")];
-      const { pixels } = encode(files.map(({ file }, index) => imageClassification.fromBytes(file, index, LIMITS)));
-      const expected = files.flatMap(({ native }) => Array.from(native, (value, channel) => Math.fround((value / 255 - (config.mean[channel] ?? 0)) / (config.std[channel] ?? 0))));
-      expect(pixels).toEqual({ datatype: "FP32", shape: [2, 3, 1, 1], data: Float32Array.from(expected) });
+      const { pixels } = encode(
+        files.map(({ file }, index) => imageClassification.fromBytes(file, index, LIMITS)),
+      );
+      const expected = files.flatMap(({ native }) =>
+        Array.from(native, (value, channel) =>
+          Math.fround((value / 255 - (config.mean[channel] ?? 0)) / (config.std[channel] ?? 0)),
+        ),
+      );
+      expect(pixels).toEqual({
+        datatype: "FP32",
+        shape: [2, 3, 1, 1],
+        data: Float32Array.from(expected),
+      });
     });
 
     it("takes its own example", () => {
-      expect(pixelsOf(images, imageClassification.toBytes(imageClassification.example), { width: 1, height: 1, fit: "stretch" })).toEqual(Uint8Array.of(128, 128, 128));
+      expect(
+        pixelsOf(images, imageClassification.toBytes(imageClassification.example), {
+          width: 1,
+          height: 1,
+          fit: "stretch",
+        }),
+      ).toEqual(Uint8Array.of(128, 128, 128));
     });
 
     it.each(refusedImages)("refuses by its name: $name", ({ file }) => {
-      expect(() => imageClassification.fromBytes(file, 3, LIMITS)).toThrow(expect.objectContaining({ code: "unsupported_image", status: 415, detail: expect.stringMatching(/^Input 3 is an? .*(CMYK|GIF|WebP|BMP|TIFF|animated PNG)/) }));
+      expect(() => imageClassification.fromBytes(file, 3, LIMITS)).toThrow(
+        expect.objectContaining({
+          code: "unsupported_image",
+          status: 415,
+          detail: expect.stringMatching(/^Input 3 is an? .*(CMYK|GIF|WebP|BMP|TIFF|animated PNG)/),
+        }),
+      );
     });
 
     it("refuses what decoding would take too much memory for, before it begins", () => {
       const { file } = sampleImage("jpeg, larger");
       const small = createImageDecoder({ modules, maxMemoryBytes: 1_000_000 });
-      expect(() => pixelsOf(small, file, { width: 2, height: 2, fit: "stretch" })).toThrow(expect.objectContaining({ code: "image_too_large_here", status: 413 }));
+      expect(() => pixelsOf(small, file, { width: 2, height: 2, fit: "stretch" })).toThrow(
+        expect.objectContaining({ code: "image_too_large_here", status: 413 }),
+      );
     });
 
     it("says that this deployment has no decoders", () => {
-      const config = { kind: "image", width: 1, height: 1, layout: "NCHW", channels: "RGB", resize: "bilinear", fit: "stretch", mean: [0, 0, 0], std: [1, 1, 1] } as const;
-      expect(() => imageClassification.createPreprocessor(config)).toThrow(expect.objectContaining({ code: "no_image_decoder" }));
+      const config = {
+        kind: "image",
+        width: 1,
+        height: 1,
+        layout: "NCHW",
+        channels: "RGB",
+        resize: "bilinear",
+        fit: "stretch",
+        mean: [0, 0, 0],
+        std: [1, 1, 1],
+      } as const;
+      expect(() => imageClassification.createPreprocessor(config)).toThrow(
+        expect.objectContaining({ code: "no_image_decoder" }),
+      );
     });
 
     it("refuses what is damaged, or takes it, and decodes the next image as before", () => {
@@ -59,7 +131,8 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       const outcomes = { taken: 0, refused: 0 };
       const between: Uint8Array[] = [];
       for (let count = 0; count < MUTATIONS; count++) {
-        const { file, width, height } = takenImages[Math.floor(random() * takenImages.length)] ?? sampleImage("png");
+        const { file, width, height } =
+          takenImages[Math.floor(random() * takenImages.length)] ?? sampleImage("png");
         outcomes[outcomeOf(images, mutated(file, random), { width, height })]++;
         if (count % 100 === 99) between.push(native(sampleImage("jpeg").file));
       }
@@ -71,12 +144,17 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
 }
 
 /** @throws anything but an error of a client's */
-function outcomeOf(images: ImageDecoder, file: Uint8Array, size: { readonly width: number; readonly height: number }): "taken" | "refused" {
+function outcomeOf(
+  images: ImageDecoder,
+  file: Uint8Array,
+  size: { readonly width: number; readonly height: number },
+): "taken" | "refused" {
   try {
     pixelsOf(images, file, { ...size, fit: "stretch" });
     return "taken";
   } catch (error) {
-    if (error instanceof EdgeTierError && error.status >= 400 && error.status < 500) return "refused";
+    if (error instanceof EdgeTierError && error.status >= 400 && error.status < 500)
+      return "refused";
     throw error;
   }
 }
@@ -85,6 +163,7 @@ function outcomeOf(images: ImageDecoder, file: Uint8Array, size: { readonly widt
 function mutated(file: Uint8Array, random: () => number): Uint8Array {
   if (random() < 0.1) return file.slice(0, Math.floor(random() * file.length));
   const changed = file.slice();
-  for (let changes = 1 + Math.floor(random() * 3); changes > 0; changes--) changed[Math.floor(random() * file.length)] = Math.floor(random() * 256);
+  for (let changes = 1 + Math.floor(random() * 3); changes > 0; changes--)
+    changed[Math.floor(random() * file.length)] = Math.floor(random() * 256);
   return changed;
 }

@@ -3,7 +3,10 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { RateLimiter } from "../../src/http/access/rate-limiter.ts";
 
-export function rateLimiterContract(driver: string, fresh: (clock: ManualClock) => Promise<RateLimiter>): void {
+export function rateLimiterContract(
+  driver: string,
+  fresh: (clock: ManualClock) => Promise<RateLimiter>,
+): void {
   describe(`RateLimiter: ${driver}`, () => {
     let clock: ManualClock;
     let limiter: RateLimiter;
@@ -16,16 +19,39 @@ export function rateLimiterContract(driver: string, fresh: (clock: ManualClock) 
     const limit = { requests: 3, windowSeconds: 60 };
 
     it("allows as many at once, and tells how many are left", async () => {
-      expect(await limiter.take(subject, limit)).toEqual({ allowed: true, remaining: 2, resetSeconds: 20, retryAfterSeconds: 0 });
-      expect(await limiter.take(subject, limit)).toEqual({ allowed: true, remaining: 1, resetSeconds: 40, retryAfterSeconds: 0 });
-      expect(await limiter.take(subject, limit)).toEqual({ allowed: true, remaining: 0, resetSeconds: 60, retryAfterSeconds: 0 });
-      expect(await limiter.take(subject, limit)).toEqual({ allowed: false, remaining: 0, resetSeconds: 60, retryAfterSeconds: 20 });
+      expect(await limiter.take(subject, limit)).toEqual({
+        allowed: true,
+        remaining: 2,
+        resetSeconds: 20,
+        retryAfterSeconds: 0,
+      });
+      expect(await limiter.take(subject, limit)).toEqual({
+        allowed: true,
+        remaining: 1,
+        resetSeconds: 40,
+        retryAfterSeconds: 0,
+      });
+      expect(await limiter.take(subject, limit)).toEqual({
+        allowed: true,
+        remaining: 0,
+        resetSeconds: 60,
+        retryAfterSeconds: 0,
+      });
+      expect(await limiter.take(subject, limit)).toEqual({
+        allowed: false,
+        remaining: 0,
+        resetSeconds: 60,
+        retryAfterSeconds: 20,
+      });
     });
 
     it("gives one back at a time, exactly when it said", async () => {
       for (let count = 0; count < 3; count++) await limiter.take(subject, limit);
       clock.advance(19_999);
-      expect(await limiter.take(subject, limit)).toMatchObject({ allowed: false, retryAfterSeconds: 1 });
+      expect(await limiter.take(subject, limit)).toMatchObject({
+        allowed: false,
+        retryAfterSeconds: 1,
+      });
       clock.advance(1);
       expect(await limiter.take(subject, limit)).toMatchObject({ allowed: true, remaining: 0 });
       expect(await limiter.take(subject, limit)).toMatchObject({ allowed: false });
@@ -45,11 +71,16 @@ export function rateLimiterContract(driver: string, fresh: (clock: ManualClock) 
 
     it("counts each subject for itself", async () => {
       for (let count = 0; count < 4; count++) await limiter.take(subject, limit);
-      expect(await limiter.take(`${subject}-other`, limit)).toMatchObject({ allowed: true, remaining: 2 });
+      expect(await limiter.take(`${subject}-other`, limit)).toMatchObject({
+        allowed: true,
+        remaining: 2,
+      });
     });
 
     it("keeps to the limit when many come at one moment", async () => {
-      const decisions = await Promise.all(Array.from({ length: 40 }, () => limiter.take(subject, { requests: 7, windowSeconds: 10 })));
+      const decisions = await Promise.all(
+        Array.from({ length: 40 }, () => limiter.take(subject, { requests: 7, windowSeconds: 10 })),
+      );
       expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(7);
     });
   });

@@ -6,8 +6,12 @@ import { lengthPrefixed, sha256Hex } from "../../src/core/hash.ts";
 describe("sha256Hex", () => {
   it("gives the digests of FIPS 180-2", async () => {
     const digestOf = (text: string) => sha256Hex(new TextEncoder().encode(text));
-    expect(await digestOf("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    expect(await digestOf("")).toBe("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    expect(await digestOf("abc")).toBe(
+      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+    );
+    expect(await digestOf("")).toBe(
+      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    );
   });
 });
 

@@ -6,7 +6,15 @@ import { join } from "node:path";
 import OpenAI, { AuthenticationError, NotFoundError } from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { AUDIENCE, ISSUER, type NewKey, newApiKey, startIssuer, type TestIssuer, validClaims } from "../support/credentials.ts";
+import {
+  AUDIENCE,
+  ISSUER,
+  type NewKey,
+  newApiKey,
+  startIssuer,
+  type TestIssuer,
+  validClaims,
+} from "../support/credentials.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -29,9 +37,15 @@ beforeAll(async () => {
   issuer = await startIssuer("ES256");
   issuersKeys = await startTinyServer((_, response) => {
     jwksRequests++;
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(issuer.jwks));
+    response
+      .writeHead(200, { "content-type": "application/json" })
+      .end(JSON.stringify(issuer.jwks));
   });
-  [free, limited, limitedToo] = [await newApiKey({ id: "free" }), await newApiKey({ id: "limited", rateLimit: LIMIT }), await newApiKey({ id: "limited too", rateLimit: LIMIT })];
+  [free, limited, limitedToo] = [
+    await newApiKey({ id: "free" }),
+    await newApiKey({ id: "limited", rateLimit: LIMIT }),
+    await newApiKey({ id: "limited too", rateLimit: LIMIT }),
+  ];
   system = await startLocalSystem({
     stateFolder: folder,
     region: false,
@@ -55,7 +69,10 @@ afterAll(async () => {
 });
 
 async function predict(key: { readonly key: string } | undefined): Promise<Response> {
-  const response = await fetch(`${system.urls.edge}/v1/models/intent/predict?input=${encodeURIComponent(TEXT)}`, { headers: key === undefined ? {} : { authorization: `Bearer ${key.key}` } });
+  const response = await fetch(
+    `${system.urls.edge}/v1/models/intent/predict?input=${encodeURIComponent(TEXT)}`,
+    { headers: key === undefined ? {} : { authorization: `Bearer ${key.key}` } },
+  );
   await response.text();
   return response;
 }
@@ -65,10 +82,20 @@ it("answers those who have a key, in every client", async () => {
   expect((await predict(await newApiKey())).status).toBe(401);
   expect((await predict(free)).status).toBe(200);
   const args = ["predict", TEXT, "--model", "intent", "--url", system.urls.edge, "--json"];
-  expect(await edgetier(args, { EDGETIER_API_KEY: free?.key ?? "" })).toMatchObject({ code: 0, stdout: expect.stringContaining('"label"') });
+  expect(await edgetier(args, { EDGETIER_API_KEY: free?.key ?? "" })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('"label"'),
+  });
   const refused = await edgetier(args);
-  expect({ code: refused.code, error: JSON.parse(refused.stderr) }).toMatchObject({ code: 1, error: { code: "missing_credential" } });
-  const embed = (apiKey: string) => new OpenAI({ baseURL: `${system.urls.edge}/v1`, apiKey, maxRetries: 0 }).embeddings.create({ model: "none", input: "x" });
+  expect({ code: refused.code, error: JSON.parse(refused.stderr) }).toMatchObject({
+    code: 1,
+    error: { code: "missing_credential" },
+  });
+  const embed = (apiKey: string) =>
+    new OpenAI({ baseURL: `${system.urls.edge}/v1`, apiKey, maxRetries: 0 }).embeddings.create({
+      model: "none",
+      input: "x",
+    });
   await expect(embed(free?.key ?? "")).rejects.toThrow(NotFoundError);
   await expect(embed("sk-none")).rejects.toThrow(AuthenticationError);
   expect((await fetch(`${system.urls.edge}/v2/health/ready`)).status).toBe(200);
@@ -77,8 +104,12 @@ it("answers those who have a key, in every client", async () => {
 it("takes tokens of its issuer, and asks the issuer once, whatever is made up", async () => {
   const forger = await startIssuer("ES256");
   const claims = validClaims(Date.now());
-  const forged = await Promise.all(Array.from({ length: 40 }, (_, count) => forger.sign(claims, { kid: `made up ${count}` })));
-  const statuses = await Promise.all([...forged, await issuer.sign(claims)].map(async (key) => (await predict({ key })).status));
+  const forged = await Promise.all(
+    Array.from({ length: 40 }, (_, count) => forger.sign(claims, { kid: `made up ${count}` })),
+  );
+  const statuses = await Promise.all(
+    [...forged, await issuer.sign(claims)].map(async (key) => (await predict({ key })).status),
+  );
   expect(statuses).toEqual([...forged.map(() => 401), 200]);
   expect(jwksRequests).toBe(1);
 });
@@ -86,10 +117,14 @@ it("takes tokens of its issuer, and asks the issuer once, whatever is made up", 
 describe.skipIf(!hasRedisServer)("with Redis (needs a redis-server on the PATH)", () => {
   it("counts there, and says when there will be more", async () => {
     const statuses = [];
-    for (let count = 0; count < LIMIT.requests; count++) statuses.push((await predict(limited)).status);
+    for (let count = 0; count < LIMIT.requests; count++)
+      statuses.push((await predict(limited)).status);
     expect(statuses).toEqual([200, 200, 200, 200]);
     const over = await predict(limited);
-    expect([over.status, over.headers.get("retry-after")]).toEqual([429, expect.stringMatching(/^(900|89\d)$/)]);
+    expect([over.status, over.headers.get("retry-after")]).toEqual([
+      429,
+      expect.stringMatching(/^(900|89\d)$/),
+    ]);
     expect(over.headers.get("ratelimit-policy")).toBe('"key";q=4;w=3600');
     expect((await predict(free)).status).toBe(200);
   });

@@ -18,8 +18,25 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-async function bench(url: string, model: string, ...more: string[]): Promise<LoadReport & { readonly trial: Trial }> {
-  const { code, stdout, stderr } = await edgetier(["bench", url, "--model", model, "--rate", "60", "--duration", "1500ms", "--warm-up", "500ms", "--json", ...more]);
+async function bench(
+  url: string,
+  model: string,
+  ...more: string[]
+): Promise<LoadReport & { readonly trial: Trial }> {
+  const { code, stdout, stderr } = await edgetier([
+    "bench",
+    url,
+    "--model",
+    model,
+    "--rate",
+    "60",
+    "--duration",
+    "1500ms",
+    "--warm-up",
+    "500ms",
+    "--json",
+    ...more,
+  ]);
   expect([code, stderr]).toEqual([0, ""]);
   const report = loadReportSchema.parse(JSON.parse(stdout));
   const [trial] = report.trials;
@@ -31,7 +48,14 @@ async function bench(url: string, model: string, ...more: string[]): Promise<Loa
 it("texts are answered by the tier that is sure of them, and computed where they are to be", async () => {
   const inputs = join(folder, "texts.jsonl");
   await writeFile(inputs, '"yes"\n"maybe"\n');
-  const { protocol, trial } = await bench(system.urls.edge, "toy", "--inputs", inputs, "--cache", "bypass");
+  const { protocol, trial } = await bench(
+    system.urls.edge,
+    "toy",
+    "--inputs",
+    inputs,
+    "--cache",
+    "bypass",
+  );
   expect(protocol).toBe("predict");
   expect(trial.caches).toMatchObject([{ name: "bypass", share: 1 }]);
   expect(trial.tiers.map(({ name }) => name).toSorted()).toEqual(["edge", "region"]);
@@ -64,9 +88,14 @@ it.each([
   ["tensors", "matmul", "infer"],
 ])("%s", async (_what, model, protocol) => {
   const more = model === "vectors" ? ["--cache", "bypass"] : [];
-  expect(await bench(system.urls.edge, model, ...more)).toMatchObject({ protocol, trial: { scheduled: expect.any(Number) } });
+  expect(await bench(system.urls.edge, model, ...more)).toMatchObject({
+    protocol,
+    trial: { scheduled: expect.any(Number) },
+  });
 });
 
 it("a region alone, by the Open Inference Protocol", async () => {
-  expect((await bench(system.urls.region, "matmul", "--protocol", "infer")).trial.tiers).toEqual([]);
+  expect((await bench(system.urls.region, "matmul", "--protocol", "infer")).trial.tiers).toEqual(
+    [],
+  );
 });

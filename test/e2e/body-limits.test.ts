@@ -42,15 +42,57 @@ interface Attack {
 
 /** @param taken the status of a body that is within the limit, and is no request */
 const attacks = ({ limit, taken }: typeof EDGE): Attack[] => [
-  { what: "100 kB of gzip that are 100 MB", headers: GZIP, chunks: () => [bomb], bytes: bomb.byteLength, status: 413 },
+  {
+    what: "100 kB of gzip that are 100 MB",
+    headers: GZIP,
+    chunks: () => [bomb],
+    bytes: bomb.byteLength,
+    status: 413,
+  },
   { what: "the same in pieces", headers: GZIP, chunks: () => pieces(bomb, 1_000), status: 413 },
-  { what: "65,537 chunks of a byte", headers: JSON_TYPE, chunks: () => repeated(spaces(1), 65_537), status: taken },
-  { what: "chunks without an end", headers: JSON_TYPE, chunks: () => repeated(spaces(16_384), Infinity), status: 413 },
-  { what: "a length that is a byte too much", headers: JSON_TYPE, chunks: () => [spaces(limit + 1)], bytes: limit + 1, status: 413 },
-  { what: "gzip that is a byte too much", headers: GZIP, chunks: () => [gzipSync(spaces(limit + 1))], status: 413 },
-  { what: "JSON 120 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))], status: taken },
-  { what: "JSON 125,000 deep, closed", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))], status: taken },
-  { what: "JSON 250,000 deep", headers: JSON_TYPE, chunks: () => [Buffer.from("[".repeat(250_000))], status: taken },
+  {
+    what: "65,537 chunks of a byte",
+    headers: JSON_TYPE,
+    chunks: () => repeated(spaces(1), 65_537),
+    status: taken,
+  },
+  {
+    what: "chunks without an end",
+    headers: JSON_TYPE,
+    chunks: () => repeated(spaces(16_384), Infinity),
+    status: 413,
+  },
+  {
+    what: "a length that is a byte too much",
+    headers: JSON_TYPE,
+    chunks: () => [spaces(limit + 1)],
+    bytes: limit + 1,
+    status: 413,
+  },
+  {
+    what: "gzip that is a byte too much",
+    headers: GZIP,
+    chunks: () => [gzipSync(spaces(limit + 1))],
+    status: 413,
+  },
+  {
+    what: "JSON 120 deep",
+    headers: JSON_TYPE,
+    chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))],
+    status: taken,
+  },
+  {
+    what: "JSON 125,000 deep, closed",
+    headers: JSON_TYPE,
+    chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))],
+    status: taken,
+  },
+  {
+    what: "JSON 250,000 deep",
+    headers: JSON_TYPE,
+    chunks: () => [Buffer.from("[".repeat(250_000))],
+    status: taken,
+  },
 ];
 
 function* pieces(bytes: Uint8Array, size: number) {
@@ -62,7 +104,10 @@ function* pieces(bytes: Uint8Array, size: number) {
  * (RFC 9112, section 9.6), so that it takes more than one try to see it.
  * @returns the status; 0 if no try has shown one
  */
-async function send(url: string, attack: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
+async function send(
+  url: string,
+  attack: Pick<Attack, "headers" | "chunks" | "bytes">,
+): Promise<number> {
   for (let tries = 1; ; tries++) {
     const status = await sendOnce(url, attack);
     if (status !== 0 || tries === MAX_TRIES) return status;
@@ -70,7 +115,10 @@ async function send(url: string, attack: Pick<Attack, "headers" | "chunks" | "by
 }
 
 /** Over a socket of its own. @returns the status, or 0 */
-async function sendOnce(url: string, { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">): Promise<number> {
+async function sendOnce(
+  url: string,
+  { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">,
+): Promise<number> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname);
   const { promise, resolve } = Promise.withResolvers<number>();
@@ -85,13 +133,26 @@ async function sendOnce(url: string, { headers, chunks, bytes }: Pick<Attack, "h
   await once(socket, "connect");
   const length = bytes === undefined ? "transfer-encoding: chunked" : `content-length: ${bytes}`;
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.write(`POST ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n${lines.join("")}${length}\r\n\r\n`);
+  socket.write(
+    `POST ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n${lines.join("")}${length}\r\n\r\n`,
+  );
   for (const chunk of chunks()) {
     if (bytes === undefined) socket.write(`${chunk.byteLength.toString(16)}\r\n`);
     const isFull = !socket.write(chunk);
     if (bytes === undefined) socket.write("\r\n");
     await setImmediate(); // what has come is read before more is written
-    if (socket.destroyed || (isFull && (await Promise.race([over, once(socket, "drain").then(() => false, () => true)])))) break;
+    if (
+      socket.destroyed ||
+      (isFull &&
+        (await Promise.race([
+          over,
+          once(socket, "drain").then(
+            () => false,
+            () => true,
+          ),
+        ])))
+    )
+      break;
   }
   if (bytes === undefined) socket.write("0\r\n\r\n");
   const status = await promise;
@@ -100,7 +161,10 @@ async function sendOnce(url: string, { headers, chunks, bytes }: Pick<Attack, "h
 }
 
 /** What the kernel says of the process's memory: now, and the most since `resetPeak`. */
-const memoryBytes = async (pid: number, field: "VmRSS" | "VmHWM") => Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]) * 1_024;
+const memoryBytes = async (pid: number, field: "VmRSS" | "VmHWM") =>
+  Number(
+    new RegExp(`${field}:\\s+(\\d+) kB`).exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1],
+  ) * 1_024;
 const residentBytes = (pid: number) => memoryBytes(pid, "VmRSS");
 const peakBytes = (pid: number) => memoryBytes(pid, "VmHWM");
 const resetPeak = (pid: number) => writeFile(`/proc/${pid}/clear_refs`, "5");
@@ -108,41 +172,72 @@ const inMib = (bytes: number) => Math.round((10 * bytes) / MIB) / 10;
 
 const isMeasurable = existsSync(`/proc/${process.pid}/clear_refs`);
 
-describe.skipIf(!isMeasurable)("bodies that are too much (needs Linux, whose /proc tells a process's memory)", () => {
-  let folder: string;
-  const servers = new Map<"edge" | "region", { readonly url: string; readonly pid: number; stop(): Promise<void> }>();
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "edgetier-bodies-"));
-    // No store: what is taken is answered with 503, once it has been read.
-    const store = { EDGETIER_S3_ENDPOINT: await refusingUrl(), EDGETIER_S3_BUCKET: "b", EDGETIER_S3_ACCESS_KEY_ID: "k", EDGETIER_S3_SECRET_ACCESS_KEY: "s" };
-    servers.set("edge", await startBareEdge(await bundleWorker(join(folder, "worker.bundle")), store));
-    servers.set("region", await startListeningChild({ name: "region", file: REGION_ENTRY, environment: { ...store, EDGETIER_REGION_PORT: "0" }, onLine: () => {} }));
-  });
-  afterAll(async () => {
-    await Promise.all([...servers.values()].map((server) => server.stop()));
-    await rm(folder, { recursive: true, force: true });
-  });
+describe.skipIf(!isMeasurable)(
+  "bodies that are too much (needs Linux, whose /proc tells a process's memory)",
+  () => {
+    let folder: string;
+    const servers = new Map<
+      "edge" | "region",
+      { readonly url: string; readonly pid: number; stop(): Promise<void> }
+    >();
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "edgetier-bodies-"));
+      // No store: what is taken is answered with 503, once it has been read.
+      const store = {
+        EDGETIER_S3_ENDPOINT: await refusingUrl(),
+        EDGETIER_S3_BUCKET: "b",
+        EDGETIER_S3_ACCESS_KEY_ID: "k",
+        EDGETIER_S3_SECRET_ACCESS_KEY: "s",
+      };
+      servers.set(
+        "edge",
+        await startBareEdge(await bundleWorker(join(folder, "worker.bundle")), store),
+      );
+      servers.set(
+        "region",
+        await startListeningChild({
+          name: "region",
+          file: REGION_ENTRY,
+          environment: { ...store, EDGETIER_REGION_PORT: "0" },
+          onLine: () => {},
+        }),
+      );
+    });
+    afterAll(async () => {
+      await Promise.all([...servers.values()].map((server) => server.stop()));
+      await rm(folder, { recursive: true, force: true });
+    });
 
-  it.each(["edge", "region"] as const)("cost the %s little", async (name) => {
-    const target = { edge: EDGE, region: REGION }[name];
-    const server = servers.get(name);
-    if (server === undefined) throw new Error(`no ${name}`);
-    const url = `${server.url}${target.path}`;
-    const ordinary = { headers: JSON_TYPE, chunks: () => [Buffer.from('{"inputs":"hello"}')] };
-    const ordinaryStatus = await send(url, ordinary);
-    for (let index = 0; index < 200; index++) await send(url, ordinary);
-    const before = await residentBytes(server.pid);
-    const rows: { what: string; status: number; growthMib: number; ms: number }[] = [];
-    for (const attack of attacks(target)) {
-      await resetPeak(server.pid);
-      const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
-      const status = await send(url, attack);
-      rows.push({ what: attack.what, status, growthMib: inMib((await peakBytes(server.pid)) - startBytes), ms: Math.round(performance.now() - startedMs) });
-    }
-    const after = inMib((await residentBytes(server.pid)) - before);
-    console.log(`${name}, ${inMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`);
-    expect(rows.map(({ what, status }) => [what, status])).toEqual(attacks(target).map(({ what, status }) => [what, status]));
-    expect(Math.max(...rows.map(({ growthMib }) => growthMib))).toBeLessThan(MAX_GROWTH_MIB);
-    expect(await send(url, ordinary)).toBe(ordinaryStatus);
-  });
-});
+    it.each(["edge", "region"] as const)("cost the %s little", async (name) => {
+      const target = { edge: EDGE, region: REGION }[name];
+      const server = servers.get(name);
+      if (server === undefined) throw new Error(`no ${name}`);
+      const url = `${server.url}${target.path}`;
+      const ordinary = { headers: JSON_TYPE, chunks: () => [Buffer.from('{"inputs":"hello"}')] };
+      const ordinaryStatus = await send(url, ordinary);
+      for (let index = 0; index < 200; index++) await send(url, ordinary);
+      const before = await residentBytes(server.pid);
+      const rows: { what: string; status: number; growthMib: number; ms: number }[] = [];
+      for (const attack of attacks(target)) {
+        await resetPeak(server.pid);
+        const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
+        const status = await send(url, attack);
+        rows.push({
+          what: attack.what,
+          status,
+          growthMib: inMib((await peakBytes(server.pid)) - startBytes),
+          ms: Math.round(performance.now() - startedMs),
+        });
+      }
+      const after = inMib((await residentBytes(server.pid)) - before);
+      console.log(
+        `${name}, ${inMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`,
+      );
+      expect(rows.map(({ what, status }) => [what, status])).toEqual(
+        attacks(target).map(({ what, status }) => [what, status]),
+      );
+      expect(Math.max(...rows.map(({ growthMib }) => growthMib))).toBeLessThan(MAX_GROWTH_MIB);
+      expect(await send(url, ordinary)).toBe(ordinaryStatus);
+    });
+  },
+);

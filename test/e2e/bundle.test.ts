@@ -35,9 +35,13 @@ describe("the Worker's bundle", () => {
     expect(upload.modules[0]).toMatchObject({ name: "main.js", kind: "script" });
     expect(kinds.filter((kind) => kind === "script")).toHaveLength(1);
     const { script, engine, imageDecoders, data, totalBytes } = measureUpload(upload);
-    expect(kinds.filter((kind) => kind === "wasm")).toHaveLength(imageDecoders === undefined ? 1 : 3);
+    expect(kinds.filter((kind) => kind === "wasm")).toHaveLength(
+      imageDecoders === undefined ? 1 : 3,
+    );
     const decoders = imageDecoders ?? { bytes: 0, gzipBytes: 0 };
-    console.log(`script ${script.bytes} bytes (${script.gzipBytes} gzip), engine ${engine.bytes} (${engine.gzipBytes} gzip), image decoders ${decoders.bytes} (${decoders.gzipBytes} gzip), data ${data.bytes}, upload ${totalBytes}`);
+    console.log(
+      `script ${script.bytes} bytes (${script.gzipBytes} gzip), engine ${engine.bytes} (${engine.gzipBytes} gzip), image decoders ${decoders.bytes} (${decoders.gzipBytes} gzip), data ${data.bytes}, upload ${totalBytes}`,
+    );
     expect(script.bytes).toBeLessThan(MAX_SCRIPT_BYTES);
     expect(script.gzipBytes).toBeLessThan(MAX_SCRIPT_GZIP_BYTES);
     expect(engine.gzipBytes).toBeLessThanOrEqual(MAX_ENGINE_GZIP_BYTES);

@@ -30,7 +30,10 @@ const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(
 const answers = {
   first: "yes",
   again: ["yes", "client"],
-  several: [["yes", "edge"], [expect.any(String), "region"]],
+  several: [
+    ["yes", "edge"],
+    [expect.any(String), "region"],
+  ],
   images: ["red", "red"],
   inference: [["y", "INT32", [1, 2], [1 + 6 - 15 + 10, -2 + 8 + 18 + 20]]],
   strings: [["one", "zwölf"]],
@@ -49,8 +52,19 @@ it("works in Node", async () => {
 
 it("works in a browser's page", async ({ skip }) => {
   skip(whyNoBrowser !== undefined, whyNoBrowser);
-  const { outputFiles } = await build({ entryPoints: [join(PROJECT_ROOT, "test/client/exercise.ts")], bundle: true, format: "esm", platform: "browser", write: false });
-  const opened = await openPage({ "/exercise.js": { type: "text/javascript", bytes: outputFiles[0]?.contents ?? new Uint8Array() } });
+  const { outputFiles } = await build({
+    entryPoints: [join(PROJECT_ROOT, "test/client/exercise.ts")],
+    bundle: true,
+    format: "esm",
+    platform: "browser",
+    write: false,
+  });
+  const opened = await openPage({
+    "/exercise.js": {
+      type: "text/javascript",
+      bytes: outputFiles[0]?.contents ?? new Uint8Array(),
+    },
+  });
   try {
     expect(await opened.call("/exercise.js", "exercise", system.urls.edge, RED)).toEqual(answers);
   } finally {
@@ -59,8 +73,13 @@ it("works in a browser's page", async ({ skip }) => {
 });
 
 describe("through a network that fails", () => {
-  const client = (options: object = {}) => createClient({ url: proxy.url, random: () => 0, ...options });
-  const refusal = (call: Promise<unknown>) => call.then(() => undefined, (error: unknown) => error);
+  const client = (options: object = {}) =>
+    createClient({ url: proxy.url, random: () => 0, ...options });
+  const refusal = (call: Promise<unknown>) =>
+    call.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
 
   it.each([
     ["resets connections", { kind: "refuses", only: /predict/ }, "network"],
@@ -78,7 +97,9 @@ describe("through a network that fails", () => {
   it("that hangs, a call ends when its time is up, and the server sees its client leave", async () => {
     proxy.fault = { kind: "hangs" };
     proxy.forget();
-    expect(await refusal(client().predict("toy", "yes", { deadlineMs: 100 }))).toMatchObject({ code: "timeout" });
+    expect(await refusal(client().predict("toy", "yes", { deadlineMs: 100 }))).toMatchObject({
+      code: "timeout",
+    });
     await expect.poll(() => proxy.abandoned).toBe(1);
     expect(proxy.seen).toHaveLength(1);
     proxy.fault = { kind: "none" };

@@ -1,8 +1,8 @@
 // `edgetier doctor` on this project's own deployment: what it measures is plausible, and a limit that is exceeded fails.
 import { existsSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { CheckName, Diagnosis } from "../../src/build/doctor.ts";
-import type { IsolateMemory } from "../../src/build/doctor-measurements.ts";
+import type { CheckName, Diagnosis } from "../../src/toolchain/doctor.ts";
+import type { IsolateMemory } from "../../src/toolchain/doctor-measurements.ts";
 import { isolateMemory } from "../../src/cli/doctor/isolate-memory.ts";
 import { startInspectedEdge } from "../../src/cli/local/bare-edge.ts";
 import type { Upload } from "../../src/cli/local/upload.ts";
@@ -29,21 +29,36 @@ describe("doctor", () => {
     expect(measured("scriptGzipBytes")).toBeGreaterThan(50_000);
     expect(measured("scriptGzipBytes")).toBeLessThan(measured("scriptBytes"));
     expect(measured("engineGzipBytes")).toBeGreaterThan(50_000);
-    expect(measured("workerBytes")).toBe(measured("scriptBytes") + measured("engineBytes") + measured("imageDecoderBytes") + measured("dataBytes"));
+    expect(measured("workerBytes")).toBe(
+      measured("scriptBytes") +
+        measured("engineBytes") +
+        measured("imageDecoderBytes") +
+        measured("dataBytes"),
+    );
     expect(measured("startupCpuMs")).toBeGreaterThan(1);
     expect(check("workerBytes")).toMatchObject({ limit: 64 * MiB, unit: "bytes", ok: true });
   });
 
   it("says how each edge tier starts, and what its session takes", () => {
     const intent = diagnosis.graphs.find(({ model }) => model === "intent");
-    expect(intent).toMatchObject({ tier: "edge-int8", how: "bundled", memoryBytes: expect.any(Number) });
+    expect(intent).toMatchObject({
+      tier: "edge-int8",
+      how: "bundled",
+      memoryBytes: expect.any(Number),
+    });
     expect(intent?.measuredInputs).toBeGreaterThan(300);
-    expect(measured("bundledMemoryBytes")).toBeGreaterThanOrEqual(intent?.memoryBytes ?? Number.NaN);
+    expect(measured("bundledMemoryBytes")).toBeGreaterThanOrEqual(
+      intent?.memoryBytes ?? Number.NaN,
+    );
   });
 
   it("measures the isolate's memory", () => {
-    expect(measured("coldBytes")).toBeGreaterThan(measured("bundledMemoryBytes") + measured("dataBytes"));
-    expect(measured("steadyBytes")).toBeGreaterThan(measured("bundledMemoryBytes") + measured("dataBytes"));
+    expect(measured("coldBytes")).toBeGreaterThan(
+      measured("bundledMemoryBytes") + measured("dataBytes"),
+    );
+    expect(measured("steadyBytes")).toBeGreaterThan(
+      measured("bundledMemoryBytes") + measured("dataBytes"),
+    );
     expect(measured("isolateBytes")).toBe(Math.max(measured("coldBytes"), measured("steadyBytes")));
     expect(check("isolateBytes")).toMatchObject({ limit: 128 * MiB, ok: true });
   });
@@ -53,30 +68,61 @@ describe("doctor", () => {
     expect(check("processBytes")).toMatchObject({ limit: null, ok: true });
   });
 
-  it.skipIf(hasProc)("says that the process's memory is not measured (needs a platform without /proc)", () => {
-    expect(check("processBytes")).toMatchObject({ measured: null, note: "not measured on this platform", ok: true });
-  });
+  it.skipIf(hasProc)(
+    "says that the process's memory is not measured (needs a platform without /proc)",
+    () => {
+      expect(check("processBytes")).toMatchObject({
+        measured: null,
+        note: "not measured on this platform",
+        ok: true,
+      });
+    },
+  );
 
-  it("names value, limit and remedy of every limit that is exceeded, and fails", { timeout: TIMEOUT_MS }, async () => {
-    const ran = await edgetier(["doctor", "--limits", '{"engineGzipBytes": 1, "startupCpuMs": 1}']);
-    expect(ran.code).toBe(1);
-    expect(ran.stdout).toMatch(/what +measured +limit +ok\n[^]*engine, gzip +[\d.]+ KiB +0\.0 KiB +NO\n[^]*start-up CPU +\d+ ms +1 ms +NO/);
-    expect(ran.stdout).toMatch(/intent\/edge-int8 +bundled.* MiB +\d+/);
-    expect(ran.stderr).toMatch(/^error: engine, gzip: \d+ bytes, and the limit is 1\.\n {2}.*edgetier\.limits\.engineGzipBytes.*\nerror: start-up CPU: [\d.]+ ms, and the limit is 1\.\n {2}.*edgetier\.warmUpRuns/);
-  });
+  it(
+    "names value, limit and remedy of every limit that is exceeded, and fails",
+    { timeout: TIMEOUT_MS },
+    async () => {
+      const ran = await edgetier([
+        "doctor",
+        "--limits",
+        '{"engineGzipBytes": 1, "startupCpuMs": 1}',
+      ]);
+      expect(ran.code).toBe(1);
+      expect(ran.stdout).toMatch(
+        /what +measured +limit +ok\n[^]*engine, gzip +[\d.]+ KiB +0\.0 KiB +NO\n[^]*start-up CPU +\d+ ms +1 ms +NO/,
+      );
+      expect(ran.stdout).toMatch(/intent\/edge-int8 +bundled.* MiB +\d+/);
+      expect(ran.stderr).toMatch(
+        /^error: engine, gzip: \d+ bytes, and the limit is 1\.\n {2}.*edgetier\.limits\.engineGzipBytes.*\nerror: start-up CPU: [\d.]+ ms, and the limit is 1\.\n {2}.*edgetier\.warmUpRuns/,
+      );
+    },
+  );
 
   it.each([
     ["{", "JSON"],
     ["[1]", "JSON object"],
     ['{"engine": 1, "isolateBytes": -1}', "isolateBytes"],
   ])("refuses the limits %s", async (limits, problem) => {
-    expect(await edgetier(["doctor", "--limits", limits])).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });
+    expect(await edgetier(["doctor", "--limits", limits])).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining(problem),
+    });
   });
 });
 
 describe("an isolate's memory", () => {
   const worker = (script: string): Upload => ({
-    modules: [{ name: "main.js", kind: "script", bytes: new TextEncoder().encode(`${script}\nexport default { fetch: () => new Response() };`) }],
+    modules: [
+      {
+        name: "main.js",
+        kind: "script",
+        bytes: new TextEncoder().encode(
+          `${script}\nexport default { fetch: () => new Response() };`,
+        ),
+      },
+    ],
     variables: {},
     compatibilityDate: "2026-10-01",
     compatibilityFlags: [],

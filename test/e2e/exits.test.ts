@@ -17,7 +17,10 @@ afterAll(() => system.stop());
 async function predict(model: string, file: Uint8Array<ArrayBuffer>, maxTier?: string) {
   const before = system.proxy.bytesSent;
   const query = maxTier === undefined ? "" : `&maxTier=${maxTier}`;
-  const response = await fetch(`${system.urls.edge}/v1/models/${model}/predict?cache=bypass${query}`, { method: "POST", headers: { "content-type": "image/jpeg" }, body: file });
+  const response = await fetch(
+    `${system.urls.edge}/v1/models/${model}/predict?cache=bypass${query}`,
+    { method: "POST", headers: { "content-type": "image/jpeg" }, body: file },
+  );
   const text = await response.text();
   expect(response.status, text).toBe(200);
   return { ...predictResponse.parse(JSON.parse(text)), bytesSent: system.proxy.bytesSent - before };
@@ -25,7 +28,14 @@ async function predict(model: string, file: Uint8Array<ArrayBuffer>, maxTier?: s
 
 async function runsOf(model: string): Promise<number> {
   const page = await (await fetch(`${system.urls.region}/metrics`)).text();
-  const lines = page.split("\n").filter((line) => line.startsWith("edgetier_region_batch_rows_count") && line.includes(`model="${model}"`) && line.includes('tier="region/edge"'));
+  const lines = page
+    .split("\n")
+    .filter(
+      (line) =>
+        line.startsWith("edgetier_region_batch_rows_count") &&
+        line.includes(`model="${model}"`) &&
+        line.includes('tier="region/edge"'),
+    );
   return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 

@@ -11,7 +11,11 @@ afterAll(async () => await world?.stop());
 
 for (const scenario of scenarios.filter(({ isSlow }) => isSlow !== true)) {
   const { row, name, expected, needs } = scenario;
-  it.skipIf(needs !== undefined)(`${row}, ${name}: ${needs === undefined ? expected : `needs ${needs}`}`, { timeout: 180_000 }, async () => {
-    expect((await runScenario(scenario, world, SHORT)).problems).toEqual([]);
-  });
+  it.skipIf(needs !== undefined)(
+    `${row}, ${name}: ${needs === undefined ? expected : `needs ${needs}`}`,
+    { timeout: 180_000 },
+    async () => {
+      expect((await runScenario(scenario, world, SHORT)).problems).toEqual([]);
+    },
+  );
 }

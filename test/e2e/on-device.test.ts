@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exportForDevice } from "../../src/build/export/export-device.ts";
-import { readProject } from "../../src/build/project.ts";
+import { exportForDevice } from "../../src/toolchain/export/export-device.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { createClient } from "../../src/client/index.ts";
@@ -19,59 +19,105 @@ const TEXTS = makeQueries(300, 8);
 /** Of a confidence: fused by other rules, an operator rounds otherwise. */
 const TOLERANCE = 1e-4;
 
-describe.skipIf(whyNoBrowser !== undefined)(`on a device${whyNoBrowser === undefined ? "" : `: skipped, ${whyNoBrowser}`}`, () => {
-  let folder: string;
-  let system: LocalSystem;
-  let page: TestPage;
-  let found: DeviceRun;
+describe.skipIf(whyNoBrowser !== undefined)(
+  `on a device${whyNoBrowser === undefined ? "" : `: skipped, ${whyNoBrowser}`}`,
+  () => {
+    let folder: string;
+    let system: LocalSystem;
+    let page: TestPage;
+    let found: DeviceRun;
 
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "edgetier-device-"));
-    system = await startLocalSystem({ stateFolder: folder, edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
-    const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "intent")), null);
-    const { outputFiles } = await build({ entryPoints: [join(PROJECT_ROOT, "test/client/exercise-device.ts")], bundle: true, format: "esm", platform: "browser", write: false, external: ["/ort/*"] });
-    const runtime = async (file: string) => new Uint8Array(await readFile(join(PROJECT_ROOT, "node_modules/onnxruntime-web/dist", file)));
-    const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
-    page = await openPage({
-      "/exercise.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
-      "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
-      "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
-      "/ort/ort-wasm-simd-threaded.wasm": { type: "application/wasm", bytes: await runtime("ort-wasm-simd-threaded.wasm") },
-      ...Object.fromEntries([...files].map(([name, bytes]) => [`/model/${name}`, { type: "application/octet-stream", bytes }])),
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "edgetier-device-"));
+      system = await startLocalSystem({
+        stateFolder: folder,
+        edgeVariables: { EDGETIER_CORS_ORIGINS: "*" },
+      });
+      const { files } = await exportForDevice(
+        await readProject(join(MODELS_FOLDER, "intent")),
+        null,
+      );
+      const { outputFiles } = await build({
+        entryPoints: [join(PROJECT_ROOT, "test/client/exercise-device.ts")],
+        bundle: true,
+        format: "esm",
+        platform: "browser",
+        write: false,
+        external: ["/ort/*"],
+      });
+      const runtime = async (file: string) =>
+        new Uint8Array(
+          await readFile(join(PROJECT_ROOT, "node_modules/onnxruntime-web/dist", file)),
+        );
+      const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
+      page = await openPage({
+        "/exercise.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
+        "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
+        "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
+        "/ort/ort-wasm-simd-threaded.wasm": {
+          type: "application/wasm",
+          bytes: await runtime("ort-wasm-simd-threaded.wasm"),
+        },
+        ...Object.fromEntries(
+          [...files].map(([name, bytes]) => [
+            `/model/${name}`,
+            { type: "application/octet-stream", bytes },
+          ]),
+        ),
+      });
+      found = (await page.call(
+        "/exercise.js",
+        "exerciseDevice",
+        system.urls.edge,
+        TEXTS,
+      )) as DeviceRun;
+    }, 240_000);
+
+    afterAll(async () => {
+      await page?.close();
+      await system?.stop();
+      await rm(folder, { recursive: true, force: true });
     });
-    found = (await page.call("/exercise.js", "exerciseDevice", system.urls.edge, TEXTS)) as DeviceRun;
-  }, 240_000);
 
-  afterAll(async () => {
-    await page?.close();
-    await system?.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
+    it("gives the answers of the edge's tier, with its confidences", async () => {
+      const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
+      let largest = 0;
+      for (const [index, text] of TEXTS.entries()) {
+        const {
+          outputs: [output],
+        } = await edge.predict("intent", text, { maxTier: "edge-int8", cache: "bypass" });
+        expect(found.alone[index]?.label, text).toBe(output.label);
+        largest = Math.max(
+          largest,
+          Math.abs(output.confidence - (found.alone[index]?.confidence ?? Number.NaN)),
+        );
+      }
+      console.log(`largest difference of a confidence over ${TEXTS.length} texts: ${largest}`);
+      expect(largest).toBeLessThan(TOLERANCE);
+    });
 
-  it("gives the answers of the edge's tier, with its confidences", async () => {
-    const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
-    let largest = 0;
-    for (const [index, text] of TEXTS.entries()) {
-      const { outputs: [output] } = await edge.predict("intent", text, { maxTier: "edge-int8", cache: "bypass" });
-      expect(found.alone[index]?.label, text).toBe(output.label);
-      largest = Math.max(largest, Math.abs(output.confidence - (found.alone[index]?.confidence ?? Number.NaN)));
-    }
-    console.log(`largest difference of a confidence over ${TEXTS.length} texts: ${largest}`);
-    expect(largest).toBeLessThan(TOLERANCE);
-  });
-
-  it("exits for the same texts, and the others get the edge's answers", async () => {
-    const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
-    let exits = 0;
-    for (const [index, text] of TEXTS.entries()) {
-      const { outputs: [output] } = await edge.predict("intent", text, { cache: "bypass" });
-      const isSure = output.tier === "edge-int8";
-      exits += Number(isSure);
-      const { label, tier, degraded, source } = found.answers[index] ?? {};
-      expect({ label, tier, degraded, isByDevice: source === "device" }, text).toEqual({ label: output.label, tier: output.tier, degraded: false, isByDevice: isSure });
-    }
-    console.log(`${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.requests} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.openedMs.toFixed(0)} ms`);
-    expect(exits).toBeGreaterThan(0);
-    expect(found.requests).toBe(TEXTS.length - exits);
-  });
-});
+    it("exits for the same texts, and the others get the edge's answers", async () => {
+      const edge = createClient({ url: system.urls.edge, deadlineMs: 20_000 });
+      let exits = 0;
+      for (const [index, text] of TEXTS.entries()) {
+        const {
+          outputs: [output],
+        } = await edge.predict("intent", text, { cache: "bypass" });
+        const isSure = output.tier === "edge-int8";
+        exits += Number(isSure);
+        const { label, tier, degraded, source } = found.answers[index] ?? {};
+        expect({ label, tier, degraded, isByDevice: source === "device" }, text).toEqual({
+          label: output.label,
+          tier: output.tier,
+          degraded: false,
+          isByDevice: isSure,
+        });
+      }
+      console.log(
+        `${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.requests} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.openedMs.toFixed(0)} ms`,
+      );
+      expect(exits).toBeGreaterThan(0);
+      expect(found.requests).toBe(TEXTS.length - exits);
+    });
+  },
+);

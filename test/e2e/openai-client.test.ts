@@ -18,7 +18,11 @@ const BAD = close(unit(1, -2, 4, 0));
 const BAD_ID = 5;
 
 it("gets vectors, by base64 as it asks on its own", async () => {
-  const answer = await client.embeddings.create({ model: "vectors", input: ["good", "bad"], user: "u-1" });
+  const answer = await client.embeddings.create({
+    model: "vectors",
+    input: ["good", "bad"],
+    user: "u-1",
+  });
   expect(answer).toEqual({
     object: "list",
     data: [GOOD, BAD].map((embedding, index) => ({ object: "embedding", index, embedding })),
@@ -30,7 +34,9 @@ it("gets vectors, by base64 as it asks on its own", async () => {
 it("gets the same numbers by float, and the request's id", async () => {
   const input = "great good greatly";
   const byDefault = await client.embeddings.create({ model: "vectors", input });
-  const { data, response, request_id } = await client.embeddings.create({ model: "vectors@stable", input, encoding_format: "float" }).withResponse();
+  const { data, response, request_id } = await client.embeddings
+    .create({ model: "vectors@stable", input, encoding_format: "float" })
+    .withResponse();
   expect(data.data[0]?.embedding.map(Math.fround)).toEqual(byDefault.data[0]?.embedding);
   expect(request_id).toBe(response.headers.get("x-request-id"));
   expect(response.headers.get("x-edgetier-tier")).toBe("edge");
@@ -39,12 +45,17 @@ it("gets the same numbers by float, and the request's id", async () => {
 it("asks for fewer dimensions, and brings token ids", async () => {
   const fewer = await client.embeddings.create({ model: "vectors", input: "bad", dimensions: 2 });
   expect(fewer.data[0]?.embedding).toEqual(close(unit(1, -2)));
-  const ofTokens = await client.embeddings.create({ model: "vectors", input: [[BAD_ID], [BAD_ID, BAD_ID]] });
+  const ofTokens = await client.embeddings.create({
+    model: "vectors",
+    input: [[BAD_ID], [BAD_ID, BAD_ID]],
+  });
   expect(ofTokens.data.map(({ embedding }) => embedding)).toEqual([BAD, close(unit(1, -5, 8, 0))]);
 });
 
 it("gets the region's vectors where the model has no edge tier", async () => {
-  const { data, response } = await client.embeddings.create({ model: FAR_VECTORS, input: ["bad", "good good good"] }).withResponse();
+  const { data, response } = await client.embeddings
+    .create({ model: FAR_VECTORS, input: ["bad", "good good good"] })
+    .withResponse();
   expect(response.headers.get("x-edgetier-tier")).toBe("region");
   expect(data.data.map(({ embedding }) => embedding)).toEqual([BAD, close(unit(10, 10, 0, 0))]);
   const ofTokens = await client.embeddings.create({ model: FAR_VECTORS, input: [BAD_ID] });
@@ -52,18 +63,35 @@ it("gets the region's vectors where the model has no edge tier", async () => {
 });
 
 it("understands what is refused", async () => {
-  const refused = async (fields: object) => await client.embeddings.create({ model: "vectors", input: "good", ...fields }).catch((error: unknown) => error);
+  const refused = async (fields: object) =>
+    await client.embeddings
+      .create({ model: "vectors", input: "good", ...fields })
+      .catch((error: unknown) => error);
   const tooMany = await refused({ dimensions: 9 });
   expect(tooMany).toBeInstanceOf(BadRequestError);
-  expect(tooMany).toMatchObject({ status: 400, code: "invalid_dimensions", type: "invalid_request_error", message: expect.stringMatching(/more than this model's 4.*Ask for 1 to 4/), requestID: expect.stringMatching(/./) });
+  expect(tooMany).toMatchObject({
+    status: 400,
+    code: "invalid_dimensions",
+    type: "invalid_request_error",
+    message: expect.stringMatching(/more than this model's 4.*Ask for 1 to 4/),
+    requestID: expect.stringMatching(/./),
+  });
   expect(await refused({ input: "" })).toMatchObject({ status: 400, code: "empty_text" });
   expect(await refused({ model: "nothing" })).toBeInstanceOf(NotFoundError);
 });
 
 it("over /v2 the region gives what the graph gives", async () => {
-  const request = { inputs: [{ name: "input", datatype: "BYTES", shape: [2], data: ["good", "bad"] }], outputs: [{ name: "sums" }] };
+  const request = {
+    inputs: [{ name: "input", datatype: "BYTES", shape: [2], data: ["good", "bad"] }],
+    outputs: [{ name: "sums" }],
+  };
   for (const url of [system.urls.region, system.urls.edge]) {
-    const response = await fetch(`${url}/v2/models/${FAR_VECTORS}/infer`, { method: "POST", body: JSON.stringify(request) });
-    expect(await response.json()).toMatchObject({ outputs: [{ name: "sums", shape: [2, 4], data: [4, 4, 0, 0, 1, -2, 4, 0] }] });
+    const response = await fetch(`${url}/v2/models/${FAR_VECTORS}/infer`, {
+      method: "POST",
+      body: JSON.stringify(request),
+    });
+    expect(await response.json()).toMatchObject({
+      outputs: [{ name: "sums", shape: [2, 4], data: [4, 4, 0, 0, 1, -2, 4, 0] }],
+    });
   }
 });

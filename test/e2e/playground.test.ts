@@ -4,7 +4,12 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import type { Browser, BrowserContextOptions, Page, Response as PageResponse } from "playwright-core";
+import type {
+  Browser,
+  BrowserContextOptions,
+  Page,
+  Response as PageResponse,
+} from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { type ModelReport, modelReport } from "../../src/protocol/report.ts";
@@ -19,7 +24,10 @@ const MAX_FIRST_LOAD_GZIP_BYTES = 60_000;
 const ESCALATED = "tell me something odd about the moon";
 const SHIP = join(import.meta.dirname, "../../models/vision/example/ship.jpg");
 const skipped = whyNoBrowser === undefined ? "" : `, skipped: ${whyNoBrowser}`;
-const axeSource = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const axeSource = await readFile(
+  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
+  "utf8",
+);
 
 interface OpenPage {
   readonly page: Page;
@@ -34,7 +42,10 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
   let faults: string[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
-    [system, browser] = await Promise.all([startLocalSystem({ stateFolder: folder }), startChromium()]);
+    [system, browser] = await Promise.all([
+      startLocalSystem({ stateFolder: folder }),
+      startChromium(),
+    ]);
   });
   afterAll(async () => {
     await browser?.close();
@@ -48,17 +59,25 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     if (found.length > 0) throw new Error(`the browser told of ${found.join("; ")}`);
   });
 
-  async function open(options: BrowserContextOptions = {}, url = system.urls.edge): Promise<OpenPage> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  async function open(
+    options: BrowserContextOptions = {},
+    url = system.urls.edge,
+  ): Promise<OpenPage> {
+    const context = await browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      ...options,
+    });
     await context.addInitScript(axeSource);
     const page = await context.newPage();
     const responses: PageResponse[] = [];
     page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type())) faults.push(`${message.type()}: ${message.text()} (${message.location().url})`);
+      if (["error", "warning"].includes(message.type()))
+        faults.push(`${message.type()}: ${message.text()} (${message.location().url})`);
     });
     page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
     page.on("request", (request) => {
-      if (!request.url().startsWith(url) && !request.url().startsWith("blob:")) faults.push(`a request to ${request.url()}`);
+      if (!request.url().startsWith(url) && !request.url().startsWith("blob:"))
+        faults.push(`a request to ${request.url()}`);
     });
     page.on("response", (response) => responses.push(response));
     await page.goto(`${url}/`);
@@ -73,15 +92,29 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     const { page, responses } = await open();
     await page.locator("#live-panels table").first().waitFor();
     await page.locator("#threshold").waitFor();
-    const sizes = await Promise.all(responses.map(async (response) => ({ path: new URL(response.url()).pathname, gzipBytes: gzipSync(await response.body()).byteLength })));
+    const sizes = await Promise.all(
+      responses.map(async (response) => ({
+        path: new URL(response.url()).pathname,
+        gzipBytes: gzipSync(await response.body()).byteLength,
+      })),
+    );
     const total = sizes.reduce((sum, { gzipBytes }) => sum + gzipBytes, 0);
-    const paint: unknown = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
-    console.log(`first load: ${total} bytes gzip in ${sizes.length} responses (${sizes.map(({ path, gzipBytes }) => `${path} ${gzipBytes}`).join(", ")}); first contentful paint after ${Math.round(Number(paint))} ms`);
+    const paint: unknown = await page.evaluate(
+      "performance.getEntriesByName('first-contentful-paint')[0].startTime",
+    );
+    console.log(
+      `first load: ${total} bytes gzip in ${sizes.length} responses (${sizes.map(({ path, gzipBytes }) => `${path} ${gzipBytes}`).join(", ")}); first contentful paint after ${Math.round(Number(paint))} ms`,
+    );
     expect(total).toBeLessThan(MAX_FIRST_LOAD_GZIP_BYTES);
     const headers = responses[0]?.headers() ?? {};
-    expect(headers["content-security-policy"]).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self'; /);
+    expect(headers["content-security-policy"]).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self'; /,
+    );
     expect(headers["content-security-policy"]).not.toContain("unsafe");
-    expect(headers).toMatchObject({ "x-content-type-options": "nosniff", "cache-control": "public, max-age=0, must-revalidate" });
+    expect(headers).toMatchObject({
+      "x-content-type-options": "nosniff",
+      "cache-control": "public, max-age=0, must-revalidate",
+    });
     const script = responses.find((response) => response.url().endsWith(".js"));
     expect(script?.headers()["cache-control"]).toBe("public, max-age=31536000, immutable");
   });
@@ -89,7 +122,10 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
   it("answers a text, asked by keyboard alone, and tells how", async () => {
     const { page } = await open();
     await page.locator("#threshold").waitFor();
-    const focused = async () => String(await page.evaluate("document.activeElement.id || document.activeElement.textContent"));
+    const focused = async () =>
+      String(
+        await page.evaluate("document.activeElement.id || document.activeElement.textContent"),
+      );
     await page.keyboard.press("Tab");
     expect(await focused()).toBe("Skip to the playground");
     await page.keyboard.press("Enter");
@@ -106,11 +142,15 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await answered(page);
     expect(await status(page).textContent()).toBe("freeze_account, answered by edge-int8.");
     expect(await page.locator("#answer .ranking tbody tr").count()).toBe(5);
-    expect(await tier(page, "edge-int8").textContent()).toMatch(/“freeze_account”, confidence 0\.9\d+; exits from 0\.\d{4} on/);
+    expect(await tier(page, "edge-int8").textContent()).toMatch(
+      /“freeze_account”, confidence 0\.9\d+; exits from 0\.\d{4} on/,
+    );
     expect(await tier(page, "region-int8").textContent()).toContain("was not needed");
     expect(await fact(page, "version").textContent()).toBe("intent@1");
     expect(await fact(page, "request").textContent()).toMatch(/^[\da-f-]{36}$/);
-    expect(await page.locator("#answer pre").textContent()).toBe(`curl ${system.urls.edge}/v1/models/intent/predict \\\n  --json '{"inputs":"how do i freeze my account"}'`);
+    expect(await page.locator("#answer pre").textContent()).toBe(
+      `curl ${system.urls.edge}/v1/models/intent/predict \\\n  --json '{"inputs":"how do i freeze my account"}'`,
+    );
   });
 
   it("shows each tier of an escalation with its confidence, then the cache, then what a deadline degrades", async () => {
@@ -121,23 +161,37 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.locator("#send").click();
     await answered(page);
     expect(await fact(page, "cache").textContent()).toBe("miss");
-    expect(await tier(page, "region-int8").textContent()).toMatch(/answered: it is the last tier.*confidence 0\.\d{4}; takes every input/);
+    expect(await tier(page, "region-int8").textContent()).toMatch(
+      /answered: it is the last tier.*confidence 0\.\d{4}; takes every input/,
+    );
     await tier(page, "edge-int8").locator(".bar").waitFor(); // its own answer is asked for afterwards
-    expect(await tier(page, "edge-int8").textContent()).toMatch(/the next tier was asked.*confidence 0\.\d{4}; exits from 0\.\d{4} on/);
+    expect(await tier(page, "edge-int8").textContent()).toMatch(
+      /the next tier was asked.*confidence 0\.\d{4}; exits from 0\.\d{4} on/,
+    );
     await page.locator("#send").click();
-    await fact(page, "cache").getByText(/^l[12]$/).waitFor();
-    expect(await tier(page, "region-int8").textContent()).toContain("gave the answer that was kept");
+    await fact(page, "cache")
+      .getByText(/^l[12]$/)
+      .waitFor();
+    expect(await tier(page, "region-int8").textContent()).toContain(
+      "gave the answer that was kept",
+    );
 
     await page.locator("#cache").selectOption("bypass");
     await page.locator("#max-tier").selectOption("edge-int8");
     await page.locator("#send").click();
     await fact(page, "cache").getByText("bypass").waitFor();
-    expect(await tier(page, "edge-int8").textContent()).toContain("answered as the last tier that was allowed");
-    expect(await page.locator("#answer pre").textContent()).toContain(`"parameters":{"cache":"bypass","maxTier":"edge-int8"}`);
+    expect(await tier(page, "edge-int8").textContent()).toContain(
+      "answered as the last tier that was allowed",
+    );
+    expect(await page.locator("#answer pre").textContent()).toContain(
+      `"parameters":{"cache":"bypass","maxTier":"edge-int8"}`,
+    );
     await page.locator("#max-tier").selectOption("");
     await page.locator("#deadline").fill("1");
     await page.locator("#send").click();
-    await status(page).getByText(/degraded: deadline/).waitFor();
+    await status(page)
+      .getByText(/degraded: deadline/)
+      .waitFor();
     expect(await page.locator("#answer pre").textContent()).toContain("-H 'x-deadline-ms: 1'");
   });
 
@@ -148,9 +202,13 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.locator("#image").setInputFiles(SHIP);
     await answered(page);
     expect(await status(page).textContent()).toMatch(/^ship, answered by edge-int8/);
-    expect(await page.locator("#answer pre").textContent()).toMatch(/-H 'content-type: image\/jpeg' \\\n {2}--data-binary @ship\.jpg$/);
+    expect(await page.locator("#answer pre").textContent()).toMatch(
+      /-H 'content-type: image\/jpeg' \\\n {2}--data-binary @ship\.jpg$/,
+    );
     expect(await page.locator(".drop img").getAttribute("src")).toMatch(/^blob:/);
-    const dropped = await page.evaluateHandle(`(() => { const all = new DataTransfer(); all.items.add(new File(["GIF89a"], "moving.png", { type: "image/png" })); return all; })()`);
+    const dropped = await page.evaluateHandle(
+      `(() => { const all = new DataTransfer(); all.items.add(new File(["GIF89a"], "moving.png", { type: "image/png" })); return all; })()`,
+    );
     await page.locator(".drop").dispatchEvent("drop", { dataTransfer: dropped });
     await status(page).and(page.locator(".bad")).waitFor();
     expect(await page.locator("#image-name").textContent()).toMatch(/^moving\.png/);
@@ -159,7 +217,10 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
   });
 
   it("gives vectors of two texts, and how alike they are", async () => {
-    await publishVectors(createModelStore(createS3ObjectStore(system.store)), { places: ["region"], deadlineMs: 30_000 });
+    await publishVectors(createModelStore(createS3ObjectStore(system.store)), {
+      places: ["region"],
+      deadlineMs: 30_000,
+    });
     const { page } = await open();
     await page.locator("#threshold").waitFor();
     await page.locator("#model").selectOption("vectors");
@@ -167,27 +228,40 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.locator("#text").fill("bad");
     await page.getByRole("button", { name: "Embed" }).click();
     await answered(page);
-    expect(await status(page).textContent()).toMatch(new RegExp(`^Vectors of ${DIMENSIONS} numbers; the cosine of the two texts is -?\\d\\.\\d{4}\\.$`));
+    expect(await status(page).textContent()).toMatch(
+      new RegExp(
+        `^Vectors of ${DIMENSIONS} numbers; the cosine of the two texts is -?\\d\\.\\d{4}\\.$`,
+      ),
+    );
     expect(await fact(page, "version").textContent()).toBe("vectors@1");
-    expect(await page.locator("#report").textContent()).toContain("vectors@1 was published without a report.");
+    expect(await page.locator("#report").textContent()).toContain(
+      "vectors@1 was published without a report.",
+    );
   });
 
   it("says what another threshold would cost, as the version's report has it", async () => {
     const { page } = await open();
     const slider = page.locator("#threshold");
     await slider.waitFor();
-    const report: ModelReport = modelReport.parse(await (await fetch(`${system.urls.edge}/v1/models/intent/report`)).json());
+    const report: ModelReport = modelReport.parse(
+      await (await fetch(`${system.urls.edge}/v1/models/intent/report`)).json(),
+    );
     const served = Number(await slider.inputValue());
-    const figure = async (name: string) => (await page.locator(`[data-figure=${name}] dd`).textContent()) ?? "";
+    const figure = async (name: string) =>
+      (await page.locator(`[data-figure=${name}] dd`).textContent()) ?? "";
     expect(await figure("coverage")).toContain("as served");
     expect(await figure("holds")).toMatch(/^shown/);
     await slider.focus();
     await page.keyboard.press("ArrowRight");
     const riskier = report.points[served + 1];
     expect(await slider.inputValue()).toBe(String(served + 1));
-    expect(await figure("region")).toMatch(new RegExp(`^${(100 * (riskier?.shares.at(-1) ?? 0)).toFixed(1)} %−[\\d.]+ points$`));
+    expect(await figure("region")).toMatch(
+      new RegExp(`^${(100 * (riskier?.shares.at(-1) ?? 0)).toFixed(1)} %−[\\d.]+ points$`),
+    );
     expect(await figure("holds")).toMatch(/^not shown/);
-    expect(await slider.getAttribute("aria-valuetext")).toContain(`threshold ${riskier?.thresholds[0]?.toFixed(4)}`);
+    expect(await slider.getAttribute("aria-valuetext")).toContain(
+      `threshold ${riskier?.thresholds[0]?.toFixed(4)}`,
+    );
     await page.keyboard.press("Home");
     expect(await figure("region")).toMatch(/^100\.0 %\+/);
     await page.getByText("Back to what is served").click();
@@ -200,7 +274,10 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     const { page } = await open();
     await sendTraffic(system.urls.edge, 2);
     const live = page.locator("#live-panels");
-    await live.locator("td", { hasText: /^vision$/ }).nth(1).waitFor();
+    await live
+      .locator("td", { hasText: /^vision$/ })
+      .nth(1)
+      .waitFor();
     const text = (await live.textContent()) ?? "";
     expect(text).toMatch(/edge-int8[\d,]+[\d.]+ %/);
     expect(text).toMatch(/intent[\d,.]+250/); // its deadline stands at the end of its row
@@ -209,54 +286,95 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     expect(text).toContain("healthy");
     expect(text).toMatch(/intentstablev1100 %/);
     await page.locator("#window").selectOption("minute");
-    await live.locator("#traffic-desc").getByText(/at most [\d.]+ a second/).waitFor({ state: "attached" });
+    await live
+      .locator("#traffic-desc")
+      .getByText(/at most [\d.]+ a second/)
+      .waitFor({ state: "attached" });
   });
 
-  it.each([["light", 1280], ["dark", 1280], ["light", 360], ["dark", 360]] as const)("has nothing that axe objects to, %s and %i pixels wide", async (colorScheme, width) => {
-    const { page } = await open({ colorScheme, viewport: { width, height: 800 }, reducedMotion: "reduce" });
-    await page.locator("#threshold").waitFor();
-    await page.locator("#text").fill(ESCALATED);
-    await page.locator("#send").click();
-    await answered(page);
-    await tier(page, "edge-int8").locator(".bar").waitFor();
-    await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
-    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"); // what now has to be scrolled can then be reached
-    await page.locator("#live-panels table").first().waitFor();
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(width);
-    const violations = await page.evaluate("axe.run().then(({ violations }) => violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary]) })))");
-    expect(violations).toEqual([]);
-    const ground = await page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b) / 3 > 128 ? 'light' : 'dark'");
-    expect(ground).toBe(colorScheme);
-  });
-});
-
-describe.skipIf(whyNoBrowser !== undefined)(`the playground of an edge that asks for keys${skipped}`, () => {
-  it("asks for one, keeps it in the tab, and sends it with every request", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
-    const { key, entry } = await newApiKey({ id: "page", scopes: ["predict", "metadata"] });
-    const [system, browser] = await Promise.all([startLocalSystem({ stateFolder: folder, region: false, redis: false, edgeVariables: { EDGETIER_API_KEYS: JSON.stringify([entry]) } }), startChromium()]);
-    try {
-      const page = await browser.newPage();
-      await page.goto(`${system.urls.edge}/`);
-      await page.getByRole("alert").getByText("Put an API key into the field at the top.").waitFor();
-      await page.getByLabel("API key").fill(key);
-      await page.getByRole("button", { name: "Use" }).click();
+  it.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 360],
+    ["dark", 360],
+  ] as const)(
+    "has nothing that axe objects to, %s and %i pixels wide",
+    async (colorScheme, width) => {
+      const { page } = await open({
+        colorScheme,
+        viewport: { width, height: 800 },
+        reducedMotion: "reduce",
+      });
       await page.locator("#threshold").waitFor();
-      expect(await page.getByRole("alert").count()).toBe(0);
+      await page.locator("#text").fill(ESCALATED);
       await page.locator("#send").click();
       await answered(page);
-      expect(await page.locator("#answer pre").textContent()).toContain('-H "authorization: Bearer $EDGETIER_API_KEY"');
-      expect(await page.content()).not.toContain(key);
-      await page.reload();
-      await page.locator("#threshold").waitFor();
-      expect(await page.evaluate("localStorage.length")).toBe(0);
-    } finally {
-      await browser.close();
-      await system.stop();
-      await rm(folder, { recursive: true, force: true });
-    }
-  }, 180_000);
+      await tier(page, "edge-int8").locator(".bar").waitFor();
+      await page.evaluate(
+        "for (const one of document.querySelectorAll('details')) one.open = true",
+      );
+      await page.evaluate(
+        "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
+      ); // what now has to be scrolled can then be reached
+      await page.locator("#live-panels table").first().waitFor();
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
+        width,
+      );
+      const violations = await page.evaluate(
+        "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary]) })))",
+      );
+      expect(violations).toEqual([]);
+      const ground = await page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b) / 3 > 128 ? 'light' : 'dark'",
+      );
+      expect(ground).toBe(colorScheme);
+    },
+  );
 });
+
+describe.skipIf(whyNoBrowser !== undefined)(
+  `the playground of an edge that asks for keys${skipped}`,
+  () => {
+    it("asks for one, keeps it in the tab, and sends it with every request", async () => {
+      const folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
+      const { key, entry } = await newApiKey({ id: "page", scopes: ["predict", "metadata"] });
+      const [system, browser] = await Promise.all([
+        startLocalSystem({
+          stateFolder: folder,
+          region: false,
+          redis: false,
+          edgeVariables: { EDGETIER_API_KEYS: JSON.stringify([entry]) },
+        }),
+        startChromium(),
+      ]);
+      try {
+        const page = await browser.newPage();
+        await page.goto(`${system.urls.edge}/`);
+        await page
+          .getByRole("alert")
+          .getByText("Put an API key into the field at the top.")
+          .waitFor();
+        await page.getByLabel("API key").fill(key);
+        await page.getByRole("button", { name: "Use" }).click();
+        await page.locator("#threshold").waitFor();
+        expect(await page.getByRole("alert").count()).toBe(0);
+        await page.locator("#send").click();
+        await answered(page);
+        expect(await page.locator("#answer pre").textContent()).toContain(
+          '-H "authorization: Bearer $EDGETIER_API_KEY"',
+        );
+        expect(await page.content()).not.toContain(key);
+        await page.reload();
+        await page.locator("#threshold").waitFor();
+        expect(await page.evaluate("localStorage.length")).toBe(0);
+      } finally {
+        await browser.close();
+        await system.stop();
+        await rm(folder, { recursive: true, force: true });
+      }
+    }, 180_000);
+  },
+);
 
 async function answered(page: Page): Promise<void> {
   await page.locator("#answer .label").waitFor();

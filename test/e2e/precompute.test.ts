@@ -10,7 +10,12 @@ import { predictResponse } from "../../src/protocol/predict.ts";
 import { edgetier } from "../support/edgetier-command.ts";
 import { hasRedisServer } from "../support/redis.ts";
 
-const TEXTS = ["what is the exchange rate between dollars and euros", "freeze my account", "what is the exchange rate between dollars and yen", "how do i change my pin"];
+const TEXTS = [
+  "what is the exchange rate between dollars and euros",
+  "freeze my account",
+  "what is the exchange rate between dollars and yen",
+  "how do i change my pin",
+];
 
 let folder: string;
 let inputs: string;
@@ -19,14 +24,33 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-precompute-"));
   inputs = join(folder, "top.jsonl");
   await writeFile(inputs, TEXTS.map((one) => JSON.stringify({ text: one })).join("\n"));
-  system = await startLocalSystem({ stateFolder: folder, region: false, edgeVariables: { EDGETIER_L1_MAX_BYTES: "0", EDGETIER_CDN_CACHE: "off", EDGETIER_REDIS_TIMEOUT_MS: "2000" } });
+  system = await startLocalSystem({
+    stateFolder: folder,
+    region: false,
+    edgeVariables: {
+      EDGETIER_L1_MAX_BYTES: "0",
+      EDGETIER_CDN_CACHE: "off",
+      EDGETIER_REDIS_TIMEOUT_MS: "2000",
+    },
+  });
 });
 afterAll(async () => {
   await system?.stop();
   await rm(folder, { recursive: true, force: true });
 });
 
-const precompute = (...more: string[]) => edgetier(["precompute", "--model", "intent", "--inputs", inputs, "--url", system.urls.edge, "--json", ...more]);
+const precompute = (...more: string[]) =>
+  edgetier([
+    "precompute",
+    "--model",
+    "intent",
+    "--inputs",
+    inputs,
+    "--url",
+    system.urls.edge,
+    "--json",
+    ...more,
+  ]);
 
 describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)", () => {
   it("fills L2, counts what is there, and says what no cache keeps", async () => {
@@ -37,11 +61,27 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
     expect(first.code).toBe(failed === 0 ? 0 : 1);
 
     const again = await precompute("--rate", "1000");
-    expect(JSON.parse(again.stdout)).toMatchObject({ model: "intent", asked: 4, cached: computed, failed, hitShare: computed / 4 });
-    expect(JSON.parse(await readFile(`${inputs}.precomputed.json`, "utf8"))).toMatchObject({ model: "intent", progress: { asked: 4 } });
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      model: "intent",
+      asked: 4,
+      cached: computed,
+      failed,
+      hitShare: computed / 4,
+    });
+    expect(JSON.parse(await readFile(`${inputs}.precomputed.json`, "utf8"))).toMatchObject({
+      model: "intent",
+      progress: { asked: 4 },
+    });
 
-    const response = await fetch(`${system.urls.edge}/v1/models/intent/predict`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ inputs: TEXTS[0] }) });
-    expect([response.headers.get("x-edgetier-cache"), predictResponse.parse(await response.json()).outputs[0]?.label]).toEqual(["l2", "exchange_rate"]);
+    const response = await fetch(`${system.urls.edge}/v1/models/intent/predict`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ inputs: TEXTS[0] }),
+    });
+    expect([
+      response.headers.get("x-edgetier-cache"),
+      predictResponse.parse(await response.json()).outputs[0]?.label,
+    ]).toEqual(["l2", "exchange_rate"]);
   });
 
   it.each([
@@ -49,13 +89,34 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
     [["--rate", "fast"], "must be a whole number from 1 to 1000000"],
     [["--inputs", "missing.jsonl"], "ENOENT"],
   ])("answers %j with exit code 2", async (more, problem) => {
-    expect(await precompute(...more)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(problem) });
+    expect(await precompute(...more)).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining(problem),
+    });
   });
 
   it("says which model there is not, and that nothing answers", async () => {
-    const unknown = await edgetier(["precompute", "--model", "nothing", "--inputs", inputs, "--url", system.urls.edge]);
+    const unknown = await edgetier([
+      "precompute",
+      "--model",
+      "nothing",
+      "--inputs",
+      inputs,
+      "--url",
+      system.urls.edge,
+    ]);
     expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining("not found") });
-    const away = await edgetier(["precompute", "--model", "intent", "--inputs", inputs, "--url", "http://127.0.0.1:1", "--json"]);
+    const away = await edgetier([
+      "precompute",
+      "--model",
+      "intent",
+      "--inputs",
+      inputs,
+      "--url",
+      "http://127.0.0.1:1",
+      "--json",
+    ]);
     expect(away.code).toBe(1);
     expect(JSON.parse(away.stderr)).toMatchObject({ code: "edge_unreachable" });
   });
@@ -65,9 +126,13 @@ describe("a GET with a body", () => {
   it("is answered by its URL alone", async () => {
     const body = JSON.stringify({ inputs: "freeze my account" });
     const answered = await new Promise<string>((resolve, reject) => {
-      const sent = httpRequest(`${system.urls.edge}/v1/models/intent/predict?input=${encodeURIComponent(TEXTS[0] ?? "")}`, { headers: { "content-type": "application/json", "content-length": body.length } }, (response) => {
-        text(response).then(resolve, reject);
-      });
+      const sent = httpRequest(
+        `${system.urls.edge}/v1/models/intent/predict?input=${encodeURIComponent(TEXTS[0] ?? "")}`,
+        { headers: { "content-type": "application/json", "content-length": body.length } },
+        (response) => {
+          text(response).then(resolve, reject);
+        },
+      );
       sent.on("error", reject).end(body);
     });
     expect(predictResponse.parse(JSON.parse(answered)).outputs[0]?.label).toBe("exchange_rate");

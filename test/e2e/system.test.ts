@@ -11,7 +11,13 @@ import { createRegionFetch } from "../../src/region/region-fetch.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { asFloat32 } from "../../src/core/tensor.ts";
-import { decodeInferResponse, encodeInferRequest, type InferRequest, type InferResponse, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
+import {
+  decodeInferResponse,
+  encodeInferRequest,
+  type InferRequest,
+  type InferResponse,
+  JSON_LENGTH_HEADER,
+} from "../../src/protocol/open-inference.ts";
 import { metricsSnapshot } from "../../src/protocol/metrics.ts";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
@@ -26,7 +32,11 @@ let proxies: { readonly s3: TcpProxy; readonly region: TcpProxy; readonly redis:
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-e2e-"));
-  proxies = { s3: await startTcpProxy(), region: await startTcpProxy(), redis: await startTcpProxy() };
+  proxies = {
+    s3: await startTcpProxy(),
+    region: await startTcpProxy(),
+    redis: await startTcpProxy(),
+  };
   system = await startLocalSystem({
     stateFolder: folder,
     edgeVariables: {
@@ -61,7 +71,11 @@ interface Answered {
 /** Long, since what is asked here is what is answered, not how soon: a busy machine would have a cascade give up its region. */
 const PATIENT = { "x-deadline-ms": "10000" };
 
-async function predict(inputs: string, parameters: object = { cache: "bypass" }, headers: Record<string, string> = PATIENT): Promise<Answered> {
+async function predict(
+  inputs: string,
+  parameters: object = { cache: "bypass" },
+  headers: Record<string, string> = PATIENT,
+): Promise<Answered> {
   const response = await fetch(`${system.urls.edge}/v1/models/intent/predict`, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
@@ -76,17 +90,31 @@ async function predict(inputs: string, parameters: object = { cache: "bypass" },
 
 /** Its circuit may have opened: by what a test did to the region, or by a moment in which this machine was busy. */
 async function untilRegionAnswers(): Promise<void> {
-  await expect.poll(async () => (await predict(ODD)).output.degraded, { timeout: 10_000 }).toBe(false);
+  await expect
+    .poll(async () => (await predict(ODD)).output.degraded, { timeout: 10_000 })
+    .toBe(false);
 }
 
 const SURE = "what is the exchange rate between dollars and euros";
 
 /** An infer request in binary form for `intent`. */
-async function infer(server: string | undefined, texts: readonly string[], more: Omit<InferRequest, "inputs"> = {}, headers: Record<string, string> = {}): Promise<Response> {
+async function infer(
+  server: string | undefined,
+  texts: readonly string[],
+  more: Omit<InferRequest, "inputs"> = {},
+  headers: Record<string, string> = {},
+): Promise<Response> {
   const data = texts.map((text) => new TextEncoder().encode(text));
-  const { body, jsonBytes } = encodeInferRequest({ ...more, inputs: { input: { datatype: "BYTES", shape: [texts.length], data } } }, true);
+  const { body, jsonBytes } = encodeInferRequest(
+    { ...more, inputs: { input: { datatype: "BYTES", shape: [texts.length], data } } },
+    true,
+  );
   const send = createRegionFetch(system.regionKey); // the edge does not mind
-  return await send(`${server}/v2/models/intent/infer`, { method: "POST", headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers }, body });
+  return await send(`${server}/v2/models/intent/infer`, {
+    method: "POST",
+    headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers },
+    body,
+  });
 }
 
 async function inferred(response: Response): Promise<InferResponse> {
@@ -101,33 +129,62 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
   const binary = { parameters: { binary_data_output: true, timeout: PATIENT_US } };
 
   it("takes texts through the cascade, and gives each row as its tier has given it", async () => {
-    const [fromEdge, fromRegion] = [await inferred(await infer(system.urls.edge, [SURE], { parameters: { ...binary.parameters, tier: "edge-int8" } })), await inferred(await infer(system.urls.region, [ODD], binary))];
-    const { parameters, outputs } = await inferred(await infer(system.urls.edge, [SURE, ODD], binary));
+    const [fromEdge, fromRegion] = [
+      await inferred(
+        await infer(system.urls.edge, [SURE], {
+          parameters: { ...binary.parameters, tier: "edge-int8" },
+        }),
+      ),
+      await inferred(await infer(system.urls.region, [ODD], binary)),
+    ];
+    const { parameters, outputs } = await inferred(
+      await infer(system.urls.edge, [SURE, ODD], binary),
+    );
     expect(parameters).toEqual({ tier: "edge-int8, region-int8" });
-    const [both, edgeRow, regionRow] = [outputs, fromEdge.outputs, fromRegion.outputs].map((one) => asFloat32("logits", one["logits"], 2));
+    const [both, edgeRow, regionRow] = [outputs, fromEdge.outputs, fromRegion.outputs].map((one) =>
+      asFloat32("logits", one["logits"], 2),
+    );
     expect(both?.shape).toEqual([2, edgeRow?.shape[1]]);
     const rows = [...(edgeRow?.data ?? []), ...(regionRow?.data ?? [])];
     expect([...(both?.data ?? [])]).toEqual(rows.map((value) => expect.closeTo(value, 3))); // alone, a text is padded less
   });
 
   it("passes on to the region what names its tier, bit by bit", async () => {
-    const request = { id: "r-9", parameters: { tier: "region-int8", binary_data_output: true, timeout: PATIENT_US } };
-    const [through, direct] = [await infer(system.urls.edge, [ODD], request, { "accept-encoding": "gzip" }), await infer(system.urls.region, [ODD], request)];
+    const request = {
+      id: "r-9",
+      parameters: { tier: "region-int8", binary_data_output: true, timeout: PATIENT_US },
+    };
+    const [through, direct] = [
+      await infer(system.urls.edge, [ODD], request, { "accept-encoding": "gzip" }),
+      await infer(system.urls.region, [ODD], request),
+    ];
     expect(through.headers.get("content-type")).toBe("application/octet-stream");
     expect(await inferred(through)).toEqual(await inferred(direct));
   });
 
   it("is 503 in the protocol's form where only the region could answer and refuses, and in time where it hangs", async () => {
-    const ask = (timeout?: number) => infer(system.urls.edge, [ODD], { parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) } });
+    const ask = (timeout?: number) =>
+      infer(system.urls.edge, [ODD], {
+        parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) },
+      });
     proxies.region.mode = "refuses";
     const refused = await ask();
-    expect([refused.status, refused.headers.get("retry-after"), await refused.json()]).toEqual([503, "1", { error: expect.stringContaining("region") }]);
+    expect([refused.status, refused.headers.get("retry-after"), await refused.json()]).toEqual([
+      503,
+      "1",
+      { error: expect.stringContaining("region") },
+    ]);
     proxies.region.mode = "hangs";
     const startedAtMs = performance.now();
     const late = await ask(400_000);
-    expect([late.status, await late.json()]).toEqual([503, { error: expect.stringContaining("400 ms") }]);
+    expect([late.status, await late.json()]).toEqual([
+      503,
+      { error: expect.stringContaining("400 ms") },
+    ]);
     expect(performance.now() - startedAtMs).toBeLessThan(2_000);
-    const degraded = await inferred(await infer(system.urls.edge, [ODD], { parameters: { timeout: 400_000 } }));
+    const degraded = await inferred(
+      await infer(system.urls.edge, [ODD], { parameters: { timeout: 400_000 } }),
+    );
     expect(degraded.parameters).toEqual({ tier: "edge-int8", degraded: true });
     proxies.region.mode = "forwards";
     await untilRegionAnswers();
@@ -137,7 +194,12 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
   it("is ready for a model whose edge tier it has, also without the region", async () => {
     proxies.region.mode = "refuses";
     expect((await fetch(`${system.urls.edge}/v2/models/intent/ready`)).status).toBe(200);
-    expect(await (await fetch(`${system.urls.edge}/v2/models/intent`)).json()).toMatchObject({ name: "intent", versions: ["1"], inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "logits", datatype: "FP32" }] });
+    expect(await (await fetch(`${system.urls.edge}/v2/models/intent`)).json()).toMatchObject({
+      name: "intent",
+      versions: ["1"],
+      inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }],
+      outputs: [{ name: "logits", datatype: "FP32" }],
+    });
   });
 });
 
@@ -155,33 +217,66 @@ describe("the running system", () => {
   });
 
   it("answers many at once", async () => {
-    const queries = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? "what is my account balance" : `${ODD} ${index}`));
-    const labels = await Promise.all(queries.map(async (query) => (await predict(query)).output.label));
+    const queries = Array.from({ length: 40 }, (_, index) =>
+      index % 2 === 0 ? "what is my account balance" : `${ODD} ${index}`,
+    );
+    const labels = await Promise.all(
+      queries.map(async (query) => (await predict(query)).output.label),
+    );
     expect(labels.filter((label) => label === "balance")).toHaveLength(20);
   });
 
   it("tells at /metrics what it has answered, to everybody on this machine", async () => {
     const answers = async (tier: string) => {
-      const { series } = metricsSnapshot.parse(await (await fetch(`${system.urls.edge}/metrics`, { headers: { accept: "application/json" } })).json());
-      return series.reduce((sum, one) => (one.kind === "counter" && one.name === "edgetier_answers_total" && one.labels["tier"] === tier && one.labels["degraded_by"] === "" ? sum + one.value : sum), 0);
+      const { series } = metricsSnapshot.parse(
+        await (
+          await fetch(`${system.urls.edge}/metrics`, { headers: { accept: "application/json" } })
+        ).json(),
+      );
+      return series.reduce(
+        (sum, one) =>
+          one.kind === "counter" &&
+          one.name === "edgetier_answers_total" &&
+          one.labels["tier"] === tier &&
+          one.labels["degraded_by"] === ""
+            ? sum + one.value
+            : sum,
+        0,
+      );
     };
     const before = [await answers("edge-int8"), await answers("region-int8")];
-    const tiers = [await predict(SURE), await predict(ODD), await predict(ODD)].map(({ output }) => output.tier);
+    const tiers = [await predict(SURE), await predict(ODD), await predict(ODD)].map(
+      ({ output }) => output.tier,
+    );
     expect(tiers).toEqual(["edge-int8", "region-int8", "region-int8"]);
-    expect([await answers("edge-int8"), await answers("region-int8")]).toEqual([Number(before[0]) + 1, Number(before[1]) + 2]);
+    expect([await answers("edge-int8"), await answers("region-int8")]).toEqual([
+      Number(before[0]) + 1,
+      Number(before[1]) + 2,
+    ]);
   });
 
   it("serves what was published, by name, version and alias", async () => {
     const response = await fetch(`${system.urls.edge}/v1/models/intent@stable`);
-    expect(await response.json()).toMatchObject({ model: "intent", version: 1, versions: [1], aliases: { stable: 1 } });
+    expect(await response.json()).toMatchObject({
+      model: "intent",
+      version: 1,
+      versions: [1],
+      aliases: { stable: 1 },
+    });
     const list = await fetch(`${system.urls.edge}/v1/models`);
-    expect(await list.json()).toEqual({ models: ["intent", "vision"].map((model) => ({ model, aliases: { stable: 1 } })) });
+    expect(await list.json()).toEqual({
+      models: ["intent", "vision"].map((model) => ({ model, aliases: { stable: 1 } })),
+    });
   });
 
   it("says what a photograph shows, from its bytes or in JSON", async () => {
     const file = await readFile(join(MODELS_FOLDER, "vision/example/ship.jpg"));
     const ask = async (headers: Record<string, string>, body: BodyInit) => {
-      const response = await fetch(`${system.urls.edge}/v1/models/vision/predict`, { method: "POST", headers, body });
+      const response = await fetch(`${system.urls.edge}/v1/models/vision/predict`, {
+        method: "POST",
+        headers,
+        body,
+      });
       return predictResponse.parse(await response.json()).outputs[0];
     };
     const json = { "content-type": "application/json" };
@@ -190,28 +285,43 @@ describe("the running system", () => {
     expect(whole).toMatchObject({ label: "ship", degraded: false });
     expect(await ask(json, JSON.stringify({ inputs }))).toEqual(whole);
     const atEdge = { inputs, parameters: { maxTier: "edge-int8", cache: "bypass" } };
-    expect(await ask(json, JSON.stringify(atEdge))).toMatchObject({ label: "ship", tier: "edge-int8" });
+    expect(await ask(json, JSON.stringify(atEdge))).toMatchObject({
+      label: "ship",
+      tier: "edge-int8",
+    });
   });
 
-  it.skipIf(!hasRedisServer)("answers a repeat from L2, and without it when Redis is away or hangs (needs a redis-server on the PATH)", async () => {
-    const query = `is this kept ${Date.now()}`;
-    await predict(query, {});
-    await expect.poll(async () => (await predict(query, {})).response.headers.get("x-edgetier-cache")).toBe("l2");
-    for (const mode of ["refuses", "hangs"] as const) {
-      proxies.redis.mode = mode;
-      const { response } = await predict(query, {});
-      expect(response.headers.get("x-edgetier-cache")).toBe("miss");
-    }
-  });
+  it.skipIf(!hasRedisServer)(
+    "answers a repeat from L2, and without it when Redis is away or hangs (needs a redis-server on the PATH)",
+    async () => {
+      const query = `is this kept ${Date.now()}`;
+      await predict(query, {});
+      await expect
+        .poll(async () => (await predict(query, {})).response.headers.get("x-edgetier-cache"))
+        .toBe("l2");
+      for (const mode of ["refuses", "hangs"] as const) {
+        proxies.redis.mode = mode;
+        const { response } = await predict(query, {});
+        expect(response.headers.get("x-edgetier-cache")).toBe("miss");
+      }
+    },
+  );
 
   it("gives a marked edge answer when the region refuses, and within the deadline when it hangs", async () => {
     proxies.region.mode = "refuses";
-    expect((await predict(ODD)).output).toMatchObject({ tier: "edge-int8", degraded: true, degradedBy: "region_unavailable" });
+    expect((await predict(ODD)).output).toMatchObject({
+      tier: "edge-int8",
+      degraded: true,
+      degradedBy: "region_unavailable",
+    });
     proxies.region.mode = "forwards";
     await untilRegionAnswers();
     proxies.region.mode = "hangs";
     const startedAtMs = performance.now();
-    expect((await predict(ODD, undefined, { "x-deadline-ms": "400" })).output).toMatchObject({ tier: "edge-int8", degraded: true });
+    expect((await predict(ODD, undefined, { "x-deadline-ms": "400" })).output).toMatchObject({
+      tier: "edge-int8",
+      degraded: true,
+    });
     expect(performance.now() - startedAtMs).toBeGreaterThan(350);
     expect(performance.now() - startedAtMs).toBeLessThan(2000);
     proxies.region.mode = "forwards";
@@ -224,14 +334,21 @@ describe("the running system", () => {
       config: WRANGLER_CONFIG,
       port: await findFreePort(),
       stateFolder: join(folder, "cold"),
-      variables: { ...s3VariablesOf(system.store), EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3` },
+      variables: {
+        ...s3VariablesOf(system.store),
+        EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3`,
+      },
       onLine: () => {},
     });
     try {
-      const ask = () => fetch(`${cold.url}/v1/models/intent/predict?input=what+is+my+account+balance`);
+      const ask = () =>
+        fetch(`${cold.url}/v1/models/intent/predict?input=what+is+my+account+balance`);
       const refused = await ask();
       expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
-      expect(await refused.json()).toMatchObject({ code: "model_store_unavailable", retryable: true });
+      expect(await refused.json()).toMatchObject({
+        code: "model_store_unavailable",
+        retryable: true,
+      });
       proxies.s3.mode = "forwards";
       const answered = await ask();
       expect(answered.status).toBe(200);
@@ -242,7 +359,13 @@ describe("the running system", () => {
   });
 
   it("refuses a Worker without configuration, naming every variable at once", async () => {
-    const bare = await startLocalEdge({ config: WRANGLER_CONFIG, port: await findFreePort(), stateFolder: join(folder, "bare"), variables: { EDGETIER_MAX_INPUTS: "many" }, onLine: () => {} });
+    const bare = await startLocalEdge({
+      config: WRANGLER_CONFIG,
+      port: await findFreePort(),
+      stateFolder: join(folder, "bare"),
+      variables: { EDGETIER_MAX_INPUTS: "many" },
+      onLine: () => {},
+    });
     try {
       const response = await fetch(`${bare.url}/v1/models`);
       expect(response.status).toBe(500);

@@ -18,16 +18,37 @@ function hasClient(): boolean {
 }
 
 /** What the script sees, wherever the models are served. */
-const logits = [[6, 0], [0, 6]];
+const logits = [
+  [6, 0],
+  [0, 6],
+];
 const SEEN = {
   live: true,
   ready: true,
   models_ready: { toy: true, identity: true, words: true, matmul: true, far: true, nothing: false },
   version_ready: [true, false],
   metadata: {
-    toy: { name: "toy", versions: ["1"], platform: "onnxruntime_onnx", inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }] },
-    matmul: { name: "matmul", versions: ["1"], platform: "onnxruntime_onnx", inputs: [{ name: "x", datatype: "UINT8", shape: [-1, 3] }], outputs: [{ name: "y", datatype: "INT32", shape: [-1, 2] }] },
-    words: { name: "words", versions: ["1"], platform: "onnxruntime_onnx", inputs: [{ name: "x", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "y", datatype: "BYTES", shape: [-1] }] },
+    toy: {
+      name: "toy",
+      versions: ["1"],
+      platform: "onnxruntime_onnx",
+      inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }],
+      outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
+    },
+    matmul: {
+      name: "matmul",
+      versions: ["1"],
+      platform: "onnxruntime_onnx",
+      inputs: [{ name: "x", datatype: "UINT8", shape: [-1, 3] }],
+      outputs: [{ name: "y", datatype: "INT32", shape: [-1, 2] }],
+    },
+    words: {
+      name: "words",
+      versions: ["1"],
+      platform: "onnxruntime_onnx",
+      inputs: [{ name: "x", datatype: "BYTES", shape: [-1] }],
+      outputs: [{ name: "y", datatype: "BYTES", shape: [-1] }],
+    },
   },
   changed: [],
   changed_texts: 0,
@@ -71,24 +92,62 @@ describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclie
   afterAll(() => system?.stop());
 
   async function seenAt(url: string): Promise<unknown> {
-    const { stdout } = await promisify(execFile)(python, [join(import.meta.dirname, "../clients/triton_client.py"), new URL(url).host], { maxBuffer: 16 * 1024 * 1024 });
+    const { stdout } = await promisify(execFile)(
+      python,
+      [join(import.meta.dirname, "../clients/triton_client.py"), new URL(url).host],
+      { maxBuffer: 16 * 1024 * 1024 },
+    );
     return JSON.parse(stdout);
   }
 
   it("finds, asks and reads everything at a region as it should be", async () => {
     expect(await seenAt(system.urls.region)).toEqual({
       ...SEEN,
-      server: { name: "edgetier-region", version: expect.stringMatching(/^\d/), extensions: expect.arrayContaining(["binary_tensor_data", "classification", "model_configuration", "model_repository", "schedule_policy", "parameters", "statistics"]) },
+      server: {
+        name: "edgetier-region",
+        version: expect.stringMatching(/^\d/),
+        extensions: expect.arrayContaining([
+          "binary_tensor_data",
+          "classification",
+          "model_configuration",
+          "model_repository",
+          "schedule_policy",
+          "parameters",
+          "statistics",
+        ]),
+      },
       refusals: { ...SEEN.refusals, unknown_tier: ["400", expect.stringContaining("region")] },
-      extensions: { statistics: null, all_statistics: null, config: null, index: null, load: null, trace: [expect.any(String), expect.any(String)], log: [expect.any(String), expect.any(String)], shared_memory: [expect.any(String), expect.any(String)] },
+      extensions: {
+        statistics: null,
+        all_statistics: null,
+        config: null,
+        index: null,
+        load: null,
+        trace: [expect.any(String), expect.any(String)],
+        log: [expect.any(String), expect.any(String)],
+        shared_memory: [expect.any(String), expect.any(String)],
+      },
     });
   });
 
   it("finds, asks and reads everything at an edge as it should be, wherever the tiers are", async () => {
     expect(await seenAt(system.urls.edge)).toEqual({
       ...SEEN,
-      server: { name: "edgetier", version: expect.stringMatching(/^\d/), extensions: ["binary_tensor_data", "classification", "parameters"] },
-      extensions: { statistics: notHere, all_statistics: notHere, config: notHere, index: notHere, load: notHere, trace: notHere, log: notHere, shared_memory: notHere },
+      server: {
+        name: "edgetier",
+        version: expect.stringMatching(/^\d/),
+        extensions: ["binary_tensor_data", "classification", "parameters"],
+      },
+      extensions: {
+        statistics: notHere,
+        all_statistics: notHere,
+        config: notHere,
+        index: notHere,
+        load: notHere,
+        trace: notHere,
+        log: notHere,
+        shared_memory: notHere,
+      },
     });
   });
 });

@@ -12,12 +12,15 @@ import { publishToy } from "../support/toy-model.ts";
 import { fullDeployment } from "./engine.ts";
 
 const { default: platformCache } = globalThis.caches as unknown as { readonly default: HttpCache };
-const keyed = (cache: HttpCache, timeoutMs = 5_000) => createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
+const keyed = (cache: HttpCache, timeoutMs = 5_000) =>
+  createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
 
 /** An isolate: its L1 is its own. @param cache of its data centre */
 function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
   const store = createGuardedStore(keyed(cache), createCircuitBreaker({ clock: systemClock }));
-  return startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { cacheLayers: [{ name: "cdn", store, ttlSeconds: 60 }] });
+  return startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
+    cacheLayers: [{ name: "cdn", store, ttlSeconds: 60 }],
+  });
 }
 
 const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
@@ -43,22 +46,33 @@ describe("the CDN layer", () => {
     expect(resultOf(await here.predict({ inputs: "maybe" }))).toBe("miss");
     await expect.poll(() => urls.length).toBe(1);
     expect(urls[0]).toMatch(/^https:\/\/answers\.edgetier\.invalid\/[0-9a-f]{64}$/);
-    await expect.poll(async () => resultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" }))).toBe("cdn");
+    await expect
+      .poll(async () => resultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" })))
+      .toBe("cdn");
     expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("cdn");
     expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("l1");
 
     await publishToy(there.store, new Uint8Array(toy), { version: 2 });
     there.clock.advance(2 * ALIAS_TTL_MS);
     const after = await there.predict({ inputs: "maybe" });
-    expect([resultOf(after), predictResponse.parse(await after.json()).version]).toEqual(["miss", 2]);
+    expect([resultOf(after), predictResponse.parse(await after.json()).version]).toEqual([
+      "miss",
+      2,
+    ]);
   });
 
   it("loses nothing where the platform gives the API no effect, or fails", async () => {
     const without: HttpCache = { match: async () => undefined, put: async () => {} };
-    const failing: HttpCache = { match: () => Promise.reject(new Error("no cache was configured")), put: () => Promise.reject(new Error("no cache was configured")) };
+    const failing: HttpCache = {
+      match: () => Promise.reject(new Error("no cache was configured")),
+      put: () => Promise.reject(new Error("no cache was configured")),
+    };
     for (const cache of [without, failing]) {
       const edge = await startIsolate(cache);
-      expect([resultOf(await edge.predict({ inputs: "maybe" })), resultOf(await edge.predict({ inputs: "maybe" }))]).toEqual(["miss", "l1"]);
+      expect([
+        resultOf(await edge.predict({ inputs: "maybe" })),
+        resultOf(await edge.predict({ inputs: "maybe" })),
+      ]).toEqual(["miss", "l1"]);
     }
   });
 
@@ -72,11 +86,22 @@ describe("the CDN layer", () => {
 
   it("asks for no more keys than its subrequests allow", async () => {
     const asked: string[] = [];
-    const counting: HttpCache = { match: async (url) => void asked.push(url), put: async (url) => void asked.push(url) };
+    const counting: HttpCache = {
+      match: async (url) => void asked.push(url),
+      put: async (url) => void asked.push(url),
+    };
     const keys = Array.from({ length: 9 }, (_, index) => `${index}`);
-    const store = createCdnCache({ cache: counting, clock: systemClock, timeoutMs: 1_000, maxKeys: 4 });
+    const store = createCdnCache({
+      cache: counting,
+      clock: systemClock,
+      timeoutMs: 1_000,
+      maxKeys: 4,
+    });
     expect(await store.get(keys)).toEqual(keys.map(() => undefined));
-    await store.set(keys.map((key) => ({ key, value: Uint8Array.of(1) })), 60);
+    await store.set(
+      keys.map((key) => ({ key, value: Uint8Array.of(1) })),
+      60,
+    );
     expect(asked).toHaveLength(8);
   });
 });

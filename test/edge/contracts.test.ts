@@ -44,7 +44,8 @@ runtimeContract(
 describe("the engine's memory", () => {
   it("does not grow over 2,000 runs, and is counted", async () => {
     const session = await wasmRuntime.createSession(new Uint8Array(int8Matmul));
-    const run = () => session.run({ x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } });
+    const run = () =>
+      session.run({ x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } });
     await run();
     const before = session.memoryBytes;
     for (let count = 0; count < 2000; count++) await run();
@@ -55,26 +56,49 @@ describe("the engine's memory", () => {
 });
 
 modelStoreContract("memory, in workerd", async () => createMemoryObjectStore());
-modelStoreContract("s3-fetch, in workerd", async () => prefixedStore(createS3FetchObjectStore(inject("s3"))));
+modelStoreContract("s3-fetch, in workerd", async () =>
+  prefixedStore(createS3FetchObjectStore(inject("s3"))),
+);
 modelStoreContract("r2, in workerd", async () => prefixedStore(createR2ObjectStore(env.MODELS)));
 
 cacheStoreContract("lru, in workerd", async () => {
   const clock = new ManualClock();
-  return { cache: createLruCache({ maxBytes: 1_000_000, clock }), pass: async (seconds) => clock.advance(seconds * 1000) };
+  return {
+    cache: createLruCache({ maxBytes: 1_000_000, clock }),
+    pass: async (seconds) => clock.advance(seconds * 1000),
+  };
 });
 
 const { default: cache } = globalThis.caches as unknown as { readonly default: HttpCache };
-const waits = (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
-cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({ cache: createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 }), pass: waits }));
-cacheStoreContract("cdn, sealed, in workerd", async () => ({ cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })), pass: waits }));
+const waits = (seconds: number) =>
+  new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
+cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({
+  cache: createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 }),
+  pass: waits,
+}));
+cacheStoreContract("cdn, sealed, in workerd", async () => ({
+  cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })),
+  pass: waits,
+}));
 allAuthenticatorContracts(", in workerd");
 rateLimiterContract("isolate, in workerd", async (clock) => createIsolateLimiter(clock));
 
 const redis = inject("redis");
 describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {
   cacheStoreContract("upstash, in workerd", async () => ({
-    cache: createUpstashCache({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 1000 }),
+    cache: createUpstashCache({
+      url: redis?.url ?? "",
+      token: redis?.token ?? "",
+      timeoutMs: 1000,
+    }),
     pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
   }));
-  rateLimiterContract("redis, in workerd", async (clock) => createRedisLimiter({ url: redis?.url ?? "", token: redis?.token ?? "", timeoutMs: 5_000, clock }));
+  rateLimiterContract("redis, in workerd", async (clock) =>
+    createRedisLimiter({
+      url: redis?.url ?? "",
+      token: redis?.token ?? "",
+      timeoutMs: 5_000,
+      clock,
+    }),
+  );
 });

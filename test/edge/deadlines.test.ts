@@ -16,27 +16,54 @@ beforeEach(async () => {
   const [first, last] = tiers;
   if (first === undefined || last === undefined) throw new Error("the toy has two tiers");
   const rule = { confidence: 0.9, whenSaturated: { confidence: 0.5, epsilon: 0.05 } };
-  const risk = { what: "disagreement", epsilon: 0.01, delta: 0.05, method: "made up", samples: 100, empiricalRisk: 0 } as const;
-  await publishToy(edge.store, new Uint8Array(toy), { version: 2, risk, tiers: [{ ...first, exit: rule }, { ...last, p95Ms: REGION_P95_MS }] });
+  const risk = {
+    what: "disagreement",
+    epsilon: 0.01,
+    delta: 0.05,
+    method: "made up",
+    samples: 100,
+    empiricalRisk: 0,
+  } as const;
+  await publishToy(edge.store, new Uint8Array(toy), {
+    version: 2,
+    risk,
+    tiers: [
+      { ...first, exit: rule },
+      { ...last, p95Ms: REGION_P95_MS },
+    ],
+  });
 });
 
 const first = async (response: Response) => predictResponse.parse(await response.json()).outputs[0];
 
 describe("deadlines", () => {
   it("do not ask a region that would not answer in what is left, and mark the answer", async () => {
-    const response = await edge.predict({ inputs: "maybe" }, { "x-deadline-ms": String(REGION_P95_MS - 1) });
-    expect(await first(response)).toMatchObject({ tier: "edge", degraded: true, degradedBy: "deadline_too_near" });
+    const response = await edge.predict(
+      { inputs: "maybe" },
+      { "x-deadline-ms": String(REGION_P95_MS - 1) },
+    );
+    expect(await first(response)).toMatchObject({
+      tier: "edge",
+      degraded: true,
+      degradedBy: "deadline_too_near",
+    });
     expect(edge.regionRequests).toEqual([]);
   });
 
   it("ask it where there is the time", async () => {
-    const response = await edge.predict({ inputs: "maybe" }, { "x-deadline-ms": String(REGION_P95_MS) });
+    const response = await edge.predict(
+      { inputs: "maybe" },
+      { "x-deadline-ms": String(REGION_P95_MS) },
+    );
     expect(await first(response)).toMatchObject({ tier: "region", degraded: false });
   });
 
   it("do not store what was left out", async () => {
     await edge.predict({ inputs: "maybe" }, { "x-deadline-ms": "50" });
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({ tier: "region", degraded: false });
+    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+      tier: "region",
+      degraded: false,
+    });
   });
 
   it("end with the client", async () => {
@@ -46,20 +73,39 @@ describe("deadlines", () => {
     await vi.waitFor(() => expect(edge.regionRequests).toHaveLength(1));
     client.abort();
     const response = await asked;
-    expect([response.status, await response.json()]).toEqual([499, expect.objectContaining({ code: "request_cancelled" })]);
+    expect([response.status, await response.json()]).toEqual([
+      499,
+      expect.objectContaining({ code: "request_cancelled" }),
+    ]);
   });
 
   it("give way to a saturated region: less sure answers are taken, within the risk that is stated, and are not stored", async () => {
     edge.regionIsSaturated = true;
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({ tier: "edge", degraded: true, degradedBy: "tier_saturated" });
+    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+      tier: "edge",
+      degraded: true,
+      degradedBy: "tier_saturated",
+    });
     expect(edge.regionRequests).toEqual([]);
     edge.regionIsSaturated = false;
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({ tier: "region", degraded: false });
+    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+      tier: "region",
+      degraded: false,
+    });
   });
 
   it("are told with the model's tiers, and with them the risk of its exits", async () => {
     const detail = modelDetail.parse(await (await edge.app.request("/v1/models/toy")).json());
-    expect(detail.tiers.map(({ p95Ms, exitConfidence, saturatedExitConfidence }) => [p95Ms, exitConfidence, saturatedExitConfidence])).toEqual([[undefined, 0.9, 0.5], [REGION_P95_MS, null, undefined]]);
+    expect(
+      detail.tiers.map(({ p95Ms, exitConfidence, saturatedExitConfidence }) => [
+        p95Ms,
+        exitConfidence,
+        saturatedExitConfidence,
+      ]),
+    ).toEqual([
+      [undefined, 0.9, 0.5],
+      [REGION_P95_MS, null, undefined],
+    ]);
     expect(detail.risk).toMatchObject({ epsilon: 0.01, delta: 0.05 });
   });
 });

@@ -14,19 +14,32 @@ import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import { encodeSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
-import { image, intentInput, intentQueries, makeSmallMobileNet } from "../support/reference-models.ts";
+import {
+  image,
+  intentInput,
+  intentQueries,
+  makeSmallMobileNet,
+} from "../support/reference-models.ts";
 import { engineModule, wasmRuntime } from "./engine.ts";
 
 const RUNS = 1_000;
 const FURTHER_RUNS = 10_000;
 
-const models: Record<string, { bytes: () => Uint8Array; input: (index: number) => NamedTensors }> = {
-  intent: { bytes: () => new Uint8Array(intent), input: (index) => intentInput(intentQueries[index % intentQueries.length] ?? "") },
-  mobilenet: { bytes: makeSmallMobileNet, input: image },
-};
+const models: Record<string, { bytes: () => Uint8Array; input: (index: number) => NamedTensors }> =
+  {
+    intent: {
+      bytes: () => new Uint8Array(intent),
+      input: (index) => intentInput(intentQueries[index % intentQueries.length] ?? ""),
+    },
+    mobilenet: { bytes: makeSmallMobileNet, input: image },
+  };
 
 it("is a cut engine with both snapshots", () => {
-  expect(deployment).toMatchObject({ engine: { kind: "cut", source: engineModule.source }, fallback: undefined, bundled: [{}, {}] });
+  expect(deployment).toMatchObject({
+    engine: { kind: "cut", source: engineModule.source },
+    fallback: undefined,
+    bundled: [{}, {}],
+  });
 });
 
 describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) => {
@@ -35,27 +48,36 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
   beforeAll(async () => {
     const { sessions } = await restoreBundled(deployment);
     fresh = await wasmRuntime.createSession(bytes());
-    restored = [...sessions.values()].find((session) => session.inputs[0]?.name === fresh.inputs[0]?.name) as Session;
+    restored = [...sessions.values()].find(
+      (session) => session.inputs[0]?.name === fresh.inputs[0]?.name,
+    ) as Session;
   });
 
-  it(`gives the bytes that the full engine gives, for ${RUNS} inputs`, { timeout: 120_000 }, async () => {
-    expect(restored.outputs).toEqual(fresh.outputs);
-    for (let index = 0; index < RUNS; index++) {
-      const inputs = input(index);
-      expect(await restored.run(inputs), `input ${index}`).toEqual(await fresh.run(inputs));
-    }
-  });
+  it(
+    `gives the bytes that the full engine gives, for ${RUNS} inputs`,
+    { timeout: 120_000 },
+    async () => {
+      expect(restored.outputs).toEqual(fresh.outputs);
+      for (let index = 0; index < RUNS; index++) {
+        const inputs = input(index);
+        expect(await restored.run(inputs), `input ${index}`).toEqual(await fresh.run(inputs));
+      }
+    },
+  );
 
   it(`has not grown after ${FURTHER_RUNS} further runs`, { timeout: 120_000 }, async () => {
     const inputs = Array.from({ length: 50 }, (_, index) => input(index));
     const before = restored.memoryBytes;
-    for (let run = 0; run < FURTHER_RUNS; run++) await restored.run(inputs[run % inputs.length] as NamedTensors);
+    for (let run = 0; run < FURTHER_RUNS; run++)
+      await restored.run(inputs[run % inputs.length] as NamedTensors);
     expect(restored.memoryBytes).toBe(before);
   });
 
   it("tells failures as the full engine does, and goes on", async () => {
     if (name !== "intent") return;
-    const outOfRange = { ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(1 << 30) } };
+    const outOfRange = {
+      ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(1 << 30) },
+    };
     const expected = await fresh.run(outOfRange).catch((error: Error) => error.message);
     expect(expected).toMatch(/out of data bounds/);
     expect(await restored.run(outOfRange).catch((error: Error) => error.message)).toBe(expected);
@@ -68,7 +90,10 @@ describe("what goes wrong at module scope", () => {
   it("is told, and keeps no other session from being restored", async () => {
     const damaged = new Uint8Array(one.bytes).slice();
     damaged[damaged.byteLength - 1] = (damaged[damaged.byteLength - 1] ?? 0) ^ 1;
-    const { sessions, refused } = await restoreBundled({ ...deployment, bundled: [{ ...one, bytes: damaged.buffer }, ...deployment.bundled.slice(1)] });
+    const { sessions, refused } = await restoreBundled({
+      ...deployment,
+      bundled: [{ ...one, bytes: damaged.buffer }, ...deployment.bundled.slice(1)],
+    });
     expect(refused).toMatchObject([{ code: "snapshot_refused", facts: { reason: "corrupt" } }]);
     expect(sessions.size).toBe(1);
   });
@@ -84,15 +109,25 @@ describe("what goes wrong at module scope", () => {
 describe("a function that was cut", () => {
   it("is told by its number when a model is opened, which a cut engine cannot", async () => {
     const opening = createWasmRuntime(deployment.engine).createSession(new Uint8Array(int8MatMul));
-    const error: { code: string; facts: { function: number } } = await opening.then(() => expect.unreachable(), (thrown) => thrown);
+    const error: { code: string; facts: { function: number } } = await opening.then(
+      () => expect.unreachable(),
+      (thrown) => thrown,
+    );
     expect(error).toMatchObject({ code: "function_cut", facts: { function: expect.any(Number) } });
-    expect(deployment.engine.kind === "cut" && decodeFunctions(deployment.engine.functions).has(error.facts.function)).toBe(false);
+    expect(
+      deployment.engine.kind === "cut" &&
+        decodeFunctions(deployment.engine.functions).has(error.facts.function),
+    ).toBe(false);
   });
 
   it("ends the run of a model that the engine was not cut for, and that session for good", async () => {
-    const input = { x: { datatype: "UINT8" as const, shape: [1, 3], data: Uint8Array.of(1, 2, 3) } };
+    const input = {
+      x: { datatype: "UINT8" as const, shape: [1, 3], data: Uint8Array.of(1, 2, 3) },
+    };
     const sha256 = "a".repeat(64);
-    const { bytes, head } = await encodeSnapshot(await takeSnapshot(engineModule, new Uint8Array(int8MatMul), sha256, [input]));
+    const { bytes, head } = await encodeSnapshot(
+      await takeSnapshot(engineModule, new Uint8Array(int8MatMul), sha256, [input]),
+    );
     const session = await restoreSnapshot(deployment.engine, bytesSource(bytes), head, sha256);
     await expect(session.run(input)).rejects.toMatchObject({ code: "function_cut" });
     await expect(session.run(input)).rejects.toMatchObject({ code: "session_failed" });

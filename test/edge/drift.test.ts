@@ -6,7 +6,8 @@ import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./engine.ts";
 
-const start = async (driftShare: number) => await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { driftShare });
+const start = async (driftShare: number) =>
+  await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { driftShare });
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
@@ -16,7 +17,11 @@ beforeEach(async () => {
 const results = () => edge.counted("edgetier_drift_checks_total");
 const checkOf = (result: string) => ({ model: "toy", version: "1", tier: "edge", result });
 
-async function ask(inputs: string | string[], parameters: object = {}, headers: Record<string, string> = {}): Promise<string[]> {
+async function ask(
+  inputs: string | string[],
+  parameters: object = {},
+  headers: Record<string, string> = {},
+): Promise<string[]> {
   const response = await edge.predict({ inputs, parameters }, headers);
   expect(response.status, await response.clone().text()).toBe(200);
   return predictResponse.parse(await response.json()).outputs.map(({ tier }) => tier);
@@ -26,7 +31,11 @@ describe("the drift check", () => {
   it("asks the last tier about early exits only, and counts whether it agrees", async () => {
     expect(await ask(["yes", "no", "maybe"])).toEqual(["edge", "edge", "region"]);
     await vi.waitFor(() => expect(results()).toEqual([checkOf("differs"), checkOf("agrees")])); // the region says no to everything
-    expect(edge.regionRequests.map(({ inputs }) => inputs.map((bytes) => new TextDecoder().decode(bytes)))).toEqual([["maybe"], ["yes", "no"]]);
+    expect(
+      edge.regionRequests.map(({ inputs }) =>
+        inputs.map((bytes) => new TextDecoder().decode(bytes)),
+      ),
+    ).toEqual([["maybe"], ["yes", "no"]]);
   });
 
   it("keeps nobody waiting: the answer is there while the region still hangs, and the check fails at the model's deadline", async () => {

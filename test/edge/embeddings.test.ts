@@ -5,8 +5,17 @@ import { embeddingsProblem, embeddingsResponse } from "../../src/protocol/embedd
 import { publishModel } from "../../src/registry/publish.ts";
 import toy from "../fixtures/toy.onnx";
 import { asTenant } from "../support/as-tenant.ts";
-import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
-import { publishVectors, unit, type VectorModelOptions, vectorProject } from "../support/vector-model.ts";
+import {
+  type EdgeUnderTest,
+  type EdgeUnderTestOptions,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
+import {
+  publishVectors,
+  unit,
+  type VectorModelOptions,
+  vectorProject,
+} from "../support/vector-model.ts";
 import { fullDeployment } from "./engine.ts";
 
 // The mean of the tokens' rows has the direction of their sum; [CLS] and [SEP] are among them.
@@ -16,21 +25,35 @@ const GREATLY = unit(7, 1, 0, 9);
 const [CLS, SEP, GOOD_ID, BAD_ID] = [2, 3, 4, 5];
 
 let edge: EdgeUnderTest;
-const start = async (model: VectorModelOptions = {}, options: EdgeUnderTestOptions = {}, sessionBudgetBytes = fullDeployment.sessionBudgetBytes) => {
-  edge = await startEdgeUnderTest(new Uint8Array(toy), { ...fullDeployment, sessionBudgetBytes }, options);
+const start = async (
+  model: VectorModelOptions = {},
+  options: EdgeUnderTestOptions = {},
+  sessionBudgetBytes = fullDeployment.sessionBudgetBytes,
+) => {
+  edge = await startEdgeUnderTest(
+    new Uint8Array(toy),
+    { ...fullDeployment, sessionBudgetBytes },
+    options,
+  );
   await publishVectors(edge.store, model);
 };
 beforeEach(() => start());
 
 const post = async (body: unknown, headers: Record<string, string> = {}) =>
-  await edge.app.request("/v1/embeddings", { method: "POST", headers: { "content-type": "application/json", ...headers }, body: typeof body === "string" ? body : JSON.stringify(body) });
-const ask = async (fields: object, headers?: Record<string, string>) => await post({ model: "vectors", ...fields }, headers);
+  await edge.app.request("/v1/embeddings", {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+const ask = async (fields: object, headers?: Record<string, string>) =>
+  await post({ model: "vectors", ...fields }, headers);
 
 async function answerOf(response: Response) {
   expect(response.status, await response.clone().text()).toBe(200);
   return embeddingsResponse.parse(await response.json());
 }
-const vectorsOf = async (response: Response) => (await answerOf(response)).data.map(({ embedding }) => embedding as number[]);
+const vectorsOf = async (response: Response) =>
+  (await answerOf(response)).data.map(({ embedding }) => embedding as number[]);
 const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
 
 describe("a request", () => {
@@ -42,30 +65,50 @@ describe("a request", () => {
       model: "vectors@1",
       usage: { prompt_tokens: 3, total_tokens: 3 },
     });
-    expect(Object.fromEntries(response.headers)).toMatchObject({ "x-request-id": "r-1", "x-edgetier-tier": "edge", "x-edgetier-cache": "miss", "cache-control": "no-store" });
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "x-request-id": "r-1",
+      "x-edgetier-tier": "edge",
+      "x-edgetier-cache": "miss",
+      "cache-control": "no-store",
+    });
   });
 
   it("for several gets them in their order, with their tokens together", async () => {
     const { data, usage } = await answerOf(await ask({ input: ["bad", "Greatly", "good"] }));
-    expect(data).toEqual([BAD, GREATLY, GOOD].map((vector, index) => ({ object: "embedding", index, embedding: close(vector) })));
+    expect(data).toEqual(
+      [BAD, GREATLY, GOOD].map((vector, index) => ({
+        object: "embedding",
+        index,
+        embedding: close(vector),
+      })),
+    );
     expect(usage.prompt_tokens).toBe(3 + 4 + 3);
   });
 
   it("may bring token ids, with or without the special tokens around them", async () => {
     expect(await vectorsOf(await ask({ input: [GOOD_ID] }))).toEqual([close(GOOD)]);
-    expect(await vectorsOf(await ask({ input: [[CLS, BAD_ID, SEP], [BAD_ID]] }))).toEqual([close(BAD), close(BAD)]);
+    expect(await vectorsOf(await ask({ input: [[CLS, BAD_ID, SEP], [BAD_ID]] }))).toEqual([
+      close(BAD),
+      close(BAD),
+    ]);
   });
 
   it("gets the same numbers in base64, as FP32", async () => {
-    const [floats = []] = await vectorsOf(await ask({ input: "greatly", encoding_format: "float" }));
+    const [floats = []] = await vectorsOf(
+      await ask({ input: "greatly", encoding_format: "float" }),
+    );
     const { data } = await answerOf(await ask({ input: "greatly", encoding_format: "base64" }));
     const bytes = fromBase64(String(data[0]?.embedding)) ?? new Uint8Array();
     const view = new DataView(bytes.buffer);
-    expect(Array.from({ length: bytes.length / 4 }, (_, index) => view.getFloat32(index * 4, true))).toEqual(floats.map(Math.fround));
+    expect(
+      Array.from({ length: bytes.length / 4 }, (_, index) => view.getFloat32(index * 4, true)),
+    ).toEqual(floats.map(Math.fround));
   });
 
   it("for fewer dimensions gets the first of them, of length 1 again", async () => {
-    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([close(unit(1, -2))]);
+    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([
+      close(unit(1, -2)),
+    ]);
     expect(await vectorsOf(await ask({ input: "bad", dimensions: 4 }))).toEqual([close(BAD)]);
   });
 
@@ -76,17 +119,24 @@ describe("a request", () => {
   });
 
   it("takes a version and an alias", async () => {
-    for (const model of ["vectors@1", "vectors@stable"]) expect((await answerOf(await ask({ input: "good", model }))).model).toBe("vectors@1");
+    for (const model of ["vectors@1", "vectors@stable"])
+      expect((await answerOf(await ask({ input: "good", model }))).model).toBe("vectors@1");
   });
 });
 
 it("no canary takes a share, unless it is named", async () => {
   await publishModel(edge.store, vectorProject({ pooling: "cls" }), { alias: "canary" });
   const before = await edge.store.readAliases("vectors");
-  await edge.store.writeAliases("vectors", { ...before?.aliases, canary: { version: 2, weight: 1 } }, before?.etag);
+  await edge.store.writeAliases(
+    "vectors",
+    { ...before?.aliases, canary: { version: 2, weight: 1 } },
+    before?.etag,
+  );
   edge.clock.advance(60_000);
   expect((await answerOf(await ask({ input: "good" }))).model).toBe("vectors@1");
-  expect((await answerOf(await ask({ input: "good", model: "vectors@canary" }))).model).toBe("vectors@2");
+  expect((await answerOf(await ask({ input: "good", model: "vectors@canary" }))).model).toBe(
+    "vectors@2",
+  );
 });
 
 describe("a manifest", () => {
@@ -97,7 +147,9 @@ describe("a manifest", () => {
     expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([[1, -2, 4, 0]]);
     expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([[1, -2]]);
     await start({ pooling: "mean", normalise: false });
-    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([close([1 / 3, -2 / 3, 4 / 3, 0])]);
+    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([
+      close([1 / 3, -2 / 3, 4 / 3, 0]),
+    ]);
   });
 });
 
@@ -114,7 +166,8 @@ describe("caching", () => {
   });
 
   it("is as `cache-control` says, where the body says nothing", async () => {
-    const layer = async (headers: Record<string, string>, fields: object = {}) => (await ask({ input: "good", ...fields }, headers)).headers.get("x-edgetier-cache");
+    const layer = async (headers: Record<string, string>, fields: object = {}) =>
+      (await ask({ input: "good", ...fields }, headers)).headers.get("x-edgetier-cache");
     expect((await ask({ input: "good" }, { "cache-control": "only-if-cached" })).status).toBe(504);
     expect(await layer({ "cache-control": "no-store" })).toBe("bypass");
     expect(await layer({})).toBe("miss");
@@ -124,26 +177,47 @@ describe("caching", () => {
 
   it("does not cross from one tenant to another", async () => {
     const layer = async (tenant: string) => {
-      const request = { method: "POST", headers: { "content-type": "application/json" }, body: '{"model":"vectors","input":"good"}' };
-      return (await asTenant(tenant, edge.app).request("/v1/embeddings", request)).headers.get("x-edgetier-cache");
+      const request = {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: '{"model":"vectors","input":"good"}',
+      };
+      return (await asTenant(tenant, edge.app).request("/v1/embeddings", request)).headers.get(
+        "x-edgetier-cache",
+      );
     };
-    for (const tenant of ["acme", "globex", ""]) expect([await layer(tenant), await layer(tenant)]).toEqual(["miss", "l1"]);
+    for (const tenant of ["acme", "globex", ""])
+      expect([await layer(tenant), await layer(tenant)]).toEqual(["miss", "l1"]);
   });
 });
 
 describe("a region tier", () => {
   /** A text's only word twice, then padding that must not count. */
   const regionOutputs: NonNullable<EdgeUnderTestOptions["regionOutputs"]> = ({ inputs }) => ({
-    states: { datatype: "FP32", shape: [inputs.length, 6, 4], data: Float32Array.from({ length: inputs.length * 24 }, (_, index) => (index % 24 >= 12 ? 99 : index % 4 === 0 ? 5 : 0)) },
+    states: {
+      datatype: "FP32",
+      shape: [inputs.length, 6, 4],
+      data: Float32Array.from({ length: inputs.length * 24 }, (_, index) =>
+        index % 24 >= 12 ? 99 : index % 4 === 0 ? 5 : 0,
+      ),
+    },
   });
 
   it("answers where there is no edge tier, from the texts as they are", async () => {
     await start({ places: ["region"] }, { regionOutputs });
     const response = await ask({ input: ["good", "bad"] }, { "x-deadline-ms": "700" });
     expect(response.headers.get("x-edgetier-tier")).toBe("region");
-    expect(await vectorsOf(response)).toEqual([[1, 0, 0, 0], [1, 0, 0, 0]]);
-    expect(edge.regionRequests).toMatchObject([{ model: "vectors", version: 1, tier: "region", timeoutMs: 700 }]);
-    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual(["good", "bad"]);
+    expect(await vectorsOf(response)).toEqual([
+      [1, 0, 0, 0],
+      [1, 0, 0, 0],
+    ]);
+    expect(edge.regionRequests).toMatchObject([
+      { model: "vectors", version: 1, tier: "region", timeoutMs: 700 },
+    ]);
+    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual([
+      "good",
+      "bad",
+    ]);
   });
 
   it("gets token ids as such", async () => {
@@ -179,39 +253,113 @@ describe("what is refused", () => {
     ["an empty array of tokens", () => ask({ input: [[]] }), 400, "invalid_request"],
     ["texts among tokens", () => ask({ input: [GOOD_ID, "good"] }), 400, "invalid_request"],
     ["a token that is none", () => ask({ input: [1.5] }), 400, "invalid_request"],
-    ["a token that the model does not have", () => ask({ input: [[GOOD_ID], [8]] }), 400, "invalid_tokens"],
+    [
+      "a token that the model does not have",
+      () => ask({ input: [[GOOD_ID], [8]] }),
+      400,
+      "invalid_tokens",
+    ],
     ["no input", () => ask({}), 400, "invalid_request"],
     ["another field", () => ask({ input: "good", inputs: "good" }), 400, "invalid_request"],
-    ["an unknown encoding", () => ask({ input: "good", encoding_format: "hex" }), 400, "invalid_request"],
+    [
+      "an unknown encoding",
+      () => ask({ input: "good", encoding_format: "hex" }),
+      400,
+      "invalid_request",
+    ],
     ["no dimensions at all", () => ask({ input: "good", dimensions: 0 }), 400, "invalid_request"],
-    ["more dimensions than there are", () => ask({ input: "good", dimensions: 5 }), 400, "invalid_dimensions"],
-    ["a text over the model's limit", () => ask({ input: "good".repeat(26) }), 413, "input_too_large"],
-    ["tokens over the model's limit", () => ask({ input: Array(26).fill(GOOD_ID) }), 413, "input_too_large"],
+    [
+      "more dimensions than there are",
+      () => ask({ input: "good", dimensions: 5 }),
+      400,
+      "invalid_dimensions",
+    ],
+    [
+      "a text over the model's limit",
+      () => ask({ input: "good".repeat(26) }),
+      413,
+      "input_too_large",
+    ],
+    [
+      "tokens over the model's limit",
+      () => ask({ input: Array(26).fill(GOOD_ID) }),
+      413,
+      "input_too_large",
+    ],
     ["too many inputs", () => ask({ input: many(5) }), 413, "too_many_inputs"],
     ["a body over the limit", () => ask({ input: "x".repeat(5_000) }), 413, "body_too_large"],
-    ["half of a surrogate pair", () => post('{"model": "vectors", "input": "\\ud800"}'), 400, "invalid_utf8"],
+    [
+      "half of a surrogate pair",
+      () => post('{"model": "vectors", "input": "\\ud800"}'),
+      400,
+      "invalid_utf8",
+    ],
     ["no JSON", () => post("{"), 400, "invalid_json"],
-    ["no JSON by its media type", () => post("good", { "content-type": "text/plain" }), 415, "unsupported_media_type"],
-    ["no model, where there is none by default", () => post({ input: "good" }), 400, "missing_model"],
-    ["a model that is none", () => ask({ input: "good", model: "no/such" }), 400, "invalid_model_name"],
-    ["a model that is not there", () => ask({ input: "good", model: "nothing" }), 404, "model_not_found"],
-    ["a model that gives labels", () => ask({ input: "good", model: "toy" }), 400, "gives_no_embeddings"],
-    ["another method", async () => await edge.app.request("/v1/embeddings"), 405, "method_not_allowed"],
+    [
+      "no JSON by its media type",
+      () => post("good", { "content-type": "text/plain" }),
+      415,
+      "unsupported_media_type",
+    ],
+    [
+      "no model, where there is none by default",
+      () => post({ input: "good" }),
+      400,
+      "missing_model",
+    ],
+    [
+      "a model that is none",
+      () => ask({ input: "good", model: "no/such" }),
+      400,
+      "invalid_model_name",
+    ],
+    [
+      "a model that is not there",
+      () => ask({ input: "good", model: "nothing" }),
+      404,
+      "model_not_found",
+    ],
+    [
+      "a model that gives labels",
+      () => ask({ input: "good", model: "toy" }),
+      400,
+      "gives_no_embeddings",
+    ],
+    [
+      "another method",
+      async () => await edge.app.request("/v1/embeddings"),
+      405,
+      "method_not_allowed",
+    ],
   ];
   it.each(cases)("%s", async (_what, send, status, code) => {
     const response = await send();
-    expect([response.status, response.headers.get("content-type")]).toEqual([status, "application/problem+json"]);
+    expect([response.status, response.headers.get("content-type")]).toEqual([
+      status,
+      "application/problem+json",
+    ]);
     const { error, ...problem } = embeddingsProblem.parse(await response.json());
     expect(problem).toMatchObject({ status, code, retryable: false });
-    expect(error).toEqual({ message: `${problem.detail} ${problem.remedy}`, type: "invalid_request_error", param: null, code });
+    expect(error).toEqual({
+      message: `${problem.detail} ${problem.remedy}`,
+      type: "invalid_request_error",
+      param: null,
+      code,
+    });
   });
 
   it("too many tokens together, those from a cache counted too", async () => {
-    const { usage } = await answerOf(await ask({ input: Array(4).fill("good good good good good good") }));
+    const { usage } = await answerOf(
+      await ask({ input: Array(4).fill("good good good good good good") }),
+    );
     expect(usage.prompt_tokens).toBe(32);
     await start({}, { maxTokens: 10 });
     await answerOf(await ask({ input: ["good", "bad"] }));
-    expect(await (await ask({ input: ["good", "bad", "greatly greatly"] })).json()).toMatchObject({ status: 413, code: "too_many_tokens", detail: expect.stringMatching(/12 tokens; at most 10/) });
+    expect(await (await ask({ input: ["good", "bad", "greatly greatly"] })).json()).toMatchObject({
+      status: 413,
+      code: "too_many_tokens",
+      detail: expect.stringMatching(/12 tokens; at most 10/),
+    });
   });
 
   it("a prediction by a model that gives vectors", async () => {
@@ -223,20 +371,48 @@ describe("what is refused", () => {
     edge.storeIsDown = true;
     const response = await ask({ input: "good" });
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
-    expect(await response.json()).toMatchObject({ retryable: true, error: { type: "server_error", code: "model_store_unavailable" } });
+    expect(await response.json()).toMatchObject({
+      retryable: true,
+      error: { type: "server_error", code: "model_store_unavailable" },
+    });
   });
 });
 
 it("over /v2 the model takes texts and gives what its graph gives", async () => {
   const metadata = await edge.app.request("/v2/models/vectors");
-  expect(await metadata.json()).toMatchObject({ inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "states" }, { name: "sums", datatype: "FP32", shape: [-1, 4] }] });
-  const request = { inputs: [{ name: "input", datatype: "BYTES", shape: [2], data: ["good", "bad"] }], outputs: [{ name: "sums" }] };
-  const response = await edge.app.request("/v2/models/vectors/infer", { method: "POST", body: JSON.stringify(request) });
-  expect(await response.json()).toMatchObject({ parameters: { tier: "edge" }, outputs: [{ name: "sums", shape: [2, 4], data: [4, 4, 0, 0, 1, -2, 4, 0] }] });
+  expect(await metadata.json()).toMatchObject({
+    inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }],
+    outputs: [{ name: "states" }, { name: "sums", datatype: "FP32", shape: [-1, 4] }],
+  });
+  const request = {
+    inputs: [{ name: "input", datatype: "BYTES", shape: [2], data: ["good", "bad"] }],
+    outputs: [{ name: "sums" }],
+  };
+  const response = await edge.app.request("/v2/models/vectors/infer", {
+    method: "POST",
+    body: JSON.stringify(request),
+  });
+  expect(await response.json()).toMatchObject({
+    parameters: { tier: "edge" },
+    outputs: [{ name: "sums", shape: [2, 4], data: [4, 4, 0, 0, 1, -2, 4, 0] }],
+  });
 });
 
 it("the API's document has it", async () => {
-  const document = (await (await edge.app.request("/openapi.json")).json()) as { paths: Record<string, unknown>; components: { schemas: Record<string, unknown> } };
-  expect(document.paths["/v1/embeddings"]).toMatchObject({ post: { requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/EmbeddingsRequest" } } } } } });
-  expect(Object.keys(document.components.schemas)).toEqual(expect.arrayContaining(["EmbeddingsRequest", "EmbeddingsResponse", "EmbeddingsProblem"]));
+  const document = (await (await edge.app.request("/openapi.json")).json()) as {
+    paths: Record<string, unknown>;
+    components: { schemas: Record<string, unknown> };
+  };
+  expect(document.paths["/v1/embeddings"]).toMatchObject({
+    post: {
+      requestBody: {
+        content: {
+          "application/json": { schema: { $ref: "#/components/schemas/EmbeddingsRequest" } },
+        },
+      },
+    },
+  });
+  expect(Object.keys(document.components.schemas)).toEqual(
+    expect.arrayContaining(["EmbeddingsRequest", "EmbeddingsResponse", "EmbeddingsProblem"]),
+  );
 });

@@ -9,4 +9,11 @@ import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 export const engineModule: EngineModule = { kind: "full", source: info.sha256, wasm, glue };
 export const wasmRuntime = createWasmRuntime(engineModule);
 /** Nothing bundled: models are opened as they are. */
-export const fullDeployment: Deployment = { engine: engineModule, fallback: undefined, bundled: [], artifacts: new Map(), warmUpRuns: 0, sessionBudgetBytes: 100_000_000 };
+export const fullDeployment: Deployment = {
+  engine: engineModule,
+  fallback: undefined,
+  bundled: [],
+  artifacts: new Map(),
+  warmUpRuns: 0,
+  sessionBudgetBytes: 100_000_000,
+};

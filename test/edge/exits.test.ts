@@ -3,7 +3,12 @@ import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import { toBase64 } from "../../src/core/base64.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { decodeInferRequest, encodeInferRequest, encodeInferResponse, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
+import {
+  decodeInferRequest,
+  encodeInferRequest,
+  encodeInferResponse,
+  JSON_LENGTH_HEADER,
+} from "../../src/protocol/open-inference.ts";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import toy from "../fixtures/toy.onnx";
@@ -19,32 +24,62 @@ const GREY = sampleImage("jpeg, grey").file;
 const SMALL = sampleImage("png, black and white").file;
 
 let edge: EdgeUnderTest;
-const start = async (options: StagedOptions = {}, deployment: Deployment = { ...fullDeployment, images }) => {
-  edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, { regionOutputs: ({ inputs }) => ({ logits: sure("green", inputs.length) }) });
+const start = async (
+  options: StagedOptions = {},
+  deployment: Deployment = { ...fullDeployment, images },
+) => {
+  edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, {
+    regionOutputs: ({ inputs }) => ({ logits: sure("green", inputs.length) }),
+  });
   await publishStaged(edge.store, options);
   edge.regionAnswer = () => surely("green", 1);
 };
 beforeEach(() => start());
 
 const COLOURS = ["red", "green", "blue"];
-const sure = (label: string, rows: number) => ({ datatype: "FP32" as const, shape: [rows, 3], data: Float32Array.from({ length: rows * 3 }, (_, index) => (COLOURS[index % 3] === label ? 9 : 0)) });
+const sure = (label: string, rows: number) => ({
+  datatype: "FP32" as const,
+  shape: [rows, 3],
+  data: Float32Array.from({ length: rows * 3 }, (_, index) =>
+    COLOURS[index % 3] === label ? 9 : 0,
+  ),
+});
 
 /** As a region answers. */
 function surely(label: string, rows: number): Response {
-  const { body, jsonBytes } = encodeInferResponse({ model: "staged", version: "1", outputs: { logits: sure(label, rows) } }, () => true);
+  const { body, jsonBytes } = encodeInferResponse(
+    { model: "staged", version: "1", outputs: { logits: sure(label, rows) } },
+    () => true,
+  );
   return new Response(body, { headers: { [JSON_LENGTH_HEADER]: String(jsonBytes) } });
 }
 
 async function predict(...files: readonly Uint8Array[]): Promise<PredictResponse> {
-  const body = JSON.stringify({ inputs: files.map((file) => ({ b64: toBase64(file) })), parameters: { cache: "bypass" } });
-  const response = await edge.app.request("/v1/models/staged/predict", { method: "POST", headers: { "content-type": "application/json" }, body });
+  const body = JSON.stringify({
+    inputs: files.map((file) => ({ b64: toBase64(file) })),
+    parameters: { cache: "bypass" },
+  });
+  const response = await edge.app.request("/v1/models/staged/predict", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body,
+  });
   expect(response.status, await response.clone().text()).toBe(200);
   return predictResponse.parse(await response.json());
 }
 
 /** What went to the region: tensors to go on from, and inputs. */
-async function sent(): Promise<{ readonly resumed: readonly NamedTensors[]; readonly bodyBytes: readonly number[]; readonly inputs: readonly (readonly Uint8Array[])[] }> {
-  const bodies = await Promise.all(edge.forwarded.map(async (request) => ({ bytes: new Uint8Array(await request.arrayBuffer()), jsonLength: Number(request.headers.get(JSON_LENGTH_HEADER)) })));
+async function sent(): Promise<{
+  readonly resumed: readonly NamedTensors[];
+  readonly bodyBytes: readonly number[];
+  readonly inputs: readonly (readonly Uint8Array[])[];
+}> {
+  const bodies = await Promise.all(
+    edge.forwarded.map(async (request) => ({
+      bytes: new Uint8Array(await request.arrayBuffer()),
+      jsonLength: Number(request.headers.get(JSON_LENGTH_HEADER)),
+    })),
+  );
   return {
     resumed: bodies.map(({ bytes, jsonLength }) => decodeInferRequest(bytes, jsonLength).inputs),
     bodyBytes: bodies.map(({ bytes, jsonLength }) => bytes.byteLength - jsonLength),
@@ -56,10 +91,15 @@ describe("an unsure input", () => {
   it("goes on from the activation, where that is less than the input", async () => {
     const { outputs, usage } = await predict(GREY);
     expect(outputs[0]).toMatchObject({ label: "green", tier: "region", degraded: false });
-    expect(usage.tiers).toEqual([{ tier: "edge", inputs: 1 }, { tier: "region", inputs: 1 }]);
+    expect(usage.tiers).toEqual([
+      { tier: "edge", inputs: 1 },
+      { tier: "region", inputs: 1 },
+    ]);
     const { resumed, bodyBytes, inputs } = await sent();
     expect([bodyBytes, inputs]).toEqual([[3], []]); // where the file has 310
-    expect(resumed).toEqual([{ activation: { datatype: "UINT8", shape: [1, 3, 1, 1], data: expect.any(Uint8Array) } }]);
+    expect(resumed).toEqual([
+      { activation: { datatype: "UINT8", shape: [1, 3, 1, 1], data: expect.any(Uint8Array) } },
+    ]);
     expect(edge.forwarded[0]?.url).toMatch(/\/v2\/models\/staged\/versions\/1\/infer$/);
   });
 
@@ -75,20 +115,34 @@ describe("an unsure input", () => {
     await predict(SMALL, GREY); // 384 bytes against 420 and their lengths
     await predict(SMALL, SMALL); // against 220
     const { resumed, bodyBytes, inputs } = await sent();
-    expect([resumed.map(({ activation }) => activation?.shape), bodyBytes, inputs]).toEqual([[[2, 3, 8, 8]], [384], [[SMALL, SMALL]]]);
+    expect([resumed.map(({ activation }) => activation?.shape), bodyBytes, inputs]).toEqual([
+      [[2, 3, 8, 8]],
+      [384],
+      [[SMALL, SMALL]],
+    ]);
   });
 
   it("among sure ones takes only its own row along", async () => {
     await predict(GREY);
     const { outputs } = await predict(RED, GREY);
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["red", "edge"], ["green", "region"]]);
+    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
+      ["red", "edge"],
+      ["green", "region"],
+    ]);
     const { resumed } = await sent();
     expect(resumed[1]).toEqual(resumed[0]);
   });
 
   it("goes on in the same way under /v2", async () => {
-    const { body, jsonBytes } = encodeInferRequest({ inputs: { input: { datatype: "BYTES", shape: [1], data: [GREY] } } }, true);
-    const response = await edge.app.request("/v2/models/staged/infer", { method: "POST", headers: { [JSON_LENGTH_HEADER]: String(jsonBytes) }, body });
+    const { body, jsonBytes } = encodeInferRequest(
+      { inputs: { input: { datatype: "BYTES", shape: [1], data: [GREY] } } },
+      true,
+    );
+    const response = await edge.app.request("/v2/models/staged/infer", {
+      method: "POST",
+      headers: { [JSON_LENGTH_HEADER]: String(jsonBytes) },
+      body,
+    });
     const answer = (await response.json()) as { outputs: { name: string; data: number[] }[] };
     expect(answer.outputs.map(({ name, data }) => [name, data])).toEqual([["logits", [0, 9, 0]]]); // and the activation is no output of the cascade
     expect((await sent()).bodyBytes).toEqual([3]);
@@ -104,8 +158,16 @@ describe("the input is sent", () => {
   });
 
   it("to a region that refuses to go on, in the same request, and from then on at once", async () => {
-    edge.regionAnswer = () => Response.json({ error: "unexpected inference input 'activation' for model 'staged'" }, { status: 400 });
-    expect((await predict(GREY)).outputs[0]).toMatchObject({ label: "green", tier: "region", degraded: false });
+    edge.regionAnswer = () =>
+      Response.json(
+        { error: "unexpected inference input 'activation' for model 'staged'" },
+        { status: 400 },
+      );
+    expect((await predict(GREY)).outputs[0]).toMatchObject({
+      label: "green",
+      tier: "region",
+      degraded: false,
+    });
     await predict(GREY);
     const { resumed, inputs } = await sent();
     expect([resumed.length, inputs]).toEqual([1, [[GREY], [GREY]]]);

@@ -6,7 +6,12 @@ import matmul from "../fixtures/int8-matmul.onnx";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { createMutator, type RawRequest } from "../support/mutate-request.ts";
-import { IDENTITY_DATATYPES, identityAll, int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
+import {
+  IDENTITY_DATATYPES,
+  identityAll,
+  int8MatMul,
+  publishTensorModel,
+} from "../support/tensor-model.ts";
 import { fullDeployment } from "./engine.ts";
 
 const REQUESTS = 6_000;
@@ -20,52 +25,107 @@ beforeAll(async () => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
   await publishTensorModel(edge.store, "matmul", int8MatMul(new Uint8Array(matmul)));
   await publishTensorModel(edge.store, "all", identityAll(new Uint8Array(identity)));
-  await publishTensorModel(edge.store, "far", int8MatMul(new Uint8Array(matmul)), { places: ["region"] });
+  await publishTensorModel(edge.store, "far", int8MatMul(new Uint8Array(matmul)), {
+    places: ["region"],
+  });
 });
 
 function requests(): RawRequest[] {
   const get = (path: string): RawRequest => ({ method: "GET", path, headers: {}, body: undefined });
   const infer = (model: string, request: InferRequest, isBinary: boolean): RawRequest => {
     const { body, jsonBytes } = encodeInferRequest(request, isBinary);
-    return { method: "POST", path: `/v2/models/${model}/infer`, headers: jsonBytes === undefined ? {} : { "inference-header-content-length": String(jsonBytes) }, body };
+    return {
+      method: "POST",
+      path: `/v2/models/${model}/infer`,
+      headers:
+        jsonBytes === undefined ? {} : { "inference-header-content-length": String(jsonBytes) },
+      body,
+    };
   };
-  const both = (model: string, request: InferRequest) => [false, true].map((isBinary) => infer(model, request, isBinary));
+  const both = (model: string, request: InferRequest) =>
+    [false, true].map((isBinary) => infer(model, request, isBinary));
   const x = { datatype: "UINT8", shape: [2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) } as const;
   const input = { datatype: "BYTES", shape: [2], data: [encode("yes"), encode("maybe")] } as const;
-  const all = IDENTITY_DATATYPES.map((datatype) => ({ name: `${datatype.toLowerCase()}_in`, datatype, shape: [0], ...(datatype === "FP16" ? { parameters: { binary_data_size: 0 } } : { data: [] }) }));
+  const all = IDENTITY_DATATYPES.map((datatype) => ({
+    name: `${datatype.toLowerCase()}_in`,
+    datatype,
+    shape: [0],
+    ...(datatype === "FP16" ? { parameters: { binary_data_size: 0 } } : { data: [] }),
+  }));
   return [
-    ...both("toy", { id: "1", inputs: { input }, parameters: { timeout: 1_000_000 }, outputs: [{ name: "logits", parameters: { classification: 1 } }] }),
+    ...both("toy", {
+      id: "1",
+      inputs: { input },
+      parameters: { timeout: 1_000_000 },
+      outputs: [{ name: "logits", parameters: { classification: 1 } }],
+    }),
     ...both("toy", { inputs: { input }, parameters: { tier: "edge", binary_data_output: true } }),
-    ...both("toy", { inputs: { ids: { datatype: "INT32", shape: [1, 2], data: Int32Array.of(58, 20) } } }),
+    ...both("toy", {
+      inputs: { ids: { datatype: "INT32", shape: [1, 2], data: Int32Array.of(58, 20) } },
+    }),
     ...both("matmul", { inputs: { x }, outputs: [{ name: "y" }] }),
     ...both("far", { inputs: { x } }),
-    { method: "POST", path: "/v2/models/all/infer", headers: {}, body: encode(JSON.stringify({ inputs: all })) },
-    { method: "POST", path: "/v2/models/matmul/infer", headers: { "inference-header-content-length": "0" }, body: Uint8Array.of(1, 2, 3) },
-    ...["/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/toy", "/v2/models/far/ready", "/v2/models/toy/versions/1/ready", "/v2/models/matmul/stats", "/v2/repository/index"].map(get),
+    {
+      method: "POST",
+      path: "/v2/models/all/infer",
+      headers: {},
+      body: encode(JSON.stringify({ inputs: all })),
+    },
+    {
+      method: "POST",
+      path: "/v2/models/matmul/infer",
+      headers: { "inference-header-content-length": "0" },
+      body: Uint8Array.of(1, 2, 3),
+    },
+    ...[
+      "/v2",
+      "/v2/health/live",
+      "/v2/health/ready",
+      "/v2/models/toy",
+      "/v2/models/far/ready",
+      "/v2/models/toy/versions/1/ready",
+      "/v2/models/matmul/stats",
+      "/v2/repository/index",
+    ].map(get),
   ];
 }
 
 describe("the edge", () => {
-  it(`survives ${REQUESTS} mutated requests, and answers the next one right`, { timeout: 120_000 }, async () => {
-    const mutated = createMutator(SEED, requests());
-    const statuses = new Map<number, number>();
-    const faults: string[] = [];
-    for (let index = 0; index < REQUESTS; index++) {
-      const { method, path, headers, body } = mutated();
-      const response = await edge.app.request(path, { method, headers, ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }) });
-      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-      const fault = faultOf(path, response.status, new TextDecoder().decode(await response.arrayBuffer()));
-      if (fault !== undefined) faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
-      if (index % CHECK_EVERY === 0) await expectRightAnswers();
-    }
-    expect(faults).toEqual([]);
-    await expectRightAnswers();
-    // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
-    expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 20);
-    expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 5);
-    expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
-    expect(edge.logged.filter(({ event, code }) => event === "engine_trap" || code === "internal")).toEqual([]);
-  });
+  it(
+    `survives ${REQUESTS} mutated requests, and answers the next one right`,
+    { timeout: 120_000 },
+    async () => {
+      const mutated = createMutator(SEED, requests());
+      const statuses = new Map<number, number>();
+      const faults: string[] = [];
+      for (let index = 0; index < REQUESTS; index++) {
+        const { method, path, headers, body } = mutated();
+        const response = await edge.app.request(path, {
+          method,
+          headers,
+          ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }),
+        });
+        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+        const fault = faultOf(
+          path,
+          response.status,
+          new TextDecoder().decode(await response.arrayBuffer()),
+        );
+        if (fault !== undefined)
+          faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
+        if (index % CHECK_EVERY === 0) await expectRightAnswers();
+      }
+      expect(faults).toEqual([]);
+      await expectRightAnswers();
+      // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
+      expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 20);
+      expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 5);
+      expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
+      expect(
+        edge.logged.filter(({ event, code }) => event === "engine_trap" || code === "internal"),
+      ).toEqual([]);
+    },
+  );
 });
 
 /** 501 refuses what a region has and an edge has not. A path may lead out of /v2, where errors have another form. */
@@ -87,8 +147,20 @@ function errorOf(body: string): unknown {
 
 async function expectRightAnswers(): Promise<void> {
   const post = (path: string, body: string) => edge.app.request(path, { method: "POST", body });
-  const answer = await post(INFER, '{"inputs":[{"name":"input","shape":[2],"datatype":"BYTES","data":["yes","maybe"]}]}');
-  expect(await answer.json()).toMatchObject({ parameters: { tier: "edge, region" }, outputs: [{ data: [6, 0, 0, 9] }] });
-  const product = await post("/v2/models/matmul/infer", '{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}');
-  expect(await product.json()).toMatchObject({ parameters: { tier: "edge" }, outputs: [{ data: [2, 44] }] });
+  const answer = await post(
+    INFER,
+    '{"inputs":[{"name":"input","shape":[2],"datatype":"BYTES","data":["yes","maybe"]}]}',
+  );
+  expect(await answer.json()).toMatchObject({
+    parameters: { tier: "edge, region" },
+    outputs: [{ data: [6, 0, 0, 9] }],
+  });
+  const product = await post(
+    "/v2/models/matmul/infer",
+    '{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}',
+  );
+  expect(await product.json()).toMatchObject({
+    parameters: { tier: "edge" },
+    outputs: [{ data: [2, 44] }],
+  });
 }

@@ -2,21 +2,37 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
-import { ALIAS_TTL_MS, type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
+import {
+  ALIAS_TTL_MS,
+  type EdgeUnderTest,
+  type EdgeUnderTestOptions,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
 import { publishToy } from "../support/toy-model.ts";
 import { fullDeployment } from "./engine.ts";
 
-const start = (options: EdgeUnderTestOptions = {}) => startEdgeUnderTest(new Uint8Array(toy), fullDeployment, options);
+const start = (options: EdgeUnderTestOptions = {}) =>
+  startEdgeUnderTest(new Uint8Array(toy), fullDeployment, options);
 let edge: EdgeUnderTest;
 beforeEach(async () => {
   edge = await start();
 });
 
-const ask = (path: string, headers: Record<string, string> = {}, on = edge) => on.app.request(`/v1/models/${path}`, { headers });
+const ask = (path: string, headers: Record<string, string> = {}, on = edge) =>
+  on.app.request(`/v1/models/${path}`, { headers });
 const query = (body: object, headers: Record<string, string> = {}) =>
-  edge.app.request("/v1/models/toy/predict", { method: "QUERY", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
-const freshnessOf = ({ headers }: Response) => [headers.get("cache-control"), headers.get("cdn-cache-control"), headers.get("cache-tag")];
-const answerOf = async (response: Response): Promise<PredictResponse> => predictResponse.parse(await response.json());
+  edge.app.request("/v1/models/toy/predict", {
+    method: "QUERY",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+const freshnessOf = ({ headers }: Response) => [
+  headers.get("cache-control"),
+  headers.get("cdn-cache-control"),
+  headers.get("cache-tag"),
+];
+const answerOf = async (response: Response): Promise<PredictResponse> =>
+  predictResponse.parse(await response.json());
 const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 
 async function promote(version: number, more: object = {}): Promise<void> {
@@ -36,7 +52,11 @@ describe("what HTTP caches may keep", () => {
   });
 
   it("is an alias's answer only by asking again, unless promotions purge it", async () => {
-    expect(freshnessOf(await ask("toy/predict?input=yes"))).toEqual(["public, no-cache", null, "toy,toy:1,toy@stable"]);
+    expect(freshnessOf(await ask("toy/predict?input=yes"))).toEqual([
+      "public, no-cache",
+      null,
+      "toy,toy:1,toy@stable",
+    ]);
     const purged = await start({ cdnAliasSeconds: 60 });
     expect(freshnessOf(await ask("toy/predict?input=yes", {}, purged))).toEqual([
       "public, no-cache",
@@ -55,12 +75,25 @@ describe("what HTTP caches may keep", () => {
 
   it("is nothing of a POST, nothing degraded, no error, and nothing that asks anew by its URL", async () => {
     expect(freshnessOf(await edge.predict({ inputs: "yes" }))).toEqual(["no-store", null, null]);
-    expect(freshnessOf(await ask("toy@1/predict?input=yes&cache=refresh"))).toEqual(["no-store", null, null]);
-    expect(freshnessOf(await query({ inputs: "yes", parameters: { cache: "bypass" } }))).toEqual(["no-store", null, null]);
+    expect(freshnessOf(await ask("toy@1/predict?input=yes&cache=refresh"))).toEqual([
+      "no-store",
+      null,
+      null,
+    ]);
+    expect(freshnessOf(await query({ inputs: "yes", parameters: { cache: "bypass" } }))).toEqual([
+      "no-store",
+      null,
+      null,
+    ]);
     expect(freshnessOf(await ask("toy@9/predict?input=yes"))).toEqual(["no-store", null, null]);
     edge.region = "is down";
     const degraded = await ask("toy@1/predict?input=maybe");
-    expect([...freshnessOf(degraded), degraded.headers.get("etag")]).toEqual(["no-store", null, null, null]);
+    expect([...freshnessOf(degraded), degraded.headers.get("etag")]).toEqual([
+      "no-store",
+      null,
+      null,
+      null,
+    ]);
   });
 
   it("is only the client's own copy where the request says who sent it", async () => {
@@ -70,8 +103,15 @@ describe("what HTTP caches may keep", () => {
   });
 
   it("has nothing of the request in it that the first client sent", async () => {
-    const [first, second] = [await ask("toy@1/predict?input=maybe", { "x-request-id": "mine" }), await ask("toy@1/predict?input=maybe", { "x-request-id": "yours" })];
-    expect([resultOf(first), resultOf(second), first.headers.get("x-request-id")]).toEqual(["miss", "l1", null]);
+    const [first, second] = [
+      await ask("toy@1/predict?input=maybe", { "x-request-id": "mine" }),
+      await ask("toy@1/predict?input=maybe", { "x-request-id": "yours" }),
+    ];
+    expect([resultOf(first), resultOf(second), first.headers.get("x-request-id")]).toEqual([
+      "miss",
+      "l1",
+      null,
+    ]);
     expect(second.headers.get("etag")).toBe(first.headers.get("etag"));
     expect(await second.text()).toBe(await first.text()); // what a strong ETag promises
   });
@@ -79,8 +119,16 @@ describe("what HTTP caches may keep", () => {
 
 describe("HEAD", () => {
   it("tells what GET would, without the answer", async () => {
-    const [head, get] = [await edge.app.request("/v1/models/toy@1/predict?input=yes", { method: "HEAD" }), await ask("toy@1/predict?input=yes")];
-    expect([head.status, await head.text(), head.headers.get("etag"), ...freshnessOf(head)]).toEqual([200, "", get.headers.get("etag"), ...freshnessOf(get)]);
+    const [head, get] = [
+      await edge.app.request("/v1/models/toy@1/predict?input=yes", { method: "HEAD" }),
+      await ask("toy@1/predict?input=yes"),
+    ];
+    expect([
+      head.status,
+      await head.text(),
+      head.headers.get("etag"),
+      ...freshnessOf(head),
+    ]).toEqual([200, "", get.headers.get("etag"), ...freshnessOf(get)]);
   });
 });
 
@@ -90,7 +138,11 @@ describe("a version change", () => {
     const etag = before.headers.get("etag") ?? "";
     await promote(2);
     const after = await ask("toy/predict?input=yes", { "if-none-match": etag });
-    expect([after.status, resultOf(after), (await answerOf(after)).version]).toEqual([200, "miss", 2]);
+    expect([after.status, resultOf(after), (await answerOf(after)).version]).toEqual([
+      200,
+      "miss",
+      2,
+    ]);
     expect(after.headers.get("etag")).not.toBe(etag);
     const old = await ask("toy@1/predict?input=yes", { "if-none-match": etag });
     expect(old.status).toBe(304);
@@ -103,7 +155,12 @@ describe("revalidation", () => {
     edge.region = "is down";
     edge.clock.advance(3_600_000); // nothing is cached any more
     const held = await ask("toy/predict?input=maybe", { "if-none-match": etag });
-    expect([held.status, held.headers.get("etag"), resultOf(held), held.headers.get("cache-tag")]).toEqual([304, etag, null, "toy,toy:1,toy@stable"]);
+    expect([
+      held.status,
+      held.headers.get("etag"),
+      resultOf(held),
+      held.headers.get("cache-tag"),
+    ]).toEqual([304, etag, null, "toy,toy:1,toy@stable"]);
     expect(edge.regionRequests).toHaveLength(1);
   });
 });
@@ -128,21 +185,46 @@ describe("cache-control of a request", () => {
   });
 
   it("only-if-cached: 504 for what would have to be computed", async () => {
-    const response = await edge.predict({ inputs: ["maybe", "zzz"] }, { "cache-control": "only-if-cached" });
-    expect([response.status, await response.json()]).toMatchObject([504, { code: "not_cached", detail: expect.stringContaining("1 of the inputs") }]);
+    const response = await edge.predict(
+      { inputs: ["maybe", "zzz"] },
+      { "cache-control": "only-if-cached" },
+    );
+    expect([response.status, await response.json()]).toMatchObject([
+      504,
+      { code: "not_cached", detail: expect.stringContaining("1 of the inputs") },
+    ]);
     expect(edge.regionRequests).toHaveLength(1);
   });
 
   it("says less than the request's own parameter", async () => {
-    expect(resultOf(await edge.predict({ inputs: "maybe", parameters: { cache: "use" } }, { "cache-control": "no-store" }))).toBe("l1");
-    expect(resultOf(await ask("toy/predict?input=maybe&cache=bypass", { "cache-control": "no-cache" }))).toBe("bypass");
+    expect(
+      resultOf(
+        await edge.predict(
+          { inputs: "maybe", parameters: { cache: "use" } },
+          { "cache-control": "no-store" },
+        ),
+      ),
+    ).toBe("l1");
+    expect(
+      resultOf(await ask("toy/predict?input=maybe&cache=bypass", { "cache-control": "no-cache" })),
+    ).toBe("bypass");
   });
 });
 
 describe("an array", () => {
   it("has equal inputs computed once", async () => {
-    const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "yes", "maybe", "yes"] }));
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["no", "region"], ["yes", "edge"], ["no", "region"], ["yes", "edge"]]);
-    expect(usage.tiers).toEqual([{ tier: "edge", inputs: 2 }, { tier: "region", inputs: 1 }]);
+    const { outputs, usage } = await answerOf(
+      await edge.predict({ inputs: ["maybe", "yes", "maybe", "yes"] }),
+    );
+    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
+      ["no", "region"],
+      ["yes", "edge"],
+      ["no", "region"],
+      ["yes", "edge"],
+    ]);
+    expect(usage.tiers).toEqual([
+      { tier: "edge", inputs: 2 },
+      { tier: "region", inputs: 1 },
+    ]);
   });
 });

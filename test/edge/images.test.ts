@@ -7,7 +7,11 @@ import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { imageClassificationContract } from "../contract/image-classification.ts";
 import toy from "../fixtures/toy.onnx";
 import { MAX_IMAGE_BYTES, publishColours } from "../support/colour-model.ts";
-import { type EdgeUnderTest, MAX_IMAGE_BODY_BYTES, startEdgeUnderTest } from "../support/edge-app.ts";
+import {
+  type EdgeUnderTest,
+  MAX_IMAGE_BODY_BYTES,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
 import { refusedImages, sampleImage } from "../support/sample-images.ts";
 import { fullDeployment } from "./engine.ts";
 
@@ -26,19 +30,31 @@ const start = async (deployment: Deployment = { ...fullDeployment, images }) => 
 };
 beforeEach(() => start());
 
-const post = async (body: Uint8Array<ArrayBuffer> | string, mediaType: string, path = "/v1/models/colours/predict") => await edge.app.request(path, { method: "POST", headers: { "content-type": mediaType }, body });
-const postJson = async (inputs: unknown, parameters?: object) => await post(JSON.stringify({ inputs, parameters }), "application/json");
+const post = async (
+  body: Uint8Array<ArrayBuffer> | string,
+  mediaType: string,
+  path = "/v1/models/colours/predict",
+) => await edge.app.request(path, { method: "POST", headers: { "content-type": mediaType }, body });
+const postJson = async (inputs: unknown, parameters?: object) =>
+  await post(JSON.stringify({ inputs, parameters }), "application/json");
 const b64 = (file: Uint8Array) => ({ b64: toBase64(file) });
 
 async function answerOf(response: Response): Promise<PredictResponse> {
   expect(response.status, await response.clone().text()).toBe(200);
   return predictResponse.parse(await response.json());
 }
-const problemOf = async (response: Response): Promise<unknown> => ({ status: response.status, ...((await response.json()) as object) });
+const problemOf = async (response: Response): Promise<unknown> => ({
+  status: response.status,
+  ...((await response.json()) as object),
+});
 
 describe("an image", () => {
   it("is answered at the edge, as a JPEG or a PNG body", async () => {
-    for (const [file, mediaType, label] of [[RED, "image/jpeg", "red"], [BLUE, "image/png", "blue"], [BLUE, "IMAGE/JPEG; x=y", "blue"]] as const) {
+    for (const [file, mediaType, label] of [
+      [RED, "image/jpeg", "red"],
+      [BLUE, "image/png", "blue"],
+      [BLUE, "IMAGE/JPEG; x=y", "blue"],
+    ] as const) {
       const { outputs, usage } = await answerOf(await post(file, mediaType));
       expect(outputs[0]).toMatchObject({ label, tier: "edge", degraded: false });
       expect(outputs[0]?.confidence).toBeGreaterThan(0.99);
@@ -49,19 +65,27 @@ describe("an image", () => {
 
   it("goes on to the region as the file that it is, where the edge is not sure", async () => {
     const { outputs } = await answerOf(await postJson([b64(RED), b64(GREY)]));
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["red", "edge"], ["green", "region"]]);
+    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
+      ["red", "edge"],
+      ["green", "region"],
+    ]);
     expect(edge.regionRequests.map(({ inputs }) => inputs)).toEqual([[GREY]]);
   });
 
   it("has its parameters in the query where it is the body", async () => {
-    const { outputs } = await answerOf(await post(GREY, "image/jpeg", "/v1/models/colours/predict?topK=2&maxTier=edge&cache=bypass"));
+    const { outputs } = await answerOf(
+      await post(GREY, "image/jpeg", "/v1/models/colours/predict?topK=2&maxTier=edge&cache=bypass"),
+    );
     expect(outputs[0]).toMatchObject({ tier: "edge", degraded: false });
     expect(outputs[0]?.scores).toHaveLength(2);
-    expect(await problemOf(await post(GREY, "image/jpeg", "/v1/models/colours/predict?topk=2"))).toMatchObject({ status: 400, code: "invalid_request" });
+    expect(
+      await problemOf(await post(GREY, "image/jpeg", "/v1/models/colours/predict?topk=2")),
+    ).toMatchObject({ status: 400, code: "invalid_request" });
   });
 
   it("is known again by its bytes", async () => {
-    const layer = async (response: Promise<Response>) => (await response).headers.get("x-edgetier-cache");
+    const layer = async (response: Promise<Response>) =>
+      (await response).headers.get("x-edgetier-cache");
     expect(await layer(post(RED, "image/jpeg"))).toBe("miss");
     expect(await layer(postJson(b64(RED)))).toBe("l1");
     expect(await layer(post(BLUE, "image/png"))).toBe("miss");
@@ -82,45 +106,174 @@ describe("an image", () => {
   });
 
   it("is an element of a BYTES tensor under /v2", async () => {
-    const json = new TextEncoder().encode(JSON.stringify({ inputs: [{ name: "input", datatype: "BYTES", shape: [1], parameters: { binary_data_size: 4 + RED.length } }] }));
-    const body = new Uint8Array([...json, ...new Uint8Array(Uint32Array.of(RED.length).buffer), ...RED]);
-    const response = await edge.app.request("/v2/models/colours/infer", { method: "POST", headers: { "inference-header-content-length": String(json.length) }, body });
+    const json = new TextEncoder().encode(
+      JSON.stringify({
+        inputs: [
+          {
+            name: "input",
+            datatype: "BYTES",
+            shape: [1],
+            parameters: { binary_data_size: 4 + RED.length },
+          },
+        ],
+      }),
+    );
+    const body = new Uint8Array([
+      ...json,
+      ...new Uint8Array(Uint32Array.of(RED.length).buffer),
+      ...RED,
+    ]);
+    const response = await edge.app.request("/v2/models/colours/infer", {
+      method: "POST",
+      headers: { "inference-header-content-length": String(json.length) },
+      body,
+    });
     expect(response.status).toBe(200);
     const answer = (await response.json()) as { outputs: { name: string; data: number[] }[] };
-    expect(answer.outputs.map(({ name, data }) => [name, data.indexOf(Math.max(...data))])).toEqual([["logits", 0]]);
+    expect(answer.outputs.map(({ name, data }) => [name, data.indexOf(Math.max(...data))])).toEqual(
+      [["logits", 0]],
+    );
   });
 });
 
 describe("what is refused", () => {
   const cases: [what: string, ask: () => Promise<Response>, problem: object][] = [
-    ["a text for an image", () => postJson("yes"), { status: 400, code: "invalid_request", detail: expect.stringMatching(/inputs\.0: expected an image.*found a text/) }],
-    ["an image for a text", async () => await post(JSON.stringify({ inputs: ["yes", b64(RED)] }), "application/json", "/v1/models/toy/predict"), { status: 400, code: "invalid_request", detail: expect.stringMatching(/inputs\.1: expected a text, found an image/) }],
-    ["a text body for an image", () => post("yes", "text/plain"), { status: 415, code: "unsupported_media_type", remedy: expect.stringMatching(/application\/json, image\/jpeg, image\/png\.$/) }],
-    ["an image body for a text", () => post(RED, "image/jpeg", "/v1/models/toy/predict"), { status: 415, code: "unsupported_media_type", remedy: expect.stringMatching(/application\/json, text\/plain\.$/) }],
-    ["another media type", () => post(RED, "image/webp"), { status: 415, code: "unsupported_media_type" }],
-    ["no media type", async () => await edge.app.request("/v1/models/colours/predict", { method: "POST", body: RED }), { status: 415 }],
-    ["an image body for tensors", async () => await post(RED, "image/jpeg", "/v1/models/none/predict"), { status: 404, code: "model_not_found" }],
-    ["an image in a query", async () => await edge.app.request("/v1/models/colours/predict?input=x"), { status: 400, code: "invalid_request" }],
-    ["no image at all", () => post(new Uint8Array(), "image/jpeg"), { status: 400, code: "invalid_image", detail: expect.stringMatching(/empty/) }],
-    ["what only says that it is one", () => post(new TextEncoder().encode("GIF89a"), "image/png"), { status: 415, code: "unsupported_image", detail: expect.stringMatching(/a GIF/) }],
-    ["half an image", () => post(RED.slice(0, 200), "image/jpeg"), { status: 400, code: "invalid_image", detail: expect.stringMatching(/ends too soon/) }],
-    ["more bytes than the model takes", () => post(new Uint8Array(MAX_IMAGE_BYTES + 1), "image/jpeg"), { status: 413, code: "input_too_large" }],
-    ["a body over the limit of images", () => post(new Uint8Array(MAX_IMAGE_BODY_BYTES + 1), "image/jpeg"), { status: 413, code: "body_too_large" }],
-    ["a JSON body over the limit of others", () => postJson({ b64: "A".repeat(5_000) }), { status: 413, code: "body_too_large" }],
-    ["what is not base64", () => postJson({ b64: "****" }), { status: 400, code: "invalid_request", detail: expect.stringMatching(/inputs\.0\.b64: is not base64/) }],
-    ["base64 of something else", () => postJson({ b64: "aGVsbG8=" }), { status: 400, code: "invalid_image" }],
-    ["an image with more in it", () => postJson({ ...b64(RED), mediaType: "image/jpeg" }), { status: 400, code: "invalid_request" }],
-    ["more pixels than the model takes", () => post(bomb(), "image/png"), { status: 413, code: "image_too_large", detail: expect.stringMatching(/60000 x 60000/) }],
-    ["a picture whose data is damaged", () => post(damaged(), "image/png"), { status: 400, code: "invalid_image" }],
+    [
+      "a text for an image",
+      () => postJson("yes"),
+      {
+        status: 400,
+        code: "invalid_request",
+        detail: expect.stringMatching(/inputs\.0: expected an image.*found a text/),
+      },
+    ],
+    [
+      "an image for a text",
+      async () =>
+        await post(
+          JSON.stringify({ inputs: ["yes", b64(RED)] }),
+          "application/json",
+          "/v1/models/toy/predict",
+        ),
+      {
+        status: 400,
+        code: "invalid_request",
+        detail: expect.stringMatching(/inputs\.1: expected a text, found an image/),
+      },
+    ],
+    [
+      "a text body for an image",
+      () => post("yes", "text/plain"),
+      {
+        status: 415,
+        code: "unsupported_media_type",
+        remedy: expect.stringMatching(/application\/json, image\/jpeg, image\/png\.$/),
+      },
+    ],
+    [
+      "an image body for a text",
+      () => post(RED, "image/jpeg", "/v1/models/toy/predict"),
+      {
+        status: 415,
+        code: "unsupported_media_type",
+        remedy: expect.stringMatching(/application\/json, text\/plain\.$/),
+      },
+    ],
+    [
+      "another media type",
+      () => post(RED, "image/webp"),
+      { status: 415, code: "unsupported_media_type" },
+    ],
+    [
+      "no media type",
+      async () =>
+        await edge.app.request("/v1/models/colours/predict", { method: "POST", body: RED }),
+      { status: 415 },
+    ],
+    [
+      "an image body for tensors",
+      async () => await post(RED, "image/jpeg", "/v1/models/none/predict"),
+      { status: 404, code: "model_not_found" },
+    ],
+    [
+      "an image in a query",
+      async () => await edge.app.request("/v1/models/colours/predict?input=x"),
+      { status: 400, code: "invalid_request" },
+    ],
+    [
+      "no image at all",
+      () => post(new Uint8Array(), "image/jpeg"),
+      { status: 400, code: "invalid_image", detail: expect.stringMatching(/empty/) },
+    ],
+    [
+      "what only says that it is one",
+      () => post(new TextEncoder().encode("GIF89a"), "image/png"),
+      { status: 415, code: "unsupported_image", detail: expect.stringMatching(/a GIF/) },
+    ],
+    [
+      "half an image",
+      () => post(RED.slice(0, 200), "image/jpeg"),
+      { status: 400, code: "invalid_image", detail: expect.stringMatching(/ends too soon/) },
+    ],
+    [
+      "more bytes than the model takes",
+      () => post(new Uint8Array(MAX_IMAGE_BYTES + 1), "image/jpeg"),
+      { status: 413, code: "input_too_large" },
+    ],
+    [
+      "a body over the limit of images",
+      () => post(new Uint8Array(MAX_IMAGE_BODY_BYTES + 1), "image/jpeg"),
+      { status: 413, code: "body_too_large" },
+    ],
+    [
+      "a JSON body over the limit of others",
+      () => postJson({ b64: "A".repeat(5_000) }),
+      { status: 413, code: "body_too_large" },
+    ],
+    [
+      "what is not base64",
+      () => postJson({ b64: "****" }),
+      {
+        status: 400,
+        code: "invalid_request",
+        detail: expect.stringMatching(/inputs\.0\.b64: is not base64/),
+      },
+    ],
+    [
+      "base64 of something else",
+      () => postJson({ b64: "aGVsbG8=" }),
+      { status: 400, code: "invalid_image" },
+    ],
+    [
+      "an image with more in it",
+      () => postJson({ ...b64(RED), mediaType: "image/jpeg" }),
+      { status: 400, code: "invalid_request" },
+    ],
+    [
+      "more pixels than the model takes",
+      () => post(bomb(), "image/png"),
+      { status: 413, code: "image_too_large", detail: expect.stringMatching(/60000 x 60000/) },
+    ],
+    [
+      "a picture whose data is damaged",
+      () => post(damaged(), "image/png"),
+      { status: 400, code: "invalid_image" },
+    ],
   ];
   it.each(cases)("%s", async (_what, ask, problem) => {
     expect(await problemOf(await ask())).toMatchObject({ ...problem, retryable: false });
     expect(edge.regionRequests).toEqual([]);
-    expect((await answerOf(await post(RED, "image/jpeg", "/v1/models/colours/predict?cache=bypass"))).outputs[0]?.label).toBe("red");
+    expect(
+      (await answerOf(await post(RED, "image/jpeg", "/v1/models/colours/predict?cache=bypass")))
+        .outputs[0]?.label,
+    ).toBe("red");
   });
 
   it.each(refusedImages)("other kinds: $name", async ({ file }) => {
-    expect(await problemOf(await post(file, "image/jpeg"))).toMatchObject({ status: 415, code: "unsupported_image" });
+    expect(await problemOf(await post(file, "image/jpeg"))).toMatchObject({
+      status: 415,
+      code: "unsupported_image",
+    });
   });
 });
 

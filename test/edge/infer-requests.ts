@@ -1,37 +1,77 @@
 // Requests of the Open Inference Protocol to the edge under test, and the models that they are about.
 import { expect } from "vitest";
-import { type InferResponse, decodeInferResponse, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
+import {
+  type InferResponse,
+  decodeInferResponse,
+  JSON_LENGTH_HEADER,
+} from "../../src/protocol/open-inference.ts";
 import identity from "../fixtures/identity-all.onnx";
 import matmul from "../fixtures/int8-matmul.onnx";
 import strings from "../fixtures/string-identity.onnx";
 import zeros from "../fixtures/zeros.onnx";
 import type { EdgeUnderTest } from "../support/edge-app.ts";
-import { identityAll, int8MatMul, stringIdentity, type TensorGraph } from "../support/tensor-model.ts";
+import {
+  identityAll,
+  int8MatMul,
+  stringIdentity,
+  type TensorGraph,
+} from "../support/tensor-model.ts";
 
 export const graphs = {
   identity: identityAll(new Uint8Array(identity)),
   matmul: int8MatMul(new Uint8Array(matmul)),
   strings: stringIdentity(new Uint8Array(strings)),
-  zeros: { bytes: new Uint8Array(zeros), inputs: [{ name: "n", datatype: "INT64", shape: [1] }], outputs: [{ name: "y", datatype: "FP32", shape: [-1] }] },
+  zeros: {
+    bytes: new Uint8Array(zeros),
+    inputs: [{ name: "n", datatype: "INT64", shape: [1] }],
+    outputs: [{ name: "y", datatype: "FP32", shape: [-1] }],
+  },
 } as const satisfies Record<string, TensorGraph>;
 
 /** What the region of the edge under test answers to what is passed on to it. */
-export const regionsAnswer: InferResponse = { model: "from the region", outputs: {}, id: undefined, parameters: {}, version: undefined };
+export const regionsAnswer: InferResponse = {
+  model: "from the region",
+  outputs: {},
+  id: undefined,
+  parameters: {},
+  version: undefined,
+};
 
-export const texts = (...data: string[]) => ({ name: "input", datatype: "BYTES", shape: [data.length], data });
-export const x = (...data: number[]) => ({ name: "x", datatype: "UINT8", shape: [data.length / 3, 3], data });
+export const texts = (...data: string[]) => ({
+  name: "input",
+  datatype: "BYTES",
+  shape: [data.length],
+  data,
+});
+export const x = (...data: number[]) => ({
+  name: "x",
+  datatype: "UINT8",
+  shape: [data.length / 3, 3],
+  data,
+});
 
 export type Body = object | string | Uint8Array<ArrayBuffer>;
 
-export async function post({ app }: EdgeUnderTest, path: string, body: Body, headers: Record<string, string> = {}): Promise<Response> {
-  return await app.request(path, { method: "POST", body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body), headers });
+export async function post(
+  { app }: EdgeUnderTest,
+  path: string,
+  body: Body,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return await app.request(path, {
+    method: "POST",
+    body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+    headers,
+  });
 }
 
 export async function answerOf(response: Response): Promise<InferResponse> {
   const body = new Uint8Array(await response.arrayBuffer());
   expect(response.status, new TextDecoder().decode(body.subarray(0, 500))).toBe(200);
   const length = response.headers.get(JSON_LENGTH_HEADER);
-  expect(response.headers.get("content-type")).toBe(length === null ? "application/json" : "application/octet-stream");
+  expect(response.headers.get("content-type")).toBe(
+    length === null ? "application/json" : "application/octet-stream",
+  );
   return decodeInferResponse(body, length === null ? undefined : Number(length));
 }
 
@@ -44,5 +84,7 @@ export async function refusalOf(response: Response): Promise<[status: number, er
 /** The elements of a BYTES output. */
 export function wordsOf({ outputs }: InferResponse, output: string): string[] {
   const tensor = outputs[output];
-  return tensor?.datatype === "BYTES" ? tensor.data.map((bytes) => new TextDecoder().decode(bytes)) : [];
+  return tensor?.datatype === "BYTES"
+    ? tensor.data.map((bytes) => new TextDecoder().decode(bytes))
+    : [];
 }

@@ -4,60 +4,131 @@ import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key
 import { type MetricsSnapshot, metricsSnapshot } from "../../src/protocol/metrics.ts";
 import toy from "../fixtures/toy.onnx";
 import { newApiKey } from "../support/credentials.ts";
-import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
+import {
+  type EdgeUnderTest,
+  type EdgeUnderTestOptions,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
 import { fullDeployment } from "./engine.ts";
 import { post, texts } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
-const start = async (options: EdgeUnderTestOptions = {}) => (edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, options));
+const start = async (options: EdgeUnderTestOptions = {}) =>
+  (edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, options));
 beforeEach(async () => {
   await start();
 });
 
 const open = { access: () => ({ authenticators: [], metricsScope: "metadata" as const }) };
-const snapshot = async (): Promise<MetricsSnapshot["series"]> => metricsSnapshot.parse(await (await edge.app.request("/metrics", { headers: { accept: "application/json" } })).json()).series;
-const statuses = () => edge.counted("edgetier_requests_total").map(({ route, model, status }) => `${route} ${model} ${status}`);
+const snapshot = async (): Promise<MetricsSnapshot["series"]> =>
+  metricsSnapshot.parse(
+    await (await edge.app.request("/metrics", { headers: { accept: "application/json" } })).json(),
+  ).series;
+const statuses = () =>
+  edge
+    .counted("edgetier_requests_total")
+    .map(({ route, model, status }) => `${route} ${model} ${status}`);
 
 describe("what is counted", () => {
   it("is each request by route, model and status, and no model that only the client knows of", async () => {
     await edge.predict({ inputs: "yes" });
     await edge.predict({ inputs: 7 });
-    for (const path of ["/v1/models/toy@7/predict?input=yes", "/v1/models/invented/predict?input=yes", "/v1/models/toy", "/v1/models", "/v1/regions", "/v2/health/live", "/v2/models/toy", "/invented", "/metrics"]) await edge.app.request(path);
+    for (const path of [
+      "/v1/models/toy@7/predict?input=yes",
+      "/v1/models/invented/predict?input=yes",
+      "/v1/models/toy",
+      "/v1/models",
+      "/v1/regions",
+      "/v2/health/live",
+      "/v2/models/toy",
+      "/invented",
+      "/metrics",
+    ])
+      await edge.app.request(path);
     await post(edge, "/v2/models/toy/infer", { inputs: [texts("yes")] });
-    await edge.app.request("/v1/embeddings", { method: "POST", body: "{}", headers: { "content-type": "application/json" } });
-    expect(statuses()).toEqual(["predict toy 200", "predict  400", "predict toy 404", "predict  404", "models toy 200", "models toy 200", "models  200", "regions  200", "health  200", "other  404", "metrics  401", "infer toy 200", "embeddings  400"]);
+    await edge.app.request("/v1/embeddings", {
+      method: "POST",
+      body: "{}",
+      headers: { "content-type": "application/json" },
+    });
+    expect(statuses()).toEqual([
+      "predict toy 200",
+      "predict  400",
+      "predict toy 404",
+      "predict  404",
+      "models toy 200",
+      "models toy 200",
+      "models  200",
+      "regions  200",
+      "health  200",
+      "other  404",
+      "metrics  401",
+      "infer toy 200",
+      "embeddings  400",
+    ]);
     expect(edge.counted("edgetier_request_duration_seconds")).toHaveLength(13);
-    expect(new Set(edge.counted("edgetier_phase_duration_seconds").map(({ phase }) => phase))).toEqual(new Set(["manifest", "cache", "load", "edge"]));
+    expect(
+      new Set(edge.counted("edgetier_phase_duration_seconds").map(({ phase }) => phase)),
+    ).toEqual(new Set(["manifest", "cache", "load", "edge"]));
   });
 
   it("is each answer by its tier and confidence, what each tier was asked, and where answers came from", async () => {
     await edge.predict({ inputs: ["yes", "maybe"] });
     await edge.predict({ inputs: ["yes", "maybe"] });
     const of = { model: "toy", version: "1" };
-    expect(edge.counted("edgetier_answers_total")).toEqual([{ ...of, tier: "edge", degraded_by: "" }, { ...of, tier: "region", degraded_by: "" }]);
-    expect(edge.counted("edgetier_confidence")).toEqual([{ ...of, tier: "edge" }, { ...of, tier: "region" }]);
-    expect(edge.counted("edgetier_tier_inputs_total")).toEqual([{ ...of, tier: "edge" }, { ...of, tier: "edge" }, { ...of, tier: "region" }]);
-    expect(edge.counted("edgetier_cache_results_total")).toEqual([{ model: "toy", result: "miss" }, { model: "toy", result: "l1" }]);
+    expect(edge.counted("edgetier_answers_total")).toEqual([
+      { ...of, tier: "edge", degraded_by: "" },
+      { ...of, tier: "region", degraded_by: "" },
+    ]);
+    expect(edge.counted("edgetier_confidence")).toEqual([
+      { ...of, tier: "edge" },
+      { ...of, tier: "region" },
+    ]);
+    expect(edge.counted("edgetier_tier_inputs_total")).toEqual([
+      { ...of, tier: "edge" },
+      { ...of, tier: "edge" },
+      { ...of, tier: "region" },
+    ]);
+    expect(edge.counted("edgetier_cache_results_total")).toEqual([
+      { model: "toy", result: "miss" },
+      { model: "toy", result: "l1" },
+    ]);
     expect(edge.counted("edgetier_deadline_seconds")).toEqual([{ model: "toy" }]);
   });
 
   it("is what kept a better tier from being asked, also where nothing was answered in the end", async () => {
     edge.region = "is down";
     await edge.predict({ inputs: "maybe" });
-    expect(edge.counted("edgetier_answers_total")).toEqual([{ model: "toy", version: "1", tier: "edge", degraded_by: "region_unavailable" }]);
-    expect(edge.counted("edgetier_tier_failures_total")).toEqual([{ model: "toy", version: "1", tier: "region", error: "region_unavailable" }]);
+    expect(edge.counted("edgetier_answers_total")).toEqual([
+      { model: "toy", version: "1", tier: "edge", degraded_by: "region_unavailable" },
+    ]);
+    expect(edge.counted("edgetier_tier_failures_total")).toEqual([
+      { model: "toy", version: "1", tier: "region", error: "region_unavailable" },
+    ]);
   });
 
   it("is a client's own answer that it holds", async () => {
     const asked = await edge.app.request("/v1/models/toy/predict?input=yes");
-    await edge.app.request("/v1/models/toy/predict?input=yes", { headers: { "if-none-match": asked.headers.get("etag") ?? "" } });
-    expect(edge.counted("edgetier_cache_results_total").map(({ result }) => result)).toEqual(["miss", "held"]);
+    await edge.app.request("/v1/models/toy/predict?input=yes", {
+      headers: { "if-none-match": asked.headers.get("etag") ?? "" },
+    });
+    expect(edge.counted("edgetier_cache_results_total").map(({ result }) => result)).toEqual([
+      "miss",
+      "held",
+    ]);
   });
 
   it("is each text that a tier answered over /v2, and each request that went through to the region", async () => {
     await post(edge, "/v2/models/toy/infer", { inputs: [texts("yes", "maybe")] });
-    await post(edge, "/v2/models/toy/infer", { inputs: [texts("yes")], parameters: { tier: "region" } });
-    expect(edge.counted("edgetier_answers_total").map(({ tier }) => tier)).toEqual(["edge", "region", "region"]);
+    await post(edge, "/v2/models/toy/infer", {
+      inputs: [texts("yes")],
+      parameters: { tier: "region" },
+    });
+    expect(edge.counted("edgetier_answers_total").map(({ tier }) => tier)).toEqual([
+      "edge",
+      "region",
+      "region",
+    ]);
   });
 });
 
@@ -73,8 +144,14 @@ describe("GET /metrics", () => {
     await start(open);
     await edge.predict({ inputs: "yes" });
     const response = await edge.app.request("/metrics");
-    expect([response.status, response.headers.get("content-type"), response.headers.get("cache-control")]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8", "no-store"]);
-    expect(await response.text()).toContain('\nedgetier_requests_total{route="predict",model="toy",status="200"} 1\n');
+    expect([
+      response.status,
+      response.headers.get("content-type"),
+      response.headers.get("cache-control"),
+    ]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8", "no-store"]);
+    expect(await response.text()).toContain(
+      '\nedgetier_requests_total{route="predict",model="toy",status="200"} 1\n',
+    );
   });
 
   it("is 503 while the aggregator is away, which no other request notices", async () => {
@@ -89,18 +166,48 @@ describe("GET /metrics", () => {
     await start(open);
     await edge.predict({ inputs: "yes" });
     const series = await snapshot();
-    expect(series).toContainEqual({ kind: "counter", name: "edgetier_answers_total", labels: { model: "toy", version: "1", tier: "edge", degraded_by: "" }, value: 1 });
-    expect(series.find(({ name }) => name === "edgetier_confidence")).toMatchObject({ kind: "histogram", labels: { tier: "edge" }, counts: expect.any(Array) });
-    const prometheus = await edge.app.request("/metrics", { headers: { accept: "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1" } });
+    expect(series).toContainEqual({
+      kind: "counter",
+      name: "edgetier_answers_total",
+      labels: { model: "toy", version: "1", tier: "edge", degraded_by: "" },
+      value: 1,
+    });
+    expect(series.find(({ name }) => name === "edgetier_confidence")).toMatchObject({
+      kind: "histogram",
+      labels: { tier: "edge" },
+      counts: expect.any(Array),
+    });
+    const prometheus = await edge.app.request("/metrics", {
+      headers: {
+        accept:
+          "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+      },
+    });
     expect(prometheus.headers.get("content-type")).toContain("text/plain");
   });
 
   it("needs the scope admin, or metadata where the configuration says so", async () => {
-    const [looks, runs] = await Promise.all([newApiKey({ id: "looks", scopes: ["metadata"] }), newApiKey({ id: "runs", scopes: ["admin"] })]);
-    const closed = (metricsScope?: "metadata") => ({ access: (clock: EdgeUnderTest["clock"]) => ({ authenticators: [createApiKeyAuthenticator([looks.entry, runs.entry], clock)], metricsScope }) });
-    const status = async (key?: string) => (await edge.app.request("/metrics", key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } })).status;
+    const [looks, runs] = await Promise.all([
+      newApiKey({ id: "looks", scopes: ["metadata"] }),
+      newApiKey({ id: "runs", scopes: ["admin"] }),
+    ]);
+    const closed = (metricsScope?: "metadata") => ({
+      access: (clock: EdgeUnderTest["clock"]) => ({
+        authenticators: [createApiKeyAuthenticator([looks.entry, runs.entry], clock)],
+        metricsScope,
+      }),
+    });
+    const status = async (key?: string) =>
+      (
+        await edge.app.request(
+          "/metrics",
+          key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
+        )
+      ).status;
     await start(closed());
-    expect([await status(), await status(looks.key), await status(runs.key)]).toEqual([401, 403, 200]);
+    expect([await status(), await status(looks.key), await status(runs.key)]).toEqual([
+      401, 403, 200,
+    ]);
     await start(closed("metadata"));
     expect([await status(), await status(looks.key)]).toEqual([401, 200]);
     await start();
@@ -110,6 +217,9 @@ describe("GET /metrics", () => {
   it("says what is missing where there is no aggregator", async () => {
     await start({ ...open, withoutMetrics: true });
     const response = await edge.app.request("/metrics");
-    expect([response.status, await response.json()]).toMatchObject([501, { code: "unsupported", remedy: expect.stringContaining("EDGETIER_METRICS") }]);
+    expect([response.status, await response.json()]).toMatchObject([
+      501,
+      { code: "unsupported", remedy: expect.stringContaining("EDGETIER_METRICS") },
+    ]);
   });
 });

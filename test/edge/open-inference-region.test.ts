@@ -3,43 +3,110 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import reference from "../../dist/test/edge/deployment.mjs";
 import { encodeInferRequest, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
 import toy from "../fixtures/toy.onnx";
-import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
+import {
+  type EdgeUnderTest,
+  type EdgeUnderTestOptions,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
 import { publishTensorModel } from "../support/tensor-model.ts";
 import { fullDeployment } from "./engine.ts";
-import { answerOf, type Body, graphs, post, refusalOf, regionsAnswer, texts, x } from "./infer-requests.ts";
+import {
+  answerOf,
+  type Body,
+  graphs,
+  post,
+  refusalOf,
+  regionsAnswer,
+  texts,
+  x,
+} from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
-const start = async (deployment = fullDeployment, options: EdgeUnderTestOptions = {}) => (edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, options));
+const start = async (deployment = fullDeployment, options: EdgeUnderTestOptions = {}) =>
+  (edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, options));
 beforeEach(async () => {
   await start();
 });
 
 const get = (path: string) => edge.app.request(path);
-const send = (path: string, body: Body, headers: Record<string, string> = {}) => post(edge, path, body, headers);
+const send = (path: string, body: Body, headers: Record<string, string> = {}) =>
+  post(edge, path, body, headers);
 
 describe("what goes through to the region", () => {
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
   it("is a model without an edge tier: body and headers as they came, the version resolved here", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"], version: 3 });
-    const { body, jsonBytes } = encodeInferRequest({ id: "r-1", inputs: { x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } } }, true);
-    const answer = encodeInferRequest({ inputs: { y: { datatype: "INT32", shape: [1], data: Int32Array.of(7) } } }, true);
-    edge.regionAnswer = () => new Response(answer.body, { headers: { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(answer.jsonBytes), "set-cookie": "secret=1", "content-length": String(answer.body.byteLength) } });
-    const headers = { [JSON_LENGTH_HEADER]: String(jsonBytes), "content-type": "application/octet-stream", traceparent, "x-request-id": "r-1", "x-deadline-ms": "5000", authorization: "Bearer secret", "accept-encoding": "gzip" };
+    const { body, jsonBytes } = encodeInferRequest(
+      {
+        id: "r-1",
+        inputs: { x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } },
+      },
+      true,
+    );
+    const answer = encodeInferRequest(
+      { inputs: { y: { datatype: "INT32", shape: [1], data: Int32Array.of(7) } } },
+      true,
+    );
+    edge.regionAnswer = () =>
+      new Response(answer.body, {
+        headers: {
+          "content-type": "application/octet-stream",
+          [JSON_LENGTH_HEADER]: String(answer.jsonBytes),
+          "set-cookie": "secret=1",
+          "content-length": String(answer.body.byteLength),
+        },
+      });
+    const headers = {
+      [JSON_LENGTH_HEADER]: String(jsonBytes),
+      "content-type": "application/octet-stream",
+      traceparent,
+      "x-request-id": "r-1",
+      "x-deadline-ms": "5000",
+      authorization: "Bearer secret",
+      "accept-encoding": "gzip",
+    };
     const response = await send("/v2/models/far/infer", body, headers);
     expect(new Uint8Array(await response.arrayBuffer())).toEqual(answer.body);
-    expect(Object.fromEntries(response.headers)).toMatchObject({ "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(answer.jsonBytes), "x-request-id": "r-1" });
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "content-type": "application/octet-stream",
+      [JSON_LENGTH_HEADER]: String(answer.jsonBytes),
+      "x-request-id": "r-1",
+    });
     expect(response.headers.get("set-cookie")).toBeNull();
 
     const [sent] = edge.forwarded;
-    expect([sent?.method, sent?.url]).toEqual(["POST", "http://region.test/v2/models/far/versions/3/infer"]);
+    expect([sent?.method, sent?.url]).toEqual([
+      "POST",
+      "http://region.test/v2/models/far/versions/3/infer",
+    ]);
     expect(new Uint8Array((await sent?.arrayBuffer()) ?? new ArrayBuffer())).toEqual(body);
-    expect(Object.fromEntries(sent?.headers ?? [])).toEqual({ "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(jsonBytes), traceparent, "x-request-id": "r-1", "x-deadline-ms": "5000", "accept-encoding": "identity" });
+    expect(Object.fromEntries(sent?.headers ?? [])).toEqual({
+      "content-type": "application/octet-stream",
+      [JSON_LENGTH_HEADER]: String(jsonBytes),
+      traceparent,
+      "x-request-id": "r-1",
+      "x-deadline-ms": "5000",
+      "accept-encoding": "identity",
+    });
   });
 
   it("is sent on decompressed", async () => {
-    const compressed = new Uint8Array(await new Response(new Blob([JSON.stringify({ inputs: [texts("yes")], parameters: { tier: "region" } })]).stream().pipeThrough(new CompressionStream("gzip"))).arrayBuffer());
-    expect(await answerOf(await send("/v2/models/toy/infer", compressed, { "content-encoding": "gzip", "content-type": "application/json" }))).toEqual(regionsAnswer);
+    const compressed = new Uint8Array(
+      await new Response(
+        new Blob([JSON.stringify({ inputs: [texts("yes")], parameters: { tier: "region" } })])
+          .stream()
+          .pipeThrough(new CompressionStream("gzip")),
+      ).arrayBuffer(),
+    );
+    expect(
+      await answerOf(
+        await send("/v2/models/toy/infer", compressed, {
+          "content-encoding": "gzip",
+          "content-type": "application/json",
+        }),
+      ),
+    ).toEqual(regionsAnswer);
     expect(edge.forwarded[0]?.headers.get("content-encoding")).toBeNull();
     expect(await edge.forwarded[0]?.json()).toMatchObject({ parameters: { tier: "region" } });
   });
@@ -48,26 +115,55 @@ describe("what goes through to the region", () => {
     await publishTensorModel(edge.store, "words", graphs.strings);
     const ask = () => send("/v2/models/words/infer", { inputs: [{ ...texts("é"), name: "x" }] });
     expect(await answerOf(await ask())).toEqual(regionsAnswer);
-    expect(await (await get("/v1/models/words")).json()).toMatchObject({ tiers: [{ edge: { how: "not", reason: expect.stringContaining("strings") } }, {}] });
+    expect(await (await get("/v1/models/words")).json()).toMatchObject({
+      tiers: [{ edge: { how: "not", reason: expect.stringContaining("strings") } }, {}],
+    });
 
     await publishTensorModel(edge.store, "only-words", graphs.strings, { places: ["edge"] });
-    expect(await refusalOf(await send("/v2/models/only-words/infer", { inputs: [{ ...texts("é"), name: "x" }] }))).toEqual([503, expect.stringContaining("strings")]);
+    expect(
+      await refusalOf(
+        await send("/v2/models/only-words/infer", { inputs: [{ ...texts("é"), name: "x" }] }),
+      ),
+    ).toEqual([503, expect.stringContaining("strings")]);
   });
 
   it("is an output that only the region's graph has", async () => {
-    await publishTensorModel(edge.store, "matmul", graphs.matmul, { edit: (tier) => (tier.place === "region" ? { ...tier, outputs: [...tier.outputs, { name: "hidden", datatype: "FP32", shape: [-1] }] } : tier) });
-    const ask = (name: string) => send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name }] });
+    await publishTensorModel(edge.store, "matmul", graphs.matmul, {
+      edit: (tier) =>
+        tier.place === "region"
+          ? {
+              ...tier,
+              outputs: [...tier.outputs, { name: "hidden", datatype: "FP32", shape: [-1] }],
+            }
+          : tier,
+    });
+    const ask = (name: string) =>
+      send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name }] });
     expect((await answerOf(await ask("y"))).model).toBe("matmul");
     expect(await answerOf(await ask("hidden"))).toEqual(regionsAnswer);
-    expect(await refusalOf(await ask("nothing"))).toEqual([400, expect.stringContaining("'nothing'")]);
+    expect(await refusalOf(await ask("nothing"))).toEqual([
+      400,
+      expect.stringContaining("'nothing'"),
+    ]);
   });
 
   it("is what no snapshot lets a cut engine run, unless the tier is named", async () => {
     await start({ ...reference, bundled: [] });
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
-    expect(await answerOf(await send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)] }))).toEqual(regionsAnswer);
-    expect(await refusalOf(await send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], parameters: { tier: "edge" } }))).toEqual([503, expect.stringContaining("no snapshot")]);
-    expect(await (await get("/v2/models/matmul")).json()).toMatchObject({ inputs: graphs.matmul.inputs });
+    expect(await answerOf(await send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)] }))).toEqual(
+      regionsAnswer,
+    );
+    expect(
+      await refusalOf(
+        await send("/v2/models/matmul/infer", {
+          inputs: [x(1, 2, 3)],
+          parameters: { tier: "edge" },
+        }),
+      ),
+    ).toEqual([503, expect.stringContaining("no snapshot")]);
+    expect(await (await get("/v2/models/matmul")).json()).toMatchObject({
+      inputs: graphs.matmul.inputs,
+    });
   });
 
   it("is a text, too, that this edge cannot answer; and 503 where the region cannot either", async () => {
@@ -83,12 +179,19 @@ describe("what goes through to the region", () => {
   it("is what fails here: memory that the budget does not allow", async () => {
     await start({ ...fullDeployment, sessionBudgetBytes: 32 * 1024 * 1024 });
     await publishTensorModel(edge.store, "zeros", graphs.zeros);
-    const ask = (n: number) => send("/v2/models/zeros/infer", { inputs: [{ name: "n", datatype: "INT64", shape: [1], data: [n] }] });
+    const ask = (n: number) =>
+      send("/v2/models/zeros/infer", {
+        inputs: [{ name: "n", datatype: "INT64", shape: [1], data: [n] }],
+      });
     expect((await answerOf(await ask(3))).outputs["y"]?.data).toEqual(new Float32Array(3));
     expect(await answerOf(await ask(2 ** 26))).toEqual(regionsAnswer);
     expect((await answerOf(await ask(2))).parameters).toEqual({ tier: "edge" });
 
-    const without = await startEdgeUnderTest(new Uint8Array(toy), { ...fullDeployment, sessionBudgetBytes: 32 * 1024 * 1024 }, { withoutRegion: true });
+    const without = await startEdgeUnderTest(
+      new Uint8Array(toy),
+      { ...fullDeployment, sessionBudgetBytes: 32 * 1024 * 1024 },
+      { withoutRegion: true },
+    );
     await publishTensorModel(without.store, "zeros", graphs.zeros);
     edge = without;
     expect((await ask(2 ** 26)).status).toBe(500);
@@ -100,25 +203,48 @@ describe("what goes through to the region", () => {
     const ask = () => send("/v2/models/far/infer", { inputs: [x(1, 2, 3)] });
     edge.regionAnswer = () => Response.json({ error: "unexpected shape" }, { status: 400 });
     expect(await refusalOf(await ask())).toEqual([400, "unexpected shape"]);
-    edge.regionAnswer = () => Response.json({ error: "Exceeds maximum queue size" }, { status: 503, headers: { "retry-after": "2" } });
+    edge.regionAnswer = () =>
+      Response.json(
+        { error: "Exceeds maximum queue size" },
+        { status: 503, headers: { "retry-after": "2" } },
+      );
     const full = await ask();
     expect(full.headers.get("retry-after")).toBe("2");
     expect(await refusalOf(full)).toEqual([503, "Exceeds maximum queue size"]);
   });
 
   it.each<[what: string, answer: () => Response, status: number]>([
-    ["a gateway's error page", () => new Response("<h1>Bad Gateway</h1>", { status: 502, headers: { "content-type": "text/html" } }), 503],
-    ["a redirect", () => new Response(null, { status: 302, headers: { location: "/elsewhere" } }), 503],
+    [
+      "a gateway's error page",
+      () =>
+        new Response("<h1>Bad Gateway</h1>", {
+          status: 502,
+          headers: { "content-type": "text/html" },
+        }),
+      503,
+    ],
+    [
+      "a redirect",
+      () => new Response(null, { status: 302, headers: { location: "/elsewhere" } }),
+      503,
+    ],
     ["a proxy's refusal", () => new Response("too large", { status: 413 }), 502],
-  ])("does not pass for the region's what something on the way says: %s", async (_what, answer, status) => {
-    await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-    edge.regionAnswer = answer;
-    expect((await refusalOf(await send("/v2/models/far/infer", { inputs: [x(1, 2, 3)] })))[0]).toBe(status);
-  });
+  ])(
+    "does not pass for the region's what something on the way says: %s",
+    async (_what, answer, status) => {
+      await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
+      edge.regionAnswer = answer;
+      expect(
+        (await refusalOf(await send("/v2/models/far/infer", { inputs: [x(1, 2, 3)] })))[0],
+      ).toBe(status);
+    },
+  );
 
   it("is 503 with retry-after while the region is down or none is configured, and by the deadline when it hangs", async () => {
-    const publish = () => publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-    const ask = (parameters: object = {}) => send("/v2/models/far/infer", { inputs: [x(1, 2, 3)], parameters });
+    const publish = () =>
+      publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
+    const ask = (parameters: object = {}) =>
+      send("/v2/models/far/infer", { inputs: [x(1, 2, 3)], parameters });
     await publish();
     edge.region = "is down";
     const down = await ask();
@@ -126,19 +252,32 @@ describe("what goes through to the region", () => {
     expect(await refusalOf(down)).toEqual([503, expect.stringContaining("connection refused")]);
 
     edge.region = "hangs";
-    for (const [parameters, budgetMs] of [[{ timeout: 150_000 }, 150], [{}, 1000], [{ timeout: 2 ** 53 - 1 }, 600_000]] as const) {
+    for (const [parameters, budgetMs] of [
+      [{ timeout: 150_000 }, 150],
+      [{}, 1000],
+      [{ timeout: 2 ** 53 - 1 }, 600_000],
+    ] as const) {
       const before = edge.forwarded.length;
       const waiting = ask(parameters);
       await vi.waitFor(() => expect(edge.forwarded.length).toBe(before + 1));
       expect(edge.forwarded.at(-1)?.headers.get("x-deadline-ms")).toBe(String(budgetMs));
       edge.clock.advance(budgetMs);
-      expect(await refusalOf(await waiting)).toEqual([503, expect.stringContaining(`${budgetMs} ms`)]);
+      expect(await refusalOf(await waiting)).toEqual([
+        503,
+        expect.stringContaining(`${budgetMs} ms`),
+      ]);
     }
     // The call's own timer comes before the clock says that the deadline has passed.
-    expect(await refusalOf(await ask({ timeout: 50_000 }))).toEqual([503, expect.stringContaining("could answer within 50 ms")]);
+    expect(await refusalOf(await ask({ timeout: 50_000 }))).toEqual([
+      503,
+      expect.stringContaining("could answer within 50 ms"),
+    ]);
 
     await start(fullDeployment, { withoutRegion: true });
     await publish();
-    expect(await refusalOf(await ask())).toEqual([503, expect.stringContaining("no region is configured")]);
+    expect(await refusalOf(await ask())).toEqual([
+      503,
+      expect.stringContaining("no region is configured"),
+    ]);
   });
 });

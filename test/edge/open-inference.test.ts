@@ -4,26 +4,50 @@ import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import type { Tensor, TensorDataByDatatype } from "../../src/core/tensor.ts";
 import { encodeInferRequest, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
 import toy from "../fixtures/toy.onnx";
-import { type EdgeUnderTest, type EdgeUnderTestOptions, startEdgeUnderTest } from "../support/edge-app.ts";
+import {
+  type EdgeUnderTest,
+  type EdgeUnderTestOptions,
+  startEdgeUnderTest,
+} from "../support/edge-app.ts";
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
 import { publishToy } from "../support/toy-model.ts";
 import { fullDeployment } from "./engine.ts";
-import { answerOf, type Body, graphs, post, refusalOf, regionsAnswer, texts, wordsOf, x } from "./infer-requests.ts";
+import {
+  answerOf,
+  type Body,
+  graphs,
+  post,
+  refusalOf,
+  regionsAnswer,
+  texts,
+  wordsOf,
+  x,
+} from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
-const start = async (deployment = fullDeployment, options: EdgeUnderTestOptions = {}) => (edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, options));
+const start = async (deployment = fullDeployment, options: EdgeUnderTestOptions = {}) =>
+  (edge = await startEdgeUnderTest(new Uint8Array(toy), deployment, options));
 beforeEach(async () => {
   await start();
 });
 
 const get = (path: string) => edge.app.request(path);
-const ask = (path: string, body: Body, headers: Record<string, string> = {}) => post(edge, path, body, headers);
-const askToy = (inputs: readonly object[], more: object = {}, headers: Record<string, string> = {}) => ask("/v2/models/toy/infer", { inputs, ...more }, headers);
+const ask = (path: string, body: Body, headers: Record<string, string> = {}) =>
+  post(edge, path, body, headers);
+const askToy = (
+  inputs: readonly object[],
+  more: object = {},
+  headers: Record<string, string> = {},
+) => ask("/v2/models/toy/infer", { inputs, ...more }, headers);
 
 describe("server and model metadata", () => {
   it("tells the server's name, version and extensions, with and without a slash", async () => {
     for (const path of ["/v2", "/v2/"]) {
-      expect(await (await get(path)).json()).toEqual({ name: "edgetier", version: expect.stringMatching(/^\d+\.\d+\.\d+$/), extensions: ["binary_tensor_data", "classification", "parameters"] });
+      expect(await (await get(path)).json()).toEqual({
+        name: "edgetier",
+        version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+        extensions: ["binary_tensor_data", "classification", "parameters"],
+      });
     }
   });
 
@@ -37,24 +61,61 @@ describe("server and model metadata", () => {
   it("describes a model by its task's input and the outputs that all tiers share", async () => {
     const manifest = await publishToy(edge.store, new Uint8Array(toy), { model: "mixed" });
     const [first, second] = manifest.tiers;
-    const more = [{ name: "hidden", datatype: "FP32" as const, shape: [-1, 8] }, { name: "lengths", datatype: "FP32" as const, shape: [-1, -1] }];
-    await publishToy(edge.store, new Uint8Array(toy), { model: "mixed", version: 2, tiers: [first, second].flatMap((tier, index) => (tier === undefined ? [] : [{ ...tier, outputs: [...tier.outputs, ...more.slice(index)] }])) });
-    const described = { name: "mixed", versions: ["1", "2"], platform: "onnxruntime_onnx", inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }], outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }] };
-    for (const path of ["/v2/models/mixed", "/v2/models/mixed/versions/1"]) expect(await (await get(path)).json()).toEqual(described);
+    const more = [
+      { name: "hidden", datatype: "FP32" as const, shape: [-1, 8] },
+      { name: "lengths", datatype: "FP32" as const, shape: [-1, -1] },
+    ];
+    await publishToy(edge.store, new Uint8Array(toy), {
+      model: "mixed",
+      version: 2,
+      tiers: [first, second].flatMap((tier, index) =>
+        tier === undefined ? [] : [{ ...tier, outputs: [...tier.outputs, ...more.slice(index)] }],
+      ),
+    });
+    const described = {
+      name: "mixed",
+      versions: ["1", "2"],
+      platform: "onnxruntime_onnx",
+      inputs: [{ name: "input", datatype: "BYTES", shape: [-1] }],
+      outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
+    };
+    for (const path of ["/v2/models/mixed", "/v2/models/mixed/versions/1"])
+      expect(await (await get(path)).json()).toEqual(described);
   });
 
   it("describes a tensor model by its graph's tensors", async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
     const { inputs, outputs } = graphs.matmul;
-    expect(await (await get("/v2/models/matmul")).json()).toEqual({ name: "matmul", versions: ["1"], platform: "onnxruntime_onnx", inputs, outputs });
+    expect(await (await get("/v2/models/matmul")).json()).toEqual({
+      name: "matmul",
+      versions: ["1"],
+      platform: "onnxruntime_onnx",
+      inputs,
+      outputs,
+    });
   });
 
   it("is listed and described under /v1 as well, and refuses to predict", async () => {
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
-    expect(await (await get("/v1/models")).json()).toMatchObject({ models: [{ model: "matmul" }, { model: "toy" }] });
-    expect(await (await get("/v1/models/matmul")).json()).toMatchObject({ task: "tensor", tiers: [{ id: "edge", exitConfidence: null, temperature: null, edge: { how: "plain" } }, { id: "region" }] });
-    const response = await ask("/v1/models/matmul/predict", { inputs: "yes" }, { "content-type": "application/json" });
-    expect([response.status, await response.json()]).toMatchObject([400, { code: "takes_tensors", remedy: expect.stringContaining("/v2/models/matmul/infer") }]);
+    expect(await (await get("/v1/models")).json()).toMatchObject({
+      models: [{ model: "matmul" }, { model: "toy" }],
+    });
+    expect(await (await get("/v1/models/matmul")).json()).toMatchObject({
+      task: "tensor",
+      tiers: [
+        { id: "edge", exitConfidence: null, temperature: null, edge: { how: "plain" } },
+        { id: "region" },
+      ],
+    });
+    const response = await ask(
+      "/v1/models/matmul/predict",
+      { inputs: "yes" },
+      { "content-type": "application/json" },
+    );
+    expect([response.status, await response.json()]).toMatchObject([
+      400,
+      { code: "takes_tensors", remedy: expect.stringContaining("/v2/models/matmul/infer") },
+    ]);
   });
 });
 
@@ -63,7 +124,9 @@ describe("readiness", () => {
 
   it("is that of the edge where it can run a tier", async () => {
     edge.region = "is down";
-    expect([await statusOf("toy"), (await get("/v2/models/toy/versions/1/ready")).status]).toEqual([200, 200]);
+    expect([await statusOf("toy"), (await get("/v2/models/toy/versions/1/ready")).status]).toEqual([
+      200, 200,
+    ]);
     expect(edge.forwarded).toEqual([]);
   });
 
@@ -71,9 +134,15 @@ describe("readiness", () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
     await publishTensorModel(edge.store, "words", graphs.strings);
     expect([await statusOf("far"), await statusOf("words")]).toEqual([200, 200]);
-    expect(edge.forwarded.map(({ method, url }) => [method, url])).toEqual([["GET", "http://region.test/v2/models/far/versions/1/ready"], ["GET", "http://region.test/v2/models/words/versions/1/ready"]]);
+    expect(edge.forwarded.map(({ method, url }) => [method, url])).toEqual([
+      ["GET", "http://region.test/v2/models/far/versions/1/ready"],
+      ["GET", "http://region.test/v2/models/words/versions/1/ready"],
+    ]);
     edge.regionAnswer = () => Response.json({ error: "not yet" }, { status: 400 });
-    expect(await refusalOf(await get("/v2/models/far/ready"))).toEqual([400, expect.stringContaining("not ready")]);
+    expect(await refusalOf(await get("/v2/models/far/ready"))).toEqual([
+      400,
+      expect.stringContaining("not ready"),
+    ]);
     edge.region = "is down";
     expect(await statusOf("far")).toBe(400);
   });
@@ -81,7 +150,11 @@ describe("readiness", () => {
 
 describe("a task's own inputs", () => {
   it("go through the cascade, and each row is of the tier whose answer was taken", async () => {
-    const response = await askToy([texts("maybe", "no", "zzz", "yes")], { id: "r-7" }, { "x-request-id": "from-the-client" });
+    const response = await askToy(
+      [texts("maybe", "no", "zzz", "yes")],
+      { id: "r-7" },
+      { "x-request-id": "from-the-client" },
+    );
     expect(response.headers.get("x-edgetier-tier")).toBe("region, edge");
     expect(response.headers.get("x-request-id")).toBe("from-the-client");
     expect(await answerOf(response)).toEqual({
@@ -89,9 +162,15 @@ describe("a task's own inputs", () => {
       version: "1",
       id: "r-7",
       parameters: { tier: "region, edge" },
-      outputs: { logits: { datatype: "FP32", shape: [4, 2], data: Float32Array.of(0, 9, 0, 6, 0, 9, 6, 0) } },
+      outputs: {
+        logits: { datatype: "FP32", shape: [4, 2], data: Float32Array.of(0, 9, 0, 6, 0, 9, 6, 0) },
+      },
     });
-    expect(edge.regionRequests.map(({ inputs }) => inputs.map((bytes) => new TextDecoder().decode(bytes)))).toEqual([["maybe", "zzz"]]);
+    expect(
+      edge.regionRequests.map(({ inputs }) =>
+        inputs.map((bytes) => new TextDecoder().decode(bytes)),
+      ),
+    ).toEqual([["maybe", "zzz"]]);
     expect(edge.forwarded).toEqual([]);
   });
 
@@ -100,41 +179,90 @@ describe("a task's own inputs", () => {
     const column = await answerOf(await askToy([{ ...texts("yes"), shape: [1, 1] }]));
     expect(column.outputs).toEqual(yes);
 
-    const { body, jsonBytes } = encodeInferRequest({ inputs: { input: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode("yes")] } }, parameters: { binary_data_output: true } }, true);
-    const binary = await ask("/v2/models/toy/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) });
+    const { body, jsonBytes } = encodeInferRequest(
+      {
+        inputs: {
+          input: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode("yes")] },
+        },
+        parameters: { binary_data_output: true },
+      },
+      true,
+    );
+    const binary = await ask("/v2/models/toy/infer", body, {
+      [JSON_LENGTH_HEADER]: String(jsonBytes),
+    });
     expect(binary.headers.get(JSON_LENGTH_HEADER)).toMatch(/^\d+$/);
     expect((await answerOf(binary)).outputs).toEqual(yes);
 
     for (const format of ["gzip", "deflate"] as const) {
-      const compressed = new Uint8Array(await new Response(new Blob([body]).stream().pipeThrough(new CompressionStream(format))).arrayBuffer());
-      expect((await answerOf(await ask("/v2/models/toy/infer", compressed, { [JSON_LENGTH_HEADER]: String(jsonBytes), "content-encoding": format }))).outputs).toEqual(yes);
+      const compressed = new Uint8Array(
+        await new Response(
+          new Blob([body]).stream().pipeThrough(new CompressionStream(format)),
+        ).arrayBuffer(),
+      );
+      expect(
+        (
+          await answerOf(
+            await ask("/v2/models/toy/infer", compressed, {
+              [JSON_LENGTH_HEADER]: String(jsonBytes),
+              "content-encoding": format,
+            }),
+          )
+        ).outputs,
+      ).toEqual(yes);
     }
-    expect((await answerOf(await ask("/v2/models/toy/infer", "yes", { [JSON_LENGTH_HEADER]: "0" }))).outputs).toEqual(yes);
+    expect(
+      (await answerOf(await ask("/v2/models/toy/infer", "yes", { [JSON_LENGTH_HEADER]: "0" })))
+        .outputs,
+    ).toEqual(yes);
   });
 
   it("are answered with the outputs asked for, and by label", async () => {
-    const classified = await answerOf(await askToy([texts("yes", "maybe")], { outputs: [{ name: "logits", parameters: { classification: 1 } }] }));
+    const classified = await answerOf(
+      await askToy([texts("yes", "maybe")], {
+        outputs: [{ name: "logits", parameters: { classification: 1 } }],
+      }),
+    );
     expect(classified.outputs["logits"]).toMatchObject({ datatype: "BYTES", shape: [2, 1] });
     expect(wordsOf(classified, "logits")).toEqual(["6.000000:0:yes", "9.000000:1:no"]);
-    expect(await refusalOf(await askToy([texts("yes")], { outputs: [{ name: "hidden" }] }))).toEqual([400, expect.stringContaining("'hidden'")]);
+    expect(
+      await refusalOf(await askToy([texts("yes")], { outputs: [{ name: "hidden" }] })),
+    ).toEqual([400, expect.stringContaining("'hidden'")]);
   });
 
   it("go to the one tier that is named", async () => {
-    const { parameters, outputs } = await answerOf(await askToy([texts("maybe", "maybe")], { parameters: { tier: "edge" } }));
-    expect([parameters, outputs["logits"]?.data]).toEqual([{ tier: "edge" }, Float32Array.of(0.8, 0.4, 0.8, 0.4).map(Math.fround)]);
+    const { parameters, outputs } = await answerOf(
+      await askToy([texts("maybe", "maybe")], { parameters: { tier: "edge" } }),
+    );
+    expect([parameters, outputs["logits"]?.data]).toEqual([
+      { tier: "edge" },
+      Float32Array.of(0.8, 0.4, 0.8, 0.4).map(Math.fround),
+    ]);
     expect(edge.regionRequests).toEqual([]);
-    expect(await answerOf(await askToy([texts("yes")], { parameters: { tier: "region" } }))).toEqual(regionsAnswer);
+    expect(
+      await answerOf(await askToy([texts("yes")], { parameters: { tier: "region" } })),
+    ).toEqual(regionsAnswer);
     expect(edge.forwarded).toHaveLength(1);
-    expect(await refusalOf(await askToy([texts("yes")], { parameters: { tier: "moon" } }))).toEqual([400, expect.stringContaining("edge, region")]);
+    expect(await refusalOf(await askToy([texts("yes")], { parameters: { tier: "moon" } }))).toEqual(
+      [400, expect.stringContaining("edge, region")],
+    );
   });
 
   it("are answered by the edge alone, marked, when the region is down, and by the deadline when it hangs", async () => {
     edge.region = "is down";
     const answer = await answerOf(await askToy([texts("maybe", "yes")]));
-    expect(answer).toMatchObject({ parameters: { tier: "edge", degraded: true }, outputs: { logits: { shape: [2, 2] } } });
+    expect(answer).toMatchObject({
+      parameters: { tier: "edge", degraded: true },
+      outputs: { logits: { shape: [2, 2] } },
+    });
 
     edge.region = "hangs";
-    for (const [headers, parameters, budgetMs] of [[{ "x-deadline-ms": "200" }, {}, 200], [{}, { timeout: 150_000 }, 150], [{ "x-deadline-ms": "200" }, { timeout: 150_000 }, 150], [{}, {}, 1000]] as const) {
+    for (const [headers, parameters, budgetMs] of [
+      [{ "x-deadline-ms": "200" }, {}, 200],
+      [{}, { timeout: 150_000 }, 150],
+      [{ "x-deadline-ms": "200" }, { timeout: 150_000 }, 150],
+      [{}, {}, 1000],
+    ] as const) {
       const before = edge.regionRequests.length;
       const waiting = askToy([texts("maybe")], { parameters }, headers);
       await vi.waitFor(() => expect(edge.regionRequests.length).toBe(before + 1));
@@ -159,23 +287,53 @@ describe("tensors of a graph", () => {
   it("run at the edge, as JSON, as bytes and raw", async () => {
     const y = { datatype: "INT32", shape: [1, 2], data: Int32Array.of(2, 44) };
     const json = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)] }));
-    expect(json).toEqual({ model: "matmul", version: "1", id: undefined, parameters: { tier: "edge" }, outputs: { y } });
-    const { body, jsonBytes } = encodeInferRequest({ inputs: { x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } }, outputs: [{ name: "y", parameters: { binary_data: true } }] }, true);
-    const binary = await ask("/v2/models/matmul/versions/1/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) });
+    expect(json).toEqual({
+      model: "matmul",
+      version: "1",
+      id: undefined,
+      parameters: { tier: "edge" },
+      outputs: { y },
+    });
+    const { body, jsonBytes } = encodeInferRequest(
+      {
+        inputs: { x: { datatype: "UINT8", shape: [1, 3], data: Uint8Array.of(1, 2, 3) } },
+        outputs: [{ name: "y", parameters: { binary_data: true } }],
+      },
+      true,
+    );
+    const binary = await ask("/v2/models/matmul/versions/1/infer", body, {
+      [JSON_LENGTH_HEADER]: String(jsonBytes),
+    });
     expect(binary.headers.get("content-type")).toBe("application/octet-stream");
     expect((await answerOf(binary)).outputs).toEqual({ y });
-    expect((await answerOf(await ask("/v2/models/matmul/infer", Uint8Array.of(1, 2, 3), { [JSON_LENGTH_HEADER]: "0" }))).outputs).toEqual({ y });
+    expect(
+      (
+        await answerOf(
+          await ask("/v2/models/matmul/infer", Uint8Array.of(1, 2, 3), {
+            [JSON_LENGTH_HEADER]: "0",
+          }),
+        )
+      ).outputs,
+    ).toEqual({ y });
     expect(edge.forwarded).toEqual([]);
   });
 
   it("are classified by the model's labels", async () => {
-    const answer = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name: "y", parameters: { classification: 2 } }] }));
+    const answer = await answerOf(
+      await ask("/v2/models/matmul/infer", {
+        inputs: [x(1, 2, 3)],
+        outputs: [{ name: "y", parameters: { classification: 2 } }],
+      }),
+    );
     expect(wordsOf(answer, "y")).toEqual(["44:1:right", "2:0:left"]);
   });
 
   it("may be those of a model that takes texts", async () => {
     const ids = { name: "ids", datatype: "INT32", shape: [1, 1], data: [58] };
-    expect(await answerOf(await askToy([ids]))).toMatchObject({ parameters: { tier: "edge" }, outputs: { logits: { data: Float32Array.of(6, 0) } } });
+    expect(await answerOf(await askToy([ids]))).toMatchObject({
+      parameters: { tier: "edge" },
+      outputs: { logits: { data: Float32Array.of(6, 0) } },
+    });
   });
 
   it("keep every datatype that the engine takes, to the last bit", async () => {
@@ -185,21 +343,40 @@ describe("tensors of a graph", () => {
 
   it("run as well on the engine that `engine build` cuts for them, strings aside", async () => {
     await start(tensorDeployment);
-    const publish = (model: keyof typeof graphs) => publishTensorModel(edge.store, model, graphs[model], { labels: ["left", "right"] });
+    const publish = (model: keyof typeof graphs) =>
+      publishTensorModel(edge.store, model, graphs[model], { labels: ["left", "right"] });
     await Promise.all([publish("identity"), publish("matmul"), publish("strings")]);
-    const servedHow = async (model: string) => ((await (await get(`/v1/models/${model}`)).json()) as { tiers: { edge?: { how: string } }[] }).tiers[0]?.edge?.how;
-    expect([tensorDeployment.engine.kind, await servedHow("identity"), await servedHow("matmul"), await servedHow("strings")]).toEqual(["cut", "bundled", "bundled", "not"]);
+    const servedHow = async (model: string) =>
+      ((await (await get(`/v1/models/${model}`)).json()) as { tiers: { edge?: { how: string } }[] })
+        .tiers[0]?.edge?.how;
+    expect([
+      tensorDeployment.engine.kind,
+      await servedHow("identity"),
+      await servedHow("matmul"),
+      await servedHow("strings"),
+    ]).toEqual(["cut", "bundled", "bundled", "not"]);
     expect(tensorDeployment.artifacts.size).toBe(3); // labels of two kinds, and a tokenizer
 
     expect(await throughIdentity()).toEqual(EXTREMES);
-    const classified = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name: "y", parameters: { classification: 1 } }] }));
+    const classified = await answerOf(
+      await ask("/v2/models/matmul/infer", {
+        inputs: [x(1, 2, 3)],
+        outputs: [{ name: "y", parameters: { classification: 1 } }],
+      }),
+    );
     expect(wordsOf(classified, "y")).toEqual(["44:1:right"]);
     expect(edge.forwarded).toEqual([]);
-    expect(await answerOf(await ask("/v2/models/strings/infer", { inputs: [{ ...texts("é"), name: "x" }] }))).toEqual(regionsAnswer);
+    expect(
+      await answerOf(
+        await ask("/v2/models/strings/infer", { inputs: [{ ...texts("é"), name: "x" }] }),
+      ),
+    ).toEqual(regionsAnswer);
   });
 
   it("may be empty", async () => {
-    const { outputs } = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [{ ...x(), shape: [0, 3] }] }));
+    const { outputs } = await answerOf(
+      await ask("/v2/models/matmul/infer", { inputs: [{ ...x(), shape: [0, 3] }] }),
+    );
     expect(outputs["y"]).toEqual({ datatype: "INT32", shape: [0, 2], data: new Int32Array() });
   });
 
@@ -210,16 +387,29 @@ describe("tensors of a graph", () => {
     ["one too many", [x(1, 2, 3), { ...x(1, 2, 3), name: "z" }], /'z'/],
     ["none", [], /expected 1 inputs/],
   ])("that fit no tier are refused here: %s", async (_what, inputs, error) => {
-    expect(await refusalOf(await ask("/v2/models/matmul/infer", { inputs }))).toEqual([400, expect.stringMatching(error)]);
+    expect(await refusalOf(await ask("/v2/models/matmul/infer", { inputs }))).toEqual([
+      400,
+      expect.stringMatching(error),
+    ]);
     expect(edge.forwarded).toEqual([]);
   });
 });
 
 /** What comes back from the model `identity`, by datatype. */
 async function throughIdentity(): Promise<unknown> {
-  const inputs = Object.fromEntries(IDENTITY_DATATYPES.map((datatype) => [`${datatype.toLowerCase()}_in`, { datatype, shape: [5], data: EXTREMES[datatype] } as Tensor]));
-  const { body, jsonBytes } = encodeInferRequest({ inputs, parameters: { binary_data_output: true } }, true);
-  const { outputs } = await answerOf(await ask("/v2/models/identity/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) }));
+  const inputs = Object.fromEntries(
+    IDENTITY_DATATYPES.map((datatype) => [
+      `${datatype.toLowerCase()}_in`,
+      { datatype, shape: [5], data: EXTREMES[datatype] } as Tensor,
+    ]),
+  );
+  const { body, jsonBytes } = encodeInferRequest(
+    { inputs, parameters: { binary_data_output: true } },
+    true,
+  );
+  const { outputs } = await answerOf(
+    await ask("/v2/models/identity/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) }),
+  );
   return Object.fromEntries(Object.values(outputs).map(({ datatype, data }) => [datatype, data]));
 }
 

@@ -19,7 +19,12 @@ describe("POST predict", () => {
     const response = await edge.predict({ inputs: "yes" }, { "x-request-id": "r-1" });
     const { id, model, version, outputs, usage } = await answerOf(response);
     expect({ id, model, version }).toEqual({ id: "r-1", model: "toy", version: 1 });
-    expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: false, confidence: expect.closeTo(1 / (1 + Math.exp(-6)), 5) });
+    expect(outputs[0]).toMatchObject({
+      label: "yes",
+      tier: "edge",
+      degraded: false,
+      confidence: expect.closeTo(1 / (1 + Math.exp(-6)), 5),
+    });
     expect(outputs[0]?.scores.map((one) => one.label)).toEqual(["yes", "no", "oos"]);
     expect(usage.tiers).toEqual([{ tier: "edge", inputs: 1 }]);
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -33,28 +38,54 @@ describe("POST predict", () => {
 
   it("asks the region about the rest of an array, in one request, and keeps the order", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "no", "zzz", "yes"] }, { traceparent }));
-    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([["no", "region"], ["no", "edge"], ["no", "region"], ["yes", "edge"]]);
-    expect(usage.tiers).toEqual([{ tier: "edge", inputs: 4 }, { tier: "region", inputs: 2 }]);
+    const { outputs, usage } = await answerOf(
+      await edge.predict({ inputs: ["maybe", "no", "zzz", "yes"] }, { traceparent }),
+    );
+    expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
+      ["no", "region"],
+      ["no", "edge"],
+      ["no", "region"],
+      ["yes", "edge"],
+    ]);
+    expect(usage.tiers).toEqual([
+      { tier: "edge", inputs: 4 },
+      { tier: "region", inputs: 2 },
+    ]);
     expect(edge.regionRequests).toHaveLength(1);
-    expect(edge.regionRequests[0]).toMatchObject({ model: "toy", version: 1, tier: "region", span: { headers: { traceparent } } });
-    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual(["maybe", "zzz"]);
+    expect(edge.regionRequests[0]).toMatchObject({
+      model: "toy",
+      version: 1,
+      tier: "region",
+      span: { headers: { traceparent } },
+    });
+    expect(edge.regionRequests[0]?.inputs.map((bytes) => new TextDecoder().decode(bytes))).toEqual([
+      "maybe",
+      "zzz",
+    ]);
   });
 
   it("takes a raw text body", async () => {
-    const { outputs } = await answerOf(await edge.predict("yes", { "content-type": "text/plain; charset=utf-8" }));
+    const { outputs } = await answerOf(
+      await edge.predict("yes", { "content-type": "text/plain; charset=utf-8" }),
+    );
     expect(outputs[0]?.label).toBe("yes");
   });
 
   it("takes topK and maxTier", async () => {
-    const { outputs } = await answerOf(await edge.predict({ inputs: "maybe", parameters: { topK: 1, maxTier: "edge" } }));
+    const { outputs } = await answerOf(
+      await edge.predict({ inputs: "maybe", parameters: { topK: 1, maxTier: "edge" } }),
+    );
     expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: false });
     expect(outputs[0]?.scores).toHaveLength(1);
     expect(edge.regionRequests).toEqual([]);
   });
 
   it("answers concurrent cold requests, each for itself", async () => {
-    const labels = await Promise.all(["yes", "no", "yes", "no"].map(async (inputs) => (await answerOf(await edge.predict({ inputs }))).outputs[0]?.label));
+    const labels = await Promise.all(
+      ["yes", "no", "yes", "no"].map(
+        async (inputs) => (await answerOf(await edge.predict({ inputs }))).outputs[0]?.label,
+      ),
+    );
     expect(labels).toEqual(["yes", "no", "yes", "no"]);
   });
 
@@ -74,14 +105,20 @@ describe("GET and QUERY predict", () => {
     const etag = first.headers.get("etag") ?? "";
     expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
     expect(first.headers.get("cache-tag")).toBe("toy,toy:1,toy@stable");
-    const again = await edge.app.request(path, { headers: { "if-none-match": `"other", ${etag}` } });
+    const again = await edge.app.request(path, {
+      headers: { "if-none-match": `"other", ${etag}` },
+    });
     expect([again.status, await again.text()]).toEqual([304, ""]);
     const other = await edge.app.request(`${path}&topK=1`, { headers: { "if-none-match": etag } });
     expect(other.status).toBe(200);
   });
 
   it("answers QUERY with a JSON body", async () => {
-    const request = { method: "QUERY", headers: { "content-type": "application/json" }, body: '{"inputs":"no"}' };
+    const request = {
+      method: "QUERY",
+      headers: { "content-type": "application/json" },
+      body: '{"inputs":"no"}',
+    };
     const response = await edge.app.request("/v1/models/toy/predict", request);
     expect((await answerOf(response)).outputs[0]?.label).toBe("no");
     expect(response.headers.get("etag")).not.toBeNull();
@@ -90,7 +127,8 @@ describe("GET and QUERY predict", () => {
 
 describe("caching", () => {
   it("answers a repeat from L1, and neither reads nor stores when bypassed", async () => {
-    const layer = async (parameters?: object) => (await edge.predict({ inputs: "maybe", parameters })).headers.get("x-edgetier-cache");
+    const layer = async (parameters?: object) =>
+      (await edge.predict({ inputs: "maybe", parameters })).headers.get("x-edgetier-cache");
     expect(await layer({ cache: "bypass" })).toBe("bypass");
     expect(await layer()).toBe("miss");
     expect(await layer()).toBe("l1");
@@ -108,9 +146,14 @@ describe("caching", () => {
 
   it("does not store a degraded answer", async () => {
     edge.region = "is down";
-    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded).toBe(true);
+    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded).toBe(
+      true,
+    );
     edge.region = "answers";
-    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]).toMatchObject({ degraded: false, tier: "region" });
+    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]).toMatchObject({
+      degraded: false,
+      tier: "region",
+    });
   });
 });
 
@@ -118,7 +161,12 @@ describe("faults", () => {
   it("marks the edge's answer as degraded when the region is down", async () => {
     edge.region = "is down";
     const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "yes"] }));
-    expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: true, degradedBy: "region_unavailable" });
+    expect(outputs[0]).toMatchObject({
+      label: "yes",
+      tier: "edge",
+      degraded: true,
+      degradedBy: "region_unavailable",
+    });
     expect(outputs[1]).toMatchObject({ degraded: false });
     expect(usage.tiers[1]).toEqual({ tier: "region", inputs: 1, error: "region_unavailable" });
   });
@@ -126,13 +174,20 @@ describe("faults", () => {
   it("answers by the deadline when the region hangs: the client's, or the model's", async () => {
     await edge.predict({ inputs: "yes" }); // warm
     edge.region = "hangs";
-    for (const [headers, budgetMs] of [[{ "x-deadline-ms": "200" }, 200], [{ prefer: "wait=1" }, 1000], [{}, 1000]] as const) {
+    for (const [headers, budgetMs] of [
+      [{ "x-deadline-ms": "200" }, 200],
+      [{ prefer: "wait=1" }, 1000],
+      [{}, 1000],
+    ] as const) {
       const before = edge.regionRequests.length;
       const waiting = edge.predict({ inputs: "maybe", parameters: { cache: "bypass" } }, headers);
       await vi.waitFor(() => expect(edge.regionRequests.length).toBe(before + 1));
       expect(edge.regionRequests.at(-1)?.timeoutMs).toBe(budgetMs);
       edge.clock.advance(budgetMs);
-      expect((await answerOf(await waiting)).outputs[0]).toMatchObject({ tier: "edge", degraded: true });
+      expect((await answerOf(await waiting)).outputs[0]).toMatchObject({
+        tier: "edge",
+        degraded: true,
+      });
     }
   });
 
@@ -140,8 +195,14 @@ describe("faults", () => {
     edge.storeIsDown = true;
     const response = await edge.predict({ inputs: "yes" });
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
-    expect(await response.json()).toMatchObject({ code: "model_store_unavailable", retryable: true });
-    expect(edge.logged.at(-1)).toMatchObject({ event: "request_failed", code: "model_store_unavailable" });
+    expect(await response.json()).toMatchObject({
+      code: "model_store_unavailable",
+      retryable: true,
+    });
+    expect(edge.logged.at(-1)).toMatchObject({
+      event: "request_failed",
+      code: "model_store_unavailable",
+    });
     edge.storeIsDown = false;
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });

@@ -15,10 +15,18 @@ const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 
 function poolOf(near: string, far: string) {
   const events: RegionEvent[] = [];
-  const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({ id, place, client: createOipHttpRegionClient({ baseUrl }) });
-  const pool = createRegionPool([region("near", near, frankfurt), region("far", far, virginia)], { clock: systemClock, onEvent: (event) => events.push(event) });
+  const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({
+    id,
+    place,
+    client: createOipHttpRegionClient({ baseUrl }),
+  });
+  const pool = createRegionPool([region("near", near, frankfurt), region("far", far, virginia)], {
+    clock: systemClock,
+    onEvent: (event) => events.push(event),
+  });
   const extras = () => events.filter(({ event }) => event === "extra_call");
-  const infer = () => pool.infer(request({ place: frankfurt, timeoutMs: 10_000, inputs: [new Uint8Array(1)] }));
+  const infer = () =>
+    pool.infer(request({ place: frankfurt, timeoutMs: 10_000, inputs: [new Uint8Array(1)] }));
   return { pool, events, extras, infer };
 }
 
@@ -26,20 +34,40 @@ describe("a pool in workerd", () => {
   it("has a late answer given by the other region", async () => {
     const { extras, infer } = poolOf(slow, quick);
     expect(originOf(await infer())).toBe("quick");
-    expect(extras()).toEqual([{ event: "extra_call", region: "far", kind: "hedge", result: "sent" }, { event: "extra_call", region: "far", kind: "hedge", result: "won" }]);
+    expect(extras()).toEqual([
+      { event: "extra_call", region: "far", kind: "hedge", result: "sent" },
+      { event: "extra_call", region: "far", kind: "hedge", result: "won" },
+    ]);
   });
 
   it("asks another region where one refuses connections, and learns how quick each is", async () => {
     const { pool, events, extras, infer } = poolOf(refusing, quick);
     expect(originOf(await infer())).toBe("quick");
-    expect(extras()).toEqual([{ event: "extra_call", region: "far", kind: "retry", result: "sent" }, { event: "extra_call", region: "far", kind: "retry", result: "won" }]);
-    expect(events.filter(({ event }) => event === "call")).toEqual([{ event: "call", region: "near", result: "unreached", tookMs: expect.any(Number) }, { event: "call", region: "far", result: "ok", tookMs: expect.any(Number) }]);
-    expect(pool.regions(frankfurt)).toMatchObject([{ id: "near", latencyMs: null }, { id: "far", latencyMs: { p50: expect.any(Number) } }]);
+    expect(extras()).toEqual([
+      { event: "extra_call", region: "far", kind: "retry", result: "sent" },
+      { event: "extra_call", region: "far", kind: "retry", result: "won" },
+    ]);
+    expect(events.filter(({ event }) => event === "call")).toEqual([
+      { event: "call", region: "near", result: "unreached", tookMs: expect.any(Number) },
+      { event: "call", region: "far", result: "ok", tookMs: expect.any(Number) },
+    ]);
+    expect(pool.regions(frankfurt)).toMatchObject([
+      { id: "near", latencyMs: null },
+      { id: "far", latencyMs: { p50: expect.any(Number) } },
+    ]);
   });
 
   it("forwards a request and its answer's body, with the loser given up", async () => {
     const { pool } = poolOf(slow, quick);
-    const answer = await pool.forward({ model: "mood", version: 1, requestId: "r", timeoutMs: 10_000, place: frankfurt, body: new TextEncoder().encode("{}"), headers: { "content-type": "application/json" } });
+    const answer = await pool.forward({
+      model: "mood",
+      version: 1,
+      requestId: "r",
+      timeoutMs: 10_000,
+      place: frankfurt,
+      body: new TextEncoder().encode("{}"),
+      headers: { "content-type": "application/json" },
+    });
     expect(await answer.json()).toMatchObject({ outputs: [{ data: ["quick"] }] });
   });
 });
@@ -48,18 +76,43 @@ describe("GET /v1/regions", () => {
   it("lists the regions, the nearest to the client first, and no address that is not public", async () => {
     const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
       regions: [
-        { id: "us", place: virginia, client: createOipHttpRegionClient({ baseUrl: "http://secret.us" }) },
-        { id: "eu", place: frankfurt, publicUrl: "https://eu.example.com", client: createOipHttpRegionClient({ baseUrl: "http://secret.eu" }) },
+        {
+          id: "us",
+          place: virginia,
+          client: createOipHttpRegionClient({ baseUrl: "http://secret.us" }),
+        },
+        {
+          id: "eu",
+          place: frankfurt,
+          publicUrl: "https://eu.example.com",
+          client: createOipHttpRegionClient({ baseUrl: "http://secret.eu" }),
+        },
       ],
     });
-    const list = async (latitude: string, longitude: string) => await edge.app.request(new Request("http://edge/v1/regions", { cf: { latitude, longitude } } as RequestInit));
+    const list = async (latitude: string, longitude: string) =>
+      await edge.app.request(
+        new Request("http://edge/v1/regions", { cf: { latitude, longitude } } as RequestInit),
+      );
     const fromBerlin = await list("52.52", "13.40");
     expect(fromBerlin.headers.get("cache-control")).toBe("no-store");
     const text = await fromBerlin.text();
     expect(regionList.parse(JSON.parse(text))).toEqual({
       regions: [
-        { id: "eu", place: frankfurt, url: "https://eu.example.com", health: "healthy", distanceKm: 423, latencyMs: null },
-        { id: "us", place: virginia, health: "healthy", distanceKm: expect.any(Number), latencyMs: null },
+        {
+          id: "eu",
+          place: frankfurt,
+          url: "https://eu.example.com",
+          health: "healthy",
+          distanceKm: 423,
+          latencyMs: null,
+        },
+        {
+          id: "us",
+          place: virginia,
+          health: "healthy",
+          distanceKm: expect.any(Number),
+          latencyMs: null,
+        },
       ],
     });
     expect(text).not.toContain("secret");
@@ -68,7 +121,9 @@ describe("GET /v1/regions", () => {
   });
 
   it("is an empty list where there is none", async () => {
-    const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { withoutRegion: true });
+    const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
+      withoutRegion: true,
+    });
     expect(await (await edge.app.request("/v1/regions")).json()).toEqual({ regions: [] });
   });
 });

@@ -11,7 +11,9 @@ import { fullDeployment } from "./engine.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
-  edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { signingKey: await newKey() });
+  edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
+    signingKey: await newKey(),
+  });
 });
 
 async function versionFor(body: object, headers: Record<string, string> = {}): Promise<number> {
@@ -32,31 +34,56 @@ describe("an edge with trusted keys", () => {
     await publishToy(createModelStore(edge.objects), new Uint8Array(toy), { version: 2 });
     later();
     expect(await versionFor({ parameters: { cache: "bypass" } })).toBe(1);
-    expect(edge.logged).toContainEqual(expect.objectContaining({ event: "version_refused", version: 2, servedVersion: 1, error: expect.objectContaining({ code: "manifest_untrusted" }) }));
+    expect(edge.logged).toContainEqual(
+      expect.objectContaining({
+        event: "version_refused",
+        version: 2,
+        servedVersion: 1,
+        error: expect.objectContaining({ code: "manifest_untrusted" }),
+      }),
+    );
     const response = await edge.app.request("/v1/models/toy@2/predict?input=yes");
-    expect([response.status, await response.json()]).toMatchObject([503, { code: "manifest_untrusted", detail: expect.stringContaining("toy@2") }]);
+    expect([response.status, await response.json()]).toMatchObject([
+      503,
+      { code: "manifest_untrusted", detail: expect.stringContaining("toy@2") },
+    ]);
   });
 
   it("refuses a signed version of which one byte has changed, before it is parsed", async () => {
     await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
     const key = layout.manifest("toy", 2);
-    const file = new Uint8Array(await new Response((await edge.objects.get(key))?.body).arrayBuffer());
+    const file = new Uint8Array(
+      await new Response((await edge.objects.get(key))?.body).arrayBuffer(),
+    );
     file[100] = (file[100] ?? 0) ^ 1; // within the payload
     await edge.objects.put(key, file, { kind: "any" }, "application/json");
     const response = await edge.app.request("/v1/models/toy@2/predict?input=yes");
-    expect([response.status, await response.json()]).toMatchObject([503, { code: "manifest_untrusted" }]);
+    expect([response.status, await response.json()]).toMatchObject([
+      503,
+      { code: "manifest_untrusted" },
+    ]);
   });
 });
 
 describe("a canary", () => {
   const answer = async (requestId: string) => await versionFor({}, { "x-request-id": requestId });
   const infer = (requestId: string) =>
-    edge.app.request("/v2/models/toy/infer", { method: "POST", headers: { "content-type": "application/json", "x-request-id": requestId }, body: JSON.stringify({ inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["yes"] }] }) });
+    edge.app.request("/v2/models/toy/infer", {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-request-id": requestId },
+      body: JSON.stringify({
+        inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["yes"] }],
+      }),
+    });
 
   it("answers its share of the requests, over both interfaces, and keeps each request", async () => {
     await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
     const read = await edge.store.readAliases("toy");
-    await edge.store.writeAliases("toy", { stable: 1, canary: { version: 2, weight: 0.5 } }, read?.etag);
+    await edge.store.writeAliases(
+      "toy",
+      { stable: 1, canary: { version: 2, weight: 0.5 } },
+      read?.etag,
+    );
     const ids = Array.from({ length: 40 }, (_, index) => `r-${index}`);
     const versions: number[] = [];
     for (const id of ids) versions.push(await answer(id));

@@ -27,16 +27,36 @@ describe("GET /v1/models", () => {
   it("describes one: versions, tiers and thresholds", async () => {
     await publishToy(edge.store, new Uint8Array(toy), { version: 2, deadlineMs: 77 });
     const detail = modelDetail.parse(await get("/v1/models/toy"));
-    expect(detail).toMatchObject({ model: "toy", version: 2, versions: [1, 2], aliases: { stable: 2 }, deadlineMs: 77 });
-    expect(detail.tiers.map(({ id, place, exitConfidence }) => [id, place, exitConfidence])).toEqual([["edge", "edge", 0.9], ["region", "region", null]]);
-    expect(modelDetail.parse(await get("/v1/models/toy@1"))).toMatchObject({ version: 1, deadlineMs: 1000 });
+    expect(detail).toMatchObject({
+      model: "toy",
+      version: 2,
+      versions: [1, 2],
+      aliases: { stable: 2 },
+      deadlineMs: 77,
+    });
+    expect(
+      detail.tiers.map(({ id, place, exitConfidence }) => [id, place, exitConfidence]),
+    ).toEqual([
+      ["edge", "edge", 0.9],
+      ["region", "region", null],
+    ]);
+    expect(modelDetail.parse(await get("/v1/models/toy@1"))).toMatchObject({
+      version: 1,
+      deadlineMs: 1000,
+    });
   });
 
   it("tells the shares of canaries", async () => {
     await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
-    await edge.store.writeAliases("toy", { stable: { version: 1, previous: [2] }, canary: { version: 2, weight: 0.05 } }, (await edge.store.readAliases("toy"))?.etag);
+    await edge.store.writeAliases(
+      "toy",
+      { stable: { version: 1, previous: [2] }, canary: { version: 2, weight: 0.05 } },
+      (await edge.store.readAliases("toy"))?.etag,
+    );
     const told = { aliases: { stable: 1, canary: 2 }, weights: { canary: 0.05 } };
-    expect(modelList.parse(await get("/v1/models"))).toEqual({ models: [{ model: "toy", ...told }] });
+    expect(modelList.parse(await get("/v1/models"))).toEqual({
+      models: [{ model: "toy", ...told }],
+    });
     expect(modelDetail.parse(await get("/v1/models/toy"))).toMatchObject({ version: 1, ...told });
   });
 
@@ -49,7 +69,10 @@ describe("GET /v1/models", () => {
 
 describe("health", () => {
   it("is live always, and ready while the store can be read", async () => {
-    const statuses = async () => [(await edge.app.request("/v2/health/live")).status, (await edge.app.request("/v2/health/ready")).status];
+    const statuses = async () => [
+      (await edge.app.request("/v2/health/live")).status,
+      (await edge.app.request("/v2/health/ready")).status,
+    ];
     expect(await statuses()).toEqual([200, 200]);
     edge.storeIsDown = true;
     expect(await statuses()).toEqual([200, 400]);
@@ -64,7 +87,29 @@ describe("the API's description", () => {
       security: [{}, { bearer: [] }],
       paths: {
         "/v1/models/{model}/predict": {
-          post: { operationId: "predict", requestBody: { content: { "application/json": {}, "text/plain": {}, "image/jpeg": {}, "image/png": {} } }, responses: { 200: {}, 400: {}, 401: {}, 403: {}, 404: {}, 413: {}, 415: {}, 429: {}, 503: {}, 504: {} } },
+          post: {
+            operationId: "predict",
+            requestBody: {
+              content: {
+                "application/json": {},
+                "text/plain": {},
+                "image/jpeg": {},
+                "image/png": {},
+              },
+            },
+            responses: {
+              200: {},
+              400: {},
+              401: {},
+              403: {},
+              404: {},
+              413: {},
+              415: {},
+              429: {},
+              503: {},
+              504: {},
+            },
+          },
           get: { operationId: "predictOne", responses: { 304: {} } },
         },
         "/v1/models": { get: {} },
@@ -76,9 +121,25 @@ describe("the API's description", () => {
         "/v2/health/ready": { get: {} },
         "/v2/models/{model}": { get: {} },
         "/v2/models/{model}/ready": { get: {} },
-        "/v2/models/{model}/infer": { post: { requestBody: { content: { "application/json": {}, "application/octet-stream": {} } }, responses: { 200: {}, 400: {}, 401: {}, 403: {}, 404: {}, 413: {}, 429: {}, 503: {} } } },
+        "/v2/models/{model}/infer": {
+          post: {
+            requestBody: { content: { "application/json": {}, "application/octet-stream": {} } },
+            responses: { 200: {}, 400: {}, 401: {}, 403: {}, 404: {}, 413: {}, 429: {}, 503: {} },
+          },
+        },
       },
-      components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } }, schemas: { PredictRequest: {}, PredictParameters: {}, PredictResponse: {}, Problem: {}, ModelDetail: {}, InferRequest: {}, Tensor: {} } },
+      components: {
+        securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+        schemas: {
+          PredictRequest: {},
+          PredictParameters: {},
+          PredictResponse: {},
+          Problem: {},
+          ModelDetail: {},
+          InferRequest: {},
+          Tensor: {},
+        },
+      },
     });
   });
 

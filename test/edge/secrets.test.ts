@@ -12,14 +12,21 @@ const COLLECTORS_KEY = "collectors-key-51c0ffee";
 const NOWHERE = "https://nowhere.test";
 
 const background: Promise<unknown>[] = [];
-const context = { waitUntil: (work: Promise<unknown>) => void background.push(work), passThroughOnException() {}, props: {} };
+const context = {
+  waitUntil: (work: Promise<unknown>) => void background.push(work),
+  passThroughOnException() {},
+  props: {},
+};
 
 let logged: string[];
 let upstream: (request: Request) => Promise<Response>;
 let asked: string[];
 beforeEach(() => {
   [logged, asked] = [[], []];
-  for (const method of ["debug", "log", "info", "warn", "error"] as const) vi.spyOn(console, method).mockImplementation((...values) => void logged.push(values.map(String).join(" ")));
+  for (const method of ["debug", "log", "info", "warn", "error"] as const)
+    vi.spyOn(console, method).mockImplementation(
+      (...values) => void logged.push(values.map(String).join(" ")),
+    );
   vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const request = new Request(input, init);
     asked.push(new URL(request.url).origin);
@@ -29,7 +36,14 @@ beforeEach(() => {
 afterEach(() => vi.restoreAllMocks());
 
 /** What a careless server puts into its error page: all of the request. */
-const echo = async (request: Request) => new Response(JSON.stringify({ error: [...request.headers].flat().join(" ") + (await request.text()), url: request.url }), { status: 500 });
+const echo = async (request: Request) =>
+  new Response(
+    JSON.stringify({
+      error: [...request.headers].flat().join(" ") + (await request.text()),
+      url: request.url,
+    }),
+    { status: 500 },
+  );
 
 const UPSTREAMS: readonly [string, (request: Request) => Promise<Response>][] = [
   ["cannot be reached", () => Promise.reject(new TypeError("connection refused"))],
@@ -44,7 +58,10 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
   });
 
   it("no key, token or upstream's secret shows up anywhere, and nothing is asked but what is configured", async () => {
-    const [known, unknown] = [await newApiKey({ scopes: ["predict", "metadata", "admin"] }), await newApiKey()];
+    const [known, unknown] = [
+      await newApiKey({ scopes: ["predict", "metadata", "admin"] }),
+      await newApiKey(),
+    ];
     const issuer = await startIssuer("ES256");
     const now = Date.now();
     const { expiresAtMs: _expires, ...entry } = known.entry;
@@ -84,40 +101,97 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
     const seen: string[] = [];
     for (const credential of credentials) {
       for (const [path, init] of REQUESTS) {
-        const headers = { ...init?.headers, authorization: `Bearer ${credential}`, "cf-connecting-ip": "203.0.113.7", "x-forwarded-host": "forger.test", forwarded: "host=forger.test" };
-        const response = await worker.fetch(new Request(`https://edge.test${path}`, { ...init, headers }), env, context);
-        seen.push(`${response.status} ${[...response.headers].flat().join(" ")} ${await response.text()}`);
+        const headers = {
+          ...init?.headers,
+          authorization: `Bearer ${credential}`,
+          "cf-connecting-ip": "203.0.113.7",
+          "x-forwarded-host": "forger.test",
+          forwarded: "host=forger.test",
+        };
+        const response = await worker.fetch(
+          new Request(`https://edge.test${path}`, { ...init, headers }),
+          env,
+          context,
+        );
+        seen.push(
+          `${response.status} ${[...response.headers].flat().join(" ")} ${await response.text()}`,
+        );
       }
     }
     await Promise.allSettled(background);
     const everything = [...seen, ...logged].join("\n");
-    for (const secret of [S3_SECRET, REDIS_TOKEN, COLLECTORS_KEY, entry.sha256, ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one])].filter((one) => one !== "")) expect([secret, everything.includes(secret)]).toEqual([secret, false]);
+    for (const secret of [
+      S3_SECRET,
+      REDIS_TOKEN,
+      COLLECTORS_KEY,
+      entry.sha256,
+      ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one]),
+    ].filter((one) => one !== ""))
+      expect([secret, everything.includes(secret)]).toEqual([secret, false]);
     expect(logged.some((record) => record.includes("jwks_failed"))).toBe(true);
     expect(logged.some((record) => record.includes("request_failed"))).toBe(true);
     expect(logged.some((record) => record.includes('"event":"request"'))).toBe(true);
-    for (const record of logged) expect(() => parseLogRecord(JSON.parse(record)), record).not.toThrow();
+    for (const record of logged)
+      expect(() => parseLogRecord(JSON.parse(record)), record).not.toThrow();
     expect([...new Set(asked)]).toEqual([NOWHERE]);
   });
 });
 
 const json = { "content-type": "application/json" };
-const REQUESTS: readonly [string, { readonly method: string; readonly headers: Record<string, string>; readonly body: string }?][] = [
+const REQUESTS: readonly [
+  string,
+  { readonly method: string; readonly headers: Record<string, string>; readonly body: string }?,
+][] = [
   ["/v1/models"],
   ["/v1/models/toy/predict?input=https://forger.test/x"],
-  ["/v1/models/toy/predict", { method: "POST", headers: json, body: JSON.stringify({ inputs: { url: "https://forger.test/photo.jpg" } }) }],
+  [
+    "/v1/models/toy/predict",
+    {
+      method: "POST",
+      headers: json,
+      body: JSON.stringify({ inputs: { url: "https://forger.test/photo.jpg" } }),
+    },
+  ],
   ["/v1/models/https:%2f%2fforger.test/predict?input=yes"],
-  ["/v1/embeddings", { method: "POST", headers: json, body: JSON.stringify({ model: "toy", input: "https://forger.test/x" }) }],
-  ["/v2/models/toy/infer", { method: "POST", headers: json, body: JSON.stringify({ inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["https://forger.test/x"] }] }) }],
+  [
+    "/v1/embeddings",
+    {
+      method: "POST",
+      headers: json,
+      body: JSON.stringify({ model: "toy", input: "https://forger.test/x" }),
+    },
+  ],
+  [
+    "/v2/models/toy/infer",
+    {
+      method: "POST",
+      headers: json,
+      body: JSON.stringify({
+        inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["https://forger.test/x"] }],
+      }),
+    },
+  ],
   ["/v2/models/toy"],
   ["/metrics"],
 ];
 
 it("nor when the configuration is wrong", async () => {
   upstream = echo;
-  const env = { EDGETIER_S3_ENDPOINT: "nonsense", EDGETIER_S3_SECRET_ACCESS_KEY: S3_SECRET, EDGETIER_REDIS_REST_TOKEN: REDIS_TOKEN, EDGETIER_API_KEYS: "edgetier_put-here-by-mistake", EDGETIER_JWT_JWKS: '{"keys": "a-private-key"}' };
-  const response = await createWorker(fullDeployment, { sessions: new Map(), refused: [] }).fetch(new Request("https://edge.test/v1/models"), env, context);
+  const env = {
+    EDGETIER_S3_ENDPOINT: "nonsense",
+    EDGETIER_S3_SECRET_ACCESS_KEY: S3_SECRET,
+    EDGETIER_REDIS_REST_TOKEN: REDIS_TOKEN,
+    EDGETIER_API_KEYS: "edgetier_put-here-by-mistake",
+    EDGETIER_JWT_JWKS: '{"keys": "a-private-key"}',
+  };
+  const response = await createWorker(fullDeployment, { sessions: new Map(), refused: [] }).fetch(
+    new Request("https://edge.test/v1/models"),
+    env,
+    context,
+  );
   const everything = [await response.text(), ...[...response.headers].flat(), ...logged].join("\n");
   expect(response.status).toBe(500);
   expect(everything).toContain("EDGETIER_API_KEYS");
-  for (const secret of [S3_SECRET, REDIS_TOKEN, "put-here-by-mistake", "a-private-key"]) expect(everything).not.toContain(secret);
+  for (const secret of [S3_SECRET, REDIS_TOKEN, "put-here-by-mistake", "a-private-key"])
+    expect(everything).not.toContain(secret);
 });

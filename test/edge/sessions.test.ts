@@ -11,7 +11,11 @@ import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
-import { encodeSnapshot, type EncodedSnapshot, type Snapshot } from "../../src/runtime/wasm/snapshot-format.ts";
+import {
+  encodeSnapshot,
+  type EncodedSnapshot,
+  type Snapshot,
+} from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -30,29 +34,59 @@ beforeAll(async () => {
 });
 
 /** Version 2 of the toy, with a snapshot of its edge tier; `changes` to what the manifest says of it. */
-async function publishWithSnapshot(edge: EdgeUnderTest, changes: Partial<SnapshotRef> = {}, bytes: Uint8Array = snapshot.bytes): Promise<Manifest> {
+async function publishWithSnapshot(
+  edge: EdgeUnderTest,
+  changes: Partial<SnapshotRef> = {},
+  bytes: Uint8Array = snapshot.bytes,
+): Promise<Manifest> {
   const { tiers } = await publishToy(edge.store, graph);
   const { ref } = await edge.store.writeArtifact(bytes);
-  const ofSnapshot = { artifact: ref, head: snapshot.head, engine: engineModule.source, functions: encodeFunctions([]), memoryBytes, ...changes };
+  const ofSnapshot = {
+    artifact: ref,
+    head: snapshot.head,
+    engine: engineModule.source,
+    functions: encodeFunctions([]),
+    memoryBytes,
+    ...changes,
+  };
   const [first, ...rest] = tiers;
-  return await publishToy(edge.store, graph, { version: 2, tiers: first === undefined ? [] : [{ ...first, snapshot: ofSnapshot }, ...rest] });
+  return await publishToy(edge.store, graph, {
+    version: 2,
+    tiers: first === undefined ? [] : [{ ...first, snapshot: ofSnapshot }, ...rest],
+  });
 }
 
-async function answer(edge: EdgeUnderTest, inputs: string): Promise<{ label: string; tier: string; degraded: boolean; errors: unknown[] }> {
+async function answer(
+  edge: EdgeUnderTest,
+  inputs: string,
+): Promise<{ label: string; tier: string; degraded: boolean; errors: unknown[] }> {
   const response = await edge.predict({ inputs, parameters: { cache: "bypass" } });
   const { outputs, usage } = predictResponse.parse(await response.json());
   const { label, tier, degraded } = outputs[0] as (typeof outputs)[number];
-  return { label, tier, degraded, errors: usage.tiers.flatMap(({ error }) => (error === undefined ? [] : [error])) };
+  return {
+    label,
+    tier,
+    degraded,
+    errors: usage.tiers.flatMap(({ error }) => (error === undefined ? [] : [error])),
+  };
 }
 
 const opened = (edge: EdgeUnderTest) => edge.counted("edgetier_sessions_opened_total");
-const servedHow = async (edge: EdgeUnderTest) => ((await (await edge.app.request("/v1/models/toy")).json()) as { tiers: { edge?: unknown }[] }).tiers[0]?.edge;
+const servedHow = async (edge: EdgeUnderTest) =>
+  ((await (await edge.app.request("/v1/models/toy")).json()) as { tiers: { edge?: unknown }[] })
+    .tiers[0]?.edge;
 const atTheEdge = { label: "yes", tier: "edge", degraded: false, errors: [] };
-const fromTheRegion = (error: string) => ({ label: "no", tier: "region", degraded: false, errors: [error] });
+const fromTheRegion = (error: string) => ({
+  label: "no",
+  tier: "region",
+  degraded: false,
+  errors: [error],
+});
 
 describe("with the full engine", () => {
   let edge: EdgeUnderTest;
-  const start = async (deployment: Deployment = fullDeployment) => (edge = await startEdgeUnderTest(graph, deployment));
+  const start = async (deployment: Deployment = fullDeployment) =>
+    (edge = await startEdgeUnderTest(graph, deployment));
 
   it("opens a model that has no snapshot", async () => {
     await start();
@@ -69,25 +103,46 @@ describe("with the full engine", () => {
     expect(await servedHow(edge)).toEqual({ how: "snapshot" });
   });
 
-  it.each<[what: string, reason: string, changes: () => Partial<SnapshotRef>, bytes: () => Uint8Array]>([
-    ["with a flipped byte", "corrupt", () => ({}), () => snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte))],
+  it.each<
+    [what: string, reason: string, changes: () => Partial<SnapshotRef>, bytes: () => Uint8Array]
+  >([
+    [
+      "with a flipped byte",
+      "corrupt",
+      () => ({}),
+      () => snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte)),
+    ],
     ["that ends early", "truncated", () => ({}), () => snapshot.bytes.subarray(0, 500_000)],
-    ["with another head than its manifest says", "corrupt", () => ({ head: { ...snapshot.head, sha256: "0".repeat(64) } }), () => snapshot.bytes],
-  ])("refuses a snapshot %s, counts that, and opens the model", async (_what, reason, changes, bytes) => {
-    await start();
-    await publishWithSnapshot(edge, changes(), bytes());
-    expect(await answer(edge, "yes")).toEqual(atTheEdge);
-    expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason }]);
-    expect(opened(edge)).toEqual([{ how: "plain" }]);
-  });
+    [
+      "with another head than its manifest says",
+      "corrupt",
+      () => ({ head: { ...snapshot.head, sha256: "0".repeat(64) } }),
+      () => snapshot.bytes,
+    ],
+  ])(
+    "refuses a snapshot %s, counts that, and opens the model",
+    async (_what, reason, changes, bytes) => {
+      await start();
+      await publishWithSnapshot(edge, changes(), bytes());
+      expect(await answer(edge, "yes")).toEqual(atTheEdge);
+      expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason }]);
+      expect(opened(edge)).toEqual([{ how: "plain" }]);
+    },
+  );
 
   it.each<[what: string, reason: string, changes: Partial<SnapshotRef>]>([
-    ["is shorter in the store than its manifest says", "artifact_corrupt", { artifact: { sha256: "", size: 3 } }],
+    [
+      "is shorter in the store than its manifest says",
+      "artifact_corrupt",
+      { artifact: { sha256: "", size: 3 } },
+    ],
     ["is not in the store", "artifact_corrupt", { artifact: { sha256: "c".repeat(64), size: 3 } }],
   ])("opens the model where the snapshot %s", async (_what, reason, { artifact }) => {
     await start();
     const { ref } = await edge.store.writeArtifact(snapshot.bytes);
-    await publishWithSnapshot(edge, { artifact: { ...ref, ...artifact, sha256: artifact?.sha256 || ref.sha256 } });
+    await publishWithSnapshot(edge, {
+      artifact: { ...ref, ...artifact, sha256: artifact?.sha256 || ref.sha256 },
+    });
     expect(await answer(edge, "yes")).toEqual(atTheEdge);
     expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason }]);
     expect(opened(edge)).toEqual([{ how: "plain" }]);
@@ -103,10 +158,19 @@ describe("with the full engine", () => {
 
   it("has the region answer where the engine breaks off, each time in a new instance, and goes on serving", async () => {
     await start();
-    const broken = await encodeSnapshot({ ...taken, session: { ...taken.session, handle: 0xffff_fff0 } }); // beyond all memory
+    const broken = await encodeSnapshot({
+      ...taken,
+      session: { ...taken.session, handle: 0xffff_fff0 },
+    }); // beyond all memory
     await publishWithSnapshot(edge, { head: broken.head }, broken.bytes);
-    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("engine_trap"), fromTheRegion("engine_trap")]);
-    expect(edge.counted("edgetier_engine_traps_total")).toEqual([{ kind: "engine_trap" }, { kind: "engine_trap" }]);
+    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([
+      fromTheRegion("engine_trap"),
+      fromTheRegion("engine_trap"),
+    ]);
+    expect(edge.counted("edgetier_engine_traps_total")).toEqual([
+      { kind: "engine_trap" },
+      { kind: "engine_trap" },
+    ]);
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
     const healthy = await edge.app.request("/v1/models/toy@1/predict?input=yes");
     expect(healthy.status).toBe(200);
@@ -117,13 +181,16 @@ describe("with the full engine", () => {
     const failing = { ...taken, pages: taken.pages.filter(({ index }) => index < 97) }; // its heap is gone, and ONNX Runtime says so
     const broken = await encodeSnapshot(failing);
     await publishWithSnapshot(edge, { head: broken.head }, broken.bytes);
-    for (let request = 0; request < 4; request++) expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_failed"));
+    for (let request = 0; request < 4; request++)
+      expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_failed"));
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
   });
 
   it("counts what was refused at module scope", async () => {
     const refused = [errors.snapshotRefused("other_model")];
-    edge = await startEdgeUnderTest(graph, fullDeployment, { restored: { sessions: new Map(), refused } });
+    edge = await startEdgeUnderTest(graph, fullDeployment, {
+      restored: { sessions: new Map(), refused },
+    });
     expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason: "other_model" }]);
   });
 });
@@ -143,18 +210,28 @@ describe("with a cut engine", () => {
     const edge = await startEdgeUnderTest(graph, cut);
     await publishWithSnapshot(edge, lacking);
     expect(await answer(edge, "yes")).toEqual(fromTheRegion("tier_not_servable"));
-    expect(await servedHow(edge)).toEqual({ how: "not", reason: expect.stringMatching(/was cut of \d of its functions \(.*17000\)/) });
+    expect(await servedHow(edge)).toEqual({
+      how: "not",
+      reason: expect.stringMatching(/was cut of \d of its functions \(.*17000\)/),
+    });
     expect(opened(edge)).toEqual([]);
 
     const other = await startEdgeUnderTest(graph, cut);
     await publishWithSnapshot(other, { engine: "e".repeat(64) });
     expect(await answer(other, "yes")).toEqual(fromTheRegion("tier_not_servable"));
-    expect(await servedHow(other)).toEqual({ how: "not", reason: expect.stringContaining("made for engine eeeeeeeeeeee") });
+    expect(await servedHow(other)).toEqual({
+      how: "not",
+      reason: expect.stringContaining("made for engine eeeeeeeeeeee"),
+    });
   });
 
   it("leaves a damaged snapshot to the region, and says what was wrong with it", async () => {
     const edge = await startEdgeUnderTest(graph, cut);
-    await publishWithSnapshot(edge, {}, snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte)));
+    await publishWithSnapshot(
+      edge,
+      {},
+      snapshot.bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte)),
+    );
     expect(await answer(edge, "yes")).toEqual(fromTheRegion("snapshot_refused"));
     expect(edge.counted("edgetier_snapshots_refused_total")).toEqual([{ reason: "corrupt" }]);
   });
@@ -162,9 +239,15 @@ describe("with a cut engine", () => {
   it("has the region answer where a cut function is called after all, each time in a new instance, and counts it", async () => {
     const edge = await startEdgeUnderTest(graph, cut);
     await publishWithSnapshot(edge);
-    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([fromTheRegion("function_cut"), fromTheRegion("function_cut")]);
+    expect([await answer(edge, "yes"), await answer(edge, "yes")]).toEqual([
+      fromTheRegion("function_cut"),
+      fromTheRegion("function_cut"),
+    ]);
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }]);
-    expect(edge.counted("edgetier_engine_traps_total")).toEqual([{ kind: "function_cut" }, { kind: "function_cut" }]);
+    expect(edge.counted("edgetier_engine_traps_total")).toEqual([
+      { kind: "function_cut" },
+      { kind: "function_cut" },
+    ]);
     const [record] = edge.logged.filter(({ event }) => event === "engine_trap");
     expect(record).toMatchObject({ level: "error", tier: "edge", engine: engineModule.source });
     expect(typeof (record?.["function"] ?? record?.["slot"])).toBe("number");
@@ -173,7 +256,10 @@ describe("with a cut engine", () => {
   it("has the full engine beside it answer where there is one", async () => {
     const edge = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
     await publishWithSnapshot(edge);
-    expect([await answer(edge, "yes"), await answer(edge, "maybe")]).toEqual([atTheEdge, { label: "no", tier: "region", degraded: false, errors: [] }]);
+    expect([await answer(edge, "yes"), await answer(edge, "maybe")]).toEqual([
+      atTheEdge,
+      { label: "no", tier: "region", degraded: false, errors: [] },
+    ]);
     expect(opened(edge)).toEqual([{ how: "store" }, { how: "store" }, { how: "fallback" }]);
 
     const without = await startEdgeUnderTest(graph, { ...cut, fallback: engineModule });
@@ -185,10 +271,18 @@ describe("with a cut engine", () => {
 
 describe("the memory budget", () => {
   it("lets the session unused for longest go, and opens it again when it is asked for", async () => {
-    const edge = await startEdgeUnderTest(graph, { ...fullDeployment, sessionBudgetBytes: 20 * 1024 * 1024 }); // an instance begins with 16
+    const edge = await startEdgeUnderTest(graph, {
+      ...fullDeployment,
+      sessionBudgetBytes: 20 * 1024 * 1024,
+    }); // an instance begins with 16
     const documented = Uint8Array.of(...graph, 0x32, 1, 0x61); // doc_string "a" (onnx.proto, ModelProto): the same model, another file
     await publishToy(edge.store, documented, { version: 2 });
-    const ask = async (version: number, input: string) => expect((await edge.app.request(`/v1/models/toy@${version}/predict?input=${input}`)).headers.get("x-edgetier-tier")).toBe("edge");
+    const ask = async (version: number, input: string) =>
+      expect(
+        (await edge.app.request(`/v1/models/toy@${version}/predict?input=${input}`)).headers.get(
+          "x-edgetier-tier",
+        ),
+      ).toBe("edge");
     await ask(1, "yes");
     await ask(2, "yes");
     await ask(2, "no");
@@ -200,15 +294,25 @@ describe("the memory budget", () => {
   });
 
   it("is refused to an instance that asks for more, and the instance goes on", async () => {
-    const session = await createWasmRuntime(engineModule, { maximumPages: 512 }).createSession(new Uint8Array(zeros)); // 32 MiB
-    const run = async (count: bigint) => (await session.run({ n: { datatype: "INT64", shape: [1], data: BigInt64Array.of(count) } }))["y"]?.shape;
-    await expect(run(2n ** 27n)).rejects.toMatchObject({ code: expect.stringMatching(/^(session_failed|engine_trap)$/) });
+    const session = await createWasmRuntime(engineModule, { maximumPages: 512 }).createSession(
+      new Uint8Array(zeros),
+    ); // 32 MiB
+    const run = async (count: bigint) =>
+      (await session.run({ n: { datatype: "INT64", shape: [1], data: BigInt64Array.of(count) } }))[
+        "y"
+      ]?.shape;
+    await expect(run(2n ** 27n)).rejects.toMatchObject({
+      code: expect.stringMatching(/^(session_failed|engine_trap)$/),
+    });
     expect(await run(10n)).toEqual([10]);
     expect(session.memoryBytes).toBeLessThanOrEqual(512 * PAGE_BYTES);
   });
 
   it("leaves a session that is too large to the region", async () => {
-    const edge = await startEdgeUnderTest(graph, { ...fullDeployment, sessionBudgetBytes: 1_000_000 });
+    const edge = await startEdgeUnderTest(graph, {
+      ...fullDeployment,
+      sessionBudgetBytes: 1_000_000,
+    });
     expect(await answer(edge, "yes")).toEqual(fromTheRegion("session_too_large"));
     await publishWithSnapshot(edge);
     edge.clock.advance(60_000); // the alias

@@ -4,8 +4,8 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { buildDeployment } from "../../src/build/engine/build.ts";
-import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
+import { buildDeployment } from "../../src/toolchain/engine/build.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalRedis } from "../../src/cli/local/redis.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
@@ -27,7 +27,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await buildTensorDeployment("tensors");
   const s3 = await startLocalS3({ port: 0 });
   const redis = await startLocalRedis({ port: 0, onLine: () => {} });
-  if (redis === undefined) console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");
+  if (redis === undefined)
+    console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");
   const regions = await startNamedRegions();
   project.provide("s3", s3.options);
   project.provide("regions", regions.urls);
@@ -51,7 +52,11 @@ async function buildReferenceDeployment(): Promise<void> {
   });
   await buildDeployment({
     graphs: [
-      graph("intent", await readFile(join(PROJECT_ROOT, "models/intent/artifacts/edge.onnx")), intentSpecs),
+      graph(
+        "intent",
+        await readFile(join(PROJECT_ROOT, "models/intent/artifacts/edge.onnx")),
+        intentSpecs,
+      ),
       graph("mobilenet", makeSmallMobileNet(), mobileNetSpecs),
     ],
     config: await readDeploymentConfig(PROJECT_ROOT),

@@ -6,7 +6,13 @@ import { sha256Hex } from "../../src/core/hash.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
 import { bytesSource, streamSource } from "../../src/runtime/wasm/byte-source.ts";
 import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
-import { decodeSnapshot, encodeSnapshot, type EncodedSnapshot, parseHead, type Snapshot } from "../../src/runtime/wasm/snapshot-format.ts";
+import {
+  decodeSnapshot,
+  encodeSnapshot,
+  type EncodedSnapshot,
+  parseHead,
+  type Snapshot,
+} from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { engineModule, wasmRuntime } from "./engine.ts";
 import { intentInput, intentQueries } from "../support/reference-models.ts";
@@ -22,7 +28,8 @@ beforeAll(async () => {
   snapshot = await takeSnapshot(engineModule, model, modelSha256, warmUp);
   encoded = await encodeSnapshot(snapshot);
 });
-const restore = (from: EncodedSnapshot = encoded) => restoreSnapshot(engineModule, bytesSource(from.bytes), from.head, modelSha256);
+const restore = (from: EncodedSnapshot = encoded) =>
+  restoreSnapshot(engineModule, bytesSource(from.bytes), from.head, modelSha256);
 
 describe("the image", () => {
   it("leaves out zero pages and the model's bytes", () => {
@@ -36,16 +43,25 @@ describe("the image", () => {
   });
 
   it("is the same each time it is taken", async () => {
-    const again = await encodeSnapshot(await takeSnapshot(engineModule, model, modelSha256, warmUp));
+    const again = await encodeSnapshot(
+      await takeSnapshot(engineModule, model, modelSha256, warmUp),
+    );
     expect(await sha256Hex(again.bytes)).toBe(await sha256Hex(encoded.bytes));
   });
 
   it("is not taken of a model with random numbers: all isolates would draw the same", async () => {
     const inputs = { x: { datatype: "FP32" as const, shape: [4], data: new Float32Array(4) } };
-    await expect(takeSnapshot(engineModule, new Uint8Array(random), "r".repeat(64), [inputs])).rejects.toMatchObject({ code: "not_deterministic" });
+    await expect(
+      takeSnapshot(engineModule, new Uint8Array(random), "r".repeat(64), [inputs]),
+    ).rejects.toMatchObject({ code: "not_deterministic" });
     // Opened as it is, it draws other numbers in each instance.
-    const [one, other] = [await wasmRuntime.createSession(new Uint8Array(random)), await wasmRuntime.createSession(new Uint8Array(random))];
-    const draws = [await one.run(inputs), await one.run(inputs), await other.run(inputs)].map((output) => String(output["y"]?.data));
+    const [one, other] = [
+      await wasmRuntime.createSession(new Uint8Array(random)),
+      await wasmRuntime.createSession(new Uint8Array(random)),
+    ];
+    const draws = [await one.run(inputs), await one.run(inputs), await other.run(inputs)].map(
+      (output) => String(output["y"]?.data),
+    );
     expect(draws[0]).not.toBe(draws[1]);
   });
 });
@@ -72,7 +88,9 @@ describe("a restored session", () => {
     console.error = (line: string) => lines.push(line);
     try {
       const restored = await restore();
-      const outOfRange = { ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(99_999_999) } };
+      const outOfRange = {
+        ids: { datatype: "INT32" as const, shape: [1, 1], data: Int32Array.of(99_999_999) },
+      };
       await expect(restored.run(outOfRange)).rejects.toMatchObject({ code: "session_failed" }); // ONNX Runtime logs it, with the time
     } finally {
       console.error = log;
@@ -85,18 +103,26 @@ describe("the file form", () => {
   it("comes back as it was", async () => {
     const decoded = decodeSnapshot(encoded.bytes, encoded.head.size, snapshot.binding);
     expect({ ...decoded, pages: [] }).toEqual({ ...snapshot, pages: [] });
-    expect(await sha256Hex((await encodeSnapshot(decoded)).bytes)).toBe(await sha256Hex(encoded.bytes));
+    expect(await sha256Hex((await encodeSnapshot(decoded)).bytes)).toBe(
+      await sha256Hex(encoded.bytes),
+    );
   });
 
   it("comes back from a stream of odd pieces, compressed", async () => {
     const packed = await encodeSnapshot(snapshot, deflate);
     expect(packed.bytes.byteLength).toBeLessThan(encoded.bytes.byteLength / 3);
-    const restored = await restoreSnapshot(engineModule, streamSource(inPieces(packed.bytes, 77_777)), packed.head, modelSha256);
+    const restored = await restoreSnapshot(
+      engineModule,
+      streamSource(inPieces(packed.bytes, 77_777)),
+      packed.head,
+      modelSha256,
+    );
     const input = intentInput("what is my balance");
     expect(await restored.run(input)).toEqual(await (await restore()).run(input));
   });
 
-  const flipped = (at: number) => encoded.bytes.map((byte, index) => (index === at ? byte ^ 1 : byte));
+  const flipped = (at: number) =>
+    encoded.bytes.map((byte, index) => (index === at ? byte ^ 1 : byte));
   it.each<[what: string, bytes: () => Uint8Array, reason: string]>([
     ["nothing", () => new Uint8Array(), "truncated"],
     ["a cut off head", () => encoded.bytes.subarray(0, 100), "truncated"],
@@ -106,8 +132,17 @@ describe("the file form", () => {
     ["a flipped bit in the first page", () => flipped(encoded.head.size), "corrupt"],
     ["a flipped bit in the last byte", () => flipped(encoded.bytes.byteLength - 1), "corrupt"],
   ])("is refused by name: %s", async (_what, bytes, reason) => {
-    await expect(restoreSnapshot(engineModule, bytesSource(bytes()), encoded.head, modelSha256)).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
-    await expect(restoreSnapshot(engineModule, streamSource(inPieces(bytes(), 1_000_000)), encoded.head, modelSha256)).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
+    await expect(
+      restoreSnapshot(engineModule, bytesSource(bytes()), encoded.head, modelSha256),
+    ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
+    await expect(
+      restoreSnapshot(
+        engineModule,
+        streamSource(inPieces(bytes(), 1_000_000)),
+        encoded.head,
+        modelSha256,
+      ),
+    ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
   });
 
   it("is refused by name where it belongs to something else", async () => {
@@ -124,13 +159,30 @@ describe("the file form", () => {
       [head, { ...snapshot.binding, model: other }, "other_model"],
       [head, { ...snapshot.binding, choices: "threads=2" }, "other_choices"],
     ];
-    for (const [bytes, binding, reason] of refused) expect(() => parseHead(bytes, binding)).toThrow(`The snapshot was refused: ${reason}.`);
-    await expect(restoreSnapshot({ ...engineModule, source: other }, bytesSource(encoded.bytes), encoded.head, modelSha256)).rejects.toMatchObject({ facts: { reason: "other_engine" } });
-    await expect(restoreSnapshot(engineModule, bytesSource(encoded.bytes), encoded.head, other)).rejects.toMatchObject({ facts: { reason: "other_model" } });
+    for (const [bytes, binding, reason] of refused)
+      expect(() => parseHead(bytes, binding)).toThrow(`The snapshot was refused: ${reason}.`);
+    await expect(
+      restoreSnapshot(
+        { ...engineModule, source: other },
+        bytesSource(encoded.bytes),
+        encoded.head,
+        modelSha256,
+      ),
+    ).rejects.toMatchObject({ facts: { reason: "other_engine" } });
+    await expect(
+      restoreSnapshot(engineModule, bytesSource(encoded.bytes), encoded.head, other),
+    ).rejects.toMatchObject({ facts: { reason: "other_model" } });
   });
 });
 
-const deflate = async (chunk: Uint8Array) => new Uint8Array(await new Response(new Blob([chunk as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer());
+const deflate = async (chunk: Uint8Array) =>
+  new Uint8Array(
+    await new Response(
+      new Blob([chunk as Uint8Array<ArrayBuffer>])
+        .stream()
+        .pipeThrough(new CompressionStream("deflate-raw")),
+    ).arrayBuffer(),
+  );
 
 function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   let offset = 0;
@@ -144,7 +196,11 @@ function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
 }
 
 function indexOf(bytes: Uint8Array, wanted: Uint8Array): number {
-  for (let at = bytes.indexOf(wanted[0] ?? 0); at >= 0; at = bytes.indexOf(wanted[0] ?? 0, at + 1)) {
+  for (
+    let at = bytes.indexOf(wanted[0] ?? 0);
+    at >= 0;
+    at = bytes.indexOf(wanted[0] ?? 0, at + 1)
+  ) {
     if (wanted.every((byte, index) => bytes[at + index] === byte)) return at;
   }
   return -1;

@@ -13,7 +13,9 @@ beforeEach(async () => {
   const answer: RequestListener = async (incoming, outgoing) => {
     const body = await buffer(incoming).catch(() => undefined);
     if (incoming.url === "/never") return;
-    outgoing.writeHead(200, { "x-host": incoming.headers.host, "x-body": `${body?.byteLength}` }).end(incoming.url === "/empty" ? "" : TEXT);
+    outgoing
+      .writeHead(200, { "x-host": incoming.headers.host, "x-body": `${body?.byteLength}` })
+      .end(incoming.url === "/empty" ? "" : TEXT);
   };
   server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -32,12 +34,25 @@ const get = async (path = "/x") => await (await fetch(`${proxy.url}${path}`)).te
 
 describe("without a fault", () => {
   it("passes bodies of both directions on, whole or in pieces, with the client's own host, and remembers what it saw", async () => {
-    const pieces = new ReadableStream<Uint8Array>({ start: (controller) => [1, 2, 3].forEach((size) => controller.enqueue(new Uint8Array(size))), pull: (controller) => controller.close() });
+    const pieces = new ReadableStream<Uint8Array>({
+      start: (controller) => [1, 2, 3].forEach((size) => controller.enqueue(new Uint8Array(size))),
+      pull: (controller) => controller.close(),
+    });
     const init: RequestInit & { duplex: "half" } = { method: "POST", body: pieces, duplex: "half" };
-    const responses = [await fetch(`${proxy.url}/a`, { method: "PUT", body: new Uint8Array(70_000) }), await fetch(`${proxy.url}/b?c`, init), await fetch(`${proxy.url}/empty`, { method: "HEAD" })];
-    expect(responses.map(({ headers }) => [headers.get("x-host"), headers.get("x-body")])).toEqual(["70000", "6", "0"].map((bytes) => [new URL(proxy.url).host, bytes]));
+    const responses = [
+      await fetch(`${proxy.url}/a`, { method: "PUT", body: new Uint8Array(70_000) }),
+      await fetch(`${proxy.url}/b?c`, init),
+      await fetch(`${proxy.url}/empty`, { method: "HEAD" }),
+    ];
+    expect(responses.map(({ headers }) => [headers.get("x-host"), headers.get("x-body")])).toEqual(
+      ["70000", "6", "0"].map((bytes) => [new URL(proxy.url).host, bytes]),
+    );
     expect(await responses[0]?.text()).toBe(TEXT);
-    expect(proxy.seen.map(({ method, path, faulty }) => `${method} ${path} ${faulty}`)).toEqual(["PUT /a false", "POST /b?c false", "HEAD /empty false"]);
+    expect(proxy.seen.map(({ method, path, faulty }) => `${method} ${path} ${faulty}`)).toEqual([
+      "PUT /a false",
+      "POST /b?c false",
+      "HEAD /empty false",
+    ]);
     proxy.forget();
     expect([proxy.seen.length, proxy.abandoned]).toEqual([0, 0]);
   });
@@ -49,7 +64,8 @@ describe("without a fault", () => {
     await expect.poll(() => proxy.seen.length).toBe(1);
     left.abort();
     await expect.poll(() => proxy.abandoned).toBe(1);
-    const connections = () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+    const connections = () =>
+      new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
     await expect.poll(connections).toBe(0);
   });
 });

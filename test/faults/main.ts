@@ -30,13 +30,26 @@ if (values.help) {
   process.exit(0);
 }
 const { only } = values;
-const chosen = scenarios.filter(({ row, name }) => only === undefined || only.some((text) => `${row}: ${name}`.toLowerCase().includes(text.toLowerCase())));
+const chosen = scenarios.filter(
+  ({ row, name }) =>
+    only === undefined ||
+    only.some((text) => `${row}: ${name}`.toLowerCase().includes(text.toLowerCase())),
+);
 if (chosen.length === 0) {
   console.error(`No scenario has ${only?.join(" or ")} in its row or name. --list shows them.`);
   process.exit(2);
 }
 if (values.list) {
-  console.log(table([["row", "scenario", "expected"], ...chosen.map(({ row, name, expected, needs }) => [row, name, needs === undefined ? expected : `(left out: ${needs})`])]));
+  console.log(
+    table([
+      ["row", "scenario", "expected"],
+      ...chosen.map(({ row, name, expected, needs }) => [
+        row,
+        name,
+        needs === undefined ? expected : `(left out: ${needs})`,
+      ]),
+    ]),
+  );
   process.exit(0);
 }
 
@@ -54,10 +67,31 @@ try {
   await world.stop();
 }
 
-const rows = outcomes.map(({ scenario: { row, name, expected }, figures, ...rest }) => ({ row, scenario: name, expected, ...rest, figures: inFourDigits(figures) }));
-const inWords = (figures: Outcome["figures"]) => Object.entries(figures).map(([name, value]) => `${name} ${value}`).join(", ");
+const rows = outcomes.map(({ scenario: { row, name, expected }, figures, ...rest }) => ({
+  row,
+  scenario: name,
+  expected,
+  ...rest,
+  figures: inFourDigits(figures),
+}));
+const inWords = (figures: Outcome["figures"]) =>
+  Object.entries(figures)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
 const size = values.long ? "long" : "short";
 if (values.json) console.log(JSON.stringify({ size, rows }));
-else console.log(table([["row", "scenario", "expected", "reached", "figures"], ...rows.map(({ row, scenario, expected, state, figures }) => [row, scenario, expected, state, inWords(figures)])]));
+else
+  console.log(
+    table([
+      ["row", "scenario", "expected", "reached", "figures"],
+      ...rows.map(({ row, scenario, expected, state, figures }) => [
+        row,
+        scenario,
+        expected,
+        state,
+        inWords(figures),
+      ]),
+    ]),
+  );
 if (!values["no-write"]) await writeResults(outcomes, size);
 process.exitCode = outcomes.some(({ state }) => state === "failed") ? 1 : 0;

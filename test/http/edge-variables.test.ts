@@ -3,22 +3,40 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { EDGE_SECRETS, missingVariables, requiredVariables, unknownVariables } from "../../src/http/edge-variables.ts";
+import {
+  EDGE_SECRETS,
+  missingVariables,
+  requiredVariables,
+  unknownVariables,
+} from "../../src/http/edge-variables.ts";
 
-const STORE = ["EDGETIER_S3_ENDPOINT", "EDGETIER_S3_BUCKET", "EDGETIER_S3_ACCESS_KEY_ID", "EDGETIER_S3_SECRET_ACCESS_KEY"];
+const STORE = [
+  "EDGETIER_S3_ENDPOINT",
+  "EDGETIER_S3_BUCKET",
+  "EDGETIER_S3_ACCESS_KEY_ID",
+  "EDGETIER_S3_SECRET_ACCESS_KEY",
+];
 
 it("a model store is all that an edge must have", () => {
   expect(requiredVariables().toSorted()).toEqual(STORE.toSorted());
   expect(missingVariables(new Set(STORE))).toEqual([]);
-  expect(missingVariables(new Set(["EDGETIER_S3_BUCKET"]))).toEqual(["EDGETIER_S3_ENDPOINT", "EDGETIER_S3_ACCESS_KEY_ID", "EDGETIER_S3_SECRET_ACCESS_KEY"]);
+  expect(missingVariables(new Set(["EDGETIER_S3_BUCKET"]))).toEqual([
+    "EDGETIER_S3_ENDPOINT",
+    "EDGETIER_S3_ACCESS_KEY_ID",
+    "EDGETIER_S3_SECRET_ACCESS_KEY",
+  ]);
 });
 
 it("an address of Redis is of no use without its token", () => {
-  expect(missingVariables(new Set([...STORE, "EDGETIER_REDIS_REST_URL"]))).toEqual(["EDGETIER_REDIS_REST_TOKEN"]);
+  expect(missingVariables(new Set([...STORE, "EDGETIER_REDIS_REST_URL"]))).toEqual([
+    "EDGETIER_REDIS_REST_TOKEN",
+  ]);
 });
 
 it("a name that no edge reads is told, and those of others are not", () => {
-  expect(unknownVariables(["EDGETIER_S3_ENDPIONT", "EDGETIER_API_KEYS", "SENTRY_DSN"])).toEqual(["EDGETIER_S3_ENDPIONT"]);
+  expect(unknownVariables(["EDGETIER_S3_ENDPIONT", "EDGETIER_API_KEYS", "SENTRY_DSN"])).toEqual([
+    "EDGETIER_S3_ENDPIONT",
+  ]);
 });
 
 it("wrangler.toml names every secret, and has none", async () => {

@@ -34,12 +34,26 @@ let server: RegionServer;
 let guarded: RegionServer;
 
 beforeAll(async () => {
-  const start = async (region: Region) => await startRegionServer({ fetch: region.app.fetch, lifecycle: region.lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  const start = async (region: Region) =>
+    await startRegionServer({
+      fetch: region.app.fetch,
+      lifecycle: region.lifecycle,
+      host: "127.0.0.1",
+      port: 0,
+      drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+    });
   open = createRegion({ runtime, maxBodyBytes: 1_024 });
   await publish(open.store);
   await open.repository.acquire({ model: "mood", target: { kind: "version", version: 1 } });
   server = await start(open);
-  guarded = await start(createRegion({ gate: await createSignatureGate({ keys: [generateRegionKey("k")], openPaths: ["/v2/health/live"] }) }));
+  guarded = await start(
+    createRegion({
+      gate: await createSignatureGate({
+        keys: [generateRegionKey("k")],
+        openPaths: ["/v2/health/live"],
+      }),
+    }),
+  );
 });
 afterAll(() => Promise.all([server.stop(), guarded.stop()]));
 
@@ -51,25 +65,48 @@ async function statusOf({ url }: RegionServer, request: string): Promise<number 
   const status = Number((await text(socket).catch(() => "")).slice(9, 12));
   return status === 0 ? undefined : status;
 }
-const ask = (target: string, host = "region") => `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`;
+const ask = (target: string, host = "region") =>
+  `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`;
 
 describe("what the region's server and the router make of a request", () => {
   it("GHSA-9hp6-4448-45g2: no form of a target leads past the gate", async () => {
     const refused = [400, 401, 404, undefined];
-    for (const target of ["http://region/v2/models/mood", "http:///v2/models/mood", "http:/v2/models/mood", "http://v2/health/live/../../v2/models/mood", "http://region/v2/health/live/../../models/mood", "//v2/models/mood", "/v2/health/live%2f..%2f..%2fmodels%2fmood", "/v2/health/live/../../models/mood", "x:/v2/models/mood"]) {
-      expect([target, refused.includes(await statusOf(guarded, ask(target)))]).toEqual([target, true]);
+    for (const target of [
+      "http://region/v2/models/mood",
+      "http:///v2/models/mood",
+      "http:/v2/models/mood",
+      "http://v2/health/live/../../v2/models/mood",
+      "http://region/v2/health/live/../../models/mood",
+      "//v2/models/mood",
+      "/v2/health/live%2f..%2f..%2fmodels%2fmood",
+      "/v2/health/live/../../models/mood",
+      "x:/v2/models/mood",
+    ]) {
+      expect([target, refused.includes(await statusOf(guarded, ask(target)))]).toEqual([
+        target,
+        true,
+      ]);
     }
     expect(await statusOf(guarded, ask("/v2/health/live"))).toBe(200);
   });
 
   it("GHSA-hgxw-5xg3-69jx: a host that is none hangs nothing", async () => {
-    for (const host of ["", "/", "a b", "[::1", "a:99999999", "\u00ff"]) expect([host, (await statusOf(server, ask("/v2/models/stats", host))) !== 500]).toEqual([host, true]);
+    for (const host of ["", "/", "a b", "[::1", "a:99999999", "\u00ff"])
+      expect([host, (await statusOf(server, ask("/v2/models/stats", host))) !== 500]).toEqual([
+        host,
+        true,
+      ]);
     expect(await statusOf(server, ask("/v2/health/live"))).toBe(200);
   });
 
   it("GHSA-crvj-82cr-hjcx: what follows a fragment is no query", async () => {
-    const app = new Hono().get("/p", (c) => c.json([c.req.query(), c.req.query("b") ?? null, c.req.queries("a") ?? null]));
-    for (const [url, expected] of [["/p?a=1#&b=2", [{ a: "1" }, null, ["1"]]], ["/p#?a=1", [{}, null, null]]] as const) {
+    const app = new Hono().get("/p", (c) =>
+      c.json([c.req.query(), c.req.query("b") ?? null, c.req.queries("a") ?? null]),
+    );
+    for (const [url, expected] of [
+      ["/p?a=1#&b=2", [{ a: "1" }, null, ["1"]]],
+      ["/p#?a=1", [{}, null, null]],
+    ] as const) {
       expect(await (await app.request(new Request(`http://edge${url}`))).json()).toEqual(expected);
     }
   });
@@ -81,9 +118,16 @@ describe("a body's limit", () => {
   it("GHSA-92vj-g62v-jqhh: holds where the length says less than the chunks", async () => {
     const chunked = `${tooLong.length.toString(16)}\r\n${tooLong}\r\n0\r\n\r\n`;
     const before = counts.runs;
-    const status = await statusOf(server, `POST ${INFER} HTTP/1.1\r\nhost: region\r\nconnection: close\r\ncontent-length: 10\r\ntransfer-encoding: chunked\r\n\r\n${chunked}`);
+    const status = await statusOf(
+      server,
+      `POST ${INFER} HTTP/1.1\r\nhost: region\r\nconnection: close\r\ncontent-length: 10\r\ntransfer-encoding: chunked\r\n\r\n${chunked}`,
+    );
     expect([[400, 413].includes(status ?? 0), counts.runs]).toEqual([true, before]);
-    const request = new Request("http://region/", { method: "POST", body: tooLong, headers: { "content-length": "10", "transfer-encoding": "chunked" } });
+    const request = new Request("http://region/", {
+      method: "POST",
+      body: tooLong,
+      headers: { "content-length": "10", "transfer-encoding": "chunked" },
+    });
     await expect(readBody(request, 1_024)).rejects.toMatchObject({ code: "body_too_large" });
   });
 
@@ -96,26 +140,55 @@ describe("a body's limit", () => {
       },
     });
     const init: RequestInit & { duplex: "half" } = { method: "POST", body: slow, duplex: "half" };
-    expect([(await fetch(`${server.url}${INFER}`, init)).status, counts.runs]).toEqual([413, before]);
+    expect([(await fetch(`${server.url}${INFER}`, init)).status, counts.runs]).toEqual([
+      413,
+      before,
+    ]);
   });
 });
 
 describe("CORS", () => {
-  const answer = async (options: Parameters<typeof cors>[0], headers: Record<string, string>, method = "GET") => await new Hono().use(cors(options)).get("/", (c) => c.text("")).request("/", { method, headers });
+  const answer = async (
+    options: Parameters<typeof cors>[0],
+    headers: Record<string, string>,
+    method = "GET",
+  ) =>
+    await new Hono()
+      .use(cors(options))
+      .get("/", (c) => c.text(""))
+      .request("/", { method, headers });
 
   it("GHSA-88fw-hqm2-52qc: every origin with credentials is none in particular", async () => {
-    const { headers } = await answer({ origin: "*", credentials: true }, { origin: "https://evil.test" });
+    const { headers } = await answer(
+      { origin: "*", credentials: true },
+      { origin: "https://evil.test" },
+    );
     expect(headers.get("access-control-allow-origin")).not.toBe("https://evil.test");
   });
 
   it("GHSA-q7jf-gf43-6x6p: a client's own Vary does not come back", async () => {
-    const { headers } = await answer({ origin: ["https://app.test"] }, { origin: "https://app.test", vary: "x-evil" }, "OPTIONS");
-    expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual(["https://app.test", expect.not.stringContaining("x-evil")]);
+    const { headers } = await answer(
+      { origin: ["https://app.test"] },
+      { origin: "https://app.test", vary: "x-evil" },
+      "OPTIONS",
+    );
+    expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([
+      "https://app.test",
+      expect.not.stringContaining("x-evil"),
+    ]);
   });
 
   it("GHSA-8j4g-w8fx-2239: a long list of headers takes no long time", async () => {
     const startedMs = performance.now();
-    await answer({ origin: "*" }, { origin: "https://app.test", "access-control-request-method": "GET", "access-control-request-headers": `a${" ".repeat(60_000)}b` }, "OPTIONS");
+    await answer(
+      { origin: "*" },
+      {
+        origin: "https://app.test",
+        "access-control-request-method": "GET",
+        "access-control-request-headers": `a${" ".repeat(60_000)}b`,
+      },
+      "OPTIONS",
+    );
     expect(performance.now() - startedMs).toBeLessThan(1_000); // quadratic, it would be ten times that
   });
 });
@@ -127,8 +200,16 @@ describe("JSON Web Tokens", () => {
     const token = await sign({ sub: "a" }, "secret", "HS256");
     expect(await verify(token, "secret", "HS256")).toEqual({ sub: "a" });
     await expect(verify(token, "secret", "HS384")).rejects.toThrow(/alg|signature/i);
-    await expect(verify(`${base64url({ alg: "none", typ: "JWT" })}.${base64url({ sub: "a" })}.`, "secret", "HS256")).rejects.toThrow(/alg|signature|invalid/i);
-    await expect(verify(await sign({ sub: "a" }, "secret", "HS512"), "secret", "HS256")).rejects.toThrow(/alg|signature/i);
+    await expect(
+      verify(
+        `${base64url({ alg: "none", typ: "JWT" })}.${base64url({ sub: "a" })}.`,
+        "secret",
+        "HS256",
+      ),
+    ).rejects.toThrow(/alg|signature|invalid/i);
+    await expect(
+      verify(await sign({ sub: "a" }, "secret", "HS512"), "secret", "HS256"),
+    ).rejects.toThrow(/alg|signature/i);
   });
 
   it("GHSA-m732-5p4w-x69g: the audience counts", async () => {
@@ -138,24 +219,51 @@ describe("JSON Web Tokens", () => {
 
   it("GHSA-hm8q-7f3q-5f36: times are numbers", async () => {
     for (const claim of ["exp", "nbf", "iat"]) {
-      const token = await sign({ [claim]: "never" } as Parameters<typeof sign>[0], "secret", "HS256");
-      await expect(verify(token, "secret", "HS256")).rejects.toThrow(/token|claim|invalid|expected/i);
+      const token = await sign(
+        { [claim]: "never" } as Parameters<typeof sign>[0],
+        "secret",
+        "HS256",
+      );
+      await expect(verify(token, "secret", "HS256")).rejects.toThrow(
+        /token|claim|invalid|expected/i,
+      );
     }
   });
 
   it("GHSA-f577-qrjj-4474: they come as Bearer, and as nothing else", async () => {
-    const app = new Hono().use(jwt({ secret: "secret", alg: "HS256" })).get("/", (c) => c.text("in"));
+    const app = new Hono()
+      .use(jwt({ secret: "secret", alg: "HS256" }))
+      .get("/", (c) => c.text("in"));
     const token = await sign({ sub: "a" }, "secret", "HS256");
-    const status = async (scheme: string) => (await app.request("/", { headers: { authorization: `${scheme} ${token}` } })).status;
-    expect([await status("Bearer"), await status("Basic"), await status("Signature")]).toEqual([200, 401, 401]);
+    const status = async (scheme: string) =>
+      (await app.request("/", { headers: { authorization: `${scheme} ${token}` } })).status;
+    expect([await status("Bearer"), await status("Basic"), await status("Signature")]).toEqual([
+      200, 401, 401,
+    ]);
   });
 });
 
 it("no other parts of Hono are used than this list was made for", async () => {
-  const known = new Set(["hono", "hono/accepts", "hono/cors", "hono/etag", "hono/factory", "hono/html", "hono/http-exception", "hono/jwt", "hono/request-id", "hono/route", "hono/secure-headers", "hono/utils/http-status", "hono/utils/jwt/jwt", "@hono/node-server"]);
+  const known = new Set([
+    "hono",
+    "hono/accepts",
+    "hono/cors",
+    "hono/etag",
+    "hono/factory",
+    "hono/html",
+    "hono/http-exception",
+    "hono/jwt",
+    "hono/request-id",
+    "hono/route",
+    "hono/secure-headers",
+    "hono/utils/http-status",
+    "hono/utils/jwt/jwt",
+    "@hono/node-server",
+  ]);
   const used = new Set<string>();
   for await (const file of glob(["src/**/*.ts", "functions/**/*.ts"])) {
-    for (const [, part = ""] of (await readFile(file, "utf8")).matchAll(/from "(@?hono[^"]*)"/g)) used.add(part);
+    for (const [, part = ""] of (await readFile(file, "utf8")).matchAll(/from "(@?hono[^"]*)"/g))
+      used.add(part);
   }
   expect(used.size).toBeGreaterThan(3);
   expect([...used].filter((part) => !known.has(part))).toEqual([]);

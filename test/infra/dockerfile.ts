@@ -14,14 +14,24 @@ export interface Stage {
 }
 
 /** @param buildArguments of `docker build`, for what stages are made from */
-export async function readStages(path: string, buildArguments: Readonly<Record<string, string>> = {}): Promise<Stage[]> {
+export async function readStages(
+  path: string,
+  buildArguments: Readonly<Record<string, string>> = {},
+): Promise<Stage[]> {
   const dockerfile = DockerfileParser.parse(await readFile(path, "utf8"));
-  const defaults = dockerfile.getInitialARGs().map((one) => [one.getProperty()?.getName() ?? "", one.getProperty()?.getValue() ?? ""] as const);
+  const defaults = dockerfile
+    .getInitialARGs()
+    .map(
+      (one) => [one.getProperty()?.getName() ?? "", one.getProperty()?.getValue() ?? ""] as const,
+    );
   const values = { ...Object.fromEntries(defaults), ...buildArguments };
   const stages: { name: string | null; base: string; instructions: Instruction[] }[] = [];
   for (const instruction of dockerfile.getInstructions()) {
     if (isFrom(instruction)) {
-      const base = (instruction.getImage() ?? "").replace(/\$\{(\w+)\}/g, (_all, name: string) => values[name] ?? "");
+      const base = (instruction.getImage() ?? "").replace(
+        /\$\{(\w+)\}/g,
+        (_all, name: string) => values[name] ?? "",
+      );
       stages.push({ name: instruction.getBuildStage(), base, instructions: [] });
     } else stages.at(-1)?.instructions.push(instruction);
   }
@@ -47,36 +57,65 @@ export function lineage(stages: readonly Stage[], stage: Stage): Stage[] {
 
 /** The last instruction of a kind, such as `USER`, with the line's continuations joined. */
 export function lastOf(stages: readonly Stage[], keyword: string): string | undefined {
-  return stages.flatMap((one) => one.instructions).findLast((one) => one.getKeyword() === keyword)?.getArgumentsContent() ?? undefined;
+  return (
+    stages
+      .flatMap((one) => one.instructions)
+      .findLast((one) => one.getKeyword() === keyword)
+      ?.getArgumentsContent() ?? undefined
+  );
 }
 
 export function environmentOf(stages: readonly Stage[]): Record<string, string> {
-  const properties = stages.flatMap((one) => one.instructions).filter(isEnv).flatMap((one) => one.getProperties());
+  const properties = stages
+    .flatMap((one) => one.instructions)
+    .filter(isEnv)
+    .flatMap((one) => one.getProperties());
   return Object.fromEntries(properties.map((one) => [one.getName(), one.getValue() ?? ""]));
 }
 
 /** What a stage copies from the build's context. */
 export const contextSources = ({ instructions }: Stage): string[] =>
-  instructions.filter(isCopy).filter((one) => one.getFromFlag() === null).flatMap((one) => one.getArguments().slice(0, -1).map(String));
+  instructions
+    .filter(isCopy)
+    .filter((one) => one.getFromFlag() === null)
+    .flatMap((one) => one.getArguments().slice(0, -1).map(String));
 
 /**
  * Makes a stage's folder out of its parents, its copies, and its steps in the working directory where `runs` says so.
  * @returns the folder that stands for `/`
  */
-export async function layOut(stages: readonly Stage[], stage: Stage, options: { context: string; folder: string; runs: (stage: Stage) => boolean }): Promise<string> {
+export async function layOut(
+  stages: readonly Stage[],
+  stage: Stage,
+  options: { context: string; folder: string; runs: (stage: Stage) => boolean },
+): Promise<string> {
   const root = await mkdtemp(join(options.folder, "stage-"));
   let workdir = "/";
   for (const ancestor of lineage(stages, stage)) {
     for (const instruction of ancestor.instructions) {
       const keyword = instruction.getKeyword();
-      if (keyword === "WORKDIR") await mkdir(join(root, (workdir = instruction.getArgumentsContent() ?? "/")), { recursive: true });
-      if (keyword === "RUN" && options.runs(ancestor)) await promisify(execFile)("sh", ["-c", instruction.getArgumentsContent() ?? ""], { cwd: join(root, workdir) });
+      if (keyword === "WORKDIR")
+        await mkdir(join(root, (workdir = instruction.getArgumentsContent() ?? "/")), {
+          recursive: true,
+        });
+      if (keyword === "RUN" && options.runs(ancestor))
+        await promisify(execFile)("sh", ["-c", instruction.getArgumentsContent() ?? ""], {
+          cwd: join(root, workdir),
+        });
       if (!isCopy(instruction)) continue;
       const names = instruction.getArguments().map(String);
       const to = names.pop() ?? "";
       const from = instruction.getFromFlag()?.getValue();
-      const source = from === undefined || from === null ? options.context : await layOut(stages, stageNamed(stages, from), options);
-      await copy(source, names, join(root, to.startsWith("/") ? "" : workdir, to), to.endsWith("/"));
+      const source =
+        from === undefined || from === null
+          ? options.context
+          : await layOut(stages, stageNamed(stages, from), options);
+      await copy(
+        source,
+        names,
+        join(root, to.startsWith("/") ? "" : workdir, to),
+        to.endsWith("/"),
+      );
     }
   }
   return root;
@@ -89,10 +128,19 @@ function stageNamed(stages: readonly Stage[], name: string): Stage {
 }
 
 /** As COPY: a folder's content goes into `to`; a file becomes `to`, or goes into it. */
-async function copy(source: string, patterns: readonly string[], to: string, intoFolder: boolean): Promise<void> {
+async function copy(
+  source: string,
+  patterns: readonly string[],
+  to: string,
+  intoFolder: boolean,
+): Promise<void> {
   for (const pattern of patterns) {
     const found = globSync(pattern.replace(/^\//, ""), { cwd: source });
     if (found.length === 0) throw new Error(`COPY: there is no ${pattern}`);
-    for (const path of found) await cp(join(source, path), intoFolder ? join(to, basename(path)) : to, { recursive: true, verbatimSymlinks: true });
+    for (const path of found)
+      await cp(join(source, path), intoFolder ? join(to, basename(path)) : to, {
+        recursive: true,
+        verbatimSymlinks: true,
+      });
   }
 }

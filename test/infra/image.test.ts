@@ -17,7 +17,16 @@ import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { post, publish, textBody } from "../region/world.ts";
-import { contextSources, environmentOf, lastOf, lastStage, layOut, lineage, readStages, type Stage } from "./dockerfile.ts";
+import {
+  contextSources,
+  environmentOf,
+  lastOf,
+  lastStage,
+  layOut,
+  lineage,
+  readStages,
+  type Stage,
+} from "./dockerfile.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 const DOCKERFILE = join(REPOSITORY, "infra/region/Dockerfile");
@@ -32,13 +41,19 @@ beforeAll(async () => {
 });
 
 /** A command in exec form. */
-const commandOf = (keyword: string): string[] => JSON.parse(lastOf(image, keyword)?.replace(/^CMD /, "") ?? "");
+const commandOf = (keyword: string): string[] =>
+  JSON.parse(lastOf(image, keyword)?.replace(/^CMD /, "") ?? "");
 
 describe("Dockerfile", () => {
   it("is made from exact versions, and from the Node that the project is tested with", async () => {
     const cuda = await readStages(DOCKERFILE, { VARIANT: "cuda" });
-    const bases = [...stages, ...cuda].map((one) => one.base).filter((base) => !stages.some((one) => one.name === base));
-    expect([...new Set(bases)]).toEqual([`node:${packageJson.devDependencies.node}-bookworm-slim`, expect.stringMatching(/^nvidia\/cuda:12\.\d+\.\d+-cudnn-runtime-ubuntu24\.04$/)]);
+    const bases = [...stages, ...cuda]
+      .map((one) => one.base)
+      .filter((base) => !stages.some((one) => one.name === base));
+    expect([...new Set(bases)]).toEqual([
+      `node:${packageJson.devDependencies.node}-bookworm-slim`,
+      expect.stringMatching(/^nvidia\/cuda:12\.\d+\.\d+-cudnn-runtime-ubuntu24\.04$/),
+    ]);
     expect(cuda.at(-1)?.base).toBe("cuda");
   });
 
@@ -51,19 +66,38 @@ describe("Dockerfile", () => {
 
   it("sets only what the region knows, and exposes its port", () => {
     const environment = environmentOf(image);
-    const s3 = { EDGETIER_S3_ENDPOINT: "https://s3.example", EDGETIER_S3_BUCKET: "b", EDGETIER_S3_ACCESS_KEY_ID: "k", EDGETIER_S3_SECRET_ACCESS_KEY: "s" };
+    const s3 = {
+      EDGETIER_S3_ENDPOINT: "https://s3.example",
+      EDGETIER_S3_BUCKET: "b",
+      EDGETIER_S3_ACCESS_KEY_ID: "k",
+      EDGETIER_S3_SECRET_ACCESS_KEY: "s",
+    };
     const settings = readRegionSettings({ ...environment, ...s3 });
     expect(settings.EDGETIER_REGION_HOST).toBe("0.0.0.0");
     expect(lastOf(image, "EXPOSE")).toBe(String(settings.EDGETIER_REGION_PORT));
-    expect(Object.keys(settings)).toEqual(expect.arrayContaining(Object.keys(environment).filter((name) => name.startsWith("EDGETIER_"))));
+    expect(Object.keys(settings)).toEqual(
+      expect.arrayContaining(
+        Object.keys(environment).filter((name) => name.startsWith("EDGETIER_")),
+      ),
+    );
   });
 
   it("lets the build see what it copies", async () => {
-    const [all, ...allowed] = (await readFile(`${DOCKERFILE}.dockerignore`, "utf8")).split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+    const [all, ...allowed] = (await readFile(`${DOCKERFILE}.dockerignore`, "utf8"))
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
     expect(all).toBe("*");
     const sources = stages.flatMap(contextSources);
-    expect(sources.filter((source) => !allowed.some((line) => `${source}/`.startsWith(`${line.slice(1)}/`)))).toEqual([]);
-    expect(allowed.filter((line) => !sources.some((source) => `${source}/`.startsWith(`${line.slice(1)}/`)))).toEqual([]);
+    expect(
+      sources.filter(
+        (source) => !allowed.some((line) => `${source}/`.startsWith(`${line.slice(1)}/`)),
+      ),
+    ).toEqual([]);
+    expect(
+      allowed.filter(
+        (line) => !sources.some((source) => `${source}/`.startsWith(`${line.slice(1)}/`)),
+      ),
+    ).toEqual([]);
   });
 
   it("copies no folder of which the server imports nothing", async () => {
@@ -80,15 +114,23 @@ describe("Dockerfile", () => {
     });
     const imported = Object.keys(metafile.inputs);
     const folders = contextSources(lastStage(stages)).map((source) => source.replace(/\*.*$/, ""));
-    expect(folders.filter((folder) => !imported.some((path) => path.startsWith(folder)))).toEqual([]);
+    expect(folders.filter((folder) => !imported.some((path) => path.startsWith(folder)))).toEqual(
+      [],
+    );
   });
 
   it("fetches CUDA's provider by a flag that onnxruntime-node takes, and looks for it where it will be", () => {
     const require = createRequire(import.meta.url);
     const { manifests, requirements } = require("onnxruntime-node/script/install-metadata.js");
     expect(requirements["linux/x64"]).toContain("cuda12");
-    const steps = lastOf(stages.filter((one) => one.name === "cuda-dependencies"), "RUN") ?? "";
-    expect(steps).toContain("ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js");
+    const steps =
+      lastOf(
+        stages.filter((one) => one.name === "cuda-dependencies"),
+        "RUN",
+      ) ?? "";
+    expect(steps).toContain(
+      "ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js",
+    );
     const file = /bin\/napi-v6\/linux\/x64\/(\S+)/.exec(steps)?.[1];
     expect(Object.keys(manifests["linux/x64:cuda12"])).toContain(`./${file}`);
   });
@@ -103,7 +145,11 @@ describe("the image's content", () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-image-"));
     await chmod(folder, 0o755); // the server is not root
     // The steps that need no root are run as they are written, `npm ci` among them.
-    const root = await layOut(stages, lastStage(stages), { context: REPOSITORY, folder, runs: ({ name }) => name === "dependencies" });
+    const root = await layOut(stages, lastStage(stages), {
+      context: REPOSITORY,
+      folder,
+      runs: ({ name }) => name === "dependencies",
+    });
     await chmod(root, 0o755);
     app = join(root, "app");
     s3 = await startTestS3();
@@ -115,27 +161,60 @@ describe("the image's content", () => {
   });
 
   it("has production dependencies only, and of the native ones only those for Linux", async () => {
-    const has = (path: string) => access(join(app, "node_modules", path)).then(() => true, () => false);
-    expect(await Promise.all(["onnxruntime-node/bin/napi-v6/linux", "@aws-sdk/client-s3", "zod"].map(has))).toEqual([true, true, true]);
-    const absent = ["typescript", "vitest", "wrangler", "onnxruntime-web", "onnxruntime-node/bin/napi-v6/win32", "onnxruntime-node/bin/napi-v6/darwin"];
+    const has = (path: string) =>
+      access(join(app, "node_modules", path)).then(
+        () => true,
+        () => false,
+      );
+    expect(
+      await Promise.all(
+        ["onnxruntime-node/bin/napi-v6/linux", "@aws-sdk/client-s3", "zod"].map(has),
+      ),
+    ).toEqual([true, true, true]);
+    const absent = [
+      "typescript",
+      "vitest",
+      "wrangler",
+      "onnxruntime-web",
+      "onnxruntime-node/bin/napi-v6/win32",
+      "onnxruntime-node/bin/napi-v6/darwin",
+    ];
     expect(await Promise.all(absent.map(has))).toEqual(absent.map(() => false));
   });
 
   it("serves a model of the store, says that it lives, and stops on the signal", async () => {
-    const environment = { PATH: process.env["PATH"] ?? "", ...environmentOf(image), ...s3VariablesOf(s3.options), EDGETIER_REGION_PORT: String(await freePort()), EDGETIER_REGION_PRELOAD: "mood@1" };
+    const environment = {
+      PATH: process.env["PATH"] ?? "",
+      ...environmentOf(image),
+      ...s3VariablesOf(s3.options),
+      EDGETIER_REGION_PORT: String(await freePort()),
+      EDGETIER_REGION_PRELOAD: "mood@1",
+    };
     const [, ...probe] = commandOf("HEALTHCHECK");
-    const healthy = () => promisify(execFile)(process.execPath, probe, { env: environment }).then(() => true, () => false);
+    const healthy = () =>
+      promisify(execFile)(process.execPath, probe, { env: environment }).then(
+        () => true,
+        () => false,
+      );
     expect(await healthy()).toBe(false);
 
     const [, ...entry] = commandOf("ENTRYPOINT");
-    const nobody = process.getuid?.() === 0 ? { uid: Number(lastOf(image, "USER")?.split(":")[0]) } : {};
-    const child = spawn(process.execPath, entry, { cwd: app, env: { ...environment, TMPDIR: "/nonexistent" }, stdio: ["ignore", "ignore", "inherit"], ...nobody });
+    const nobody =
+      process.getuid?.() === 0 ? { uid: Number(lastOf(image, "USER")?.split(":")[0]) } : {};
+    const child = spawn(process.execPath, entry, {
+      cwd: app,
+      env: { ...environment, TMPDIR: "/nonexistent" },
+      stdio: ["ignore", "ignore", "inherit"],
+      ...nobody,
+    });
     onTestFinished(() => void child.kill("SIGKILL"));
     const exit = once(child, "exit");
     await expect.poll(healthy, { timeout: 15_000 }).toBe(true);
 
     const url = `http://127.0.0.1:${environment.EDGETIER_REGION_PORT}/v2`;
-    await expect.poll(async () => (await fetch(`${url}/health/ready`)).status, { timeout: 10_000 }).toBe(200);
+    await expect
+      .poll(async () => (await fetch(`${url}/health/ready`)).status, { timeout: 10_000 })
+      .toBe(200);
     const answer = await fetch(`${url}/models/mood/versions/1/infer`, post(textBody(["good"])));
     expect(await answer.json()).toMatchObject({ outputs: [{ name: "logits", data: [1, 0] }] });
 

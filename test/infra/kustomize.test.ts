@@ -4,31 +4,55 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readRegionSettings } from "../../functions/region/settings.ts";
 import packageJson from "../../package.json" with { type: "json" };
-import { allResources, included, kustomizations, KUBERNETES, parseDocuments, patchFiles, resourcesIn } from "./manifests.ts";
+import {
+  allResources,
+  included,
+  kustomizations,
+  KUBERNETES,
+  parseDocuments,
+  patchFiles,
+  resourcesIn,
+} from "./manifests.ts";
 import { podsOf } from "./pods.ts";
 import { checkAll, resource, type Resource } from "./schemas/check.ts";
 
 /** What may be applied; components only come with one of these. */
-const deployable = kustomizations.filter((one) => one.kind === "Kustomization").map((one) => one.folder);
+const deployable = kustomizations
+  .filter((one) => one.kind === "Kustomization")
+  .map((one) => one.folder);
 
 describe("kustomizations", () => {
-  it.each(deployable)("%s names what is there, no resource twice, and patches what it has", (folder) => {
-    const all = included(folder);
-    const ids = all.resources.map((one) => `${one.kind} ${one.metadata.name}`);
-    expect(new Set(ids).size).toBe(ids.length);
-    const patches = all.kustomizations.flatMap((one) => one.patches.flatMap(({ path }) => resourcesIn(join(one.folder, path))));
-    expect(ids).toEqual(expect.arrayContaining(patches.map((one) => `${one.kind} ${one.metadata.name}`)));
-  });
+  it.each(deployable)(
+    "%s names what is there, no resource twice, and patches what it has",
+    (folder) => {
+      const all = included(folder);
+      const ids = all.resources.map((one) => `${one.kind} ${one.metadata.name}`);
+      expect(new Set(ids).size).toBe(ids.length);
+      const patches = all.kustomizations.flatMap((one) =>
+        one.patches.flatMap(({ path }) => resourcesIn(join(one.folder, path))),
+      );
+      expect(ids).toEqual(
+        expect.arrayContaining(patches.map((one) => `${one.kind} ${one.metadata.name}`)),
+      );
+    },
+  );
 
   it("leave no manifest out", () => {
     const named = deployable.flatMap((folder) => included(folder).resources);
-    expect(allResources.filter((one) => !named.some((other) => JSON.stringify(other) === JSON.stringify(one)))).toEqual([]);
+    expect(
+      allResources.filter(
+        (one) => !named.some((other) => JSON.stringify(other) === JSON.stringify(one)),
+      ),
+    ).toEqual([]);
     expect(patchFiles.length).toBeGreaterThan(0);
   });
 });
 
 /** `kubectl kustomize`, or Kustomize's own program. */
-const program = [["kubectl", "kustomize"], ["kustomize", "build"]].find(([name = ""]) => {
+const program = [
+  ["kubectl", "kustomize"],
+  ["kustomize", "build"],
+].find(([name = ""]) => {
   try {
     return execFileSync(name, ["version", "--help"], { stdio: "ignore" }) !== undefined;
   } catch {
@@ -36,31 +60,51 @@ const program = [["kubectl", "kustomize"], ["kustomize", "build"]].find(([name =
   }
 });
 
-describe.skipIf(program === undefined)("Kustomize's output (needs kubectl or kustomize on the PATH)", () => {
-  function render(folder: string): Resource[] {
-    const [name = "", ...args] = program ?? [];
-    const text = execFileSync(name, [...args, join(KUBERNETES, folder)], { encoding: "utf8" });
-    return parseDocuments(text).map((one) => resource.parse(one));
-  }
+describe.skipIf(program === undefined)(
+  "Kustomize's output (needs kubectl or kustomize on the PATH)",
+  () => {
+    function render(folder: string): Resource[] {
+      const [name = "", ...args] = program ?? [];
+      const text = execFileSync(name, [...args, join(KUBERNETES, folder)], { encoding: "utf8" });
+      return parseDocuments(text).map((one) => resource.parse(one));
+    }
 
-  it("is what the schemas say", async () => {
-    const rendered = deployable.flatMap((folder) => render(folder).map((one) => ({ folder, one })));
-    const problems = await checkAll(rendered.map(({ one }) => one));
-    expect(rendered.map(({ folder, one }, index) => [folder, one.kind, problems[index]]).filter(([, , found]) => found?.length !== 0)).toEqual([]);
-  });
+    it("is what the schemas say", async () => {
+      const rendered = deployable.flatMap((folder) =>
+        render(folder).map((one) => ({ folder, one })),
+      );
+      const problems = await checkAll(rendered.map(({ one }) => one));
+      expect(
+        rendered
+          .map(({ folder, one }, index) => [folder, one.kind, problems[index]])
+          .filter(([, , found]) => found?.length !== 0),
+      ).toEqual([]);
+    });
 
-  it("on GPUs has the image with CUDA, a GPU, and as many threads as CPUs", () => {
-    const resources = render("overlays/gpu");
-    const [pod] = podsOf("overlays/gpu", resources);
-    expect(pod?.container.image).toBe(`edgetier-region:${packageJson.version}-cuda`);
-    expect(pod?.container.resources).toMatchObject({ requests: { cpu: "4" }, limits: { "nvidia.com/gpu": "1" } });
-    expect(readRegionSettings(pod?.environment ?? {}).EDGETIER_REGION_THREADS).toBe(4);
-  });
+    it("on GPUs has the image with CUDA, a GPU, and as many threads as CPUs", () => {
+      const resources = render("overlays/gpu");
+      const [pod] = podsOf("overlays/gpu", resources);
+      expect(pod?.container.image).toBe(`edgetier-region:${packageJson.version}-cuda`);
+      expect(pod?.container.resources).toMatchObject({
+        requests: { cpu: "4" },
+        limits: { "nvidia.com/gpu": "1" },
+      });
+      expect(readRegionSettings(pod?.environment ?? {}).EDGETIER_REGION_THREADS).toBe(4);
+    });
 
-  it("gives the pods the settings by a name that changes with them", () => {
-    const resources = render("base");
-    const settings = resources.find((one) => one.kind === "ConfigMap");
-    expect(settings?.metadata.name).toMatch(/^edgetier-region-[a-z0-9]{10}$/);
-    expect(resources.find((one) => one.kind === "Deployment")).toMatchObject({ spec: { template: { spec: { containers: [{ envFrom: [{ configMapRef: { name: settings?.metadata.name } }] }] } } } });
-  });
-});
+    it("gives the pods the settings by a name that changes with them", () => {
+      const resources = render("base");
+      const settings = resources.find((one) => one.kind === "ConfigMap");
+      expect(settings?.metadata.name).toMatch(/^edgetier-region-[a-z0-9]{10}$/);
+      expect(resources.find((one) => one.kind === "Deployment")).toMatchObject({
+        spec: {
+          template: {
+            spec: {
+              containers: [{ envFrom: [{ configMapRef: { name: settings?.metadata.name } }] }],
+            },
+          },
+        },
+      });
+    });
+  },
+);

@@ -17,7 +17,9 @@ const kustomization = z.strictObject({
   components: z.array(z.string()).default([]),
   patches: z.array(z.strictObject({ path: z.string() })).default([]),
   images: z.array(z.strictObject({ name: z.string(), newTag: z.string() })).default([]),
-  configMapGenerator: z.array(z.strictObject({ name: z.string(), envs: z.array(z.string()) })).default([]),
+  configMapGenerator: z
+    .array(z.strictObject({ name: z.string(), envs: z.array(z.string()) }))
+    .default([]),
 });
 export type Kustomization = z.output<typeof kustomization> & { readonly folder: string };
 
@@ -30,7 +32,8 @@ export function parseDocuments(text: string): unknown[] {
 }
 
 /** Paths are relative to `infra/kubernetes`. */
-const read = (path: string): unknown[] => parseDocuments(readFileSync(join(KUBERNETES, path), "utf8"));
+const read = (path: string): unknown[] =>
+  parseDocuments(readFileSync(join(KUBERNETES, path), "utf8"));
 
 const files = globSync("**/*.yaml", { cwd: KUBERNETES }).sort();
 
@@ -38,32 +41,56 @@ export const kustomizations: readonly Kustomization[] = files
   .filter((path) => path.endsWith("kustomization.yaml"))
   .map((path) => ({ ...kustomization.parse(read(path)[0]), folder: dirname(path) }));
 
-export const patchFiles: readonly string[] = kustomizations.flatMap(({ folder, patches }) => patches.map(({ path }) => join(folder, path)));
-export const resourceFiles: readonly string[] = files.filter((path) => !path.endsWith("kustomization.yaml") && !patchFiles.includes(path));
+export const patchFiles: readonly string[] = kustomizations.flatMap(({ folder, patches }) =>
+  patches.map(({ path }) => join(folder, path)),
+);
+export const resourceFiles: readonly string[] = files.filter(
+  (path) => !path.endsWith("kustomization.yaml") && !patchFiles.includes(path),
+);
 
-export const resourcesIn = (path: string): Resource[] => read(path).map((one) => resource.parse(one));
+export const resourcesIn = (path: string): Resource[] =>
+  read(path).map((one) => resource.parse(one));
 export const allResources: readonly Resource[] = resourceFiles.flatMap(resourcesIn);
 
 /**
  * What a kustomization names, and what those that it includes name.
  * @throws where a file or folder is missing
  */
-export function included(folder: string): { readonly resources: Resource[]; readonly kustomizations: Kustomization[] } {
+export function included(folder: string): {
+  readonly resources: Resource[];
+  readonly kustomizations: Kustomization[];
+} {
   const own = kustomizations.find((one) => one.folder === folder);
   if (own === undefined) throw new Error(`${folder} has no kustomization.yaml`);
   const at = (path: string) => relative(KUBERNETES, join(KUBERNETES, folder, path));
   const parts = [...own.resources, ...own.components].map(at);
-  const others = [...own.patches.map(({ path }) => path), ...own.configMapGenerator.flatMap(({ envs }) => envs)].map(at);
+  const others = [
+    ...own.patches.map(({ path }) => path),
+    ...own.configMapGenerator.flatMap(({ envs }) => envs),
+  ].map(at);
   const missing = [...parts, ...others].filter((path) => !existsSync(join(KUBERNETES, path)));
   if (missing.length > 0) throw new Error(`${folder}/kustomization.yaml: no ${missing.join(", ")}`);
-  const folders = parts.filter((path) => statSync(join(KUBERNETES, path)).isDirectory()).map(included);
+  const folders = parts
+    .filter((path) => statSync(join(KUBERNETES, path)).isDirectory())
+    .map(included);
   const resources = parts.filter((path) => path.endsWith(".yaml")).flatMap(resourcesIn);
-  return { resources: [...folders.flatMap((one) => one.resources), ...resources], kustomizations: [own, ...folders.flatMap((one) => one.kustomizations)] };
+  return {
+    resources: [...folders.flatMap((one) => one.resources), ...resources],
+    kustomizations: [own, ...folders.flatMap((one) => one.kustomizations)],
+  };
 }
 
 /** Settings of a ConfigMap that is generated from a file of `NAME=value` lines. */
 export function generatedConfigMap(name: string): Record<string, string> {
-  const paths = kustomizations.flatMap(({ folder, configMapGenerator }) => configMapGenerator.filter((one) => one.name === name).flatMap(({ envs }) => envs.map((path) => join(KUBERNETES, folder, path))));
-  const lines = paths.flatMap((path) => readFileSync(path, "utf8").split("\n")).filter((line) => line !== "" && !line.startsWith("#"));
-  return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
+  const paths = kustomizations.flatMap(({ folder, configMapGenerator }) =>
+    configMapGenerator
+      .filter((one) => one.name === name)
+      .flatMap(({ envs }) => envs.map((path) => join(KUBERNETES, folder, path))),
+  );
+  const lines = paths
+    .flatMap((path) => readFileSync(path, "utf8").split("\n"))
+    .filter((line) => line !== "" && !line.startsWith("#"));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+  );
 }

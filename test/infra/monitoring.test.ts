@@ -7,14 +7,26 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import * as z from "zod";
 import { dashboards } from "../../infra/monitoring/dashboards.ts";
-import { edgeMetrics, type KnownMetric, regionMetrics } from "../../infra/monitoring/known-metrics.ts";
+import {
+  edgeMetrics,
+  type KnownMetric,
+  regionMetrics,
+} from "../../infra/monitoring/known-metrics.ts";
 
 const FOLDER = new URL("../../infra/monitoring/", import.meta.url);
 const read = (file: string) => readFileSync(new URL(file, FOLDER), "utf8");
 const RULES = "prometheus/edgetier.rules.yml";
 
 const RULE_TESTS = ["edgetier.rules.test.yml", "edgetier.weeks.test.yml"];
-const rulesTest = z.object({ tests: z.array(z.object({ promql_expr_test: z.array(z.object({ exp_samples: z.array(z.object({ labels: z.string() })) })) })) });
+const rulesTest = z.object({
+  tests: z.array(
+    z.object({
+      promql_expr_test: z.array(
+        z.object({ exp_samples: z.array(z.object({ labels: z.string() })) }),
+      ),
+    }),
+  ),
+});
 
 const ruleSchema = z.strictObject({
   record: z.string().optional(),
@@ -24,13 +36,19 @@ const ruleSchema = z.strictObject({
   labels: z.strictObject({ severity: z.enum(["page", "ticket"]) }).optional(),
   annotations: z.strictObject({ summary: z.string(), remedy: z.string().min(40) }).optional(),
 });
-const groups = z.object({ groups: z.array(z.object({ name: z.string(), rules: z.array(ruleSchema) })) }).parse(parse(read(RULES))).groups;
+const groups = z
+  .object({ groups: z.array(z.object({ name: z.string(), rules: z.array(ruleSchema) })) })
+  .parse(parse(read(RULES))).groups;
 const rules = groups.flatMap((group) => group.rules);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 
 /** With the series that a histogram has. */
 const series = new Map<string, KnownMetric>(
-  [...edgeMetrics, ...regionMetrics].flatMap((metric) => (metric.kind === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => [`${metric.name}${end}`, metric] as const) : [[metric.name, metric] as const])),
+  [...edgeMetrics, ...regionMetrics].flatMap((metric) =>
+    metric.kind === "histogram"
+      ? ["_bucket", "_sum", "_count"].map((end) => [`${metric.name}${end}`, metric] as const)
+      : [[metric.name, metric] as const],
+  ),
 );
 /** What Prometheus adds, and the buckets' own. */
 const ADDED = ["instance", "job", "le"];
@@ -43,28 +61,51 @@ function problemsOf(expr: string): string[] {
     if (name.includes(":")) return recorded.has(name) ? [] : [`no rule records ${name}`];
     const metric = series.get(name);
     if (metric === undefined) return [`there is no ${name}`];
-    const labels = [...matchers.matchAll(/([a-z_]+) *(?:=~|!~|!=|=)/g)].map(([, label = ""]) => label);
-    return labels.filter((label) => ![...metric.labels, ...ADDED].includes(label)).map((label) => `${name} has no label ${label}`);
+    const labels = [...matchers.matchAll(/([a-z_]+) *(?:=~|!~|!=|=)/g)].map(
+      ([, label = ""]) => label,
+    );
+    return labels
+      .filter((label) => ![...metric.labels, ...ADDED].includes(label))
+      .map((label) => `${name} has no label ${label}`);
   });
 }
 
 /** Labels that an aggregation keeps, and that no metric has. */
-const lostLabels = (expr: string) => [...expr.matchAll(/\b(?:by|on|group_left) *\(([^)]*)\)/g)].flatMap(([, labels = ""]) => labels.split(",").map((one) => one.trim())).filter((label) => label !== "" && ![...ADDED, ...[...series.values()].flatMap((metric) => metric.labels)].includes(label));
+const lostLabels = (expr: string) =>
+  [...expr.matchAll(/\b(?:by|on|group_left) *\(([^)]*)\)/g)]
+    .flatMap(([, labels = ""]) => labels.split(",").map((one) => one.trim()))
+    .filter(
+      (label) =>
+        label !== "" &&
+        ![...ADDED, ...[...series.values()].flatMap((metric) => metric.labels)].includes(label),
+    );
 
 describe("the rules", () => {
   it("name metrics and labels that there are", () => {
     expect(rules.flatMap(({ expr }) => [...problemsOf(expr), ...lostLabels(expr)])).toEqual([]);
-    expect(problemsOf('rate(edgetier_requests_total{rout="predict"}[5m]) / edgetier_request_total')).toEqual(["edgetier_requests_total has no label rout", "there is no edgetier_request_total"]);
+    expect(
+      problemsOf('rate(edgetier_requests_total{rout="predict"}[5m]) / edgetier_request_total'),
+    ).toEqual(["edgetier_requests_total has no label rout", "there is no edgetier_request_total"]);
   });
 
   it("say how urgent an alert is, what it means, and what to do", () => {
-    expect(alerts.filter(({ labels, annotations }) => labels === undefined || annotations === undefined)).toEqual([]);
+    expect(
+      alerts.filter(({ labels, annotations }) => labels === undefined || annotations === undefined),
+    ).toEqual([]);
     expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
     expect(alerts.length).toBeGreaterThan(15);
   });
 
   it("each have a test in which they fire", () => {
-    const firing = RULE_TESTS.flatMap((file) => rulesTest.parse(parse(read(`prometheus/${file}`))).tests.flatMap((test) => test.promql_expr_test.flatMap(({ exp_samples: samples }) => samples.map(({ labels }) => /alertname="(\w+)"/.exec(labels)?.[1]))));
+    const firing = RULE_TESTS.flatMap((file) =>
+      rulesTest
+        .parse(parse(read(`prometheus/${file}`)))
+        .tests.flatMap((test) =>
+          test.promql_expr_test.flatMap(({ exp_samples: samples }) =>
+            samples.map(({ labels }) => /alertname="(\w+)"/.exec(labels)?.[1]),
+          ),
+        ),
+    );
     expect(alerts.map(({ alert }) => alert).filter((alert) => !firing.includes(alert))).toEqual([]);
   });
 });
@@ -73,34 +114,60 @@ const hasPromtool = spawnSync("promtool", ["--version"]).status === 0;
 if (!hasPromtool) console.warn("no promtool on the PATH: the rules are not tested by it");
 
 describe.skipIf(!hasPromtool)("the rules, by promtool (needs it on the PATH)", () => {
-  const promtool = (...args: readonly string[]) => execFileSync("promtool", args, { cwd: fileURLToPath(new URL("prometheus/", FOLDER)), encoding: "utf8", stdio: "pipe" });
+  const promtool = (...args: readonly string[]) =>
+    execFileSync("promtool", args, {
+      cwd: fileURLToPath(new URL("prometheus/", FOLDER)),
+      encoding: "utf8",
+      stdio: "pipe",
+    });
 
   it("are well formed", () => {
-    expect(promtool("check", "rules", "edgetier.rules.yml")).toContain(`SUCCESS: ${rules.length} rules found`);
+    expect(promtool("check", "rules", "edgetier.rules.yml")).toContain(
+      `SUCCESS: ${rules.length} rules found`,
+    );
   });
 
-  it.each(RULE_TESTS)("fire when they should, and else do not: %s", { timeout: 120_000 }, (file) => {
-    expect(promtool("test", "rules", file)).toContain("SUCCESS");
-  });
+  it.each(RULE_TESTS)(
+    "fire when they should, and else do not: %s",
+    { timeout: 120_000 },
+    (file) => {
+      expect(promtool("test", "rules", file)).toContain("SUCCESS");
+    },
+  );
 });
 
 describe("the dashboards", () => {
   it("are those that `npm run monitoring` writes", () => {
-    expect(readdirSync(new URL("grafana/", FOLDER)).toSorted()).toEqual(dashboards.map(({ file }) => file).toSorted());
-    for (const { file, json } of dashboards) expect(JSON.parse(read(`grafana/${file}`)), `${file}: run \`npm run monitoring\``).toEqual(json);
+    expect(readdirSync(new URL("grafana/", FOLDER)).toSorted()).toEqual(
+      dashboards.map(({ file }) => file).toSorted(),
+    );
+    for (const { file, json } of dashboards)
+      expect(JSON.parse(read(`grafana/${file}`)), `${file}: run \`npm run monitoring\``).toEqual(
+        json,
+      );
   });
 
-  const panelSchema = z.object({ id: z.int(), title: z.string(), gridPos: z.object({ x: z.int(), y: z.int(), w: z.int(), h: z.int() }), targets: z.array(z.object({ expr: z.string() })).default([]) });
+  const panelSchema = z.object({
+    id: z.int(),
+    title: z.string(),
+    gridPos: z.object({ x: z.int(), y: z.int(), w: z.int(), h: z.int() }),
+    targets: z.array(z.object({ expr: z.string() })).default([]),
+  });
   const panelsOf = (json: object) => z.object({ panels: z.array(panelSchema) }).parse(json).panels;
 
-  it.each(dashboards)("$file: shows every metric, and none that there is not, side by side", ({ file, json }) => {
-    const panels = panelsOf(json);
-    const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-    expect(exprs.flatMap((expr) => [...problemsOf(expr), ...lostLabels(expr)])).toEqual([]);
-    const metrics = file === "edge.json" ? edgeMetrics : regionMetrics;
-    expect(metrics.filter(({ name }) => !exprs.some((expr) => expr.includes(name)))).toEqual([]);
-    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
-    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) => Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)} ${y + Math.floor(cell / w)}`));
-    expect(new Set(cells).size).toBe(cells.length);
-  });
+  it.each(dashboards)(
+    "$file: shows every metric, and none that there is not, side by side",
+    ({ file, json }) => {
+      const panels = panelsOf(json);
+      const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+      expect(exprs.flatMap((expr) => [...problemsOf(expr), ...lostLabels(expr)])).toEqual([]);
+      const metrics = file === "edge.json" ? edgeMetrics : regionMetrics;
+      expect(metrics.filter(({ name }) => !exprs.some((expr) => expr.includes(name)))).toEqual([]);
+      expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+      const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+        Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)} ${y + Math.floor(cell / w)}`),
+      );
+      expect(new Set(cells).size).toBe(cells.length);
+    },
+  );
 });

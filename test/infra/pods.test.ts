@@ -13,7 +13,9 @@ import { checkAll } from "./schemas/check.ts";
 
 const INFRA = fileURLToPath(new URL("../../infra/", import.meta.url));
 const read = (path: string) => readFileSync(join(INFRA, path), "utf8");
-const pods = ["base", "kserve/standard", "kserve/knative", "kserve/triton"].flatMap((folder) => podsOf(folder));
+const pods = ["base", "kserve/standard", "kserve/knative", "kserve/triton"].flatMap((folder) =>
+  podsOf(folder),
+);
 const isRegion = (pod: Pod) => pod.container.image.startsWith("edgetier-region:");
 const regionPods = pods.filter(isRegion);
 
@@ -23,50 +25,79 @@ beforeAll(async () => {
   image = lineage(stages, lastStage(stages));
 });
 
-describe.each(regionPods)("a region of $source", ({ container, environment, graceSeconds, annotations, security }) => {
-  it("has settings that the server takes, and none that it does not know", () => {
-    const settings = readRegionSettings({ ...environmentOf(image), ...environment });
-    expect(Object.keys(settings)).toEqual(expect.arrayContaining(Object.keys(environment).filter((name) => name.startsWith("EDGETIER_"))));
-    expect(settings.EDGETIER_REGION_PRELOAD.refs).toEqual([expect.objectContaining({ model: "intent" })]);
-    expect(settings.EDGETIER_REGION_THREADS).toBe(Number(container.resources.requests["cpu"]));
-  });
+describe.each(regionPods)(
+  "a region of $source",
+  ({ container, environment, graceSeconds, annotations, security }) => {
+    it("has settings that the server takes, and none that it does not know", () => {
+      const settings = readRegionSettings({ ...environmentOf(image), ...environment });
+      expect(Object.keys(settings)).toEqual(
+        expect.arrayContaining(
+          Object.keys(environment).filter((name) => name.startsWith("EDGETIER_")),
+        ),
+      );
+      expect(settings.EDGETIER_REGION_PRELOAD.refs).toEqual([
+        expect.objectContaining({ model: "intent" }),
+      ]);
+      expect(settings.EDGETIER_REGION_THREADS).toBe(Number(container.resources.requests["cpu"]));
+    });
 
-  it("drains within the time that it is left, and lingers for a part of it", () => {
-    const { EDGETIER_DRAIN_LINGER_MS: lingerMs, EDGETIER_DRAIN_TIMEOUT_MS: timeoutMs } = readRegionSettings({ ...environmentOf(image), ...environment });
-    expect((graceSeconds ?? 0) * 1_000).toBeGreaterThanOrEqual(timeoutMs + 5_000);
-    expect(lingerMs).toBeGreaterThanOrEqual(1_000);
-    expect(lingerMs).toBeLessThan(timeoutMs);
-    expect(container).not.toHaveProperty("lifecycle"); // the server lingers by itself
-  });
+    it("drains within the time that it is left, and lingers for a part of it", () => {
+      const { EDGETIER_DRAIN_LINGER_MS: lingerMs, EDGETIER_DRAIN_TIMEOUT_MS: timeoutMs } =
+        readRegionSettings({ ...environmentOf(image), ...environment });
+      expect((graceSeconds ?? 0) * 1_000).toBeGreaterThanOrEqual(timeoutMs + 5_000);
+      expect(lingerMs).toBeGreaterThanOrEqual(1_000);
+      expect(lingerMs).toBeLessThan(timeoutMs);
+      expect(container).not.toHaveProperty("lifecycle"); // the server lingers by itself
+    });
 
-  it("is asked on the port where it listens", () => {
-    const { EDGETIER_REGION_PORT: port } = readRegionSettings({ ...environmentOf(image), ...environment });
-    expect(container.ports.map((one) => one.containerPort)).toEqual([port]);
-    expect(annotations).toMatchObject({ "prometheus.io/scrape": "true", "prometheus.io/port": String(port), "prometheus.io/path": "/metrics" });
-  });
+    it("is asked on the port where it listens", () => {
+      const { EDGETIER_REGION_PORT: port } = readRegionSettings({
+        ...environmentOf(image),
+        ...environment,
+      });
+      expect(container.ports.map((one) => one.containerPort)).toEqual([port]);
+      expect(annotations).toMatchObject({
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": String(port),
+        "prometheus.io/path": "/metrics",
+      });
+    });
 
-  it("runs as the image's user, and can write nothing", () => {
-    expect(lastOf(image, "USER")).toBe(`${security.runAsUser}:${security.runAsGroup}`);
-    expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
-  });
-});
+    it("runs as the image's user, and can write nothing", () => {
+      expect(lastOf(image, "USER")).toBe(`${security.runAsUser}:${security.runAsGroup}`);
+      expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
+    });
+  },
+);
 
 describe.each(pods)("a pod of $source", ({ container, security }) => {
   it("is probed on its own port, at the protocol's routes", () => {
     const { livenessProbe, readinessProbe, startupProbe = livenessProbe, ports } = container;
-    expect([livenessProbe, startupProbe].map((one) => one.httpGet.path)).toEqual(["/v2/health/live", "/v2/health/live"]);
+    expect([livenessProbe, startupProbe].map((one) => one.httpGet.path)).toEqual([
+      "/v2/health/live",
+      "/v2/health/live",
+    ]);
     expect(readinessProbe.httpGet.path).toBe("/v2/health/ready");
-    for (const { httpGet } of [livenessProbe, readinessProbe, startupProbe]) expect(ports.flatMap((one) => [one.name, one.containerPort])).toContain(httpGet.port);
+    for (const { httpGet } of [livenessProbe, readinessProbe, startupProbe])
+      expect(ports.flatMap((one) => [one.name, one.containerPort])).toContain(httpGet.port);
   });
 
   it("has no rights that it does not need", () => {
-    expect(security).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
-    expect(container.securityContext).toMatchObject({ allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } });
+    expect(security).toMatchObject({
+      runAsNonRoot: true,
+      seccompProfile: { type: "RuntimeDefault" },
+    });
+    expect(container.securityContext).toMatchObject({
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ["ALL"] },
+    });
   });
 
   it("takes its secrets from what the README says to make", () => {
     const readme = read("README.md");
-    for (const { valueFrom } of container.env.filter((one) => one.valueFrom?.secretKeyRef !== undefined)) {
+    for (const { valueFrom } of container.env.filter(
+      (one) => one.valueFrom?.secretKeyRef !== undefined,
+    )) {
       expect(readme).toContain(`secret generic ${valueFrom?.secretKeyRef?.name} `);
       expect(readme).toContain(`--from-literal=${valueFrom?.secretKeyRef?.key}=`);
     }
@@ -75,29 +106,51 @@ describe.each(pods)("a pod of $source", ({ container, security }) => {
 
 it("Triton is given the time that it takes to end", () => {
   const [triton] = pods.filter((one) => !isRegion(one));
-  const exitSeconds = Number(triton?.container.args.find((one) => one.startsWith("--exit-timeout-secs="))?.split("=")[1]);
+  const exitSeconds = Number(
+    triton?.container.args.find((one) => one.startsWith("--exit-timeout-secs="))?.split("=")[1],
+  );
   expect(triton?.graceSeconds).toBeGreaterThanOrEqual(exitSeconds + 5);
-  expect(triton?.container.args).toContain(`--http-port=${triton?.container.ports[0]?.containerPort}`);
-  expect(triton?.container.args).toContain(`--metrics-port=${triton?.annotations["prometheus.io/port"]}`);
+  expect(triton?.container.args).toContain(
+    `--http-port=${triton?.container.ports[0]?.containerPort}`,
+  );
+  expect(triton?.container.args).toContain(
+    `--metrics-port=${triton?.annotations["prometheus.io/port"]}`,
+  );
 });
 
 it("images are tagged with this version", () => {
-  const texts = globSync("**/*", { cwd: INFRA, withFileTypes: true }).filter((one) => one.isFile()).map((one) => readFileSync(join(one.parentPath, one.name), "utf8"));
-  const tags = texts.flatMap((text) => [...text.matchAll(/\bedgetier-region:([\w.-]+)/g)].map(([, tag]) => tag));
+  const texts = globSync("**/*", { cwd: INFRA, withFileTypes: true })
+    .filter((one) => one.isFile())
+    .map((one) => readFileSync(join(one.parentPath, one.name), "utf8"));
+  const tags = texts.flatMap((text) =>
+    [...text.matchAll(/\bedgetier-region:([\w.-]+)/g)].map(([, tag]) => tag),
+  );
   const replaced = kustomizations.flatMap(({ images }) => images.map(({ newTag }) => newTag));
-  expect(new Set([...tags, ...replaced])).toEqual(new Set([packageJson.version, `${packageJson.version}-cuda`]));
-  expect(kustomizations.flatMap(({ images }) => images.map(({ name }) => name))).toEqual(["edgetier-region"]);
+  expect(new Set([...tags, ...replaced])).toEqual(
+    new Set([packageJson.version, `${packageJson.version}-cuda`]),
+  );
+  expect(kustomizations.flatMap(({ images }) => images.map(({ name }) => name))).toEqual([
+    "edgetier-region",
+  ]);
 });
 
 it("the Service, the policies and the scaler find the Deployment's pods", () => {
   const { resources } = included("overlays/cpu");
   const one = (kind: string) => resources.find((candidate) => candidate.kind === kind);
   const label = { "app.kubernetes.io/name": "edgetier-region" };
-  expect(one("Deployment")).toMatchObject({ spec: { selector: { matchLabels: label }, template: { metadata: { labels: label } } } });
-  expect(one("Service")).toMatchObject({ spec: { selector: label, ports: [{ port: 8788, targetPort: "http" }] } });
+  expect(one("Deployment")).toMatchObject({
+    spec: { selector: { matchLabels: label }, template: { metadata: { labels: label } } },
+  });
+  expect(one("Service")).toMatchObject({
+    spec: { selector: label, ports: [{ port: 8788, targetPort: "http" }] },
+  });
   expect(one("PodDisruptionBudget")).toMatchObject({ spec: { selector: { matchLabels: label } } });
-  expect(one("NetworkPolicy")).toMatchObject({ spec: { podSelector: { matchLabels: label }, ingress: [{ ports: [{ port: "http" }] }] } });
-  expect(one("ScaledObject")).toMatchObject({ spec: { scaleTargetRef: { name: one("Deployment")?.metadata.name } } });
+  expect(one("NetworkPolicy")).toMatchObject({
+    spec: { podSelector: { matchLabels: label }, ingress: [{ ports: [{ port: "http" }] }] },
+  });
+  expect(one("ScaledObject")).toMatchObject({
+    spec: { scaleTargetRef: { name: one("Deployment")?.metadata.name } },
+  });
 });
 
 describe("scaling", () => {
@@ -106,22 +159,64 @@ describe("scaling", () => {
     type: z.literal("prometheus"),
     name: z.string(),
     metricType: z.enum(["AverageValue", "Value"]),
-    metadata: z.strictObject({ serverAddress: z.url(), query: z.string(), threshold: z.string().regex(/^\d+(\.\d+)?$/) }),
+    metadata: z.strictObject({
+      serverAddress: z.url(),
+      query: z.string(),
+      threshold: z.string().regex(/^\d+(\.\d+)?$/),
+    }),
   });
-  const scaledObject = z.looseObject({ spec: z.looseObject({ triggers: z.array(prometheusTrigger) }) });
-  const external = z.looseObject({ spec: z.looseObject({ predictor: z.looseObject({ autoScaling: z.looseObject({ metrics: z.array(z.looseObject({ external: z.looseObject({ metric: z.looseObject({ backend: z.literal("prometheus"), serverAddress: z.url(), query: z.string() }) }) })) }).optional() }) }) });
+  const scaledObject = z.looseObject({
+    spec: z.looseObject({ triggers: z.array(prometheusTrigger) }),
+  });
+  const external = z.looseObject({
+    spec: z.looseObject({
+      predictor: z.looseObject({
+        autoScaling: z
+          .looseObject({
+            metrics: z.array(
+              z.looseObject({
+                external: z.looseObject({
+                  metric: z.looseObject({
+                    backend: z.literal("prometheus"),
+                    serverAddress: z.url(),
+                    query: z.string(),
+                  }),
+                }),
+              }),
+            ),
+          })
+          .optional(),
+      }),
+    }),
+  });
 
   const queries = allResources.flatMap((one) => {
-    if (one.kind === "ScaledObject") return scaledObject.parse(one).spec.triggers.map(({ metadata }) => metadata.query);
+    if (one.kind === "ScaledObject")
+      return scaledObject.parse(one).spec.triggers.map(({ metadata }) => metadata.query);
     if (one.kind !== "InferenceService") return [];
-    return external.parse(one).spec.predictor.autoScaling?.metrics.map((metric) => metric.external.metric.query) ?? [];
+    return (
+      external
+        .parse(one)
+        .spec.predictor.autoScaling?.metrics.map((metric) => metric.external.metric.query) ?? []
+    );
   });
 
   it("asks for metrics that the region has, in the namespace where it is", () => {
-    const metrics = readFileSync(new URL("../../src/telemetry/region-metric-names.ts", import.meta.url), "utf8");
+    const metrics = readFileSync(
+      new URL("../../src/telemetry/region-metric-names.ts", import.meta.url),
+      "utf8",
+    );
     const asked = queries.map((query) => /\b(edgetier_region|nv)_\w+/.exec(query)?.[0] ?? query);
-    expect(new Set(asked)).toEqual(new Set(["edgetier_region_queue_rows", "edgetier_region_queue_age_seconds", "nv_inference_pending_request_count"]));
-    expect([...new Set(asked)].filter((name) => !new RegExp(`\\b${name}\\b`).test(metrics))).toEqual([]);
+    expect(new Set(asked)).toEqual(
+      new Set([
+        "edgetier_region_queue_rows",
+        "edgetier_region_queue_age_seconds",
+        "nv_inference_pending_request_count",
+      ]),
+    );
+    expect(
+      [...new Set(asked)].filter((name) => !new RegExp(`\\b${name}\\b`).test(metrics)),
+    ).toEqual([]);
     const [namespace] = new Set(kustomizations.flatMap((one) => one.namespace ?? []));
     expect(queries.filter((query) => !query.includes(`namespace="${namespace}"`))).toEqual([]);
     expect(new Set(kustomizations.flatMap((one) => one.namespace ?? [])).size).toBe(1);
@@ -136,17 +231,41 @@ describe("scaling", () => {
       "target-utilization-percentage": z.string().regex(/^[1-9]\d?$|^100$/),
     });
     const { resources } = included("kserve/knative");
-    const { metadata, spec } = inferenceService.parse(resources.find((one) => one.kind === "InferenceService"));
-    const own = Object.entries(metadata.annotations).filter(([name]) => name.startsWith("autoscaling.knative.dev/"));
-    expect(annotations.parse(Object.fromEntries(own.map(([name, value]) => [name.split("/")[1], value])))).toBeDefined();
+    const { metadata, spec } = inferenceService.parse(
+      resources.find((one) => one.kind === "InferenceService"),
+    );
+    const own = Object.entries(metadata.annotations).filter(([name]) =>
+      name.startsWith("autoscaling.knative.dev/"),
+    );
+    expect(
+      annotations.parse(
+        Object.fromEntries(own.map(([name, value]) => [name.split("/")[1], value])),
+      ),
+    ).toBeDefined();
     expect(metadata.annotations["serving.kserve.io/deploymentMode"]).toBe("Knative");
 
     const [pod] = podsOf("kserve/knative");
     const { containerConcurrency, timeout: timeoutSeconds } = spec.predictor;
-    const service = { apiVersion: "serving.knative.dev/v1", kind: "Service", metadata: { name: metadata.name }, spec: { template: { metadata: { annotations: Object.fromEntries(own) }, spec: { containerConcurrency, timeoutSeconds, containers: [{ ...pod?.container, name: "kserve-container" }] } } } };
+    const service = {
+      apiVersion: "serving.knative.dev/v1",
+      kind: "Service",
+      metadata: { name: metadata.name },
+      spec: {
+        template: {
+          metadata: { annotations: Object.fromEntries(own) },
+          spec: {
+            containerConcurrency,
+            timeoutSeconds,
+            containers: [{ ...pod?.container, name: "kserve-container" }],
+          },
+        },
+      },
+    };
     expect(await checkAll([service])).toEqual([[]]);
     expect(pod?.container.ports).toEqual([expect.objectContaining({ name: "http1" })]);
     // References to a pod's own fields are behind one of Knative's feature flags.
-    expect(pod?.container.env.filter((one) => one.valueFrom?.resourceFieldRef !== undefined)).toEqual([]);
+    expect(
+      pod?.container.env.filter((one) => one.valueFrom?.resourceFieldRef !== undefined),
+    ).toEqual([]);
   });
 });

@@ -6,26 +6,70 @@ import type { Resource } from "./schemas/check.ts";
 
 const port = z.union([z.number(), z.string()]);
 const probe = z.looseObject({ httpGet: z.looseObject({ path: z.string(), port }) });
-const security = z.looseObject({ runAsNonRoot: z.boolean().optional(), runAsUser: z.number().optional(), runAsGroup: z.number().optional() });
+const security = z.looseObject({
+  runAsNonRoot: z.boolean().optional(),
+  runAsUser: z.number().optional(),
+  runAsGroup: z.number().optional(),
+});
 
 const container = z.looseObject({
   image: z.string(),
   args: z.array(z.string()).default([]),
   ports: z.array(z.looseObject({ containerPort: z.number(), name: z.string() })),
-  env: z.array(z.looseObject({ name: z.string(), value: z.string().optional(), valueFrom: z.looseObject({ secretKeyRef: z.looseObject({ name: z.string(), key: z.string(), optional: z.boolean().optional() }).optional(), resourceFieldRef: z.looseObject({ resource: z.string() }).optional() }).optional() })).default([]),
-  envFrom: z.array(z.looseObject({ configMapRef: z.looseObject({ name: z.string() }) })).default([]),
+  env: z
+    .array(
+      z.looseObject({
+        name: z.string(),
+        value: z.string().optional(),
+        valueFrom: z
+          .looseObject({
+            secretKeyRef: z
+              .looseObject({ name: z.string(), key: z.string(), optional: z.boolean().optional() })
+              .optional(),
+            resourceFieldRef: z.looseObject({ resource: z.string() }).optional(),
+          })
+          .optional(),
+      }),
+    )
+    .default([]),
+  envFrom: z
+    .array(z.looseObject({ configMapRef: z.looseObject({ name: z.string() }) }))
+    .default([]),
   resources: z.looseObject({ requests: z.record(z.string(), z.string()) }),
   startupProbe: probe.optional(),
   livenessProbe: probe,
   readinessProbe: probe,
-  securityContext: security.extend({ allowPrivilegeEscalation: z.boolean(), readOnlyRootFilesystem: z.boolean().optional(), capabilities: z.looseObject({ drop: z.array(z.string()) }) }),
+  securityContext: security.extend({
+    allowPrivilegeEscalation: z.boolean(),
+    readOnlyRootFilesystem: z.boolean().optional(),
+    capabilities: z.looseObject({ drop: z.array(z.string()) }),
+  }),
 });
 
-const podSpec = z.looseObject({ containers: z.tuple([container]), terminationGracePeriodSeconds: z.number().optional(), securityContext: security.optional() });
-const deployment = z.looseObject({ spec: z.looseObject({ template: z.looseObject({ metadata: z.looseObject({ labels: z.record(z.string(), z.string()), annotations: z.record(z.string(), z.string()) }), spec: podSpec }) }) });
+const podSpec = z.looseObject({
+  containers: z.tuple([container]),
+  terminationGracePeriodSeconds: z.number().optional(),
+  securityContext: security.optional(),
+});
+const deployment = z.looseObject({
+  spec: z.looseObject({
+    template: z.looseObject({
+      metadata: z.looseObject({
+        labels: z.record(z.string(), z.string()),
+        annotations: z.record(z.string(), z.string()),
+      }),
+      spec: podSpec,
+    }),
+  }),
+});
 const servingRuntime = z.looseObject({
   metadata: z.looseObject({ name: z.string() }),
-  spec: z.looseObject({ annotations: z.record(z.string(), z.string()), protocolVersions: z.array(z.string()), supportedModelFormats: z.array(z.looseObject({ name: z.string() })), containers: z.tuple([container]) }),
+  spec: z.looseObject({
+    annotations: z.record(z.string(), z.string()),
+    protocolVersions: z.array(z.string()),
+    supportedModelFormats: z.array(z.looseObject({ name: z.string() })),
+    containers: z.tuple([container]),
+  }),
 });
 export const inferenceService = z.looseObject({
   metadata: z.looseObject({ name: z.string(), annotations: z.record(z.string(), z.string()) }),
@@ -34,7 +78,11 @@ export const inferenceService = z.looseObject({
       terminationGracePeriodSeconds: z.number().optional(),
       timeout: z.number().optional(),
       containerConcurrency: z.number().optional(),
-      model: z.looseObject({ modelFormat: z.looseObject({ name: z.string() }), protocolVersion: z.string(), runtime: z.string() }),
+      model: z.looseObject({
+        modelFormat: z.looseObject({ name: z.string() }),
+        protocolVersion: z.string(),
+        runtime: z.string(),
+      }),
     }),
   }),
 });
@@ -54,33 +102,81 @@ export interface Pod {
 }
 
 /** Every pod of what a kustomization includes, or of what it came to. */
-export function podsOf(folder: string, resources: readonly Resource[] = included(folder).resources): Pod[] {
-  const maps = new Map(resources.filter(({ kind }) => kind === "ConfigMap").map((one) => [one.metadata.name, configMap.parse(one).data]));
-  const deployments = resources.filter(({ kind }) => kind === "Deployment").map((one): Pod => {
-    const { metadata, spec } = deployment.parse(one).spec.template;
-    const [only] = spec.containers;
-    return { source: folder, annotations: metadata.annotations, container: only, security: { ...spec.securityContext, ...only.securityContext }, graceSeconds: spec.terminationGracePeriodSeconds, environment: environmentOf(only, maps, "") };
-  });
-  const runtimes = resources.filter(({ kind }) => kind === "ServingRuntime").map((one) => servingRuntime.parse(one));
-  const served = resources.filter(({ kind }) => kind === "InferenceService").map((one): Pod => {
-    const { metadata, spec } = inferenceService.parse(one);
-    const { model, terminationGracePeriodSeconds, timeout } = spec.predictor;
-    const runtime = runtimes.find((candidate) => candidate.metadata.name === model.runtime);
-    if (runtime === undefined) throw new Error(`${folder}: no ServingRuntime ${model.runtime}`);
-    const { annotations, containers: [only], protocolVersions, supportedModelFormats } = runtime.spec;
-    if (!protocolVersions.includes(model.protocolVersion) || !supportedModelFormats.some(({ name }) => name === model.modelFormat.name)) throw new Error(`${folder}: ${model.runtime} does not serve ${model.modelFormat.name}`);
-    return { source: folder, annotations: { ...annotations, ...metadata.annotations }, container: only, security: only.securityContext, graceSeconds: terminationGracePeriodSeconds ?? timeout, environment: environmentOf(only, maps, metadata.name) };
-  });
+export function podsOf(
+  folder: string,
+  resources: readonly Resource[] = included(folder).resources,
+): Pod[] {
+  const maps = new Map(
+    resources
+      .filter(({ kind }) => kind === "ConfigMap")
+      .map((one) => [one.metadata.name, configMap.parse(one).data]),
+  );
+  const deployments = resources
+    .filter(({ kind }) => kind === "Deployment")
+    .map((one): Pod => {
+      const { metadata, spec } = deployment.parse(one).spec.template;
+      const [only] = spec.containers;
+      return {
+        source: folder,
+        annotations: metadata.annotations,
+        container: only,
+        security: { ...spec.securityContext, ...only.securityContext },
+        graceSeconds: spec.terminationGracePeriodSeconds,
+        environment: environmentOf(only, maps, ""),
+      };
+    });
+  const runtimes = resources
+    .filter(({ kind }) => kind === "ServingRuntime")
+    .map((one) => servingRuntime.parse(one));
+  const served = resources
+    .filter(({ kind }) => kind === "InferenceService")
+    .map((one): Pod => {
+      const { metadata, spec } = inferenceService.parse(one);
+      const { model, terminationGracePeriodSeconds, timeout } = spec.predictor;
+      const runtime = runtimes.find((candidate) => candidate.metadata.name === model.runtime);
+      if (runtime === undefined) throw new Error(`${folder}: no ServingRuntime ${model.runtime}`);
+      const {
+        annotations,
+        containers: [only],
+        protocolVersions,
+        supportedModelFormats,
+      } = runtime.spec;
+      if (
+        !protocolVersions.includes(model.protocolVersion) ||
+        !supportedModelFormats.some(({ name }) => name === model.modelFormat.name)
+      )
+        throw new Error(`${folder}: ${model.runtime} does not serve ${model.modelFormat.name}`);
+      return {
+        source: folder,
+        annotations: { ...annotations, ...metadata.annotations },
+        container: only,
+        security: only.securityContext,
+        graceSeconds: terminationGracePeriodSeconds ?? timeout,
+        environment: environmentOf(only, maps, metadata.name),
+      };
+    });
   return [...deployments, ...served];
 }
 
 /** What a container's process would see, with the name of a secret's key for its value, and no secret that may be missing; KServe puts a service's name where `{{.Name}}` is. */
-function environmentOf({ env, envFrom, resources }: z.output<typeof container>, maps: ReadonlyMap<string, Settings>, name: string): Settings {
+function environmentOf(
+  { env, envFrom, resources }: z.output<typeof container>,
+  maps: ReadonlyMap<string, Settings>,
+  name: string,
+): Settings {
   const present = env.filter(({ valueFrom }) => valueFrom?.secretKeyRef?.optional !== true);
   const entries = present.map(({ name: variable, value, valueFrom }) => {
     const field = valueFrom?.resourceFieldRef?.resource.replace(/^requests\./, "");
-    return [variable, (value ?? valueFrom?.secretKeyRef?.key ?? resources.requests[field ?? ""] ?? "").replaceAll("{{.Name}}", name)] as const;
+    return [
+      variable,
+      (value ?? valueFrom?.secretKeyRef?.key ?? resources.requests[field ?? ""] ?? "").replaceAll(
+        "{{.Name}}",
+        name,
+      ),
+    ] as const;
   });
-  const shared = envFrom.map(({ configMapRef }) => maps.get(configMapRef.name) ?? generatedConfigMap(configMapRef.name));
+  const shared = envFrom.map(
+    ({ configMapRef }) => maps.get(configMapRef.name) ?? generatedConfigMap(configMapRef.name),
+  );
   return { ...Object.assign({}, ...shared), ...Object.fromEntries(entries) };
 }

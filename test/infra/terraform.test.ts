@@ -8,7 +8,11 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRegionSettings } from "../../functions/region/settings.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { EDGE_SECRETS, requiredVariables, unknownVariables } from "../../src/http/edge-variables.ts";
+import {
+  EDGE_SECRETS,
+  requiredVariables,
+  unknownVariables,
+} from "../../src/http/edge-variables.ts";
 
 const FOLDER = join(PROJECT_ROOT, "infra/terraform");
 /** A user's machine may have none. */
@@ -22,36 +26,75 @@ afterAll(() => rm(scratch, { recursive: true }));
 
 const read = (file: string): Promise<string> => readFile(join(FOLDER, file), "utf8");
 /** Names on the left of `=` within a block. */
-const namesIn = (text: string, from: RegExp): string[] => [...text.slice(text.search(from)).matchAll(/^\s+([A-Z][A-Z0-9_]+)\s+=/gm)].map(([, name = ""]) => name);
+const namesIn = (text: string, from: RegExp): string[] =>
+  [...text.slice(text.search(from)).matchAll(/^\s+([A-Z][A-Z0-9_]+)\s+=/gm)].map(
+    ([, name = ""]) => name,
+  );
 
-describe.skipIf(!hasTerraform)("by Terraform", () => { // it is not on this machine
+describe.skipIf(!hasTerraform)("by Terraform", () => {
+  // it is not on this machine
   it("has the form that Terraform gives it, and can be parsed", () => {
-    const { status, stdout } = spawnSync("terraform", ["fmt", "-check", "-diff", "-recursive", FOLDER], { encoding: "utf8" });
+    const { status, stdout } = spawnSync(
+      "terraform",
+      ["fmt", "-check", "-diff", "-recursive", FOLDER],
+      { encoding: "utf8" },
+    );
     expect({ status, stdout }).toEqual({ status: 0, stdout: "" });
   });
 
-  const account = { account_id: "0123456789abcdef0123456789abcdef", store_secret_key: "0123456789abcdef", store: { kind: "r2", access_key: "k" } };
+  const account = {
+    account_id: "0123456789abcdef0123456789abcdef",
+    store_secret_key: "0123456789abcdef",
+    store: { kind: "r2", access_key: "k" },
+  };
   const zone = "abcdef0123456789abcdef0123456789";
   const region = { context: "c", url: "https://gpu.example.com" };
 
   it.each([
     ["an account and a store", {}, null],
     ["a host name with its zone", { hostname: "api.example.com", zone_id: zone }, null],
-    ["a store of S3", { store: { kind: "s3", bucket: "b", endpoint: "https://s3.eu-central-1.amazonaws.com", access_key: "k" } }, null],
+    [
+      "a store of S3",
+      {
+        store: {
+          kind: "s3",
+          bucket: "b",
+          endpoint: "https://s3.eu-central-1.amazonaws.com",
+          access_key: "k",
+        },
+      },
+      null,
+    ],
     ["a region, and no cache", { region, cache: null }, null],
     ["an account id that is none", { account_id: "me" }, "32 hexadecimal digits"],
     ["a name that no Worker may have", { name: "My Worker" }, "Small letters"],
     ["another kind of store", { store: { kind: "gcs", access_key: "k" } }, "The kind is r2 or s3"],
-    ["S3 without its endpoint", { store: { kind: "s3", bucket: "b", access_key: "k" } }, "needs its bucket, and its endpoint"],
-    ["a primary region twice", { cache: { primary_region: "eu-west-1", read_regions: ["eu-west-1"] } }, "is not one of read_regions"],
+    [
+      "S3 without its endpoint",
+      { store: { kind: "s3", bucket: "b", access_key: "k" } },
+      "needs its bucket, and its endpoint",
+    ],
+    [
+      "a primary region twice",
+      { cache: { primary_region: "eu-west-1", read_regions: ["eu-west-1"] } },
+      "is not one of read_regions",
+    ],
     ["a host name without its zone", { hostname: "api.example.com" }, "the zone's id"],
-    ["an address as a host name", { hostname: "https://api.example.com/", zone_id: zone }, "without https://"],
+    [
+      "an address as a host name",
+      { hostname: "https://api.example.com/", zone_id: zone },
+      "without https://",
+    ],
     ["an overlay that there is not", { region: { ...region, overlay: "tpu" } }, "cpu or gpu"],
   ])("takes %s, or says why not", async (_, values, problem) => {
     const folder = await mkdtemp(join(scratch, "variables-"));
     await copyFile(join(FOLDER, "variables.tf"), join(folder, "variables.tf"));
-    await writeFile(join(folder, "values.auto.tfvars.json"), JSON.stringify({ ...account, ...values }));
-    const terraform = (...args: string[]) => spawnSync("terraform", [`-chdir=${folder}`, ...args, "-no-color"], { encoding: "utf8" });
+    await writeFile(
+      join(folder, "values.auto.tfvars.json"),
+      JSON.stringify({ ...account, ...values }),
+    );
+    const terraform = (...args: string[]) =>
+      spawnSync("terraform", [`-chdir=${folder}`, ...args, "-no-color"], { encoding: "utf8" });
     expect(terraform("init").status).toBe(0); // without providers there is nothing to fetch
     const { status, stderr } = terraform("plan", "-input=false");
     expect(status).toBe(problem === null ? 0 : 1);
@@ -64,20 +107,37 @@ describe("names", () => {
     const names = namesIn(await read("outputs.tf"), /output "environment"/);
     expect(unknownVariables(names.filter((name) => name !== "EDGETIER_URL"))).toEqual([]);
     expect(names).toEqual(expect.arrayContaining(requiredVariables()));
-    expect(EDGE_SECRETS.filter((name) => !names.includes(name))).toEqual(["EDGETIER_REGIONS", "EDGETIER_API_KEYS"]); // for several regions; of `edgetier keys create`
+    expect(EDGE_SECRETS.filter((name) => !names.includes(name))).toEqual([
+      "EDGETIER_REGIONS",
+      "EDGETIER_API_KEYS",
+    ]); // for several regions; of `edgetier keys create`
   });
 
   it("of the region's settings are those that the region reads, and its manifests have them", async () => {
-    const names = namesIn(await read("region.tf"), /region_settings = /).filter((name) => name.startsWith("EDGETIER_"));
-    const known = Object.keys(readRegionSettings({ EDGETIER_S3_ENDPOINT: "https://s3.example", EDGETIER_S3_BUCKET: "b", EDGETIER_S3_ACCESS_KEY_ID: "k", EDGETIER_S3_SECRET_ACCESS_KEY: "s" }));
+    const names = namesIn(await read("region.tf"), /region_settings = /).filter((name) =>
+      name.startsWith("EDGETIER_"),
+    );
+    const known = Object.keys(
+      readRegionSettings({
+        EDGETIER_S3_ENDPOINT: "https://s3.example",
+        EDGETIER_S3_BUCKET: "b",
+        EDGETIER_S3_ACCESS_KEY_ID: "k",
+        EDGETIER_S3_SECRET_ACCESS_KEY: "s",
+      }),
+    );
     expect(known).toEqual(expect.arrayContaining(names));
     const settings = await readFile(join(PROJECT_ROOT, "infra/kubernetes/base/region.env"), "utf8");
     for (const name of names) expect(settings).toContain(`${name}=`);
   });
 
   it("of secrets are those that the manifests refer to", async () => {
-    const deployment = await readFile(join(PROJECT_ROOT, "infra/kubernetes/base/deployment.yaml"), "utf8");
-    const made = [...(await read("region.tf")).matchAll(/name {6}= "([^"]+)"/g)].map(([, name = ""]) => name);
+    const deployment = await readFile(
+      join(PROJECT_ROOT, "infra/kubernetes/base/deployment.yaml"),
+      "utf8",
+    );
+    const made = [...(await read("region.tf")).matchAll(/name {6}= "([^"]+)"/g)].map(
+      ([, name = ""]) => name,
+    );
     expect(made).toEqual(["edgetier-model-store", "edgetier-region-keys"]);
     for (const name of made) expect(deployment).toContain(`name: ${name}`);
   });
@@ -87,15 +147,35 @@ describe("apply-region.sh", () => {
   it("applies the overlay with this deployment's settings, the others as they were, and leaves nothing", async () => {
     const bin = join(scratch, "bin");
     await mkdir(bin);
-    await writeFile(join(bin, "kubectl"), '#!/bin/sh\necho "$@" >> "$TOLD/calls"\nfor last; do :; done\ncase "$*" in *apply*) cat "$last/../../base/region.env" > "$TOLD/settings"; ls "$last" > "$TOLD/overlay";; esac\n', { mode: 0o755 });
-    const environment = { ...process.env, PATH: [bin, process.env["PATH"]].join(delimiter), TMPDIR: await mkdtemp(join(scratch, "tmp-")), TOLD: scratch, CONTEXT: "gpu-cluster", OVERLAY: join(PROJECT_ROOT, "infra/kubernetes/overlays/gpu"), SETTINGS: "EDGETIER_S3_BUCKET=shop-models\nEDGETIER_REGION_PRELOAD=desk" };
+    await writeFile(
+      join(bin, "kubectl"),
+      '#!/bin/sh\necho "$@" >> "$TOLD/calls"\nfor last; do :; done\ncase "$*" in *apply*) cat "$last/../../base/region.env" > "$TOLD/settings"; ls "$last" > "$TOLD/overlay";; esac\n',
+      { mode: 0o755 },
+    );
+    const environment = {
+      ...process.env,
+      PATH: [bin, process.env["PATH"]].join(delimiter),
+      TMPDIR: await mkdtemp(join(scratch, "tmp-")),
+      TOLD: scratch,
+      CONTEXT: "gpu-cluster",
+      OVERLAY: join(PROJECT_ROOT, "infra/kubernetes/overlays/gpu"),
+      SETTINGS: "EDGETIER_S3_BUCKET=shop-models\nEDGETIER_REGION_PRELOAD=desk",
+    };
     await promisify(execFile)("sh", [join(FOLDER, "apply-region.sh")], { env: environment });
-    const before = (await readFile(join(PROJECT_ROOT, "infra/kubernetes/base/region.env"), "utf8")).split("\n").filter((line) => /^[A-Z]/.test(line));
-    const applied = (await readFile(join(scratch, "settings"), "utf8")).split("\n").filter((line) => /^[A-Z]/.test(line));
+    const before = (await readFile(join(PROJECT_ROOT, "infra/kubernetes/base/region.env"), "utf8"))
+      .split("\n")
+      .filter((line) => /^[A-Z]/.test(line));
+    const applied = (await readFile(join(scratch, "settings"), "utf8"))
+      .split("\n")
+      .filter((line) => /^[A-Z]/.test(line));
     const kept = before.filter((line) => !/^EDGETIER_(S3_BUCKET|REGION_PRELOAD)=/.test(line));
-    expect(applied.toSorted()).toEqual([...kept, "EDGETIER_S3_BUCKET=shop-models", "EDGETIER_REGION_PRELOAD=desk"].toSorted());
+    expect(applied.toSorted()).toEqual(
+      [...kept, "EDGETIER_S3_BUCKET=shop-models", "EDGETIER_REGION_PRELOAD=desk"].toSorted(),
+    );
     expect(await readFile(join(scratch, "overlay"), "utf8")).toContain("kustomization.yaml");
-    expect(await readFile(join(scratch, "calls"), "utf8")).toMatch(/^--context gpu-cluster apply -k \S+\/kubernetes\/overlays\/gpu\n--context gpu-cluster --namespace edgetier rollout status deployment\/edgetier-region /);
+    expect(await readFile(join(scratch, "calls"), "utf8")).toMatch(
+      /^--context gpu-cluster apply -k \S+\/kubernetes\/overlays\/gpu\n--context gpu-cluster --namespace edgetier rollout status deployment\/edgetier-region /,
+    );
     expect(await readdir(environment.TMPDIR)).toEqual([]);
   });
 });

@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { prepareEngine } from "../../src/build/engine/prepare.ts";
-import { createNodeRunner } from "../../src/build/judge/node-runner.ts";
-import { fileOf } from "../../src/build/judge/project-tier.ts";
-import type { JudgedSession, Runner } from "../../src/build/judge/runner.ts";
-import { createWorkerdRunner } from "../../src/build/judge/stand/workerd-runner.ts";
-import { readProject } from "../../src/build/project.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
+import { createNodeRunner } from "../../src/toolchain/judge/node-runner.ts";
+import { fileOf } from "../../src/toolchain/judge/project-tier.ts";
+import type { JudgedSession, Runner } from "../../src/toolchain/judge/runner.ts";
+import { createWorkerdRunner } from "../../src/toolchain/judge/stand/workerd-runner.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { fromBase64 } from "../../src/core/base64.ts";
 import type { Preprocessor } from "../../src/tasks/task.ts";
@@ -21,31 +21,52 @@ const isMade = existsSync(join(folder, "artifacts/model.onnx"));
 /** Of INT8 with the FP32 original. */
 const LEAST_COSINE = 0.97;
 
-describe.skipIf(!isMade)("minilm (needs its weights: models/minilm/recipe/README.md makes them)", () => {
-  let preprocessor: Preprocessor;
-  let runners: readonly Runner[];
-  let sessions: readonly JudgedSession[];
-  beforeAll(async () => {
-    const source = await readProject(folder);
-    const { project } = source;
-    if (project.task !== "embedding" || project.tiers[0] === undefined) throw new TypeError("it gives no embeddings");
-    const [tier] = project.tiers;
-    preprocessor = embedding.createPreprocessor({ ...tier.preprocessor, artifact: fileOf(source, tier.preprocessor.artifact) });
-    const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
-    runners = [createNodeRunner(), await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 })];
-    sessions = await Promise.all(runners.map((runner) => runner.open(fileOf(source, tier.graph))));
-  }, 120_000);
-  afterAll(async () => {
-    for (const runner of runners ?? []) await runner.close();
-  });
+describe.skipIf(!isMade)(
+  "minilm (needs its weights: models/minilm/recipe/README.md makes them)",
+  () => {
+    let preprocessor: Preprocessor;
+    let runners: readonly Runner[];
+    let sessions: readonly JudgedSession[];
+    beforeAll(async () => {
+      const source = await readProject(folder);
+      const { project } = source;
+      if (project.task !== "embedding" || project.tiers[0] === undefined)
+        throw new TypeError("it gives no embeddings");
+      const [tier] = project.tiers;
+      preprocessor = embedding.createPreprocessor({
+        ...tier.preprocessor,
+        artifact: fileOf(source, tier.preprocessor.artifact),
+      });
+      const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
+      runners = [
+        createNodeRunner(),
+        await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 }),
+      ];
+      sessions = await Promise.all(
+        runners.map((runner) => runner.open(fileOf(source, tier.graph))),
+      );
+    }, 120_000);
+    afterAll(async () => {
+      for (const runner of runners ?? []) await runner.close();
+    });
 
-  it.each(originals.map(({ text, ...expected }) => [text.slice(0, 40), text, expected] as const))("%s", { timeout: 60_000 }, async (_shown, text, { tokens, vector }) => {
-    const inputs = preprocessor.encode([{ kind: "text", text }]);
-    expect(inputs["input_ids"]?.shape).toEqual([1, tokens]);
-    const original = new Float32Array((fromBase64(vector) ?? new Uint8Array()).buffer);
-    for (const session of sessions) {
-      const [own = new Float32Array()] = readVectors(await session.run(inputs), { output: "embedding", pooling: "graph" }, [tokens], original.length).map(normalised);
-      expect(cosine(own, original)).toBeGreaterThan(LEAST_COSINE);
-    }
-  });
-});
+    it.each(originals.map(({ text, ...expected }) => [text.slice(0, 40), text, expected] as const))(
+      "%s",
+      { timeout: 60_000 },
+      async (_shown, text, { tokens, vector }) => {
+        const inputs = preprocessor.encode([{ kind: "text", text }]);
+        expect(inputs["input_ids"]?.shape).toEqual([1, tokens]);
+        const original = new Float32Array((fromBase64(vector) ?? new Uint8Array()).buffer);
+        for (const session of sessions) {
+          const [own = new Float32Array()] = readVectors(
+            await session.run(inputs),
+            { output: "embedding", pooling: "graph" },
+            [tokens],
+            original.length,
+          ).map(normalised);
+          expect(cosine(own, original)).toBeGreaterThan(LEAST_COSINE);
+        }
+      },
+    );
+  },
+);

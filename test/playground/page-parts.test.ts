@@ -5,23 +5,71 @@ import { describe, expect, it } from "vitest";
 import type { ModelDetail } from "../../src/protocol/models.ts";
 import type { PredictResponse } from "../../src/protocol/predict.ts";
 import { roundScale } from "../../src/core/scale.ts";
-import { coverageOf, regionShareOf, servedPoint, thresholdsText } from "../../src/playground/thresholds/points.ts";
+import {
+  coverageOf,
+  regionShareOf,
+  servedPoint,
+  thresholdsText,
+} from "../../src/playground/thresholds/points.ts";
 import { curlCommand } from "../../src/playground/try/curl.ts";
 import { phasesOf } from "../../src/playground/try/server-timing.ts";
 import { tierSteps } from "../../src/playground/try/tier-steps.ts";
 
-const tier = (id: string, place: string, exitConfidence: number | null): ModelDetail["tiers"][number] => ({ id, place, exitConfidence, precision: "int8", bytes: 1, temperature: 1, figures: {} });
-const detail = { tiers: [tier("small", "edge", 0.9), tier("large", "edge", 0.7), tier("region", "region", null)] };
-const output = (changes: Partial<PredictResponse["outputs"][number]>): PredictResponse["outputs"][number] => ({ label: "yes", score: 0.95, scores: [], tier: "small", confidence: 0.95, degraded: false, ...changes });
-const steps = (one: Partial<PredictResponse["outputs"][number]>, tiers: PredictResponse["usage"]["tiers"] = [], isCached = false) => tierSteps(detail, { outputs: [output(one)], usage: { tiers } }, isCached);
+const tier = (
+  id: string,
+  place: string,
+  exitConfidence: number | null,
+): ModelDetail["tiers"][number] => ({
+  id,
+  place,
+  exitConfidence,
+  precision: "int8",
+  bytes: 1,
+  temperature: 1,
+  figures: {},
+});
+const detail = {
+  tiers: [tier("small", "edge", 0.9), tier("large", "edge", 0.7), tier("region", "region", null)],
+};
+const output = (
+  changes: Partial<PredictResponse["outputs"][number]>,
+): PredictResponse["outputs"][number] => ({
+  label: "yes",
+  score: 0.95,
+  scores: [],
+  tier: "small",
+  confidence: 0.95,
+  degraded: false,
+  ...changes,
+});
+const steps = (
+  one: Partial<PredictResponse["outputs"][number]>,
+  tiers: PredictResponse["usage"]["tiers"] = [],
+  isCached = false,
+) => tierSteps(detail, { outputs: [output(one)], usage: { tiers } }, isCached);
 const states = (...given: Parameters<typeof steps>) => steps(...given).map(({ state }) => state);
 
 describe("what became of each tier", () => {
   it("is told for an exit, an escalation, a fault and a kept answer", () => {
     expect(states({})).toEqual(["answered", "not asked", "not asked"]);
-    expect(states({ tier: "region", confidence: 0.5 }, [{ tier: "small", inputs: 1 }, { tier: "large", inputs: 1 }, { tier: "region", inputs: 1 }])).toEqual(["passed", "passed", "answered"]);
-    expect(states({ tier: "large", degraded: true }, [{ tier: "small", inputs: 1 }, { tier: "large", inputs: 1 }, { tier: "region", inputs: 1, error: "region_unavailable" }])).toEqual(["passed", "answered", "failed"]);
-    expect(steps({ tier: "large" }, [{ tier: "region", inputs: 0, error: "deadline_too_near" }])[2]?.what).toBe("left out (deadline_too_near)");
+    expect(
+      states({ tier: "region", confidence: 0.5 }, [
+        { tier: "small", inputs: 1 },
+        { tier: "large", inputs: 1 },
+        { tier: "region", inputs: 1 },
+      ]),
+    ).toEqual(["passed", "passed", "answered"]);
+    expect(
+      states({ tier: "large", degraded: true }, [
+        { tier: "small", inputs: 1 },
+        { tier: "large", inputs: 1 },
+        { tier: "region", inputs: 1, error: "region_unavailable" },
+      ]),
+    ).toEqual(["passed", "answered", "failed"]);
+    expect(
+      steps({ tier: "large" }, [{ tier: "region", inputs: 0, error: "deadline_too_near" }])[2]
+        ?.what,
+    ).toBe("left out (deadline_too_near)");
     expect(steps({}, [], true)[0]?.what).toBe("gave the answer that was kept");
     expect(steps({ confidence: 0.5 })[0]?.what).toBe("answered as the last tier that was allowed");
   });
@@ -29,38 +77,94 @@ describe("what became of each tier", () => {
 
 describe("the curl command", () => {
   it("has the request's headers, and never the key", () => {
-    const text = curlCommand("https://edge.test", { path: "/v1/models/m/predict?topK=3", headers: { "x-deadline-ms": "50", "content-type": "image/png" }, body: { file: "a b.png" }, hasKey: true });
-    expect(text.split(" \\\n  ")).toEqual(["curl 'https://edge.test/v1/models/m/predict?topK=3'", "-H 'x-deadline-ms: 50'", "-H 'content-type: image/png'", '-H "authorization: Bearer $EDGETIER_API_KEY"', "--data-binary '@a b.png'"]);
+    const text = curlCommand("https://edge.test", {
+      path: "/v1/models/m/predict?topK=3",
+      headers: { "x-deadline-ms": "50", "content-type": "image/png" },
+      body: { file: "a b.png" },
+      hasKey: true,
+    });
+    expect(text.split(" \\\n  ")).toEqual([
+      "curl 'https://edge.test/v1/models/m/predict?topK=3'",
+      "-H 'x-deadline-ms: 50'",
+      "-H 'content-type: image/png'",
+      '-H "authorization: Bearer $EDGETIER_API_KEY"',
+      "--data-binary '@a b.png'",
+    ]);
   });
 
   it("reaches the program as it was, whatever the text has in it", () => {
     fc.assert(
-      fc.property(fc.string().filter((text) => !text.includes("\0")), (text) => {
-        const command = curlCommand("http://edge", { path: "/p", headers: {}, body: { json: text }, hasKey: false }).replace(/^curl/, `printf '%s\\n'`);
-        expect(spawnSync("sh", ["-c", `${command}`], { encoding: "utf8" }).stdout).toBe(`http://edge/p\n--json\n${text}\n`);
-      }),
-      { numRuns: 50, examples: [["it's \"quoted\" $HOME `id` \\ !"]] },
+      fc.property(
+        fc.string().filter((text) => !text.includes("\0")),
+        (text) => {
+          const command = curlCommand("http://edge", {
+            path: "/p",
+            headers: {},
+            body: { json: text },
+            hasKey: false,
+          }).replace(/^curl/, `printf '%s\\n'`);
+          expect(spawnSync("sh", ["-c", `${command}`], { encoding: "utf8" }).stdout).toBe(
+            `http://edge/p\n--json\n${text}\n`,
+          );
+        },
+      ),
+      { numRuns: 50, examples: [['it\'s "quoted" $HOME `id` \\ !']] },
     );
   });
 });
 
 it("reads server-timing, and nothing from what is none", () => {
-  expect(phasesOf('cache;dur=13, region;desc="far away";dur=34.5, total;dur=x')).toEqual([{ name: "cache", ms: 13 }, { name: "region", ms: 34.5 }]);
+  expect(phasesOf('cache;dur=13, region;desc="far away";dur=34.5, total;dur=x')).toEqual([
+    { name: "cache", ms: 13 },
+    { name: "region", ms: 34.5 },
+  ]);
   expect(phasesOf(null)).toEqual([]);
 });
 
 describe("a report's points", () => {
-  const point = (thresholds: number[], shares: number[]) => ({ thresholds, shares, risk: 0, accuracy: 1, holds: true });
-  const report = { tiers: detail.tiers.map(({ id, place }) => ({ id, place: place === "edge" ? ("edge" as const) : ("region" as const), digest: "", accuracy: 1, expectedCalibrationError: 0, bins: [] })), points: [point([1, 1], [0, 0, 1]), point([0.9, 0.7], [0.5, 0.2, 0.3]), point([0, 0], [1, 0, 0])] };
+  const point = (thresholds: number[], shares: number[]) => ({
+    thresholds,
+    shares,
+    risk: 0,
+    accuracy: 1,
+    holds: true,
+  });
+  const report = {
+    tiers: detail.tiers.map(({ id, place }) => ({
+      id,
+      place: place === "edge" ? ("edge" as const) : ("region" as const),
+      digest: "",
+      accuracy: 1,
+      expectedCalibrationError: 0,
+      bins: [],
+    })),
+    points: [
+      point([1, 1], [0, 0, 1]),
+      point([0.9, 0.7], [0.5, 0.2, 0.3]),
+      point([0, 0], [1, 0, 0]),
+    ],
+  };
 
   it("have the served one among them, or the nearest", () => {
     expect(servedPoint(report, detail)).toBe(1);
-    expect(servedPoint(report, { tiers: [tier("small", "edge", 0.1), tier("large", "edge", 0.2), tier("region", "region", null)] })).toBe(2);
+    expect(
+      servedPoint(report, {
+        tiers: [
+          tier("small", "edge", 0.1),
+          tier("large", "edge", 0.2),
+          tier("region", "region", null),
+        ],
+      }),
+    ).toBe(2);
   });
 
   it("say how much goes where", () => {
     const served = report.points[1] ?? point([], []);
-    expect([coverageOf(served), regionShareOf(served, report), thresholdsText(served, report)]).toEqual([0.7, 0.3, "small 0.9000, large 0.7000"]);
+    expect([
+      coverageOf(served),
+      regionShareOf(served, report),
+      thresholdsText(served, report),
+    ]).toEqual([0.7, 0.3, "small 0.9000, large 0.7000"]);
     expect(thresholdsText(point([0.71], [0.9, 0.1]), report)).toBe("0.7100");
   });
 });
@@ -74,13 +178,17 @@ describe("a scale", () => {
 
   it("holds both ends, in six ticks or fewer", () => {
     fc.assert(
-      fc.property(fc.double({ min: -1e6, max: 1e6, noNaN: true }), fc.double({ min: 1e-3, max: 1e6, noNaN: true }), (least, span) => {
-        const { from, to, ticks } = roundScale(least, least + span);
-        expect(from).toBeLessThanOrEqual(least + 1e-6 * span);
-        expect(to).toBeGreaterThanOrEqual(least + span - 1e-6 * span);
-        expect(ticks.length).toBeLessThanOrEqual(6);
-        expect(ticks.length).toBeGreaterThanOrEqual(2);
-      }),
+      fc.property(
+        fc.double({ min: -1e6, max: 1e6, noNaN: true }),
+        fc.double({ min: 1e-3, max: 1e6, noNaN: true }),
+        (least, span) => {
+          const { from, to, ticks } = roundScale(least, least + span);
+          expect(from).toBeLessThanOrEqual(least + 1e-6 * span);
+          expect(to).toBeGreaterThanOrEqual(least + span - 1e-6 * span);
+          expect(ticks.length).toBeLessThanOrEqual(6);
+          expect(ticks.length).toBeGreaterThanOrEqual(2);
+        },
+      ),
       { examples: [[625.4162600282176, 4374.583740971783]] },
     );
   });

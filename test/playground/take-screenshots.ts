@@ -18,7 +18,11 @@ const system = await startLocalSystem({ stateFolder: folder });
 const browser = await startChromium();
 
 async function open(colorScheme: "light" | "dark"): Promise<Page> {
-  const page = await browser.newPage({ viewport: { width: 1180, height: 860 }, colorScheme, reducedMotion: "reduce" });
+  const page = await browser.newPage({
+    viewport: { width: 1180, height: 860 },
+    colorScheme,
+    reducedMotion: "reduce",
+  });
   await page.goto(`${system.urls.edge}/`);
   await page.locator("#threshold").waitFor();
   await page.locator("#text").fill(ESCALATED);

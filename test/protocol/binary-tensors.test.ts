@@ -3,18 +3,38 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { DATATYPES, type Tensor, typedArrays } from "../../src/core/tensor.ts";
-import { decodeInferRequest, decodeInferResponse, decodeRawInferRequest, encodeInferRequest, encodeInferResponse, wantsBinary } from "../../src/protocol/open-inference.ts";
+import {
+  decodeInferRequest,
+  decodeInferResponse,
+  decodeRawInferRequest,
+  encodeInferRequest,
+  encodeInferResponse,
+  wantsBinary,
+} from "../../src/protocol/open-inference.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /** A tensor of any datatype, with any bit pattern. */
-const tensors: fc.Arbitrary<Tensor> = fc.tuple(fc.constantFrom(...DATATYPES), fc.nat({ max: 6 }), fc.boolean()).chain(([datatype, count, column]) => {
-  const shape = column ? [count, 1] : [count];
-  if (datatype === "BYTES") return fc.array(fc.uint8Array({ maxLength: 9 }), { minLength: count, maxLength: count }).map((data): Tensor => ({ datatype, shape, data }));
-  const size = count * typedArrays[datatype].BYTES_PER_ELEMENT;
-  return fc.uint8Array({ minLength: size, maxLength: size }).map((raw) => ({ datatype, shape, data: new typedArrays[datatype](raw.slice().buffer) }) as Tensor);
+const tensors: fc.Arbitrary<Tensor> = fc
+  .tuple(fc.constantFrom(...DATATYPES), fc.nat({ max: 6 }), fc.boolean())
+  .chain(([datatype, count, column]) => {
+    const shape = column ? [count, 1] : [count];
+    if (datatype === "BYTES")
+      return fc
+        .array(fc.uint8Array({ maxLength: 9 }), { minLength: count, maxLength: count })
+        .map((data): Tensor => ({ datatype, shape, data }));
+    const size = count * typedArrays[datatype].BYTES_PER_ELEMENT;
+    return fc
+      .uint8Array({ minLength: size, maxLength: size })
+      .map(
+        (raw) =>
+          ({ datatype, shape, data: new typedArrays[datatype](raw.slice().buffer) }) as Tensor,
+      );
+  });
+const named = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensors, {
+  minKeys: 1,
+  noNullPrototype: true,
 });
-const named = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensors, { minKeys: 1, noNullPrototype: true });
 
 describe("binary tensor data", () => {
   it("gives back every tensor, as input and as output", () => {
@@ -23,9 +43,12 @@ describe("binary tensor data", () => {
         const request = encodeInferRequest({ id: "7", inputs }, true);
         expect(decodeInferRequest(request.body, request.jsonBytes)).toMatchObject({ id: "7" });
         expect(decodeInferRequest(request.body, request.jsonBytes).inputs).toStrictEqual(inputs);
-        const isBinary = (name: string) => name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
+        const isBinary = (name: string) =>
+          name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
         const response = encodeInferResponse({ model: "m", outputs: inputs }, isBinary);
-        expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(inputs);
+        expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(
+          inputs,
+        );
       }),
     );
   });
@@ -55,18 +78,57 @@ describe("binary tensor data", () => {
   });
 
   const withData = (fields: object, data: Uint8Array) => {
-    const json = bytes(JSON.stringify({ inputs: [{ name: "x", ...fields, parameters: { binary_data_size: data.byteLength } }] }));
+    const json = bytes(
+      JSON.stringify({
+        inputs: [{ name: "x", ...fields, parameters: { binary_data_size: data.byteLength } }],
+      }),
+    );
     return [Uint8Array.of(...json, ...data), json.byteLength] as const;
   };
   it.each<[what: string, fields: object, data: number[], detail: RegExp]>([
-    ["too few bytes", { datatype: "FP32", shape: [2] }, [0, 0, 0, 0], /^input byte size mismatch for input 'x'\. Expected 8, got 4\./],
+    [
+      "too few bytes",
+      { datatype: "FP32", shape: [2] },
+      [0, 0, 0, 0],
+      /^input byte size mismatch for input 'x'\. Expected 8, got 4\./,
+    ],
     ["too many bytes", { datatype: "INT8", shape: [1] }, [1, 2], /Expected 1, got 2\./],
-    ["a count beyond all bytes", { datatype: "INT8", shape: [65_536, 65_536] }, [1], /too many elements/],
-    ["a cut off length", { datatype: "BYTES", shape: [1] }, [1, 0, 0], /^incomplete string length indicator for inference input 'x', expecting 4 bytes but only 3 bytes available/],
-    ["an element past the end", { datatype: "BYTES", shape: [1] }, [5, 0, 0, 0, 1], /^incomplete string data for inference input 'x', expecting string of length 5 but only 1 bytes available/],
-    ["a huge length", { datatype: "BYTES", shape: [1] }, [255, 255, 255, 255], /expecting string of length 4294967295 but only 0 bytes/],
-    ["too few elements", { datatype: "BYTES", shape: [2] }, [0, 0, 0, 0], /^expected 2 string elements for inference input 'x', got 1/],
-    ["too many elements", { datatype: "BYTES", shape: [1] }, [0, 0, 0, 0, 0, 0, 0, 0], /expected 1 string elements .*, got more/],
+    [
+      "a count beyond all bytes",
+      { datatype: "INT8", shape: [65_536, 65_536] },
+      [1],
+      /too many elements/,
+    ],
+    [
+      "a cut off length",
+      { datatype: "BYTES", shape: [1] },
+      [1, 0, 0],
+      /^incomplete string length indicator for inference input 'x', expecting 4 bytes but only 3 bytes available/,
+    ],
+    [
+      "an element past the end",
+      { datatype: "BYTES", shape: [1] },
+      [5, 0, 0, 0, 1],
+      /^incomplete string data for inference input 'x', expecting string of length 5 but only 1 bytes available/,
+    ],
+    [
+      "a huge length",
+      { datatype: "BYTES", shape: [1] },
+      [255, 255, 255, 255],
+      /expecting string of length 4294967295 but only 0 bytes/,
+    ],
+    [
+      "too few elements",
+      { datatype: "BYTES", shape: [2] },
+      [0, 0, 0, 0],
+      /^expected 2 string elements for inference input 'x', got 1/,
+    ],
+    [
+      "too many elements",
+      { datatype: "BYTES", shape: [1] },
+      [0, 0, 0, 0, 0, 0, 0, 0],
+      /expected 1 string elements .*, got more/,
+    ],
   ])("is refused with the reason: %s", (_what, fields, data, detail) => {
     expect(() => decodeInferRequest(...withData(fields, Uint8Array.from(data)))).toThrow(detail);
   });
@@ -86,9 +148,21 @@ function outcome(body: Uint8Array, jsonBytes: number): "decoded" | number {
 describe("wantsBinary", () => {
   const inputs = {};
   it("goes by the output, then by the request, then not at all", () => {
-    const outputs = [{ name: "yes", parameters: { binary_data: true } }, { name: "no", parameters: { binary_data: false } }, { name: "open" }];
-    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs }, name))).toEqual([true, false, false]);
-    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs, parameters: { binary_data_output: true } }, name))).toEqual([true, false, true]);
+    const outputs = [
+      { name: "yes", parameters: { binary_data: true } },
+      { name: "no", parameters: { binary_data: false } },
+      { name: "open" },
+    ];
+    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs }, name))).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(
+      ["yes", "no", "open"].map((name) =>
+        wantsBinary({ inputs, outputs, parameters: { binary_data_output: true } }, name),
+      ),
+    ).toEqual([true, false, true]);
     expect(wantsBinary({ inputs, parameters: { binary_data_output: true } }, "any")).toBe(true);
   });
 });
@@ -96,20 +170,38 @@ describe("wantsBinary", () => {
 describe("a raw binary request", () => {
   it("is one row of the model's one input", () => {
     const spec = { name: "x", datatype: "INT16", shape: [-1, 2, -1] } as const;
-    expect(decodeRawInferRequest(Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0), [spec]).inputs).toEqual({ x: { datatype: "INT16", shape: [1, 2, 2], data: Int16Array.of(1, 2, 3, 4) } });
-    expect(decodeRawInferRequest(bytes("any text"), [{ name: "x", datatype: "BYTES", shape: [-1] }])).toEqual({
+    expect(decodeRawInferRequest(Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0), [spec]).inputs).toEqual({
+      x: { datatype: "INT16", shape: [1, 2, 2], data: Int16Array.of(1, 2, 3, 4) },
+    });
+    expect(
+      decodeRawInferRequest(bytes("any text"), [{ name: "x", datatype: "BYTES", shape: [-1] }]),
+    ).toEqual({
       parameters: { binary_data_output: true },
       inputs: { x: { datatype: "BYTES", shape: [1], data: [bytes("any text")] } },
     });
   });
 
   it.each<[what: string, size: number, shapes: number[][], detail: RegExp]>([
-    ["a model of two inputs", 4, [[-1], [-1]], /^Raw request must only have 1 input to be deduced but got 2 inputs/],
+    [
+      "a model of two inputs",
+      4,
+      [[-1], [-1]],
+      /^Raw request must only have 1 input to be deduced but got 2 inputs/,
+    ],
     ["a part of a row", 3, [[-1, 2]], /Expected 4, got 3\./],
-    ["two variable dimensions", 4, [[-1, -1, -1]], /^The shape of the raw input 'x0' can not be deduced/],
+    [
+      "two variable dimensions",
+      4,
+      [[-1, -1, -1]],
+      /^The shape of the raw input 'x0' can not be deduced/,
+    ],
     ["nothing for a fixed shape", 0, [[1, 2]], /Expected 4, got 0\./],
   ])("is refused with the reason: %s", (_what, size, shapes, detail) => {
-    const specs = shapes.map((shape, index) => ({ name: `x${index}`, datatype: "INT16" as const, shape }));
+    const specs = shapes.map((shape, index) => ({
+      name: `x${index}`,
+      datatype: "INT16" as const,
+      shape,
+    }));
     expect(() => decodeRawInferRequest(new Uint8Array(size), specs)).toThrow(detail);
   });
 });

@@ -9,24 +9,39 @@ describe("numbers that JSON has no form for", () => {
   it.each<[text: string, value: unknown]>([
     ["[NaN,Infinity,-Infinity]", ["NaN", "Infinity", "-Infinity"]],
     ["[ Inf , -Inf , -NaN ]", ["Infinity", "-Infinity", "NaN"]],
-    ['{"data":[1.5,NaN,-0.0],"NaN":"[NaN, \\"Infinity\\\\"}', { data: [1.5, "NaN", -0], NaN: '[NaN, "Infinity\\' }],
+    [
+      '{"data":[1.5,NaN,-0.0],"NaN":"[NaN, \\"Infinity\\\\"}',
+      { data: [1.5, "NaN", -0], NaN: '[NaN, "Infinity\\' },
+    ],
     ["[9007199254740993,NaN]", [9007199254740993n, "NaN"]],
     ["NaN", "NaN"],
   ])("are texts: %s", (text, value) => {
     expect(parse(text)).toEqual(value);
   });
 
-  it.each(["[NaNa]", "[xNaN]", "[nan]", "[+Infinity]", "[NaN", '["NaN', "[--Infinity]", "[Info]"])("do not make JSON of what is none: %s", (text) => {
-    expect(() => parse(text)).toThrow(/failed to parse the request JSON buffer/);
-  });
+  it.each(["[NaNa]", "[xNaN]", "[nan]", "[+Infinity]", "[NaN", '["NaN', "[--Infinity]", "[Info]"])(
+    "do not make JSON of what is none: %s",
+    (text) => {
+      expect(() => parse(text)).toThrow(/failed to parse the request JSON buffer/);
+    },
+  );
 
   it("leave all other JSON as it is", () => {
     const json = fc.json().filter((text) => !/\d{16}/.test(text)); // long integers become bigints
     fc.assert(fc.property(json, (text) => void expect(parse(text)).toEqual(JSON.parse(text))));
-    fc.assert(fc.property(fc.array(fc.constantFrom(Number.NaN, Infinity, -Infinity, "NaN", "\\\"", 1)), (values) => {
-      const bare = `[${values.map((value) => (typeof value === "string" ? JSON.stringify(value) : String(value))).join(",")}]`;
-      expect(parse(bare)).toEqual(values.map((value) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value)));
-    }));
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(Number.NaN, Infinity, -Infinity, "NaN", '\\"', 1)),
+        (values) => {
+          const bare = `[${values.map((value) => (typeof value === "string" ? JSON.stringify(value) : String(value))).join(",")}]`;
+          expect(parse(bare)).toEqual(
+            values.map((value) =>
+              typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+            ),
+          );
+        },
+      ),
+    );
   });
 
   it("take no longer for being many, nor in a text that never ends", () => {

@@ -6,23 +6,57 @@ const full = { utilisation: 0.25, requestsInFlight: 12, oldestQueuedMs: 35.5 };
 
 describe("a load report", () => {
   it("has the two forms that ORCA's header has as text", () => {
-    expect(writeLoadReport(full, "text")).toBe("TEXT application_utilization=0.25, named_metrics.requests_in_flight=12, named_metrics.oldest_queued_ms=35.5");
-    expect(writeLoadReport(full, " JSON ")).toBe('JSON {"application_utilization":0.25,"named_metrics":{"requests_in_flight":12,"oldest_queued_ms":35.5}}');
-    expect([writeLoadReport(full, "bin"), writeLoadReport(full, "")]).toEqual([undefined, undefined]);
+    expect(writeLoadReport(full, "text")).toBe(
+      "TEXT application_utilization=0.25, named_metrics.requests_in_flight=12, named_metrics.oldest_queued_ms=35.5",
+    );
+    expect(writeLoadReport(full, " JSON ")).toBe(
+      'JSON {"application_utilization":0.25,"named_metrics":{"requests_in_flight":12,"oldest_queued_ms":35.5}}',
+    );
+    expect([writeLoadReport(full, "bin"), writeLoadReport(full, "")]).toEqual([
+      undefined,
+      undefined,
+    ]);
   });
 
   it("is read as it was written, as text", () => {
-    const number = fc.double({ min: 0, noNaN: true, noDefaultInfinity: true }).filter((value) => !Object.is(value, -0));
-    const report = fc.record({ utilisation: number, requestsInFlight: number, oldestQueuedMs: number }, { requiredKeys: [] });
-    fc.assert(fc.property(report, (report) => void expect(readLoadReport(writeLoadReport(report, "text") ?? null)).toEqual(report)));
+    const number = fc
+      .double({ min: 0, noNaN: true, noDefaultInfinity: true })
+      .filter((value) => !Object.is(value, -0));
+    const report = fc.record(
+      { utilisation: number, requestsInFlight: number, oldestQueuedMs: number },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(
+        report,
+        (report) =>
+          void expect(readLoadReport(writeLoadReport(report, "text") ?? null)).toEqual(report),
+      ),
+    );
   });
 
   it.each([
-    ["others' metrics", "TEXT cpu_utilization=0.3, application_utilization=0.5, named_metrics.kv_cache_utilization=0.4", { utilisation: 0.5 }],
-    ["colons, as Envoy takes them", "TEXT application_utilization:0.5,named_metrics.requests_in_flight:3", { utilisation: 0.5, requestsInFlight: 3 }],
-    ["what is no number, or none that can be", "TEXT application_utilization=much, named_metrics.requests_in_flight=-3, named_metrics.oldest_queued_ms=1e400", {}],
+    [
+      "others' metrics",
+      "TEXT cpu_utilization=0.3, application_utilization=0.5, named_metrics.kv_cache_utilization=0.4",
+      { utilisation: 0.5 },
+    ],
+    [
+      "colons, as Envoy takes them",
+      "TEXT application_utilization:0.5,named_metrics.requests_in_flight:3",
+      { utilisation: 0.5, requestsInFlight: 3 },
+    ],
+    [
+      "what is no number, or none that can be",
+      "TEXT application_utilization=much, named_metrics.requests_in_flight=-3, named_metrics.oldest_queued_ms=1e400",
+      {},
+    ],
     ["the form of JSON, which was not asked for", 'JSON {"application_utilization":0.5}', {}],
-    ["pairs that are none", "TEXT application_utilization, =, a=b=c, named_metrics.oldest_queued_ms=7", { oldestQueuedMs: 7 }],
+    [
+      "pairs that are none",
+      "TEXT application_utilization, =, a=b=c, named_metrics.oldest_queued_ms=7",
+      { oldestQueuedMs: 7 },
+    ],
     ["the binary form", "BIN CgQ=", {}],
     ["nothing", null, {}],
   ])("is read leniently: %s", (_what, header, report) => {
@@ -30,6 +64,12 @@ describe("a load report", () => {
   });
 
   it("is never a reason to fail", () => {
-    fc.assert(fc.property(fc.constantFrom("TEXT ", ""), fc.string(), (prefix, text) => void expect(readLoadReport(prefix + text)).toBeInstanceOf(Object)));
+    fc.assert(
+      fc.property(
+        fc.constantFrom("TEXT ", ""),
+        fc.string(),
+        (prefix, text) => void expect(readLoadReport(prefix + text)).toBeInstanceOf(Object),
+      ),
+    );
   });
 });

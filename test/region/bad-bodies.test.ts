@@ -50,7 +50,10 @@ describe("a region refuses", () => {
   });
 
   it("65,537 chunks of a byte, and a body without an end, as soon as they are too many", async () => {
-    for (const [bytes, count] of [[1, 65_537], [1_024, Infinity]] as const) {
+    for (const [bytes, count] of [
+      [1, 65_537],
+      [1_024, Infinity],
+    ] as const) {
       const { init, sent } = inChunks(new Uint8Array(bytes).fill(0x20), count);
       const response = await region.app.request(infer, init);
       expect(response.status).toBe(413);
@@ -63,15 +66,24 @@ describe("a region refuses", () => {
     const text = textBody(["good"]);
     const body = new TextEncoder().encode(text.padEnd(65_536));
     let at = 0;
-    const stream = new ReadableStream<Uint8Array>({ pull: (controller) => (at === body.byteLength ? controller.close() : controller.enqueue(body.subarray(at, ++at))) });
+    const stream = new ReadableStream<Uint8Array>({
+      pull: (controller) =>
+        at === body.byteLength ? controller.close() : controller.enqueue(body.subarray(at, ++at)),
+    });
     const init: RequestInit & { duplex: "half" } = { method: "POST", body: stream, duplex: "half" };
     expect((await region.app.request(infer, init)).status).toBe(200);
   });
 
   it("nothing up to its limit, and what is a byte beyond it, as it is, in pieces, and compressed", async () => {
     const limit = 65_536;
-    const binary = (bytes: number) => ({ body: Buffer.concat([Buffer.from('{"inputs":[]}'), Buffer.alloc(bytes - 13)]), headers: { "inference-header-content-length": "13" } });
-    const json = (bytes: number) => ({ body: Buffer.from(textBody(["good"]).padEnd(bytes)), headers: {} });
+    const binary = (bytes: number) => ({
+      body: Buffer.concat([Buffer.from('{"inputs":[]}'), Buffer.alloc(bytes - 13)]),
+      headers: { "inference-header-content-length": "13" },
+    });
+    const json = (bytes: number) => ({
+      body: Buffer.from(textBody(["good"]).padEnd(bytes)),
+      headers: {},
+    });
     for (const make of [json, binary]) {
       for (const bytes of [limit - 1, limit, limit + 1]) {
         const { body, headers } = make(bytes);
@@ -79,8 +91,14 @@ describe("a region refuses", () => {
         const responses = [
           region.app.request(infer, post(body, headers)),
           region.app.request(infer, { ...inChunks(body, 1).init, headers }),
-          region.app.request(infer, post(new Uint8Array(gzipSync(body)), { ...headers, "content-encoding": "gzip" })),
-          region.app.request(infer, post(new Uint8Array(deflateSync(body)), { ...headers, "content-encoding": "deflate" })),
+          region.app.request(
+            infer,
+            post(new Uint8Array(gzipSync(body)), { ...headers, "content-encoding": "gzip" }),
+          ),
+          region.app.request(
+            infer,
+            post(new Uint8Array(deflateSync(body)), { ...headers, "content-encoding": "deflate" }),
+          ),
         ];
         const tooLarge = (await Promise.all(responses)).map(({ status }) => status === 413);
         expect([bytes, tooLarge]).toEqual([bytes, Array(4).fill(bytes > limit)]);
@@ -94,19 +112,44 @@ describe("a region refuses", () => {
     const nested = `${"[".repeat(depth)}${"]".repeat(depth)}`;
     for (const body of [nested, `{"inputs":${nested}}`]) {
       const response = await app.request("/v2/models/mood/versions/1/infer", post(body));
-      expect([response.status, (await response.json()).error]).toEqual([400, expect.stringContaining("nested deeper than 100 levels")]);
+      expect([response.status, (await response.json()).error]).toEqual([
+        400,
+        expect.stringContaining("nested deeper than 100 levels"),
+      ]);
     }
   });
 
   it.each([
     ["arrays in arrays", "[".repeat(30_000)],
     ["objects in objects", '{"a":'.repeat(12_000)],
-    ["arrays as data", `{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":${"[".repeat(30_000)}${"]".repeat(30_000)}}]}`],
-    ["a hundred thousand problems", `{"inputs":[${Array.from({ length: 15_000 }, () => "{}").join(",")}]}`],
-    ["a thousand parameters", textBody(["good"], { parameters: Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`p${index}`, index])) })],
-    ["a rank of ten thousand", `{"inputs":[{"name":"input","shape":[${"1,".repeat(10_000)}1],"datatype":"BYTES","data":["good"]}]}`],
-    ["a shape of more elements than there are", `{"inputs":[{"name":"input","shape":[2147483647],"datatype":"BYTES","data":["good"]}]}`],
-    ["one of 2^60 elements by 16", `{"inputs":[{"name":"input","shape":[16,9007199254740991],"datatype":"BYTES","data":["good"]}]}`],
+    [
+      "arrays as data",
+      `{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":${"[".repeat(30_000)}${"]".repeat(30_000)}}]}`,
+    ],
+    [
+      "a hundred thousand problems",
+      `{"inputs":[${Array.from({ length: 15_000 }, () => "{}").join(",")}]}`,
+    ],
+    [
+      "a thousand parameters",
+      textBody(["good"], {
+        parameters: Object.fromEntries(
+          Array.from({ length: 1_000 }, (_, index) => [`p${index}`, index]),
+        ),
+      }),
+    ],
+    [
+      "a rank of ten thousand",
+      `{"inputs":[{"name":"input","shape":[${"1,".repeat(10_000)}1],"datatype":"BYTES","data":["good"]}]}`,
+    ],
+    [
+      "a shape of more elements than there are",
+      `{"inputs":[{"name":"input","shape":[2147483647],"datatype":"BYTES","data":["good"]}]}`,
+    ],
+    [
+      "one of 2^60 elements by 16",
+      `{"inputs":[{"name":"input","shape":[16,9007199254740991],"datatype":"BYTES","data":["good"]}]}`,
+    ],
   ])("%s, with a short reason", { timeout: 5_000 }, async (_what, body) => {
     const response = await region.app.request(infer, post(body));
     const text = await response.text();

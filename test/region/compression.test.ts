@@ -5,26 +5,50 @@ import { decodeInferResponse, encodeInferRequest } from "../../src/protocol/open
 import { publishTensorModel, stringIdentity } from "../support/tensor-model.ts";
 import { createRegion, fixture, post, type Region } from "./world.ts";
 
-const decoders: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = { gzip: gunzipSync, deflate: inflateSync, identity: (bytes) => bytes };
+const decoders: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
+  gzip: gunzipSync,
+  deflate: inflateSync,
+  identity: (bytes) => bytes,
+};
 const texts = Array.from({ length: 80 }, (_, index) => `some text, number ${index}`);
 const data = texts.map((text) => new TextEncoder().encode(text));
 
 let region: Region;
 beforeAll(async () => {
   region = createRegion();
-  await publishTensorModel(region.store, "echo", stringIdentity(await fixture("string-identity.onnx")), { places: ["region"] });
+  await publishTensorModel(
+    region.store,
+    "echo",
+    stringIdentity(await fixture("string-identity.onnx")),
+    { places: ["region"] },
+  );
 });
 
 async function ask(acceptEncoding: string | undefined, rows = texts.length, isBinary = false) {
   const parameters = isBinary ? { binary_data_output: true } : {};
-  const { body } = encodeInferRequest({ inputs: { x: { datatype: "BYTES", shape: [rows], data: data.slice(0, rows) } }, parameters });
-  const response = await region.app.request("/v2/models/echo/infer", post(body, acceptEncoding === undefined ? {} : { "accept-encoding": acceptEncoding }));
+  const { body } = encodeInferRequest({
+    inputs: { x: { datatype: "BYTES", shape: [rows], data: data.slice(0, rows) } },
+    parameters,
+  });
+  const response = await region.app.request(
+    "/v2/models/echo/infer",
+    post(body, acceptEncoding === undefined ? {} : { "accept-encoding": acceptEncoding }),
+  );
   const encoding = response.headers.get("content-encoding") ?? "identity";
   const bytes = new Uint8Array(await response.arrayBuffer());
   const decoded = decoders[encoding]?.(bytes) ?? new Uint8Array();
   const jsonBytes = response.headers.get("inference-header-content-length");
-  const { outputs } = decodeInferResponse(decoded, jsonBytes === null ? undefined : Number(jsonBytes));
-  return { encoding, bytes: bytes.byteLength, decodedBytes: decoded.byteLength, vary: response.headers.get("vary"), rows: outputs["y"]?.data };
+  const { outputs } = decodeInferResponse(
+    decoded,
+    jsonBytes === null ? undefined : Number(jsonBytes),
+  );
+  return {
+    encoding,
+    bytes: bytes.byteLength,
+    decodedBytes: decoded.byteLength,
+    vary: response.headers.get("vary"),
+    rows: outputs["y"]?.data,
+  };
 }
 
 describe("an answer", () => {
@@ -57,17 +81,33 @@ describe("an answer", () => {
   });
 
   it("of binary tensors tells the length of its JSON as it was before", async () => {
-    const [plain, gzip, deflate] = await Promise.all([ask(undefined, 80, true), ask("gzip", 80, true), ask("deflate", 80, true)]);
-    expect([plain, gzip, deflate].map(({ encoding }) => encoding)).toEqual(["identity", "gzip", "deflate"]);
-    for (const { rows, decodedBytes } of [plain, gzip, deflate]) expect([rows, decodedBytes]).toEqual([data, plain.decodedBytes]);
+    const [plain, gzip, deflate] = await Promise.all([
+      ask(undefined, 80, true),
+      ask("gzip", 80, true),
+      ask("deflate", 80, true),
+    ]);
+    expect([plain, gzip, deflate].map(({ encoding }) => encoding)).toEqual([
+      "identity",
+      "gzip",
+      "deflate",
+    ]);
+    for (const { rows, decodedBytes } of [plain, gzip, deflate])
+      expect([rows, decodedBytes]).toEqual([data, plain.decodedBytes]);
   });
 
   it("that is short goes as it is, and says that it might not", async () => {
-    expect(await ask("gzip", 1)).toMatchObject({ encoding: "identity", vary: "accept-encoding", rows: data.slice(0, 1) });
+    expect(await ask("gzip", 1)).toMatchObject({
+      encoding: "identity",
+      vary: "accept-encoding",
+      rows: data.slice(0, 1),
+    });
   });
 
   it("that is an error can be read by everyone", async () => {
-    const response = await region.app.request("/v2/models/other/infer", post("{}", { "accept-encoding": "gzip" }));
+    const response = await region.app.request(
+      "/v2/models/other/infer",
+      post("{}", { "accept-encoding": "gzip" }),
+    );
     expect(await response.json()).toEqual({ error: expect.stringContaining("unknown model") });
   });
 });

@@ -20,7 +20,14 @@ function sizedRuntime(bytesOf: (graphBytes: number) => number = (bytes) => bytes
     name: "sized",
     async createSession(model) {
       const memoryBytes = bytesOf(model.byteLength);
-      const session: NativeSession = { inputs: SPECS, outputs: SPECS, memoryBytes, nodes: undefined, run: async (inputs) => inputs, dispose: async () => void open.delete(session) };
+      const session: NativeSession = {
+        inputs: SPECS,
+        outputs: SPECS,
+        memoryBytes,
+        nodes: undefined,
+        run: async (inputs) => inputs,
+        dispose: async () => void open.delete(session),
+      };
       open.set(session, memoryBytes);
       mostBytes = Math.max(mostBytes, openBytes());
       return session;
@@ -37,19 +44,34 @@ function hold(region: Region, model: string) {
   return { over, entered, leave };
 }
 
-const loadedModels = (region: Region) => region.repository.allLoaded().map(({ manifest }) => manifest.model);
+const loadedModels = (region: Region) =>
+  region.repository.allLoaded().map(({ manifest }) => manifest.model);
 
 describe("within a budget", () => {
   let clock: ManualClock;
   let region: Region;
   const use = (model: string) => region.repository.acquire(parseModelRef(model));
-  const evictions = () => region.events.flatMap((event) => (event.event === "model_evicted" ? [event.model] : []));
+  const evictions = () =>
+    region.events.flatMap((event) => (event.event === "model_evicted" ? [event.model] : []));
 
   beforeEach(async () => {
     clock = new ManualClock();
-    region = createRegion({ clock, runtime: sizedRuntime().runtime, budgetBytes: 100, roomTimeoutMs: 10_000 });
-    for (const [model, bytes] of [["a", 40], ["b", 40], ["c", 30], ["d", 90], ["huge", 101]] as const) {
-      await publishTensorModel(region.store, model, graph(new Uint8Array(bytes).fill(bytes)), { places: ["region"] });
+    region = createRegion({
+      clock,
+      runtime: sizedRuntime().runtime,
+      budgetBytes: 100,
+      roomTimeoutMs: 10_000,
+    });
+    for (const [model, bytes] of [
+      ["a", 40],
+      ["b", 40],
+      ["c", 30],
+      ["d", 90],
+      ["huge", 101],
+    ] as const) {
+      await publishTensorModel(region.store, model, graph(new Uint8Array(bytes).fill(bytes)), {
+        places: ["region"],
+      });
     }
   });
 
@@ -60,11 +82,18 @@ describe("within a budget", () => {
     await use("c");
     expect(evictions()).toEqual(["b"]);
     expect(loadedModels(region).toSorted()).toEqual(["a", "c"]);
-    expect(await region.repository.index()).toContainEqual({ name: "b", version: "1", state: "UNAVAILABLE", reason: expect.stringContaining("evicted") });
+    expect(await region.repository.index()).toContainEqual({
+      name: "b",
+      version: "1",
+      state: "UNAVAILABLE",
+      reason: expect.stringContaining("evicted"),
+    });
 
     await use("b");
     expect(evictions()).toEqual(["b", "a"]);
-    expect(region.events.filter((event) => event.event === "model_loaded" && event.model === "b")).toHaveLength(2);
+    expect(
+      region.events.filter((event) => event.event === "model_loaded" && event.model === "b"),
+    ).toHaveLength(2);
   });
 
   it("what is in use stays: a load waits until it can make room", async () => {
@@ -90,7 +119,12 @@ describe("within a budget", () => {
     const refused = use("d").catch((error: unknown) => error);
     await waitingForRoom(region, "d");
     clock.advance(10_000);
-    expect(await refused).toMatchObject({ code: "no_room", status: 503, retryable: true, detail: expect.stringContaining("d@1, which takes 90 bytes") });
+    expect(await refused).toMatchObject({
+      code: "no_room",
+      status: 503,
+      retryable: true,
+      detail: expect.stringContaining("d@1, which takes 90 bytes"),
+    });
     inA.leave();
     await inA.over;
     clock.advance(1_000);
@@ -99,7 +133,11 @@ describe("within a budget", () => {
 
   it("a model larger than all of it is refused, and pushes nothing out", async () => {
     await use("a");
-    await expect(use("huge")).rejects.toMatchObject({ code: "model_too_large", status: 503, detail: "huge@1 takes 101 bytes; this region has 100 for all models." });
+    await expect(use("huge")).rejects.toMatchObject({
+      code: "model_too_large",
+      status: 503,
+      detail: "huge@1 takes 101 bytes; this region has 100 for all models.",
+    });
     expect(loadedModels(region)).toEqual(["a"]);
   });
 
@@ -121,7 +159,10 @@ describe("within a budget", () => {
   it("an alias whose new version cannot be loaded goes back to the evicted one before it", async () => {
     await use("b");
     await use("d");
-    await publishTensorModel(region.store, "b", graph(new Uint8Array(200)), { version: 2, places: ["region"] });
+    await publishTensorModel(region.store, "b", graph(new Uint8Array(200)), {
+      version: 2,
+      places: ["region"],
+    });
     clock.advance(5_000);
     expect((await use("b")).manifest.version).toBe(1);
   });
@@ -129,7 +170,9 @@ describe("within a budget", () => {
 
 /** Until a load has found no room: it is then in the index as loading, and nothing else happens by itself. */
 async function waitingForRoom(region: Region, name: string): Promise<void> {
-  await expect.poll(() => region.repository.index()).toContainEqual({ name, version: "1", state: "LOADING", reason: "" });
+  await expect
+    .poll(() => region.repository.index())
+    .toContainEqual({ name, version: "1", state: "LOADING", reason: "" });
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
 }
 
@@ -137,7 +180,13 @@ describe("a model that takes more than its graph's bytes", () => {
   it("is known for it when it is loaded again, and makes others go when it is loaded", async () => {
     const { runtime, mostBytes } = sizedRuntime((bytes) => bytes * 2);
     const region = createRegion({ clock: new ManualClock(), runtime, budgetBytes: 100 });
-    for (const model of ["a", "b"]) await publishTensorModel(region.store, model, graph(new TextEncoder().encode(model.padEnd(30))), { places: ["region"] });
+    for (const model of ["a", "b"])
+      await publishTensorModel(
+        region.store,
+        model,
+        graph(new TextEncoder().encode(model.padEnd(30))),
+        { places: ["region"] },
+      );
     await region.repository.acquire(parseModelRef("a"));
     await region.repository.acquire(parseModelRef("b"));
     expect(mostBytes()).toBe(120); // nobody knew
@@ -154,10 +203,15 @@ describe("a model that takes more than its graph's bytes", () => {
     await publishTensorModel(region.store, "a", graph(new Uint8Array(30)), { places: ["region"] });
     await publishTensorModel(region.store, "b", graph(new Uint8Array(20)), { places: ["region"] });
     await region.repository.acquire(parseModelRef("b"));
-    await expect(region.repository.acquire(parseModelRef("a"))).rejects.toMatchObject({ code: "model_too_large" });
+    await expect(region.repository.acquire(parseModelRef("a"))).rejects.toMatchObject({
+      code: "model_too_large",
+    });
     await region.repository.acquire(parseModelRef("b"));
     clock.advance(1_000);
-    await expect(region.repository.acquire(parseModelRef("a"))).rejects.toMatchObject({ code: "model_too_large", facts: { bytes: 120 } });
+    await expect(region.repository.acquire(parseModelRef("a"))).rejects.toMatchObject({
+      code: "model_too_large",
+      facts: { bytes: 120 },
+    });
     expect(loadedModels(region)).toEqual(["b"]);
     expect(open.size).toBe(1);
   });
@@ -170,7 +224,9 @@ it("requests to several models where two fit are all answered", async () => {
     await publish(region.store, { model });
     await region.store.writeAliases(model, { stable: 1 }, undefined);
   }
-  const infer = async (index: number) => (await region.app.request(`/v2/models/m${1 + (index % 4)}/infer`, post(textBody(["good"])))).status;
+  const infer = async (index: number) =>
+    (await region.app.request(`/v2/models/m${1 + (index % 4)}/infer`, post(textBody(["good"]))))
+      .status;
   const statuses = await Promise.all(Array.from({ length: 60 }, (_, index) => infer(index)));
   expect(statuses).toEqual(statuses.map(() => 200));
   expect(region.repository.allLoaded()).toHaveLength(2);
@@ -190,42 +246,67 @@ describe("whatever is asked for, in whatever order", () => {
   it.each([
     ["as large as they look", (bytes: number) => bytes, BUDGET],
     ["larger than they look", (bytes: number) => bytes + 15, Infinity],
-  ])("models %s stay within the budget but for what is in use, and everyone is served", async (_what, bytesOf, mostBytes) => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(command, { maxLength: 40 }), async (commands) => {
-        const sized = sizedRuntime(bytesOf);
-        const region = createRegion({ clock: new ManualClock(), objects: createMemoryObjectStore(), runtime: sized.runtime, budgetBytes: BUDGET });
-        for (const [index, bytes] of SIZES.entries()) await publishTensorModel(region.store, `m${index}`, graph(new Uint8Array(bytes).fill(index)), { places: ["region"] });
-        const inUse = new Map<NativeSession, number>();
-        const leaving: (() => void)[] = [];
-        let isEnding = false;
-        const outcomes: Promise<unknown>[] = [];
-        const start = (work: Promise<void>) => outcomes.push(work.catch((error: unknown) => error));
-        const disposedInUse = () => [...inUse].filter(([session, users]) => users > 0 && !sized.open.has(session));
-
-        const use = (model: number) =>
-          region.repository.use(parseModelRef(`m${model}`), async ({ tiers: [{ session }] }) => {
-            inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) + 1);
-            if (!isEnding) await new Promise<void>((resolve) => leaving.push(resolve));
-            const broken = disposedInUse();
-            inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) - 1);
-            expect(broken).toEqual([]);
+  ])(
+    "models %s stay within the budget but for what is in use, and everyone is served",
+    async (_what, bytesOf, mostBytes) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(command, { maxLength: 40 }), async (commands) => {
+          const sized = sizedRuntime(bytesOf);
+          const region = createRegion({
+            clock: new ManualClock(),
+            objects: createMemoryObjectStore(),
+            runtime: sized.runtime,
+            budgetBytes: BUDGET,
           });
-        for (const one of commands) {
-          if (one.kind === "use") start(use(one.model));
-          if (one.kind === "leave") leaving.splice(one.which % Math.max(1, leaving.length), 1)[0]?.();
-          if (one.kind === "reload") start(region.repository.unload(`m${one.model}`).then(() => region.repository.load(`m${one.model}`)));
-          if (one.kind === "wait") for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
-          expect(disposedInUse()).toEqual([]);
-        }
-        isEnding = true;
-        for (const leave of leaving.splice(0)) leave();
-        const failures = (await Promise.all(outcomes)).filter((outcome) => outcome !== undefined);
-        expect(failures).toEqual(failures.map(() => expect.objectContaining({ code: "model_unloaded" })));
-        expect(sized.mostBytes()).toBeLessThanOrEqual(mostBytes);
-        await expect.poll(sized.openBytes).toBeLessThanOrEqual(BUDGET);
-      }),
-      { numRuns: 200, seed: 4 },
-    );
-  });
+          for (const [index, bytes] of SIZES.entries())
+            await publishTensorModel(
+              region.store,
+              `m${index}`,
+              graph(new Uint8Array(bytes).fill(index)),
+              { places: ["region"] },
+            );
+          const inUse = new Map<NativeSession, number>();
+          const leaving: (() => void)[] = [];
+          let isEnding = false;
+          const outcomes: Promise<unknown>[] = [];
+          const start = (work: Promise<void>) =>
+            outcomes.push(work.catch((error: unknown) => error));
+          const disposedInUse = () =>
+            [...inUse].filter(([session, users]) => users > 0 && !sized.open.has(session));
+
+          const use = (model: number) =>
+            region.repository.use(parseModelRef(`m${model}`), async ({ tiers: [{ session }] }) => {
+              inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) + 1);
+              if (!isEnding) await new Promise<void>((resolve) => leaving.push(resolve));
+              const broken = disposedInUse();
+              inUse.set(session as NativeSession, (inUse.get(session as NativeSession) ?? 0) - 1);
+              expect(broken).toEqual([]);
+            });
+          for (const one of commands) {
+            if (one.kind === "use") start(use(one.model));
+            if (one.kind === "leave")
+              leaving.splice(one.which % Math.max(1, leaving.length), 1)[0]?.();
+            if (one.kind === "reload")
+              start(
+                region.repository
+                  .unload(`m${one.model}`)
+                  .then(() => region.repository.load(`m${one.model}`)),
+              );
+            if (one.kind === "wait")
+              for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+            expect(disposedInUse()).toEqual([]);
+          }
+          isEnding = true;
+          for (const leave of leaving.splice(0)) leave();
+          const failures = (await Promise.all(outcomes)).filter((outcome) => outcome !== undefined);
+          expect(failures).toEqual(
+            failures.map(() => expect.objectContaining({ code: "model_unloaded" })),
+          );
+          expect(sized.mostBytes()).toBeLessThanOrEqual(mostBytes);
+          await expect.poll(sized.openBytes).toBeLessThanOrEqual(BUDGET);
+        }),
+        { numRuns: 200, seed: 4 },
+      );
+    },
+  );
 });

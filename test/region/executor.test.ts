@@ -3,5 +3,10 @@ import { createExecutor } from "../../src/region/server/batching/create-executor
 import { executorContract } from "../contract/executor.ts";
 
 for (const mode of ["off", "fixed", "adaptive"] as const) {
-  executorContract(mode, ({ clock, waitingRows = 64 } = {}) => createExecutor({ defaults: { mode, maxBatchRows: 8, queue: { maxQueueSize: waitingRows } }, ...(clock === undefined ? {} : { clock }) }));
+  executorContract(mode, ({ clock, waitingRows = 64 } = {}) =>
+    createExecutor({
+      defaults: { mode, maxBatchRows: 8, queue: { maxQueueSize: waitingRows } },
+      ...(clock === undefined ? {} : { clock }),
+    }),
+  );
 }

@@ -2,7 +2,13 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeInferRequest } from "../../src/protocol/open-inference.ts";
 import { createMutator, type RawRequest } from "../support/mutate-request.ts";
-import { IDENTITY_DATATYPES, identityAll, int8MatMul, publishTensorModel, stringIdentity } from "../support/tensor-model.ts";
+import {
+  IDENTITY_DATATYPES,
+  identityAll,
+  int8MatMul,
+  publishTensorModel,
+  stringIdentity,
+} from "../support/tensor-model.ts";
 import { createRegion, fixture, post, publish, textBody, type Region } from "./world.ts";
 
 const REQUESTS = 20_000;
@@ -18,33 +24,111 @@ beforeAll(async () => {
   await publish(region.store, { version: 2 });
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
   const region1 = { places: ["region"] } as const;
-  await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), region1);
-  await publishTensorModel(region.store, "all", identityAll(await fixture("identity-all.onnx")), region1);
-  await publishTensorModel(region.store, "echo", stringIdentity(await fixture("string-identity.onnx")), region1);
-  await publishTensorModel(region.store, "victim", stringIdentity(await fixture("string-identity.onnx")), region1);
+  await publishTensorModel(
+    region.store,
+    "matmul",
+    int8MatMul(await fixture("int8-matmul.onnx")),
+    region1,
+  );
+  await publishTensorModel(
+    region.store,
+    "all",
+    identityAll(await fixture("identity-all.onnx")),
+    region1,
+  );
+  await publishTensorModel(
+    region.store,
+    "echo",
+    stringIdentity(await fixture("string-identity.onnx")),
+    region1,
+  );
+  await publishTensorModel(
+    region.store,
+    "victim",
+    stringIdentity(await fixture("string-identity.onnx")),
+    region1,
+  );
   corpus = requests();
 });
 
 function requests(): RawRequest[] {
   const encode = (text: string) => new TextEncoder().encode(text);
-  const json = (path: string, body: string): RawRequest => ({ method: "POST", path, headers: { "content-type": "application/json" }, body: encode(body) });
+  const json = (path: string, body: string): RawRequest => ({
+    method: "POST",
+    path,
+    headers: { "content-type": "application/json" },
+    body: encode(body),
+  });
   const get = (path: string): RawRequest => ({ method: "GET", path, headers: {}, body: undefined });
-  const infer = (model: string, request: Parameters<typeof encodeInferRequest>[0], isBinary: boolean): RawRequest => {
+  const infer = (
+    model: string,
+    request: Parameters<typeof encodeInferRequest>[0],
+    isBinary: boolean,
+  ): RawRequest => {
     const { body, jsonBytes } = encodeInferRequest(request, isBinary);
-    return { method: "POST", path: `/v2/models/${model}/infer`, headers: jsonBytes === undefined ? {} : { "inference-header-content-length": String(jsonBytes) }, body };
+    return {
+      method: "POST",
+      path: `/v2/models/${model}/infer`,
+      headers:
+        jsonBytes === undefined ? {} : { "inference-header-content-length": String(jsonBytes) },
+      body,
+    };
   };
   const x = { datatype: "UINT8", shape: [2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) } as const;
   const texts = { datatype: "BYTES", shape: [2], data: [encode("good"), encode("bad")] } as const;
-  const all = IDENTITY_DATATYPES.map((datatype) => ({ name: `${datatype.toLowerCase()}_in`, datatype, shape: [2], parameters: { binary_data_size: 0 } }));
+  const all = IDENTITY_DATATYPES.map((datatype) => ({
+    name: `${datatype.toLowerCase()}_in`,
+    datatype,
+    shape: [2],
+    parameters: { binary_data_size: 0 },
+  }));
   return [
-    json("/v2/models/mood/infer", textBody(["good", "bad"], { id: "1", parameters: { timeout: 1_000_000, priority: 1 }, outputs: [{ name: "logits", parameters: { classification: 1 } }] })),
-    json("/v2/models/mood/versions/2/infer", textBody(["good"], { parameters: { tier: "heavy", binary_data_output: true } })),
+    json(
+      "/v2/models/mood/infer",
+      textBody(["good", "bad"], {
+        id: "1",
+        parameters: { timeout: 1_000_000, priority: 1 },
+        outputs: [{ name: "logits", parameters: { classification: 1 } }],
+      }),
+    ),
+    json(
+      "/v2/models/mood/versions/2/infer",
+      textBody(["good"], { parameters: { tier: "heavy", binary_data_output: true } }),
+    ),
     json("/v2/models/all/infer", JSON.stringify({ inputs: all })),
     infer("mood", { inputs: { input: texts } }, true),
-    ...[false, true].map((isBinary) => infer("matmul", { id: "7", inputs: { x }, outputs: [{ name: "y", parameters: { binary_data: isBinary } }] }, isBinary)),
-    ...[false, true].map((isBinary) => infer("echo", { inputs: { x: texts }, parameters: { binary_data_output: isBinary } }, isBinary)),
-    { method: "POST", path: "/v2/models/matmul/infer", headers: { "inference-header-content-length": "0" }, body: Uint8Array.of(1, 2, 3) },
-    ...["/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/stats", "/v2/models/mood", "/v2/models/mood/ready", "/v2/models/mood/versions/2/config", "/v2/models/matmul/stats", "/v2/trace/setting", "/metrics"].map(get),
+    ...[false, true].map((isBinary) =>
+      infer(
+        "matmul",
+        { id: "7", inputs: { x }, outputs: [{ name: "y", parameters: { binary_data: isBinary } }] },
+        isBinary,
+      ),
+    ),
+    ...[false, true].map((isBinary) =>
+      infer(
+        "echo",
+        { inputs: { x: texts }, parameters: { binary_data_output: isBinary } },
+        isBinary,
+      ),
+    ),
+    {
+      method: "POST",
+      path: "/v2/models/matmul/infer",
+      headers: { "inference-header-content-length": "0" },
+      body: Uint8Array.of(1, 2, 3),
+    },
+    ...[
+      "/v2",
+      "/v2/health/live",
+      "/v2/health/ready",
+      "/v2/models/stats",
+      "/v2/models/mood",
+      "/v2/models/mood/ready",
+      "/v2/models/mood/versions/2/config",
+      "/v2/models/matmul/stats",
+      "/v2/trace/setting",
+      "/metrics",
+    ].map(get),
     json("/v2/repository/index", '{"ready":true}'),
     json("/v2/repository/models/victim/load", '{"parameters":{}}'),
     json("/v2/repository/models/victim/unload", '{"parameters":{"unload_dependents":false}}'),
@@ -54,32 +138,43 @@ function requests(): RawRequest[] {
 const isUnload = ({ path }: RawRequest) => path.includes("unload") && !path.includes("victim");
 
 describe("a region", () => {
-  it(`survives ${REQUESTS} mutated requests, and answers the next one right`, { timeout: 60_000 }, async () => {
-    const mutated = createMutator(SEED, corpus);
-    const statuses = new Map<number, number>();
-    const faults: string[] = [];
-    for (let index = 0; index < REQUESTS; index++) {
-      const request = mutated();
-      if (isUnload(request)) continue;
-      const { method, path, headers, body } = request;
-      const response = await region.app.request(path, { method, headers, ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }) });
-      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-      const fault = faultOf(response.status, await response.text());
-      if (fault !== undefined) faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
-      if (index % CHECK_EVERY === 0) await expectRightAnswers();
-    }
-    expect(faults).toEqual([]);
-    await expectRightAnswers();
-    // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
-    expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 20);
-    expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 4);
-    expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
-  });
+  it(
+    `survives ${REQUESTS} mutated requests, and answers the next one right`,
+    { timeout: 60_000 },
+    async () => {
+      const mutated = createMutator(SEED, corpus);
+      const statuses = new Map<number, number>();
+      const faults: string[] = [];
+      for (let index = 0; index < REQUESTS; index++) {
+        const request = mutated();
+        if (isUnload(request)) continue;
+        const { method, path, headers, body } = request;
+        const response = await region.app.request(path, {
+          method,
+          headers,
+          ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }),
+        });
+        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+        const fault = faultOf(response.status, await response.text());
+        if (fault !== undefined)
+          faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
+        if (index % CHECK_EVERY === 0) await expectRightAnswers();
+      }
+      expect(faults).toEqual([]);
+      await expectRightAnswers();
+      // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
+      expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 20);
+      expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 4);
+      expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
+    },
+  );
 });
 
 /** 501 refuses what Triton has and a region has not; a microsecond is a timeout that passes. */
 function faultOf(status: number, body: string): string | undefined {
-  const isExpected = [200, 400, 404, 405, 413, 415, 501].includes(status) || (status === 503 && body.includes("Request timeout expired"));
+  const isExpected =
+    [200, 400, 404, 405, 413, 415, 501].includes(status) ||
+    (status === 503 && body.includes("Request timeout expired"));
   const isShort = status === 200 || body.length < 2_000;
   const isError = status === 200 || body === "" || typeof errorOf(body) === "string";
   return isExpected && isShort && isError ? undefined : `${status} ${body.slice(0, 300)}`;
@@ -96,6 +191,9 @@ function errorOf(body: string): unknown {
 async function expectRightAnswers(): Promise<void> {
   const moods = await region.app.request("/v2/models/mood/infer", post(textBody(["good", "bad"])));
   expect(await moods.json()).toMatchObject({ outputs: [{ data: [1, 0, 0, 1] }] });
-  const product = await region.app.request("/v2/models/matmul/infer", post('{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}'));
+  const product = await region.app.request(
+    "/v2/models/matmul/infer",
+    post('{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}'),
+  );
   expect(await product.json()).toMatchObject({ outputs: [{ data: [2, 44] }] });
 }

@@ -15,20 +15,36 @@ beforeAll(async () => {
 });
 
 const infer = async (...inputs: readonly Uint8Array[]) =>
-  await createInProcessRegionClient(region.app.fetch).infer({ model: "colours", version: 1, tier: "region", inputs, requestId: "r", timeoutMs: 10_000 });
+  await createInProcessRegionClient(region.app.fetch).infer({
+    model: "colours",
+    version: 1,
+    tier: "region",
+    inputs,
+    requestId: "r",
+    timeoutMs: 10_000,
+  });
 
 describe("images in a region", () => {
   it("are decoded there, each a row", async () => {
     const { logits } = await infer(RED, BLUE, RED);
     expect(logits?.shape).toEqual([3, 3]);
-    const scores = logits?.datatype === "FP32" ? [0, 1, 2].map((row) => logits.data.subarray(row * 3, row * 3 + 3)) : [];
+    const scores =
+      logits?.datatype === "FP32"
+        ? [0, 1, 2].map((row) => logits.data.subarray(row * 3, row * 3 + 3))
+        : [];
     expect(scores.map((row) => row.indexOf(Math.max(...row)))).toEqual([0, 2, 0]);
     expect(scores[2]).toEqual(scores[0]);
   });
 
   it("are refused with what is wrong, and the next is answered", async () => {
-    await expect(infer(RED, BLUE.slice(0, 60))).rejects.toMatchObject({ code: "region_refused", detail: expect.stringMatching(/status 400.*Input 1 cannot be read as an image/) });
-    await expect(infer(new TextEncoder().encode("GIF89a"))).rejects.toMatchObject({ code: "region_refused", detail: expect.stringMatching(/status 415.*a GIF/) });
+    await expect(infer(RED, BLUE.slice(0, 60))).rejects.toMatchObject({
+      code: "region_refused",
+      detail: expect.stringMatching(/status 400.*Input 1 cannot be read as an image/),
+    });
+    await expect(infer(new TextEncoder().encode("GIF89a"))).rejects.toMatchObject({
+      code: "region_refused",
+      detail: expect.stringMatching(/status 415.*a GIF/),
+    });
     expect((await infer(RED)).logits?.shape).toEqual([1, 3]);
   });
 });

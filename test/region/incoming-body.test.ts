@@ -4,7 +4,11 @@ import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { headersOf } from "../../src/protocol/http.ts";
-import { decodeInferResponse, encodeInferRequest, JSON_LENGTH_HEADER } from "../../src/protocol/open-inference.ts";
+import {
+  decodeInferResponse,
+  encodeInferRequest,
+  JSON_LENGTH_HEADER,
+} from "../../src/protocol/open-inference.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
@@ -13,25 +17,54 @@ import { countingRuntime, createRegion, fixture, type Region } from "./world.ts"
 
 const COUNT = 10_000;
 const PATH = "/v2/models/echo/infer";
-const values = (value: number): NamedTensors => ({ x: { datatype: "INT64", shape: [COUNT], data: new BigInt64Array(COUNT).fill(BigInt(value)) } });
+const values = (value: number): NamedTensors => ({
+  x: { datatype: "INT64", shape: [COUNT], data: new BigInt64Array(COUNT).fill(BigInt(value)) },
+});
 /** With an id of `value` characters, the tensor begins at any offset. */
-const requestOf = (value: number) => encodeInferRequest({ id: "i".repeat(value), inputs: values(value), parameters: { binary_data_output: true } }, true);
+const requestOf = (value: number) =>
+  encodeInferRequest(
+    { id: "i".repeat(value), inputs: values(value), parameters: { binary_data_output: true } },
+    true,
+  );
 
 let region: Region;
 let server: RegionServer;
 
 async function start(runtime = createNativeRuntime({ intraOpThreads: 1 })): Promise<void> {
-  region = createRegion({ runtime, maxBodyBytes: 200_000, executor: createExecutor({ defaults: { maxBatchRows: 4 * COUNT, queue: { maxQueueSize: 100 * COUNT } } }) });
+  region = createRegion({
+    runtime,
+    maxBodyBytes: 200_000,
+    executor: createExecutor({
+      defaults: { maxBatchRows: 4 * COUNT, queue: { maxQueueSize: 100 * COUNT } },
+    }),
+  });
   const spec = (name: string) => ({ name, datatype: "INT64" as const, shape: [-1] });
-  await publishTensorModel(region.store, "echo", { bytes: await fixture("int64-identity.onnx"), inputs: [spec("x")], outputs: [spec("y")] });
-  server = await startRegionServer({ fetch: region.app.fetch, lifecycle: region.lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  await publishTensorModel(region.store, "echo", {
+    bytes: await fixture("int64-identity.onnx"),
+    inputs: [spec("x")],
+    outputs: [spec("y")],
+  });
+  server = await startRegionServer({
+    fetch: region.app.fetch,
+    lifecycle: region.lifecycle,
+    host: "127.0.0.1",
+    port: 0,
+    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+  });
 }
 
 async function echo(value: number): Promise<readonly bigint[]> {
   const message = requestOf(value);
-  const response = await fetch(`${server.url}${PATH}`, { method: "POST", headers: headersOf(message), body: message.body });
+  const response = await fetch(`${server.url}${PATH}`, {
+    method: "POST",
+    headers: headersOf(message),
+    body: message.body,
+  });
   expect(response.status).toBe(200);
-  const { outputs } = decodeInferResponse(new Uint8Array(await response.arrayBuffer()), Number(response.headers.get(JSON_LENGTH_HEADER)));
+  const { outputs } = decodeInferResponse(
+    new Uint8Array(await response.arrayBuffer()),
+    Number(response.headers.get(JSON_LENGTH_HEADER)),
+  );
   const { data } = outputs["y"] ?? {};
   return data instanceof BigInt64Array ? [...new Set(data)] : [];
 }
@@ -41,7 +74,9 @@ async function leaveEarly(value: number, bytes: number): Promise<void> {
   const { body, jsonBytes } = requestOf(value);
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   await once(socket, "connect");
-  socket.write(`POST ${PATH} HTTP/1.1\r\nhost: region\r\ncontent-length: ${body.byteLength}\r\n${JSON_LENGTH_HEADER}: ${jsonBytes}\r\n\r\n`);
+  socket.write(
+    `POST ${PATH} HTTP/1.1\r\nhost: region\r\ncontent-length: ${body.byteLength}\r\n${JSON_LENGTH_HEADER}: ${jsonBytes}\r\n\r\n`,
+  );
   await new Promise((resolve) => socket.write(body.subarray(0, bytes), resolve));
   socket.destroy();
   await once(socket, "close");
@@ -57,7 +92,8 @@ describe("a body", () => {
 
   it("comes back as it was, beside others and after them, wherever its tensor begins", async () => {
     const all = Array.from({ length: 24 }, (_, value) => value);
-    for (let round = 0; round < 3; round++) expect(await Promise.all(all.map(echo))).toEqual(all.map((value) => [BigInt(value)]));
+    for (let round = 0; round < 3; round++)
+      expect(await Promise.all(all.map(echo))).toEqual(all.map((value) => [BigInt(value)]));
   });
 
   it("that breaks off costs the next ones nothing", async () => {
@@ -68,15 +104,29 @@ describe("a body", () => {
   });
 
   it("over the limit is refused before it is read", async () => {
-    const response = await fetch(`${server.url}${PATH}`, { method: "POST", body: new Uint8Array(200_001) });
+    const response = await fetch(`${server.url}${PATH}`, {
+      method: "POST",
+      body: new Uint8Array(200_001),
+    });
     expect(response.status).toBe(413);
     await response.body?.cancel();
   });
 
   it("in chunks is read, too", async () => {
     const { body, jsonBytes } = requestOf(5);
-    const chunks = new ReadableStream({ start: (controller) => (controller.enqueue(body.subarray(0, 100)), controller.enqueue(body.subarray(100)), controller.close()) });
-    const response = await fetch(`${server.url}${PATH}`, { method: "POST", headers: { [JSON_LENGTH_HEADER]: `${jsonBytes}` }, body: chunks, duplex: "half" } as RequestInit);
+    const chunks = new ReadableStream({
+      start: (controller) => (
+        controller.enqueue(body.subarray(0, 100)),
+        controller.enqueue(body.subarray(100)),
+        controller.close()
+      ),
+    });
+    const response = await fetch(`${server.url}${PATH}`, {
+      method: "POST",
+      headers: { [JSON_LENGTH_HEADER]: `${jsonBytes}` },
+      body: chunks,
+      duplex: "half",
+    } as RequestInit);
     expect(response.status).toBe(200);
     await response.body?.cancel();
   });
@@ -104,7 +154,12 @@ it("keeps its buffer while its run reads it, although its client has left", asyn
   });
   const left = new AbortController();
   const message = requestOf(7);
-  const asking = fetch(`${server.url}${PATH}`, { method: "POST", headers: headersOf(message), body: message.body, signal: left.signal });
+  const asking = fetch(`${server.url}${PATH}`, {
+    method: "POST",
+    headers: headersOf(message),
+    body: message.body,
+    signal: left.signal,
+  });
   const outcome = Promise.allSettled([asking]);
   const { x } = await begun.promise;
   left.abort();

@@ -6,7 +6,15 @@ import type { RegionAnswer } from "../../src/region/server/app.ts";
 import type { Executor, Work } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
 import { int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
-import { createRegion, fixture, post, publish, textBody, type Region, type RegionOptions } from "./world.ts";
+import {
+  createRegion,
+  fixture,
+  post,
+  publish,
+  textBody,
+  type Region,
+  type RegionOptions,
+} from "./world.ts";
 
 const infer = "/v2/models/mood/infer";
 const clock = new ManualClock(1_000);
@@ -14,7 +22,12 @@ let outcomes: InferOutcome[];
 let answers: RegionAnswer[];
 
 async function start(options: RegionOptions = {}): Promise<Region> {
-  const region = createRegion({ clock, onOutcome: (outcome) => outcomes.push(outcome), onAnswer: (answer) => answers.push(answer), ...options });
+  const region = createRegion({
+    clock,
+    onOutcome: (outcome) => outcomes.push(outcome),
+    onAnswer: (answer) => answers.push(answer),
+    ...options,
+  });
   await publish(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
   await region.repository.load("mood");
@@ -30,14 +43,17 @@ beforeEach(() => {
 function heldBody(text: string) {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
-  const body = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      isAsked = true;
-      await end;
-      controller.enqueue(new TextEncoder().encode(text));
-      controller.close();
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        isAsked = true;
+        await end;
+        controller.enqueue(new TextEncoder().encode(text));
+        controller.close();
+      },
     },
-  }, { highWaterMark: 0 });
+    { highWaterMark: 0 },
+  );
   const init: RequestInit & { duplex: "half" } = { method: "POST", body, duplex: "half" };
   return { init, end: resolve, isAsked: () => isAsked };
 }
@@ -62,7 +78,11 @@ describe("a request", () => {
     await settled();
     const refused = heldBody(textBody(["bad"]));
     const response = await app.request(infer, refused.init);
-    expect([response.status, response.headers.get("retry-after"), await response.json()]).toEqual([503, "1", { error: expect.stringMatching(/^Exceeds maximum queue size/) }]);
+    expect([response.status, response.headers.get("retry-after"), await response.json()]).toEqual([
+      503,
+      "1",
+      { error: expect.stringMatching(/^Exceeds maximum queue size/) },
+    ]);
     expect([refused.isAsked(), lifecycle.inFlight]).toEqual([false, 2]);
     for (const { end } of held) end();
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 400]);
@@ -78,7 +98,10 @@ describe("a request", () => {
     clock.advance(50);
     body.end();
     const response = await pending;
-    expect([response.status, await response.json()]).toEqual([503, { error: expect.stringMatching(/^Request timeout expired/) }]);
+    expect([response.status, await response.json()]).toEqual([
+      503,
+      { error: expect.stringMatching(/^Request timeout expired/) },
+    ]);
     expect(outcomes).toEqual([]);
   });
 
@@ -86,7 +109,9 @@ describe("a request", () => {
     const { app } = await start();
     const client = new AbortController();
     const body = heldBody(textBody(["good"]));
-    const pending = app.request(new Request(`http://region${infer}`, { ...body.init, signal: client.signal }));
+    const pending = app.request(
+      new Request(`http://region${infer}`, { ...body.init, signal: client.signal }),
+    );
     await settled();
     client.abort();
     body.end();
@@ -94,23 +119,49 @@ describe("a request", () => {
     expect(outcomes).toEqual([]);
   });
 
-  it.each(["0", "-5", "soon", "600001", "1.5"])("is refused with a deadline of %s", async (deadline) => {
-    const { app } = await start();
-    const response = await app.request(infer, post(textBody(["good"]), { "x-deadline-ms": deadline }));
-    expect([response.status, await response.json()]).toEqual([400, { error: expect.stringContaining("deadline") }]);
-  });
+  it.each(["0", "-5", "soon", "600001", "1.5"])(
+    "is refused with a deadline of %s",
+    async (deadline) => {
+      const { app } = await start();
+      const response = await app.request(
+        infer,
+        post(textBody(["good"]), { "x-deadline-ms": deadline }),
+      );
+      expect([response.status, await response.json()]).toEqual([
+        400,
+        { error: expect.stringContaining("deadline") },
+      ]);
+    },
+  );
 
   it("goes to the executor with what is known of it: whose it is, priority, the sooner of its limits, the model's batching", async () => {
     const works: Work[] = [];
     const executor = executorOf((work) => (works.push(work), work.session.run(work.inputs)));
     const region = createRegion({ clock, executor });
     const serving = { batching: { mode: "fixed", maxBatchRows: 4 } } as const;
-    await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), { places: ["region"], edit: (tier) => ({ ...tier, serving }) });
-    const body = (timeout: number) => JSON.stringify({ parameters: { priority: 2, timeout }, inputs: [{ name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] }] });
-    const ask = (timeout: number) => region.app.request("/v2/models/matmul/infer", post(body(timeout), { "x-deadline-ms": "70" }));
+    await publishTensorModel(
+      region.store,
+      "matmul",
+      int8MatMul(await fixture("int8-matmul.onnx")),
+      { places: ["region"], edit: (tier) => ({ ...tier, serving }) },
+    );
+    const body = (timeout: number) =>
+      JSON.stringify({
+        parameters: { priority: 2, timeout },
+        inputs: [{ name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] }],
+      });
+    const ask = (timeout: number) =>
+      region.app.request("/v2/models/matmul/infer", post(body(timeout), { "x-deadline-ms": "70" }));
     expect([(await ask(40_000)).status, (await ask(90_000)).status]).toEqual([200, 200]);
-    const common = { of: { model: "matmul", version: 1, tier: "region" }, priority: 2, latencyBoundMs: 1_000, batching: expect.objectContaining(serving.batching) };
-    expect(works).toEqual([40, 70].map((ms) => expect.objectContaining({ ...common, expiresAtMs: clock.now() + ms })));
+    const common = {
+      of: { model: "matmul", version: 1, tier: "region" },
+      priority: 2,
+      latencyBoundMs: 1_000,
+      batching: expect.objectContaining(serving.batching),
+    };
+    expect(works).toEqual(
+      [40, 70].map((ms) => expect.objectContaining({ ...common, expiresAtMs: clock.now() + ms })),
+    );
   });
 
   it.each([
@@ -130,29 +181,69 @@ describe("a request", () => {
     });
     const { app } = await start({ executor });
     const response = await app.request(infer, post(textBody(["good"])));
-    expect(outcomes).toEqual([{ of: { model: "mood", version: 1, tier: "heavy" }, durationMs: 7, preprocessMs: 0, isShared: false, failure }]);
-    expect(answers).toEqual([{ action: "infer", status: response.status, durationMs: 7, requestId: expect.any(String), traceId: undefined }]);
+    expect(outcomes).toEqual([
+      {
+        of: { model: "mood", version: 1, tier: "heavy" },
+        durationMs: 7,
+        preprocessMs: 0,
+        isShared: false,
+        failure,
+      },
+    ]);
+    expect(answers).toEqual([
+      {
+        action: "infer",
+        status: response.status,
+        durationMs: 7,
+        requestId: expect.any(String),
+        traceId: undefined,
+      },
+    ]);
   });
 
   it("that is wrong is no failure of the model's", async () => {
     const { app } = await start();
-    for (const body of [textBody([" "]), textBody(["good"], { outputs: [{ name: "z" }] }), "{"]) await app.request(infer, post(body));
+    for (const body of [textBody([" "]), textBody(["good"], { outputs: [{ name: "z" }] }), "{"])
+      await app.request(infer, post(body));
     expect(outcomes).toEqual([]);
-    expect(answers.map(({ action, status }) => [action, status])).toEqual(Array.from({ length: 3 }, () => ["infer", 400]));
+    expect(answers.map(({ action, status }) => [action, status])).toEqual(
+      Array.from({ length: 3 }, () => ["infer", 400]),
+    );
   });
 
   it("is told of by what it is for, never by its path", async () => {
     const { app } = await start();
-    for (const path of ["/v2", "/v2/models/mood", "/v2/models/mood/config", "/v2/models/stats", "/v2/nothing", "/anything/else"]) await app.request(path);
+    for (const path of [
+      "/v2",
+      "/v2/models/mood",
+      "/v2/models/mood/config",
+      "/v2/models/stats",
+      "/v2/nothing",
+      "/anything/else",
+    ])
+      await app.request(path);
     await app.request("/v2/health/live", { method: "DELETE" });
-    expect(answers.map(({ action, status }) => [action, status])).toEqual([["metadata", 200], ["model_metadata", 200], ["config", 200], ["stats", 200], ["other", 404], ["other", 404], ["live", 405]]);
+    expect(answers.map(({ action, status }) => [action, status])).toEqual([
+      ["metadata", 200],
+      ["model_metadata", 200],
+      ["config", 200],
+      ["stats", 200],
+      ["other", 404],
+      ["other", 404],
+      ["live", 405],
+    ]);
   });
 });
 
 describe("a raw binary request", () => {
   it("is read as the model's one input, or as the task's", async () => {
     const region = await start();
-    await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), { places: ["region"] });
+    await publishTensorModel(
+      region.store,
+      "matmul",
+      int8MatMul(await fixture("int8-matmul.onnx")),
+      { places: ["region"] },
+    );
     const raw = { "inference-header-content-length": "0" };
     const answers = await Promise.all([
       region.app.request("/v2/models/matmul/infer", post(Uint8Array.of(1, 2, 3), raw)),
@@ -164,6 +255,9 @@ describe("a raw binary request", () => {
       const [output] = JSON.parse(new TextDecoder().decode(bytes.subarray(0, length))).outputs;
       return [output.name, output.datatype, output.shape, bytes.byteLength - length];
     });
-    expect(await Promise.all(shapes)).toEqual([["y", "INT32", [1, 2], 8], ["logits", "FP32", [1, 2], 8]]);
+    expect(await Promise.all(shapes)).toEqual([
+      ["y", "INT32", [1, 2], 8],
+      ["logits", "FP32", [1, 2], 8],
+    ]);
   });
 });

@@ -1,7 +1,7 @@
 // The model that comes with EdgeTier, through the region: a text in, the right intent out.
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { readProject } from "../../src/build/project.ts";
+import { readProject } from "../../src/toolchain/project.ts";
 import type { ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { publishModel } from "../../src/registry/publish.ts";
@@ -13,7 +13,9 @@ it("models/intent recognises plain requests", async () => {
   const region = createRegion();
   const { version } = await publishModel(region.store, source);
   const { manifest, tiers } = await region.repository.acquire(parseModelRef(`intent@${version}`));
-  const labels: string[] = JSON.parse(new TextDecoder().decode(await region.store.readArtifact(manifest.labels as ArtifactRef)));
+  const labels: string[] = JSON.parse(
+    new TextDecoder().decode(await region.store.readArtifact(manifest.labels as ArtifactRef)),
+  );
   const tier = tiers[0].manifest.id;
 
   const asked = {
@@ -25,7 +27,14 @@ it("models/intent recognises plain requests", async () => {
   };
   const inputs = Object.keys(asked).map((text) => new TextEncoder().encode(text));
   const client = createInProcessRegionClient(region.app.fetch);
-  const { logits } = await client.infer({ model: "intent", version, tier, inputs, requestId: "r", timeoutMs: 10_000 });
+  const { logits } = await client.infer({
+    model: "intent",
+    version,
+    tier,
+    inputs,
+    requestId: "r",
+    timeoutMs: 10_000,
+  });
   expect(logits?.shape).toEqual([inputs.length, labels.length]);
   const scores = logits?.datatype === "FP32" ? logits.data : new Float32Array();
   const best = inputs.map((_, row) => {

@@ -12,7 +12,10 @@ async function start() {
   await publish(region.store);
   const ask = async (format: string, body = textBody(["good"])) => {
     const { headers, ...rest } = post(body);
-    return await region.app.request("/v2/models/mood/versions/1/infer", { ...rest, headers: { ...headers, ...(format === "" ? {} : { "endpoint-load-metrics-format": format }) } });
+    return await region.app.request("/v2/models/mood/versions/1/infer", {
+      ...rest,
+      headers: { ...headers, ...(format === "" ? {} : { "endpoint-load-metrics-format": format }) },
+    });
   };
   return { ...region, clock, ask };
 }
@@ -21,8 +24,14 @@ describe("a region's load", () => {
   it("is told to those who ask for it, in the form they ask for", async () => {
     const { ask } = await start();
     const headers = [];
-    for (const format of ["text", "json", "", "yaml"]) headers.push((await ask(format)).headers.get("endpoint-load-metrics"));
-    expect(headers).toEqual(["TEXT application_utilization=0, named_metrics.requests_in_flight=0, named_metrics.oldest_queued_ms=0", 'JSON {"application_utilization":0,"named_metrics":{"requests_in_flight":0,"oldest_queued_ms":0}}', null, null]);
+    for (const format of ["text", "json", "", "yaml"])
+      headers.push((await ask(format)).headers.get("endpoint-load-metrics"));
+    expect(headers).toEqual([
+      "TEXT application_utilization=0, named_metrics.requests_in_flight=0, named_metrics.oldest_queued_ms=0",
+      'JSON {"application_utilization":0,"named_metrics":{"requests_in_flight":0,"oldest_queued_ms":0}}',
+      null,
+      null,
+    ]);
   });
 
   it("is that of the moment, and is told in refusals, too", async () => {
@@ -30,7 +39,9 @@ describe("a region's load", () => {
     await ask(""); // the session is open
     const ends: (() => void)[] = [];
     const hold = () => {
-      const body = new ReadableStream({ start: (controller) => void ends.push(() => controller.close()) });
+      const body = new ReadableStream({
+        start: (controller) => void ends.push(() => controller.close()),
+      });
       const init: RequestInit & { duplex: "half" } = { method: "POST", body, duplex: "half" };
       return app.request("/v2/models/mood/versions/1/infer", init);
     };
@@ -38,25 +49,52 @@ describe("a region's load", () => {
     const held = [hold(), hold(), hold()];
     await expect.poll(() => lifecycle.inFlight).toBe(3);
     const answered = await ask("text");
-    expect([answered.status, readLoadReport(answered.headers.get("endpoint-load-metrics"))]).toMatchObject([200, { utilisation: 0.75, requestsInFlight: 3 }]);
+    expect([
+      answered.status,
+      readLoadReport(answered.headers.get("endpoint-load-metrics")),
+    ]).toMatchObject([200, { utilisation: 0.75, requestsInFlight: 3 }]);
     held.push(hold());
     await expect.poll(() => lifecycle.inFlight).toBe(4);
     clock.advance(10); // a report is used again for so long
     const refused = await ask("text");
-    expect([refused.status, readLoadReport(refused.headers.get("endpoint-load-metrics"))]).toMatchObject([503, { utilisation: 1, requestsInFlight: 4 }]);
+    expect([
+      refused.status,
+      readLoadReport(refused.headers.get("endpoint-load-metrics")),
+    ]).toMatchObject([503, { utilisation: 1, requestsInFlight: 4 }]);
     for (const end of ends) end();
     await Promise.all(held);
-    expect((await app.request("/v2/health/ready", { headers: { "endpoint-load-metrics-format": "text" } })).headers.get("endpoint-load-metrics")).toBeNull();
+    expect(
+      (
+        await app.request("/v2/health/ready", {
+          headers: { "endpoint-load-metrics-format": "text" },
+        })
+      ).headers.get("endpoint-load-metrics"),
+    ).toBeNull();
   });
 
   it("reaches a client that listens, and is not asked for by others", async () => {
     const { app } = await start();
     const asked: (string | null)[] = [];
-    const client = createInProcessRegionClient((request) => (asked.push(request.headers.get("endpoint-load-metrics-format")), app.fetch(request)));
-    const call = { model: "mood", version: 1, tier: "heavy", inputs: [new TextEncoder().encode("good")], requestId: "r", timeoutMs: 5_000 };
+    const client = createInProcessRegionClient(
+      (request) => (
+        asked.push(request.headers.get("endpoint-load-metrics-format")),
+        app.fetch(request)
+      ),
+    );
+    const call = {
+      model: "mood",
+      version: 1,
+      tier: "heavy",
+      inputs: [new TextEncoder().encode("good")],
+      requestId: "r",
+      timeoutMs: 5_000,
+    };
     const loads: unknown[] = [];
     await client.infer(call);
     await client.infer({ ...call, onLoad: (load) => loads.push(load) });
-    expect([asked, loads]).toEqual([[null, "text"], [{ utilisation: 0, requestsInFlight: 0, oldestQueuedMs: 0 }]]);
+    expect([asked, loads]).toEqual([
+      [null, "text"],
+      [{ utilisation: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],
+    ]);
   });
 });

@@ -26,14 +26,31 @@ function logged(event: object): Record<string, unknown> {
 
 describe("a record", () => {
   it("has its time and level, an error as its text and its cause's, and is by the schema", () => {
-    const error = errors.componentFailed("store", "it answered nonsense", new TypeError("not JSON"));
-    const record = logged({ event: "request_failed", requestId: "r-1", traceId: "0af7651916cd43dd8448eb211c80319c", error });
-    expect(record).toMatchObject({ time: expect.stringMatching(/^\d{4}-.*Z$/), level: "error", requestId: "r-1", error: expect.stringMatching(/it answered nonsense.* Cause: TypeError: not JSON$/s) });
+    const error = errors.componentFailed(
+      "store",
+      "it answered nonsense",
+      new TypeError("not JSON"),
+    );
+    const record = logged({
+      event: "request_failed",
+      requestId: "r-1",
+      traceId: "0af7651916cd43dd8448eb211c80319c",
+      error,
+    });
+    expect(record).toMatchObject({
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      level: "error",
+      requestId: "r-1",
+      error: expect.stringMatching(/it answered nonsense.* Cause: TypeError: not JSON$/s),
+    });
     expect(parseLogRecord(record)).toEqual(record);
   });
 
   it("has none of the deployment's secrets, wherever they come back from", () => {
-    const record = logged({ event: "store_unavailable", error: new Error(`refused ${SECRET}`, { cause: new Error(`sent Bearer ${COLLECTORS}`) }) });
+    const record = logged({
+      event: "store_unavailable",
+      error: new Error(`refused ${SECRET}`, { cause: new Error(`sent Bearer ${COLLECTORS}`) }),
+    });
     expect(JSON.stringify(record)).not.toContain(SECRET);
     expect(JSON.stringify(record)).not.toContain(COLLECTORS);
     expect(record["error"]).toContain("[secret]");
@@ -44,7 +61,14 @@ describe("the schema", () => {
   it("refuses events and fields that it does not know, and a wrong level", () => {
     const good = { level: "info", event: "request", status: 200, durationMs: 1, requestId: "r-1" };
     expect(parseLogRecord(good)).toEqual(good);
-    for (const bad of [{ ...good, event: "requested" }, { ...good, input: "text" }, { ...good, level: "error" }, { ...good, traceId: "x" }, { ...good, status: "200" }]) expect(() => parseLogRecord(bad)).toThrow(z.ZodError);
+    for (const bad of [
+      { ...good, event: "requested" },
+      { ...good, input: "text" },
+      { ...good, level: "error" },
+      { ...good, traceId: "x" },
+      { ...good, status: "200" },
+    ])
+      expect(() => parseLogRecord(bad)).toThrow(z.ZodError);
     expect(levelOf("requested")).toBe("error");
   });
 });

@@ -1,7 +1,12 @@
 // Triton's model configuration of what a region serves, and EdgeTier's part of it.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { TensorManifest } from "../../src/registry/manifest.ts";
-import { identityAll, IDENTITY_DATATYPES, int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
+import {
+  identityAll,
+  IDENTITY_DATATYPES,
+  int8MatMul,
+  publishTensorModel,
+} from "../support/tensor-model.ts";
 import { createRegion, fixture, publish, type Region, type RegionOptions } from "./world.ts";
 
 let region: Region;
@@ -16,17 +21,38 @@ async function configuration(path: string) {
 
 async function publishMatMul(serving?: TensorManifest["tiers"][number]["serving"]): Promise<void> {
   const graph = int8MatMul(await fixture("int8-matmul.onnx"));
-  await publishTensorModel(region.store, "matmul", graph, { places: ["region"], edit: (tier) => ({ ...tier, ...(serving === undefined ? {} : { serving }) }) });
+  await publishTensorModel(region.store, "matmul", graph, {
+    places: ["region"],
+    edit: (tier) => ({ ...tier, ...(serving === undefined ? {} : { serving }) }),
+  });
 }
 
 describe("a model's configuration", () => {
   it("has Triton's names for what the model takes and how it is served", async () => {
     await publishMatMul({
-      batching: { mode: "fixed", maxBatchRows: 16, preferredBatchRows: [4, 8], maxQueueDelayUs: 500, queue: { timeoutAction: "delay", defaultTimeoutUs: 2_000, allowTimeoutOverride: false, maxQueueSize: 64, priorityLevels: 2, defaultPriorityLevel: 1 } },
+      batching: {
+        mode: "fixed",
+        maxBatchRows: 16,
+        preferredBatchRows: [4, 8],
+        maxQueueDelayUs: 500,
+        queue: {
+          timeoutAction: "delay",
+          defaultTimeoutUs: 2_000,
+          allowTimeoutOverride: false,
+          maxQueueSize: 64,
+          priorityLevels: 2,
+          defaultPriorityLevel: 1,
+        },
+      },
       graphOptimization: "extended",
       intraOpThreads: 1,
       warmup: [
-        { name: "sizes", batchRows: [1, 4], count: 2, inputs: { x: { datatype: "UINT8", shape: [3], data: "random" } } },
+        {
+          name: "sizes",
+          batchRows: [1, 4],
+          count: 2,
+          inputs: { x: { datatype: "UINT8", shape: [3], data: "random" } },
+        },
         { name: "default", batchRows: 1, count: 1 },
       ],
     });
@@ -40,7 +66,10 @@ describe("a model's configuration", () => {
       max_batch_size: 16,
       input: [{ name: "x", data_type: "TYPE_UINT8", dims: [3] }],
       output: [{ name: "y", data_type: "TYPE_INT32", dims: [2], label_filename: "" }],
-      optimization: { graph: { level: 1 }, execution_accelerators: { gpu_execution_accelerator: [], cpu_execution_accelerator: [] } },
+      optimization: {
+        graph: { level: 1 },
+        execution_accelerators: { gpu_execution_accelerator: [], cpu_execution_accelerator: [] },
+      },
       instance_group: [{ name: "matmul_region", kind: "KIND_CPU", count: 1, gpus: [] }],
       dynamic_batching: {
         preferred_batch_size: [4, 8],
@@ -48,7 +77,12 @@ describe("a model's configuration", () => {
         preserve_ordering: false,
         priority_levels: 2,
         default_priority_level: 1,
-        default_queue_policy: { timeout_action: "DELAY", default_timeout_microseconds: 2_000, allow_timeout_override: false, max_queue_size: 64 },
+        default_queue_policy: {
+          timeout_action: "DELAY",
+          default_timeout_microseconds: 2_000,
+          allow_timeout_override: false,
+          max_queue_size: 64,
+        },
         priority_queue_policy: {},
       },
       model_warmup: [
@@ -62,7 +96,9 @@ describe("a model's configuration", () => {
 
   it("says of every tier which provider runs it, and why others do not", async () => {
     await publishMatMul({ executionProviders: [{ name: "cuda", deviceId: 0, precision: "fp32" }] });
-    const { edgetier, instance_group, optimization } = await configuration("/v2/models/matmul/versions/1/config");
+    const { edgetier, instance_group, optimization } = await configuration(
+      "/v2/models/matmul/versions/1/config",
+    );
     expect(edgetier).toEqual({
       version: 1,
       task: "tensor",
@@ -76,29 +112,58 @@ describe("a model's configuration", () => {
           instances: 1,
           batching: "fixed",
           providers: [
-            { name: "cuda", precision: "fp32", state: "skipped", reason: expect.stringMatching(/\S/) },
+            {
+              name: "cuda",
+              precision: "fp32",
+              state: "skipped",
+              reason: expect.stringMatching(/\S/),
+            },
             expect.objectContaining({ name: "cpu", precision: "fp32", state: "used" }),
           ],
         },
       ],
     });
-    expect(instance_group).toEqual([{ name: "matmul_region", kind: "KIND_CPU", count: 1, gpus: [] }]);
-    expect(optimization.execution_accelerators.gpu_execution_accelerator).toEqual([{ name: "cuda", parameters: { deviceId: "0", precision: "fp32" } }]);
+    expect(instance_group).toEqual([
+      { name: "matmul_region", kind: "KIND_CPU", count: 1, gpus: [] },
+    ]);
+    expect(optimization.execution_accelerators.gpu_execution_accelerator).toEqual([
+      { name: "cuda", parameters: { deviceId: "0", precision: "fp32" } },
+    ]);
   });
 
   it("has no batches for a graph whose first dimension is fixed, and no batcher where requests share no runs", async () => {
     const graph = identityAll(await fixture("identity-all.onnx"));
-    await publishTensorModel(region.store, "whole", { ...graph, inputs: graph.inputs.map((spec) => ({ ...spec, shape: [1] })) }, { places: ["region"], edit: (tier) => ({ ...tier, serving: { batching: { mode: "off" } } }) });
-    await publishTensorModel(region.store, "alone", graph, { places: ["region"], edit: (tier) => ({ ...tier, serving: { batching: { mode: "off", maxBatchRows: 8 } } }) });
+    await publishTensorModel(
+      region.store,
+      "whole",
+      { ...graph, inputs: graph.inputs.map((spec) => ({ ...spec, shape: [1] })) },
+      { places: ["region"], edit: (tier) => ({ ...tier, serving: { batching: { mode: "off" } } }) },
+    );
+    await publishTensorModel(region.store, "alone", graph, {
+      places: ["region"],
+      edit: (tier) => ({ ...tier, serving: { batching: { mode: "off", maxBatchRows: 8 } } }),
+    });
     const whole = await configuration("/v2/models/whole/config");
     const alone = await configuration("/v2/models/alone/config");
-    expect([whole.max_batch_size, whole.input[0].dims, whole.output[0].dims]).toEqual([0, [1], [-1]]);
-    expect([alone.max_batch_size, alone.input[0].dims, "dynamic_batching" in alone]).toEqual([8, [], false]);
-    expect(alone.input.map((one: { data_type: string }) => one.data_type)).toEqual(IDENTITY_DATATYPES.map((datatype) => `TYPE_${datatype}`));
+    expect([whole.max_batch_size, whole.input[0].dims, whole.output[0].dims]).toEqual([
+      0,
+      [1],
+      [-1],
+    ]);
+    expect([alone.max_batch_size, alone.input[0].dims, "dynamic_batching" in alone]).toEqual([
+      8,
+      [],
+      false,
+    ]);
+    expect(alone.input.map((one: { data_type: string }) => one.data_type)).toEqual(
+      IDENTITY_DATATYPES.map((datatype) => `TYPE_${datatype}`),
+    );
   });
 
   it("describes a task by its own input, and all its tiers", async () => {
-    await publish(region.store, { tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
+    await publish(region.store, {
+      tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
+    });
     const config = await configuration("/v2/models/mood/versions/1/config");
     expect(config.input).toEqual([{ name: "input", data_type: "TYPE_STRING", dims: [] }]);
     expect(config.edgetier.tiers.map(({ id }: { id: string }) => id)).toEqual(["light", "heavy"]);

@@ -10,14 +10,16 @@ import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createRegion, countingRuntime, fixture, publish, type Region } from "./world.ts";
 
 const acquire = (region: Region, ref: string) => region.repository.acquire(parseModelRef(ref));
-const versionOf = async (region: Region, ref: string) => (await acquire(region, ref)).manifest.version;
+const versionOf = async (region: Region, ref: string) =>
+  (await acquire(region, ref)).manifest.version;
 
 /** An object store that is refused from `down()` to `up()`. */
 function breakable(): { objects: ObjectStore; down(): void; up(): void } {
   const inner = createMemoryObjectStore();
   let broken = false;
   const objects = new Proxy(inner, {
-    get: (target, name: keyof ObjectStore) => (broken ? () => Promise.reject(new Error("connection refused")) : target[name]),
+    get: (target, name: keyof ObjectStore) =>
+      broken ? () => Promise.reject(new Error("connection refused")) : target[name],
   });
   return { objects, down: () => void (broken = true), up: () => void (broken = false) };
 }
@@ -26,14 +28,24 @@ describe("a model", () => {
   it("is loaded when first asked for, warmed up, and once however many ask", async () => {
     const { counts, runtime } = countingRuntime();
     const region = createRegion({ runtime });
-    await publish(region.store, { tiers: { light: "bag-of-tokens.onnx", heavy: "slow-bag-of-tokens.onnx" } });
+    await publish(region.store, {
+      tiers: { light: "bag-of-tokens.onnx", heavy: "slow-bag-of-tokens.onnx" },
+    });
     expect(counts).toEqual({ sessions: 0, runs: 0, disposed: 0 });
 
     const all = await Promise.all(Array.from({ length: 20 }, () => acquire(region, "mood@1")));
     expect(new Set(all).size).toBe(1);
     expect(all[0]?.tiers.map((tier) => tier.manifest.id)).toEqual(["light", "heavy"]);
     expect(counts).toEqual({ sessions: 2, runs: 2, disposed: 0 });
-    expect(region.events).toEqual([{ event: "model_loaded", model: "mood", version: 1, durationMs: expect.any(Number), bytes: all[0]?.bytes }]);
+    expect(region.events).toEqual([
+      {
+        event: "model_loaded",
+        model: "mood",
+        version: 1,
+        durationMs: expect.any(Number),
+        bytes: all[0]?.bytes,
+      },
+    ]);
 
     await region.repository.dispose();
     expect(counts.disposed).toBe(2);
@@ -45,7 +57,9 @@ describe("a model", () => {
       tiers: { small: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
       edit: (tier, index) => void (tier.place = index === 0 ? "edge" : "region"),
     });
-    expect((await acquire(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual(["heavy"]);
+    expect((await acquire(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual([
+      "heavy",
+    ]);
   });
 
   it("that is not there says what is missing", async () => {
@@ -60,32 +74,86 @@ describe("a model", () => {
   });
 
   const bag = "bag-of-tokens.onnx";
-  const faults: [what: string, code: string, detail: RegExp, graph: string, edit: (tier: TextClassificationTier) => void][] = [
-    ["another digest", "artifact_corrupt", /not in the store/, bag, (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) })],
-    ["another size", "artifact_corrupt", /bytes/, bag, (tier) => (tier.graph = { ...tier.graph, size: 1 })],
-    ["no ONNX as graph", "session_failed", /ONNX Runtime/, bag, (tier) => (tier.graph = tier.preprocessor.artifact)],
-    ["no tokenizer as preprocessor", "preprocessor_invalid", /wordpiece/, bag, (tier) => (tier.preprocessor.artifact = tier.graph)],
-    ["an output that the graph lacks", "manifest_invalid", /no output scores/, bag, (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }])],
-    ["an input of another datatype", "manifest_invalid", /input_ids is INT64 in its graph, INT32/, bag, (tier) => (tier.inputs = tier.inputs.map((one) => ({ ...one, datatype: "INT32" })))],
-    ["a graph that its preprocessor does not fit", "warmup_failed", /"default, 1 row" .*no such input/, "int64-identity.onnx", (tier) => {
-      tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
-      tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
-    }],
+  const faults: [
+    what: string,
+    code: string,
+    detail: RegExp,
+    graph: string,
+    edit: (tier: TextClassificationTier) => void,
+  ][] = [
+    [
+      "another digest",
+      "artifact_corrupt",
+      /not in the store/,
+      bag,
+      (tier) => (tier.graph = { ...tier.graph, sha256: "0".repeat(64) }),
+    ],
+    [
+      "another size",
+      "artifact_corrupt",
+      /bytes/,
+      bag,
+      (tier) => (tier.graph = { ...tier.graph, size: 1 }),
+    ],
+    [
+      "no ONNX as graph",
+      "session_failed",
+      /ONNX Runtime/,
+      bag,
+      (tier) => (tier.graph = tier.preprocessor.artifact),
+    ],
+    [
+      "no tokenizer as preprocessor",
+      "preprocessor_invalid",
+      /wordpiece/,
+      bag,
+      (tier) => (tier.preprocessor.artifact = tier.graph),
+    ],
+    [
+      "an output that the graph lacks",
+      "manifest_invalid",
+      /no output scores/,
+      bag,
+      (tier) => (tier.outputs = [{ name: "scores", datatype: "FP32", shape: [-1, 2] }]),
+    ],
+    [
+      "an input of another datatype",
+      "manifest_invalid",
+      /input_ids is INT64 in its graph, INT32/,
+      bag,
+      (tier) => (tier.inputs = tier.inputs.map((one) => ({ ...one, datatype: "INT32" }))),
+    ],
+    [
+      "a graph that its preprocessor does not fit",
+      "warmup_failed",
+      /"default, 1 row" .*no such input/,
+      "int64-identity.onnx",
+      (tier) => {
+        tier.inputs = [{ name: "x", datatype: "INT64", shape: [-1] }];
+        tier.outputs = [{ name: "y", datatype: "INT64", shape: [-1] }];
+      },
+    ],
   ];
-  it.each(faults)("with %s is refused, and the version before it goes on serving", async (_what, code, detail, graph, edit) => {
-    const clock = new ManualClock();
-    const region = createRegion({ clock });
-    await publish(region.store, { version: 1 });
-    const { etag } = await region.store.writeAliases("mood", { stable: 1 }, undefined);
-    expect(await versionOf(region, "mood")).toBe(1);
+  it.each(faults)(
+    "with %s is refused, and the version before it goes on serving",
+    async (_what, code, detail, graph, edit) => {
+      const clock = new ManualClock();
+      const region = createRegion({ clock });
+      await publish(region.store, { version: 1 });
+      const { etag } = await region.store.writeAliases("mood", { stable: 1 }, undefined);
+      expect(await versionOf(region, "mood")).toBe(1);
 
-    await publish(region.store, { version: 2, tiers: { heavy: graph }, edit });
-    await region.store.writeAliases("mood", { stable: 2 }, etag);
-    clock.advance(5_000);
-    await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code, detail: expect.stringMatching(detail) });
-    expect(await versionOf(region, "mood")).toBe(1);
-    expect(await versionOf(region, "mood@1")).toBe(1);
-  });
+      await publish(region.store, { version: 2, tiers: { heavy: graph }, edit });
+      await region.store.writeAliases("mood", { stable: 2 }, etag);
+      clock.advance(5_000);
+      await expect(acquire(region, "mood@2")).rejects.toMatchObject({
+        code,
+        detail: expect.stringMatching(detail),
+      });
+      expect(await versionOf(region, "mood")).toBe(1);
+      expect(await versionOf(region, "mood@1")).toBe(1);
+    },
+  );
 
   it("that could not be loaded is tried again, but not at once", async () => {
     const clock = new ManualClock();
@@ -106,7 +174,9 @@ describe("a model", () => {
     const clock = new ManualClock();
     const { counts, runtime } = countingRuntime();
     const region = createRegion({ clock, runtime });
-    await publish(region.store, { tiers: { light: "bag-of-tokens.onnx", heavy: "int64-identity.onnx" } });
+    await publish(region.store, {
+      tiers: { light: "bag-of-tokens.onnx", heavy: "int64-identity.onnx" },
+    });
     await region.store.writeAliases("mood", { stable: 1 }, undefined);
     const tries: number[] = [];
     for (let second = 0; second < 70; second++, clock.advance(1_000)) {
@@ -116,7 +186,9 @@ describe("a model", () => {
     }
     expect(tries).toEqual([0, 1, 3, 7, 15, 31, 63]);
     const before = counts.sessions;
-    await expect(region.repository.load("mood")).rejects.toMatchObject({ code: "manifest_invalid" });
+    await expect(region.repository.load("mood")).rejects.toMatchObject({
+      code: "manifest_invalid",
+    });
     expect(counts.sessions).toBeGreaterThan(before);
   });
 
@@ -136,39 +208,79 @@ describe("a model", () => {
     const { counts, runtime } = countingRuntime();
     const region = createRegion({ runtime });
     const manifest = await publish(region.store);
-    const flipped = (await fixture("bag-of-tokens.onnx")).map((byte, index) => (index === 100 ? byte ^ 1 : byte));
-    await region.objects.put(layout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""), flipped, { kind: "any" }, "application/octet-stream");
-    await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
+    const flipped = (await fixture("bag-of-tokens.onnx")).map((byte, index) =>
+      index === 100 ? byte ^ 1 : byte,
+    );
+    await region.objects.put(
+      layout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""),
+      flipped,
+      { kind: "any" },
+      "application/octet-stream",
+    );
+    await expect(acquire(region, "mood@1")).rejects.toMatchObject({
+      code: "artifact_corrupt",
+      status: 503,
+    });
     expect(counts.sessions).toBe(0);
   });
 });
 
 describe("a tier's serving configuration", () => {
   it("goes along with it, merged", async () => {
-    const region = createRegion({ config: { models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]), defaults: { instances: 1 } } });
-    await publish(region.store, { edit: (tier) => void (tier.serving = { batching: { mode: "off", maxBatchRows: 4 } }) });
+    const region = createRegion({
+      config: {
+        models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]),
+        defaults: { instances: 1 },
+      },
+    });
+    await publish(region.store, {
+      edit: (tier) => void (tier.serving = { batching: { mode: "off", maxBatchRows: 4 } }),
+    });
     const [tier] = (await acquire(region, "mood@1")).tiers;
-    expect(tier.serving).toEqual({ instances: 1, batching: { mode: "adaptive", maxBatchRows: 4, queue: {} } });
+    expect(tier.serving).toEqual({
+      instances: 1,
+      batching: { mode: "adaptive", maxBatchRows: 4, queue: {} },
+    });
     expect(tier.providers).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
   });
 
   it("for a tier that there is not is reported", async () => {
     const tiers = new Map(["heavy", "heavvy"].map((tier) => [tier, { instances: 1 }]));
-    const region = createRegion({ config: { models: new Map([["mood", { serving: {}, tiers }]]) } });
+    const region = createRegion({
+      config: { models: new Map([["mood", { serving: {}, tiers }]]) },
+    });
     await publish(region.store);
     await acquire(region, "mood@1");
-    expect(region.events.slice(1)).toEqual([{ event: "tier_unknown", model: "mood", version: 1, tier: "heavvy" }]);
+    expect(region.events.slice(1)).toEqual([
+      { event: "tier_unknown", model: "mood", version: 1, tier: "heavvy" },
+    ]);
   });
 
   it("names execution providers: those that cannot be had are reported, and the CPU serves", async () => {
     const region = createRegion();
-    await publish(region.store, { edit: (tier) => void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }) });
+    await publish(region.store, {
+      edit: (tier) =>
+        void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }),
+    });
     const model = await acquire(region, "mood@1");
     expect(model.tiers[0].providers).toEqual([
-      { name: "cuda", precision: "fp32", state: "skipped", reason: expect.stringContaining("cuda") },
+      {
+        name: "cuda",
+        precision: "fp32",
+        state: "skipped",
+        reason: expect.stringContaining("cuda"),
+      },
       expect.objectContaining({ name: "cpu", state: "used" }),
     ]);
-    expect(region.events).toContainEqual(expect.objectContaining({ event: "provider_skipped", model: "mood", version: 1, tier: "heavy", name: "cuda" }));
+    expect(region.events).toContainEqual(
+      expect.objectContaining({
+        event: "provider_skipped",
+        model: "mood",
+        version: 1,
+        tier: "heavy",
+        name: "cuda",
+      }),
+    );
     expect(model.bytes).toBeGreaterThanOrEqual(model.tiers[0].manifest.graph.size);
   });
 });
@@ -180,7 +292,11 @@ describe("an alias", () => {
     const region = createRegion({ clock, objects: broken.objects });
     await publish(region.store, { version: 1 });
     await publish(region.store, { version: 2 });
-    const { etag } = await region.store.writeAliases("mood", { stable: 1, canary: { version: 2, weight: 0.1 } }, undefined);
+    const { etag } = await region.store.writeAliases(
+      "mood",
+      { stable: 1, canary: { version: 2, weight: 0.1 } },
+      undefined,
+    );
     return { clock, region, etag, ...broken };
   }
 

@@ -27,7 +27,9 @@ async function problemsOf(content: unknown): Promise<string> {
   return (error as EdgeTierError).detail;
 }
 
-const warmup = (file: string) => [{ name: "w", inputs: { x: { datatype: "UINT8", shape: [3], data: { file } } } }];
+const warmup = (file: string) => [
+  { name: "w", inputs: { x: { datatype: "UINT8", shape: [3], data: { file } } } },
+];
 
 describe("the configuration of models", () => {
   it("is none by default", async () => {
@@ -37,8 +39,17 @@ describe("the configuration of models", () => {
   });
 
   it("says of a model what it does not say of all", async () => {
-    const config = await read({ "*": { versions: { latest: 1 }, preload: true }, mood: { versions: { specific: [3] } }, lazy: { preload: false, versions: "all" } });
-    expect(["mood", "lazy", "other"].map((model) => [versionPolicyOf(config, model), isPreloaded(config, model)])).toEqual([
+    const config = await read({
+      "*": { versions: { latest: 1 }, preload: true },
+      mood: { versions: { specific: [3] } },
+      lazy: { preload: false, versions: "all" },
+    });
+    expect(
+      ["mood", "lazy", "other"].map((model) => [
+        versionPolicyOf(config, model),
+        isPreloaded(config, model),
+      ]),
+    ).toEqual([
       [{ specific: [3] }, true],
       ["all", false],
       [{ latest: 1 }, true],
@@ -47,27 +58,62 @@ describe("the configuration of models", () => {
 
   it("goes before the manifest, which goes before the settings: tier, model, all models", async () => {
     const config = await read({
-      "*": { intraOpThreads: 10, graphOptimization: "basic", batching: { mode: "fixed", queue: { maxQueueSize: 7 } } },
-      mood: { intraOpThreads: 20, instances: 2, tiers: { heavy: { intraOpThreads: 30, batching: { maxBatchRows: 4 } } } },
+      "*": {
+        intraOpThreads: 10,
+        graphOptimization: "basic",
+        batching: { mode: "fixed", queue: { maxQueueSize: 7 } },
+      },
+      mood: {
+        intraOpThreads: 20,
+        instances: 2,
+        tiers: { heavy: { intraOpThreads: 30, batching: { maxBatchRows: 4 } } },
+      },
     });
-    const manifest = { instances: 5, graphOptimization: "all" as const, batching: { mode: "off" as const, preferredBatchRows: [8] } };
+    const manifest = {
+      instances: 5,
+      graphOptimization: "all" as const,
+      batching: { mode: "off" as const, preferredBatchRows: [8] },
+    };
     expect(servingOf(config, "mood", { id: "heavy", serving: manifest })).toEqual({
       intraOpThreads: 30,
       instances: 2,
       graphOptimization: "basic",
-      batching: { mode: "fixed", preferredBatchRows: [8], maxBatchRows: 4, queue: { maxQueueSize: 7 } },
+      batching: {
+        mode: "fixed",
+        preferredBatchRows: [8],
+        maxBatchRows: 4,
+        queue: { maxQueueSize: 7 },
+      },
     });
-    expect(servingOf(config, "mood", { id: "light" })).toMatchObject({ intraOpThreads: 20, instances: 2 });
-    expect(servingOf(config, "other", { id: "heavy", serving: manifest })).toMatchObject({ intraOpThreads: 10, instances: 5 });
-    expect(servingOf({ ...config, all: { serving: {} } }, "other", { id: "heavy" })).toMatchObject({ intraOpThreads: 2, instances: 1 });
+    expect(servingOf(config, "mood", { id: "light" })).toMatchObject({
+      intraOpThreads: 20,
+      instances: 2,
+    });
+    expect(servingOf(config, "other", { id: "heavy", serving: manifest })).toMatchObject({
+      intraOpThreads: 10,
+      instances: 5,
+    });
+    expect(servingOf({ ...config, all: { serving: {} } }, "other", { id: "heavy" })).toMatchObject({
+      intraOpThreads: 2,
+      instances: 1,
+    });
   });
 
   it("has its own warm-up files", async () => {
     await mkdir(join(folder, "samples"), { recursive: true });
     await writeFile(join(folder, "samples/row.bin"), "abc");
-    const config = await read({ mood: { warmup: warmup("samples/row.bin"), tiers: { heavy: { warmup: warmup("./samples/../samples/row.bin") } } } });
+    const config = await read({
+      mood: {
+        warmup: warmup("samples/row.bin"),
+        tiers: { heavy: { warmup: warmup("./samples/../samples/row.bin") } },
+      },
+    });
     const ref = { sha256: await sha256Hex(new TextEncoder().encode("abc")), size: 3 };
-    expect(servingOf(config, "mood", { id: "heavy" }).warmup?.[0]).toMatchObject({ batchRows: 1, count: 1, inputs: { x: { data: { file: ref } } } });
+    expect(servingOf(config, "mood", { id: "heavy" }).warmup?.[0]).toMatchObject({
+      batchRows: 1,
+      count: 1,
+      inputs: { x: { data: { file: ref } } },
+    });
     expect([...config.files]).toEqual([[ref.sha256, new TextEncoder().encode("abc")]]);
   });
 
@@ -75,12 +121,30 @@ describe("the configuration of models", () => {
     const problems = await problemsOf({
       "../x": {},
       "*": { tiers: {} },
-      mood: { instances: 0, versions: { newest: 1 }, preload: "yes", threads: 1, tiers: { heavy: { executionProviders: [{ name: "rocm" }] } } },
+      mood: {
+        instances: 0,
+        versions: { newest: 1 },
+        preload: "yes",
+        threads: 1,
+        tiers: { heavy: { executionProviders: [{ name: "rocm" }] } },
+      },
     });
-    for (const part of ["EDGETIER_REGION_MODELS", join(folder, "models.json"), '"../x" is not a model\'s name', "mood.instances", 'mood.versions: must be "all", {"latest"', "mood.preload", "threads", "mood.tiers.heavy.executionProviders", "tiers"]) {
+    for (const part of [
+      "EDGETIER_REGION_MODELS",
+      join(folder, "models.json"),
+      '"../x" is not a model\'s name',
+      "mood.instances",
+      'mood.versions: must be "all", {"latest"',
+      "mood.preload",
+      "threads",
+      "mood.tiers.heavy.executionProviders",
+      "tiers",
+    ]) {
       expect(problems).toContain(part);
     }
-    expect(problems.split("\n").filter((line) => line.includes("EDGETIER_REGION_MODELS"))).toHaveLength(7);
+    expect(
+      problems.split("\n").filter((line) => line.includes("EDGETIER_REGION_MODELS")),
+    ).toHaveLength(7);
   });
 
   it("is refused where it, or a warm-up file, cannot be read", async () => {
@@ -89,7 +153,20 @@ describe("the configuration of models", () => {
     await symlink(outside, join(folder, "link.bin"));
     expect(await problemsOf("{")).toContain("cannot be read");
     await expect(readModelsFile(join(folder, "none.json"))).rejects.toThrow("cannot be read");
-    const problems = await problemsOf({ "*": { warmup: warmup("none.bin") }, a: { warmup: warmup("empty.bin") }, b: { warmup: warmup("../x.bin") }, c: { tiers: { t: { warmup: warmup("link.bin") } } }, d: { warmup: warmup(outside) } });
-    for (const part of ['"none.bin" cannot be read', '"empty.bin" is empty', '"../x.bin" cannot be read', '"link.bin" lies outside', `${JSON.stringify(outside)} lies outside`]) expect(problems).toContain(part);
+    const problems = await problemsOf({
+      "*": { warmup: warmup("none.bin") },
+      a: { warmup: warmup("empty.bin") },
+      b: { warmup: warmup("../x.bin") },
+      c: { tiers: { t: { warmup: warmup("link.bin") } } },
+      d: { warmup: warmup(outside) },
+    });
+    for (const part of [
+      '"none.bin" cannot be read',
+      '"empty.bin" is empty',
+      '"../x.bin" cannot be read',
+      '"link.bin" lies outside',
+      `${JSON.stringify(outside)} lies outside`,
+    ])
+      expect(problems).toContain(part);
   });
 });

@@ -60,16 +60,27 @@ function start(variables: Readonly<Record<string, string>>) {
   const messages: string[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => events.push(JSON.parse(line)));
   createInterface({ input: child.stderr }).on("line", (line) => messages.push(line));
-  return { child, events, messages, exit: once(child, "exit") as Promise<[number | null, string | null]> };
+  return {
+    child,
+    events,
+    messages,
+    exit: once(child, "exit") as Promise<[number | null, string | null]>,
+  };
 }
 
 async function startReady(variables: Readonly<Record<string, string>> = {}) {
   const server = start(variables);
-  await expect.poll(() => server.events.find((one) => one["event"] === "listening"), { timeout: 10_000 }).toBeDefined();
+  await expect
+    .poll(() => server.events.find((one) => one["event"] === "listening"), { timeout: 10_000 })
+    .toBeDefined();
   const url = String(server.events.find((one) => one["event"] === "listening")?.["url"]);
   const readiness = async () => (await fetch(`${url}/v2/health/ready`)).status;
   await expect.poll(readiness, { timeout: 10_000 }).toBe(200);
-  const infer = async (tier: string) => await fetch(`${url}/v2/models/mood/versions/1/infer`, post(textBody(["good"], { parameters: { tier } })));
+  const infer = async (tier: string) =>
+    await fetch(
+      `${url}/v2/models/mood/versions/1/infer`,
+      post(textBody(["good"], { parameters: { tier } })),
+    );
   const eventsNamed = (name: string) => server.events.filter((one) => one["event"] === name);
   return { ...server, url, infer, readiness, eventsNamed };
 }
@@ -84,22 +95,43 @@ describe("started", () => {
   it("loads its models from S3 before it is ready, and answers", async () => {
     const { events, infer } = await startReady();
     const names = events.map((one) => String(one["event"]));
-    expect(names.filter((name) => !name.startsWith("session_worker"))).toEqual(["listening", "model_loaded", "ready"]);
+    expect(names.filter((name) => !name.startsWith("session_worker"))).toEqual([
+      "listening",
+      "model_loaded",
+      "ready",
+    ]);
     const response = await infer("heavy");
     expect((await response.json()).outputs[0]).toMatchObject({ name: "logits", data: [1, 0] });
   });
 
   it("serves although a model that it should load is not there", async () => {
     const { events, infer } = await startReady({ EDGETIER_REGION_PRELOAD: "other@1, mood@1" });
-    expect(events).toContainEqual(expect.objectContaining({ event: "model_failed", model: "other", error: expect.stringContaining("unknown model: 'other'") }));
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        event: "model_failed",
+        model: "other",
+        error: expect.stringContaining("unknown model: 'other'"),
+      }),
+    );
     expect((await infer("heavy")).status).toBe(200);
   });
 
   it("with wrong settings names every one of them, and exits with 1", async () => {
-    const { exit, messages, events } = start({ EDGETIER_S3_ENDPOINT: "s3.local", EDGETIER_S3_BUCKET: "", EDGETIER_REGION_PORT: "80a", EDGETIER_REGION_PRELOAD: "intent,../x" });
+    const { exit, messages, events } = start({
+      EDGETIER_S3_ENDPOINT: "s3.local",
+      EDGETIER_S3_BUCKET: "",
+      EDGETIER_REGION_PORT: "80a",
+      EDGETIER_REGION_PRELOAD: "intent,../x",
+    });
     expect(await exit).toEqual([1, null]);
     const text = messages.join("\n");
-    for (const name of ["EDGETIER_S3_ENDPOINT", "EDGETIER_S3_BUCKET", "EDGETIER_REGION_PORT", 'EDGETIER_REGION_PRELOAD: "../x"']) expect(text).toContain(name);
+    for (const name of [
+      "EDGETIER_S3_ENDPOINT",
+      "EDGETIER_S3_BUCKET",
+      "EDGETIER_REGION_PORT",
+      'EDGETIER_REGION_PRELOAD: "../x"',
+    ])
+      expect(text).toContain(name);
     expect(text).not.toMatch(/ {4}at |\.ts:/);
     expect(events).toEqual([]);
   });
@@ -111,7 +143,9 @@ describe("started", () => {
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const { exit, messages } = start({ EDGETIER_REGION_PORT: `${port}` });
     expect(await exit).toEqual([1, null]);
-    expect(messages.join("\n")).toBe(`Port ${port} for the region server is in use. Stop what listens there, or choose another: EDGETIER_REGION_PORT=<port>.`);
+    expect(messages.join("\n")).toBe(
+      `Port ${port} for the region server is in use. Stop what listens there, or choose another: EDGETIER_REGION_PORT=<port>.`,
+    );
     other.close();
   });
 });
@@ -119,39 +153,101 @@ describe("started", () => {
 describe("with its own configuration of models", () => {
   it("loads and warms up what it says before it is ready: instances, versions, files", async () => {
     await writeFile(join(folder, "ids.bin"), new BigInt64Array([4n, 5n]));
-    const inputs = { input_ids: { datatype: "INT64", shape: [2], data: { file: "ids.bin" } }, attention_mask: { datatype: "INT64", shape: [2], data: "random" } };
-    const mood = { preload: true, versions: { specific: [1] }, tiers: { heavy: { instances: 2, warmup: [{ name: "batches", batchRows: [1, 4], count: 3, inputs }] } } };
-    const { infer, eventsNamed, url } = await startReady({ ...(await modelsFile({ mood })), EDGETIER_REGION_PRELOAD: "" });
-    expect(eventsNamed("model_loaded")).toEqual([expect.objectContaining({ model: "mood", version: 1 })]);
-    expect(eventsNamed("session_worker_started").map((one) => one["label"])).toEqual(["mood@1/heavy", "mood@1/heavy", "mood@1/slow"]);
-    expect((await Promise.all(Array.from({ length: 8 }, () => infer("heavy")))).map(({ status }) => status)).toEqual(Array(8).fill(200));
-    expect((await fetch(`${url}/v2/models/mood/versions/2/infer`, post(textBody(["good"])))).status).toBe(404);
+    const inputs = {
+      input_ids: { datatype: "INT64", shape: [2], data: { file: "ids.bin" } },
+      attention_mask: { datatype: "INT64", shape: [2], data: "random" },
+    };
+    const mood = {
+      preload: true,
+      versions: { specific: [1] },
+      tiers: {
+        heavy: { instances: 2, warmup: [{ name: "batches", batchRows: [1, 4], count: 3, inputs }] },
+      },
+    };
+    const { infer, eventsNamed, url } = await startReady({
+      ...(await modelsFile({ mood })),
+      EDGETIER_REGION_PRELOAD: "",
+    });
+    expect(eventsNamed("model_loaded")).toEqual([
+      expect.objectContaining({ model: "mood", version: 1 }),
+    ]);
+    expect(eventsNamed("session_worker_started").map((one) => one["label"])).toEqual([
+      "mood@1/heavy",
+      "mood@1/heavy",
+      "mood@1/slow",
+    ]);
+    expect(
+      (await Promise.all(Array.from({ length: 8 }, () => infer("heavy")))).map(
+        ({ status }) => status,
+      ),
+    ).toEqual(Array(8).fill(200));
+    expect(
+      (await fetch(`${url}/v2/models/mood/versions/2/infer`, post(textBody(["good"])))).status,
+    ).toBe(404);
   });
 
   it("is not ready, and says why, with a model whose warm-up fails; it serves the others", async () => {
-    const mood = { tiers: { heavy: { warmup: [{ name: "odd one", inputs: { z: { datatype: "INT64", shape: [1], data: "zero" } } }] } } };
-    const { eventsNamed, url, infer } = await startReady({ ...(await modelsFile({ mood })), EDGETIER_REGION_PRELOAD: "mood@1,one@1" });
-    expect(eventsNamed("model_failed")).toEqual([expect.objectContaining({ model: "mood", version: 1, error: expect.stringContaining('"odd one, 1 row" of tier heavy') })]);
+    const mood = {
+      tiers: {
+        heavy: {
+          warmup: [
+            { name: "odd one", inputs: { z: { datatype: "INT64", shape: [1], data: "zero" } } },
+          ],
+        },
+      },
+    };
+    const { eventsNamed, url, infer } = await startReady({
+      ...(await modelsFile({ mood })),
+      EDGETIER_REGION_PRELOAD: "mood@1,one@1",
+    });
+    expect(eventsNamed("model_failed")).toEqual([
+      expect.objectContaining({
+        model: "mood",
+        version: 1,
+        error: expect.stringContaining('"odd one, 1 row" of tier heavy'),
+      }),
+    ]);
     expect((await infer("heavy")).status).toBe(503);
     expect((await fetch(`${url}/v2/models/one/versions/1/ready`)).status).toBe(200);
   });
 
   it("that is wrong names every problem, and exits with 1", async () => {
-    const { exit, messages } = start(await modelsFile({ mood: { instances: 0, warmup: [{ name: "w", inputs: { x: { datatype: "FP32", shape: [], data: "ones" } } }] } }));
+    const { exit, messages } = start(
+      await modelsFile({
+        mood: {
+          instances: 0,
+          warmup: [{ name: "w", inputs: { x: { datatype: "FP32", shape: [], data: "ones" } } }],
+        },
+      }),
+    );
     expect(await exit).toEqual([1, null]);
-    for (const part of ["EDGETIER_REGION_MODELS", "models.json", "mood.instances", "mood.warmup.0.inputs.x.data"]) expect(messages.join("\n")).toContain(part);
+    for (const part of [
+      "EDGETIER_REGION_MODELS",
+      "models.json",
+      "mood.instances",
+      "mood.warmup.0.inputs.x.data",
+    ])
+      expect(messages.join("\n")).toContain(part);
     expect(messages.join("\n")).not.toMatch(/ {4}at |\.ts:/);
   });
 });
 
 it("computes identical requests at the same time once", async () => {
-  const { infer, url } = await startReady({ EDGETIER_REGION_SHARED_RUNS: "on", EDGETIER_REGION_BATCHING: "fixed" });
-  const runs = async () => (await (await fetch(`${url}/v2/models/mood/versions/1/stats`)).json()).model_stats[0];
+  const { infer, url } = await startReady({
+    EDGETIER_REGION_SHARED_RUNS: "on",
+    EDGETIER_REGION_BATCHING: "fixed",
+  });
+  const runs = async () =>
+    (await (await fetch(`${url}/v2/models/mood/versions/1/stats`)).json()).model_stats[0];
   const before = (await runs()).execution_count;
-  const answers = await Promise.all(Array.from({ length: 64 }, async () => (await (await infer("slow")).json()).outputs[0].data));
+  const answers = await Promise.all(
+    Array.from({ length: 64 }, async () => (await (await infer("slow")).json()).outputs[0].data),
+  );
   expect(new Set(answers.map(String)).size).toBe(1);
   const { execution_count: after, inference_stats } = await runs();
-  console.log(`64 identical requests at once: ${after - before} runs, ${inference_stats.cache_hit.count} answered by another's`);
+  console.log(
+    `64 identical requests at once: ${after - before} runs, ${inference_stats.cache_hit.count} answered by another's`,
+  );
   expect(after - before).toBeLessThan(8); // those that come when a run has just ended make another
   expect(inference_stats.cache_hit.count).toBeGreaterThan(56);
 });
@@ -159,7 +255,10 @@ it("computes identical requests at the same time once", async () => {
 it("looks for new versions by itself, where it is told to", async () => {
   const store = createModelStore(createS3ObjectStore(s3.options));
   await store.writeAliases("one", { stable: 1 }, undefined);
-  const { eventsNamed } = await startReady({ EDGETIER_REGION_PRELOAD: "one", EDGETIER_REGION_POLL_MS: "200" });
+  const { eventsNamed } = await startReady({
+    EDGETIER_REGION_PRELOAD: "one",
+    EDGETIER_REGION_POLL_MS: "200",
+  });
   const versions = () => eventsNamed("model_loaded").map((one) => one["version"]);
   expect(versions()).toEqual([1]);
   await publish(store, { model: "one", version: 2 });
@@ -173,8 +272,12 @@ it("within a budget lets the least recently used model go, with its process, and
   first.child.kill("SIGTERM");
   await first.exit;
 
-  const { eventsNamed, url } = await startReady({ EDGETIER_REGION_PRELOAD: "one@1", EDGETIER_REGION_MODEL_BUDGET_BYTES: String(Math.round(1.5 * bytes)) });
-  const infer = async (model: string) => (await fetch(`${url}/v2/models/${model}/versions/1/infer`, post(textBody(["good"])))).status;
+  const { eventsNamed, url } = await startReady({
+    EDGETIER_REGION_PRELOAD: "one@1",
+    EDGETIER_REGION_MODEL_BUDGET_BYTES: String(Math.round(1.5 * bytes)),
+  });
+  const infer = async (model: string) =>
+    (await fetch(`${url}/v2/models/${model}/versions/1/infer`, post(textBody(["good"])))).status;
   const isRunning = (pid: unknown) => {
     try {
       return process.kill(Number(pid), 0);
@@ -194,15 +297,25 @@ it("within a budget lets the least recently used model go, with its process, and
 /** Sends requests that keep the server busy for a while, all on connections of their own; it has taken them when this resolves. */
 async function keepBusy(url: string, count: number) {
   const sending = Array.from({ length: count }, () => {
-    const { promise: answer, resolve, reject } = Promise.withResolvers<{ status: number | undefined; outputs: { data: number[] }[] }>();
-    const outgoing = request(`${url}/v2/models/mood/versions/1/infer`, { method: "POST", agent: false, headers: { expect: "100-continue" } }, async (incoming) => {
-      const body = JSON.parse(await readText(incoming).catch(() => "{}"));
-      resolve({ status: incoming.statusCode, outputs: body.outputs });
-    });
+    const {
+      promise: answer,
+      resolve,
+      reject,
+    } = Promise.withResolvers<{ status: number | undefined; outputs: { data: number[] }[] }>();
+    const outgoing = request(
+      `${url}/v2/models/mood/versions/1/infer`,
+      { method: "POST", agent: false, headers: { expect: "100-continue" } },
+      async (incoming) => {
+        const body = JSON.parse(await readText(incoming).catch(() => "{}"));
+        resolve({ status: incoming.statusCode, outputs: body.outputs });
+      },
+    );
     // The server answers with 100 as it begins with a request. What has only been sent may still wait for being accepted
     // when the server is told to stop: it is then refused, or cut off, and rightly.
     const taken = once(outgoing, "continue");
-    outgoing.on("continue", () => outgoing.end(textBody(["good"], { parameters: { tier: "slow" } }))).on("error", reject);
+    outgoing
+      .on("continue", () => outgoing.end(textBody(["good"], { parameters: { tier: "slow" } })))
+      .on("error", reject);
     return { answer, taken };
   });
   await Promise.all(sending.map((one) => one.taken));
@@ -215,9 +328,12 @@ describe.each(["SIGTERM", "SIGINT"] as const)("%s under load", (signal) => {
     const busy = await keepBusy(url, 12);
     child.kill(signal);
     await expect.poll(readiness, { interval: 5, timeout: 5_000 }).toBe(400);
-    await expect.poll(async () => (await infer("heavy")).json(), { interval: 5, timeout: 5_000 }).toEqual({ error: expect.stringContaining("shutting down") });
+    await expect
+      .poll(async () => (await infer("heavy")).json(), { interval: 5, timeout: 5_000 })
+      .toEqual({ error: expect.stringContaining("shutting down") });
 
-    for (const answer of await Promise.all(busy)) expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
+    for (const answer of await Promise.all(busy))
+      expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
     expect(await exit).toEqual([0, null]);
     expect(events.at(-1)).toMatchObject({ event: "stopped", complete: true });
   });
@@ -227,7 +343,8 @@ it("answers what it has taken in batches, too", async () => {
   const { child, exit, url } = await startReady({ EDGETIER_REGION_BATCHING: "adaptive" });
   const busy = await keepBusy(url, 24);
   child.kill("SIGTERM");
-  for (const answer of await Promise.all(busy)) expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
+  for (const answer of await Promise.all(busy))
+    expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
   expect(await exit).toEqual([0, null]);
 });
 

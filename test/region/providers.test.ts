@@ -8,7 +8,11 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { errors } from "../../src/core/errors.ts";
 import { executionProvider, type ExecutionProvider } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { openOnProvider, type OpenOnProviderOptions, type ProviderEvent } from "../../src/region/server/providers.ts";
+import {
+  openOnProvider,
+  type OpenOnProviderOptions,
+  type ProviderEvent,
+} from "../../src/region/server/providers.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
@@ -16,8 +20,11 @@ import { makeMobileNet } from "../bench/lib/mobilenet.ts";
 import { createRandom } from "../bench/lib/random.ts";
 import { hasVulkan } from "../runtime/native-vulkan.ts";
 
-const provider = (name: string, options: object = {}): ExecutionProvider => executionProvider.parse({ name, ...options });
-const logits = (...values: number[]): NamedTensors => ({ logits: { datatype: "FP32", shape: [1, values.length], data: Float32Array.from(values) } });
+const provider = (name: string, options: object = {}): ExecutionProvider =>
+  executionProvider.parse({ name, ...options });
+const logits = (...values: number[]): NamedTensors => ({
+  logits: { datatype: "FP32", shape: [1, values.length], data: Float32Array.from(values) },
+});
 const never = new Promise<never>(() => {});
 
 /** What each provider answers with; `cpu` is the reference. */
@@ -25,7 +32,11 @@ type Behaviour = NamedTensors | Promise<never> | ((model: Uint8Array) => NamedTe
 type Behaviours = Readonly<Partial<Record<ExecutionProvider["name"], Behaviour>>>;
 
 function doubleRuntime(behaviours: Behaviours) {
-  const opened: { readonly model: Uint8Array; readonly options: NativeSessionOptions | undefined; disposed: boolean }[] = [];
+  const opened: {
+    readonly model: Uint8Array;
+    readonly options: NativeSessionOptions | undefined;
+    disposed: boolean;
+  }[] = [];
   const runtime: NativeRuntime = {
     name: "double",
     async createSession(model, options, end) {
@@ -40,7 +51,10 @@ function doubleRuntime(behaviours: Behaviours) {
         memoryBytes: 0,
         nodes: name === "tensorrt" ? { cpu: 3 } : { [name]: 2, cpu: 1 },
         run: async () => {
-          if (behaviour === never) await new Promise((_resolve, reject) => end?.addEventListener("abort", () => reject(errors.sessionLost("by SIGKILL"))));
+          if (behaviour === never)
+            await new Promise((_resolve, reject) =>
+              end?.addEventListener("abort", () => reject(errors.sessionLost("by SIGKILL"))),
+            );
           return behaviour as NamedTensors;
         },
         dispose: async () => void (own.disposed = true),
@@ -51,23 +65,55 @@ function doubleRuntime(behaviours: Behaviours) {
   return { runtime, opened };
 }
 
-async function openOn(behaviours: Behaviours, providers: ExecutionProvider[], more: Partial<OpenOnProviderOptions> = {}) {
+async function openOn(
+  behaviours: Behaviours,
+  providers: ExecutionProvider[],
+  more: Partial<OpenOnProviderOptions> = {},
+) {
   const events: ProviderEvent[] = [];
   const { runtime, opened } = doubleRuntime({ cpu: logits(1, 2, 3), ...behaviours });
-  const options = { runtime, graphs: { fp32: Uint8Array.of(32) }, providers, input: {}, onEvent: (event: ProviderEvent) => void events.push(event), ...more };
+  const options = {
+    runtime,
+    graphs: { fp32: Uint8Array.of(32) },
+    providers,
+    input: {},
+    onEvent: (event: ProviderEvent) => void events.push(event),
+    ...more,
+  };
   return { ...(await openOnProvider(options)), opened, events };
 }
 
 describe("of several providers", () => {
   it("the first that agrees with the CPU is used, and the CPU's session goes", async () => {
-    const { report, opened, events, openAnother } = await openOn({ cuda: logits(1.01, 2, 2.99), webgpu: logits(1, 2, 3) }, [provider("cuda", { deviceId: 1 }), provider("webgpu")], { session: { label: "m@1", intraOpThreads: 2 } });
+    const { report, opened, events, openAnother } = await openOn(
+      { cuda: logits(1.01, 2, 2.99), webgpu: logits(1, 2, 3) },
+      [provider("cuda", { deviceId: 1 }), provider("webgpu")],
+      { session: { label: "m@1", intraOpThreads: 2 } },
+    );
     expect(report).toMatchObject([
-      { name: "cuda", precision: "fp32", state: "used", maxAbsDifference: expect.closeTo(0.01, 5), nodes: { cuda: 2, cpu: 1 }, openMs: expect.any(Number), runMs: expect.any(Number) },
+      {
+        name: "cuda",
+        precision: "fp32",
+        state: "used",
+        maxAbsDifference: expect.closeTo(0.01, 5),
+        nodes: { cuda: 2, cpu: 1 },
+        openMs: expect.any(Number),
+        runMs: expect.any(Number),
+      },
       { name: "webgpu", state: "not_tried" },
       { name: "cpu", state: "not_tried" },
     ]);
     expect(events).toEqual([{ event: "provider_used", label: "m@1", ...report[0] }]);
-    expect(opened.map(({ options, disposed }) => [options?.provider?.name, options?.intraOpThreads, disposed])).toEqual([["cpu", 2, true], ["cuda", 2, false]]);
+    expect(
+      opened.map(({ options, disposed }) => [
+        options?.provider?.name,
+        options?.intraOpThreads,
+        disposed,
+      ]),
+    ).toEqual([
+      ["cpu", 2, true],
+      ["cuda", 2, false],
+    ]);
     await openAnother();
     expect(opened[2]?.options?.provider).toEqual({ name: "cuda", deviceId: 1, precision: "fp16" });
   });
@@ -78,16 +124,46 @@ describe("of several providers", () => {
     ["gives what is not a number", logits(1, Number.NaN, 3), /not a number in 1 places/],
     ["gives another shape", logits(1, 2), /shape \[1, 2\] instead of \[1, 3\]/],
     ["leaves an output out", {}, /output logits is missing/],
-    ["gives another datatype", { logits: { datatype: "INT32", shape: [1, 3], data: Int32Array.of(1, 2, 3) } }, /is not equal/],
-    ["takes its worker along", () => { throw errors.sessionLost("by SIGSEGV"); }, /cuda cannot be used: .*ended by SIGSEGV/],
-    ["has no 16 bits", () => { throw errors.sessionFailed("Transpose requires f16 but the device does not support it"); }, /precision to "fp32"/],
-    ["cannot be had", () => { throw errors.sessionFailed("Failed to load shared library"); }, /Failed to load shared library.*--onnxruntime-node-install=cuda12/],
+    [
+      "gives another datatype",
+      { logits: { datatype: "INT32", shape: [1, 3], data: Int32Array.of(1, 2, 3) } },
+      /is not equal/,
+    ],
+    [
+      "takes its worker along",
+      () => {
+        throw errors.sessionLost("by SIGSEGV");
+      },
+      /cuda cannot be used: .*ended by SIGSEGV/,
+    ],
+    [
+      "has no 16 bits",
+      () => {
+        throw errors.sessionFailed("Transpose requires f16 but the device does not support it");
+      },
+      /precision to "fp32"/,
+    ],
+    [
+      "cannot be had",
+      () => {
+        throw errors.sessionFailed("Failed to load shared library");
+      },
+      /Failed to load shared library.*--onnxruntime-node-install=cuda12/,
+    ],
   ];
   it.each(wrong)("one that %s is skipped, and says why", async (_what, behaviour, reason) => {
     const { report, events, opened } = await openOn({ cuda: behaviour }, [provider("cuda")]);
-    expect(report).toMatchObject([{ name: "cuda", state: "skipped", reason: expect.stringMatching(reason) }, { name: "cpu", state: "used" }]);
-    expect(events.map(({ event, name }) => [event, name])).toEqual([["provider_skipped", "cuda"], ["provider_used", "cpu"]]);
-    expect(opened.filter(({ disposed }) => !disposed).map(({ options }) => options?.provider?.name)).toEqual(["cpu"]);
+    expect(report).toMatchObject([
+      { name: "cuda", state: "skipped", reason: expect.stringMatching(reason) },
+      { name: "cpu", state: "used" },
+    ]);
+    expect(events.map(({ event, name }) => [event, name])).toEqual([
+      ["provider_skipped", "cuda"],
+      ["provider_used", "cpu"],
+    ]);
+    expect(
+      opened.filter(({ disposed }) => !disposed).map(({ options }) => options?.provider?.name),
+    ).toEqual(["cpu"]);
   });
 
   it("one that hangs is skipped when its time is over", async () => {
@@ -95,39 +171,88 @@ describe("of several providers", () => {
     const opening = openOn({ cuda: never }, [provider("cuda")], { clock, timeLimitMs: 5_000 });
     await new Promise((resolve) => setImmediate(resolve)); // by now it hangs
     clock.advance(5_000);
-    expect((await opening).report).toMatchObject([{ name: "cuda", state: "skipped", reason: expect.stringContaining("within 5000 ms") }, { name: "cpu", state: "used" }]);
+    expect((await opening).report).toMatchObject([
+      { name: "cuda", state: "skipped", reason: expect.stringContaining("within 5000 ms") },
+      { name: "cpu", state: "used" },
+    ]);
   });
 
   it("one on which no node runs is skipped, though its answer is right", async () => {
-    const { report } = await openOn({ tensorrt: logits(1, 2, 3), cuda: logits(1, 2, 3) }, [provider("tensorrt"), provider("cuda")]);
-    expect(report).toMatchObject([{ name: "tensorrt", state: "skipped", reason: expect.stringContaining("none of the graph's nodes") }, { name: "cuda", state: "used" }, { name: "cpu", state: "not_tried" }]);
+    const { report } = await openOn({ tensorrt: logits(1, 2, 3), cuda: logits(1, 2, 3) }, [
+      provider("tensorrt"),
+      provider("cuda"),
+    ]);
+    expect(report).toMatchObject([
+      {
+        name: "tensorrt",
+        state: "skipped",
+        reason: expect.stringContaining("none of the graph's nodes"),
+      },
+      { name: "cuda", state: "used" },
+      { name: "cpu", state: "not_tried" },
+    ]);
   });
 
   it("the CPU is used where it is listed first, with its options, and the others are not tried", async () => {
-    const { report, opened } = await openOn({}, [provider("cpu", { arena: false }), provider("cuda")]);
-    expect(report).toMatchObject([{ name: "cpu", state: "used" }, { name: "cuda", state: "not_tried" }]);
+    const { report, opened } = await openOn({}, [
+      provider("cpu", { arena: false }),
+      provider("cuda"),
+    ]);
+    expect(report).toMatchObject([
+      { name: "cpu", state: "used" },
+      { name: "cuda", state: "not_tried" },
+    ]);
     expect(opened.map(({ options }) => options?.provider)).toEqual([{ name: "cpu", arena: false }]);
   });
 
   it("those that may take the FP16 graph, which is compared with itself on the CPU", async () => {
     const graphs = { fp32: Uint8Array.of(32), fp16: Uint8Array.of(16) };
-    const byGraph = (model: Uint8Array) => (model === graphs.fp16 ? logits(5, 2, 3) : logits(1, 2, 3));
+    const byGraph = (model: Uint8Array) =>
+      model === graphs.fp16 ? logits(5, 2, 3) : logits(1, 2, 3);
     const half = await openOn({ cpu: byGraph, cuda: byGraph }, [provider("cuda")], { graphs });
-    expect(half.report).toMatchObject([{ name: "cuda", precision: "fp16", state: "used", maxAbsDifference: 0 }, { name: "cpu", precision: "fp32", state: "not_tried" }]);
+    expect(half.report).toMatchObject([
+      { name: "cuda", precision: "fp16", state: "used", maxAbsDifference: 0 },
+      { name: "cpu", precision: "fp32", state: "not_tried" },
+    ]);
     await half.openAnother();
-    expect(half.opened.map(({ model, options, disposed }) => [model, options?.provider?.name, disposed])).toEqual([[graphs.fp16, "cpu", true], [graphs.fp16, "cuda", false], [graphs.fp16, "cuda", false]]);
+    expect(
+      half.opened.map(({ model, options, disposed }) => [model, options?.provider?.name, disposed]),
+    ).toEqual([
+      [graphs.fp16, "cpu", true],
+      [graphs.fp16, "cuda", false],
+      [graphs.fp16, "cuda", false],
+    ]);
 
-    const both = await openOn({ cpu: byGraph, cuda: logits(1, 2, 3) }, [provider("cuda"), provider("cuda", { precision: "fp32" })], { graphs });
-    expect(both.report).toMatchObject([{ name: "cuda", precision: "fp16", state: "skipped" }, { name: "cuda", precision: "fp32", state: "used" }, { name: "cpu" }]);
+    const both = await openOn(
+      { cpu: byGraph, cuda: logits(1, 2, 3) },
+      [provider("cuda"), provider("cuda", { precision: "fp32" })],
+      { graphs },
+    );
+    expect(both.report).toMatchObject([
+      { name: "cuda", precision: "fp16", state: "skipped" },
+      { name: "cuda", precision: "fp32", state: "used" },
+      { name: "cpu" },
+    ]);
 
-    const none = await openOn({ cpu: byGraph, cuda: logits(1, 2, 9) }, [provider("cuda")], { graphs });
-    expect(none.report).toMatchObject([{ name: "cuda", precision: "fp16", state: "skipped" }, { name: "cpu", precision: "fp32", state: "used" }]);
-    expect(none.opened.filter(({ disposed }) => !disposed).map(({ model }) => model)).toEqual([graphs.fp32]);
+    const none = await openOn({ cpu: byGraph, cuda: logits(1, 2, 9) }, [provider("cuda")], {
+      graphs,
+    });
+    expect(none.report).toMatchObject([
+      { name: "cuda", precision: "fp16", state: "skipped" },
+      { name: "cpu", precision: "fp32", state: "used" },
+    ]);
+    expect(none.opened.filter(({ disposed }) => !disposed).map(({ model }) => model)).toEqual([
+      graphs.fp32,
+    ]);
   });
 
   it("fail where the CPU itself does", async () => {
-    const cpu = () => { throw errors.sessionFailed("not a model"); };
-    await expect(openOn({ cpu, cuda: logits(1) }, [provider("cuda")])).rejects.toMatchObject({ code: "session_failed" });
+    const cpu = () => {
+      throw errors.sessionFailed("not a model");
+    };
+    await expect(openOn({ cpu, cuda: logits(1) }, [provider("cuda")])).rejects.toMatchObject({
+      code: "session_failed",
+    });
   });
 });
 
@@ -137,60 +262,124 @@ it.each([
   ["tensorrt", { engineCacheDirectory: "/cache" }, /onnxruntime-node cannot pass this on.*Triton/],
   ["tensorrt", { timingCacheDirectory: "/cache" }, /Triton/],
 ])("%s refuses %o, which would have no effect", (name, options, message) => {
-  expect(executionProvider.safeParse({ name, ...options }).error?.issues).toMatchObject([{ path: Object.keys(options), message: expect.stringMatching(message) }]);
+  expect(executionProvider.safeParse({ name, ...options }).error?.issues).toMatchObject([
+    { path: Object.keys(options), message: expect.stringMatching(message) },
+  ]);
 });
 
-const intent = async () => new Uint8Array(await readFile(new URL("../../models/intent/artifacts/region.onnx", import.meta.url)));
+const intent = async () =>
+  new Uint8Array(
+    await readFile(new URL("../../models/intent/artifacts/region.onnx", import.meta.url)),
+  );
 const tokens: NamedTensors = (() => {
   const random = createRandom(5);
   const data = BigInt64Array.from({ length: 16 }, () => BigInt(Math.floor(random.next() * 5_000)));
-  return { input_ids: { datatype: "INT64", shape: [1, 16], data }, attention_mask: { datatype: "INT64", shape: [1, 16], data: new BigInt64Array(16).fill(1n) } };
+  return {
+    input_ids: { datatype: "INT64", shape: [1, 16], data },
+    attention_mask: { datatype: "INT64", shape: [1, 16], data: new BigInt64Array(16).fill(1n) },
+  };
 })();
 
-const libraries = join(dirname(createRequire(import.meta.url).resolve("onnxruntime-node")), "../bin/napi-v6/linux/x64");
+const libraries = join(
+  dirname(createRequire(import.meta.url).resolve("onnxruntime-node")),
+  "../bin/napi-v6/linux/x64",
+);
 const hasCuda = existsSync(join(libraries, "libonnxruntime_providers_cuda.so"));
 
-it.skipIf(hasCuda)("without CUDA's library the CPU serves, and the report names the remedy (needs a host without it)", async () => {
-  const providers = [provider("tensorrt"), provider("cuda")];
-  const { session, report } = await openOnProvider({ runtime: createRuntimeWith("process"), graphs: { fp32: await intent() }, providers, input: tokens });
-  expect(report).toMatchObject([
-    { name: "tensorrt", state: "skipped", reason: expect.stringMatching(/Failed to load shared library.*TensorRT 10.*install\.js/) },
-    { name: "cuda", state: "skipped", reason: expect.stringMatching(/Failed to load shared library.*install\.js/) },
-    { name: "cpu", state: "used" },
-  ]);
-  expect((await session.run(tokens))["logits"]?.shape[0]).toBe(1);
-  await session.dispose();
-});
-
-it.skipIf(!hasCuda)("CUDA agrees with the CPU on intent and a MobileNet (needs CUDA and the provider's library)", { timeout: 300_000 }, async () => {
-  for (const [graph, input] of [[await intent(), tokens], mobileNet()] as const) {
-    const { session, report } = await openOnProvider({ runtime: createRuntimeWith("process"), graphs: { fp32: graph }, providers: [provider("cuda")], input });
-    console.log(report);
+it.skipIf(hasCuda)(
+  "without CUDA's library the CPU serves, and the report names the remedy (needs a host without it)",
+  async () => {
+    const providers = [provider("tensorrt"), provider("cuda")];
+    const { session, report } = await openOnProvider({
+      runtime: createRuntimeWith("process"),
+      graphs: { fp32: await intent() },
+      providers,
+      input: tokens,
+    });
+    expect(report).toMatchObject([
+      {
+        name: "tensorrt",
+        state: "skipped",
+        reason: expect.stringMatching(/Failed to load shared library.*TensorRT 10.*install\.js/),
+      },
+      {
+        name: "cuda",
+        state: "skipped",
+        reason: expect.stringMatching(/Failed to load shared library.*install\.js/),
+      },
+      { name: "cpu", state: "used" },
+    ]);
+    expect((await session.run(tokens))["logits"]?.shape[0]).toBe(1);
     await session.dispose();
-    expect(report[0]).toMatchObject({ name: "cuda", state: "used" });
-  }
-});
+  },
+);
+
+it.skipIf(!hasCuda)(
+  "CUDA agrees with the CPU on intent and a MobileNet (needs CUDA and the provider's library)",
+  { timeout: 300_000 },
+  async () => {
+    for (const [graph, input] of [[await intent(), tokens], mobileNet()] as const) {
+      const { session, report } = await openOnProvider({
+        runtime: createRuntimeWith("process"),
+        graphs: { fp32: graph },
+        providers: [provider("cuda")],
+        input,
+      });
+      console.log(report);
+      await session.dispose();
+      expect(report[0]).toMatchObject({ name: "cuda", state: "used" });
+    }
+  },
+);
 
 function mobileNet(): readonly [graph: Uint8Array, input: NamedTensors] {
   const random = createRandom(3);
-  const pixels = { datatype: "FP32", shape: [1, 3, 96, 96], data: Float32Array.from({ length: 3 * 96 * 96 }, () => 2 * random.next() - 1) } as const;
+  const pixels = {
+    datatype: "FP32",
+    shape: [1, 3, 96, 96],
+    data: Float32Array.from({ length: 3 * 96 * 96 }, () => 2 * random.next() - 1),
+  } as const;
   return [makeMobileNet({ seed: 1, width: 0.25, resolution: 96, classes: 10 }), { pixels }];
 }
 
-describe.skipIf(!hasVulkan)("WebGPU (needs a Vulkan loader and driver)", { timeout: 60_000 }, () => {
-  it.each([undefined, "NHWC"] as const)("agrees with the CPU on a MobileNet, layout %s", async (preferredLayout) => {
-    const [graph, input] = mobileNet();
-    const providers = [provider("webgpu", { preferredLayout })];
-    const { session, report } = await openOnProvider({ runtime: createRuntimeWith("process"), graphs: { fp32: graph }, providers, input });
-    await session.dispose();
-    expect(report).toMatchObject([{ name: "webgpu", state: "used", nodes: { webgpu: expect.any(Number), cpu: expect.any(Number) } }, { name: "cpu", state: "not_tried" }]);
-  });
+describe.skipIf(!hasVulkan)(
+  "WebGPU (needs a Vulkan loader and driver)",
+  { timeout: 60_000 },
+  () => {
+    it.each([undefined, "NHWC"] as const)(
+      "agrees with the CPU on a MobileNet, layout %s",
+      async (preferredLayout) => {
+        const [graph, input] = mobileNet();
+        const providers = [provider("webgpu", { preferredLayout })];
+        const { session, report } = await openOnProvider({
+          runtime: createRuntimeWith("process"),
+          graphs: { fp32: graph },
+          providers,
+          input,
+        });
+        await session.dispose();
+        expect(report).toMatchObject([
+          {
+            name: "webgpu",
+            state: "used",
+            nodes: { webgpu: expect.any(Number), cpu: expect.any(Number) },
+          },
+          { name: "cpu", state: "not_tried" },
+        ]);
+      },
+    );
 
-  it("agrees with the CPU on intent, most of whose nodes it runs", async () => {
-    const { session, report } = await openOnProvider({ runtime: createRuntimeWith("process"), graphs: { fp32: await intent() }, providers: [provider("webgpu")], input: tokens });
-    await session.dispose();
-    const { state, nodes } = report[0] ?? {};
-    expect(state).toBe("used");
-    expect(nodes?.webgpu).toBeGreaterThan(3 * (nodes?.cpu ?? Number.POSITIVE_INFINITY));
-  });
-});
+    it("agrees with the CPU on intent, most of whose nodes it runs", async () => {
+      const { session, report } = await openOnProvider({
+        runtime: createRuntimeWith("process"),
+        graphs: { fp32: await intent() },
+        providers: [provider("webgpu")],
+        input: tokens,
+      });
+      await session.dispose();
+      const { state, nodes } = report[0] ?? {};
+      expect(state).toBe("used");
+      expect(nodes?.webgpu).toBeGreaterThan(3 * (nodes?.cpu ?? Number.POSITIVE_INFINITY));
+    });
+  },
+);

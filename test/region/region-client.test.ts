@@ -16,18 +16,30 @@ import { createRegion, publish, type RegionOptions } from "./world.ts";
 
 async function servingRegion(options: RegionOptions = {}) {
   const region = createRegion(options);
-  await publish(region.store, { tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" } });
+  await publish(region.store, {
+    tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
+  });
   return region;
 }
 
 regionClientContract("in process", async () => {
   const { app, lifecycle } = await servingRegion();
-  return { client: createInProcessRegionClient(app.fetch), drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })), close: async () => {} };
+  return {
+    client: createInProcessRegionClient(app.fetch),
+    drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
+    close: async () => {},
+  };
 });
 
 regionClientContract("over HTTP", async () => {
   const { app, lifecycle } = await servingRegion();
-  const server = await startRegionServer({ fetch: app.fetch, lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  const server = await startRegionServer({
+    fetch: app.fetch,
+    lifecycle,
+    host: "127.0.0.1",
+    port: 0,
+    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+  });
   return {
     client: createOipHttpRegionClient({ baseUrl: `${server.url}/` }),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
@@ -37,8 +49,16 @@ regionClientContract("over HTTP", async () => {
 
 regionClientContract("over HTTP, signed", async () => {
   const key = generateRegionKey("edge");
-  const { app, lifecycle } = await servingRegion({ gate: await createSignatureGate({ keys: [key] }) });
-  const server = await startRegionServer({ fetch: app.fetch, lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+  const { app, lifecycle } = await servingRegion({
+    gate: await createSignatureGate({ keys: [key] }),
+  });
+  const server = await startRegionServer({
+    fetch: app.fetch,
+    lifecycle,
+    host: "127.0.0.1",
+    port: 0,
+    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+  });
   return {
     client: createOipHttpRegionClient({ baseUrl: server.url, fetch: createRegionFetch(key) }),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
@@ -48,16 +68,28 @@ regionClientContract("over HTTP, signed", async () => {
 
 regionClientContract("a pool of one", async () => {
   const { app, lifecycle } = await servingRegion();
-  const pool = createRegionPool([{ id: "a", client: createInProcessRegionClient(app.fetch) }], { clock: systemClock });
-  return { client: pool, drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })), close: async () => {} };
+  const pool = createRegionPool([{ id: "a", client: createInProcessRegionClient(app.fetch) }], {
+    clock: systemClock,
+  });
+  return {
+    client: pool,
+    drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
+    close: async () => {},
+  };
 });
 
 regionClientContract("a pool of two", async () => {
   const regions = [await servingRegion(), await servingRegion()];
-  const pooled = regions.map(({ app }, index) => ({ id: String(index), client: createInProcessRegionClient(app.fetch) }));
+  const pooled = regions.map(({ app }, index) => ({
+    id: String(index),
+    client: createInProcessRegionClient(app.fetch),
+  }));
   return {
     client: createRegionPool(pooled, { clock: systemClock }),
-    drain: async () => void (await Promise.all(regions.map(({ lifecycle }) => lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })))),
+    drain: async () =>
+      void (await Promise.all(
+        regions.map(({ lifecycle }) => lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
+      )),
     close: async () => {},
   };
 });
@@ -73,71 +105,218 @@ describe("over HTTP", () => {
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const address = server.address();
-    return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : "";
+    return typeof address === "object" && address !== null
+      ? `http://127.0.0.1:${address.port}`
+      : "";
   }
-  const request = { model: "mood", version: 1, tier: "heavy", inputs: [new TextEncoder().encode("good")], requestId: "r-1", timeoutMs: 2_000 };
+  const request = {
+    model: "mood",
+    version: 1,
+    tier: "heavy",
+    inputs: [new TextEncoder().encode("good")],
+    requestId: "r-1",
+    timeoutMs: 2_000,
+  };
   const infer = async (baseUrl: string, more = {}) =>
-    await createOipHttpRegionClient({ baseUrl, maxResponseBytes: 10_000 }).infer({ ...request, ...more });
-  const answer = (outputs: unknown) => JSON.stringify({ model_name: "mood", model_version: "1", outputs });
-  const logits = (fields = {}) => ({ name: "logits", datatype: "FP32", shape: [1, 2], data: [1, 0], ...fields });
+    await createOipHttpRegionClient({ baseUrl, maxResponseBytes: 10_000 }).infer({
+      ...request,
+      ...more,
+    });
+  const answer = (outputs: unknown) =>
+    JSON.stringify({ model_name: "mood", model_version: "1", outputs });
+  const logits = (fields = {}) => ({
+    name: "logits",
+    datatype: "FP32",
+    shape: [1, 2],
+    data: [1, 0],
+    ...fields,
+  });
 
   it("sends what the region needs to know", async () => {
     const seen: unknown[] = [];
     const baseUrl = await serve((incoming, response) => {
       const body: Buffer[] = [];
-      incoming.on("data", (chunk: Buffer) => body.push(chunk)).on("end", () => {
-        const { "x-request-id": id, traceparent, "content-type": type, "inference-header-content-length": length } = incoming.headers;
-        const bytes = Buffer.concat(body);
-        seen.push(incoming.method, incoming.url, { id, traceparent, type }, JSON.parse(bytes.toString("utf8", 0, Number(length))), bytes.subarray(Number(length)).toString("hex"));
-        response.end(answer([logits()]));
-      });
+      incoming
+        .on("data", (chunk: Buffer) => body.push(chunk))
+        .on("end", () => {
+          const {
+            "x-request-id": id,
+            traceparent,
+            "content-type": type,
+            "inference-header-content-length": length,
+          } = incoming.headers;
+          const bytes = Buffer.concat(body);
+          seen.push(
+            incoming.method,
+            incoming.url,
+            { id, traceparent, type },
+            JSON.parse(bytes.toString("utf8", 0, Number(length))),
+            bytes.subarray(Number(length)).toString("hex"),
+          );
+          response.end(answer([logits()]));
+        });
     });
-    expect(await infer(baseUrl, { span: passedOn({ traceparent: "00-a-b-01" }), timeoutMs: 1_500.25 })).toMatchObject({ logits: { shape: [1, 2] } });
+    expect(
+      await infer(baseUrl, { span: passedOn({ traceparent: "00-a-b-01" }), timeoutMs: 1_500.25 }),
+    ).toMatchObject({ logits: { shape: [1, 2] } });
     expect(seen).toEqual([
       "POST",
       "/v2/models/mood/versions/1/infer",
       { id: "r-1", traceparent: "00-a-b-01", type: "application/octet-stream" },
-      { id: "r-1", parameters: { tier: "heavy", timeout: 1_500_250, binary_data_output: true }, inputs: [{ name: "input", datatype: "BYTES", shape: [1], parameters: { binary_data_size: 8 } }] },
+      {
+        id: "r-1",
+        parameters: { tier: "heavy", timeout: 1_500_250, binary_data_output: true },
+        inputs: [
+          { name: "input", datatype: "BYTES", shape: [1], parameters: { binary_data_size: 8 } },
+        ],
+      },
       "04000000676f6f64",
     ]);
   });
 
   const faults: [what: string, code: string, detail: RegExp, listener: RequestListener][] = [
     ["reset", "region_unavailable", /./, (incoming) => incoming.socket.resetAndDestroy()],
-    ["broken off", "region_unavailable", /./, (_, response) => { response.writeHead(200, { "content-length": "500" }).write("{"); setImmediate(() => response.destroy()); }],
-    ["500", "region_unavailable", /500.*out of memory/, (_, response) => response.writeHead(500).end('{"error":"out of memory"}')],
-    ["503", "region_unavailable", /503.*expired/, (_, response) => response.writeHead(503).end('{"error":"Request timeout expired"}')],
-    ["401, which is not the client's doing", "region_unavailable", /401.*signature/, (_, response) => response.writeHead(401, { "content-type": "application/json" }).end('{"error":"no signature"}')],
+    [
+      "broken off",
+      "region_unavailable",
+      /./,
+      (_, response) => {
+        response.writeHead(200, { "content-length": "500" }).write("{");
+        setImmediate(() => response.destroy());
+      },
+    ],
+    [
+      "500",
+      "region_unavailable",
+      /500.*out of memory/,
+      (_, response) => response.writeHead(500).end('{"error":"out of memory"}'),
+    ],
+    [
+      "503",
+      "region_unavailable",
+      /503.*expired/,
+      (_, response) => response.writeHead(503).end('{"error":"Request timeout expired"}'),
+    ],
+    [
+      "401, which is not the client's doing",
+      "region_unavailable",
+      /401.*signature/,
+      (_, response) =>
+        response
+          .writeHead(401, { "content-type": "application/json" })
+          .end('{"error":"no signature"}'),
+    ],
     ["429", "region_unavailable", /429/, (_, response) => response.writeHead(429).end()],
-    ["a page of a proxy", "region_unavailable", /502.*<html>/, (_, response) => response.writeHead(502).end("<html>")],
-    ["400", "region_refused", /400.*no such tensor/, (_, response) => response.writeHead(400).end('{"error":"no such tensor"}')],
+    [
+      "a page of a proxy",
+      "region_unavailable",
+      /502.*<html>/,
+      (_, response) => response.writeHead(502).end("<html>"),
+    ],
+    [
+      "400",
+      "region_refused",
+      /400.*no such tensor/,
+      (_, response) => response.writeHead(400).end('{"error":"no such tensor"}'),
+    ],
     ["404", "region_refused", /404/, (_, response) => response.writeHead(404).end()],
-    ["a redirect", "region_unavailable", /302/, (_, response) => response.writeHead(302, { location: "http://169.254.169.254/" }).end()],
-    ["an endless error", "region_unavailable", /500/, (_, response) => { response.writeHead(500).write("x".repeat(20_000)); }],
+    [
+      "a redirect",
+      "region_unavailable",
+      /302/,
+      (_, response) => response.writeHead(302, { location: "http://169.254.169.254/" }).end(),
+    ],
+    [
+      "an endless error",
+      "region_unavailable",
+      /500/,
+      (_, response) => {
+        response.writeHead(500).write("x".repeat(20_000));
+      },
+    ],
     ["no JSON", "region_unavailable", /cannot be read/, (_, response) => response.end("hello")],
     ["another JSON", "region_unavailable", /cannot be read/, (_, response) => response.end("[1]")],
-    ["too few elements", "region_unavailable", /cannot be read/, (_, response) => response.end(answer([logits({ data: [1] })]))],
+    [
+      "too few elements",
+      "region_unavailable",
+      /cannot be read/,
+      (_, response) => response.end(answer([logits({ data: [1] })])),
+    ],
     ["no outputs", "region_unavailable", /no outputs/, (_, response) => response.end(answer([]))],
-    ["too many rows", "region_unavailable", /"logits" does not have 1 rows/, (_, response) => response.end(answer([logits({ shape: [2, 1] })]))],
-    ["a scalar", "region_unavailable", /does not have 1 rows/, (_, response) => response.end(answer([logits({ shape: [], data: [1] })]))],
-    ["a huge answer", "region_unavailable", /larger than 10000 bytes/, (_, response) => response.end(" ".repeat(10_001))],
+    [
+      "too many rows",
+      "region_unavailable",
+      /"logits" does not have 1 rows/,
+      (_, response) => response.end(answer([logits({ shape: [2, 1] })])),
+    ],
+    [
+      "a scalar",
+      "region_unavailable",
+      /does not have 1 rows/,
+      (_, response) => response.end(answer([logits({ shape: [], data: [1] })])),
+    ],
+    [
+      "a huge answer",
+      "region_unavailable",
+      /larger than 10000 bytes/,
+      (_, response) => response.end(" ".repeat(10_001)),
+    ],
   ];
   it.each(faults)("reports a region's fault: %s", async (_what, code, detail, listener) => {
-    await expect(infer(await serve(listener))).rejects.toMatchObject({ code, detail: expect.stringMatching(detail) });
+    await expect(infer(await serve(listener))).rejects.toMatchObject({
+      code,
+      detail: expect.stringMatching(detail),
+    });
   });
 
   it("gives up a region that never answers, or never ends its answer", async () => {
-    await expect(infer(await serve(() => {}), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringContaining("no answer within 30 ms") });
-    await expect(infer(await serve((_, response) => void response.writeHead(200).write("{")), { timeoutMs: 30 })).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringContaining("no answer within 30 ms") });
+    await expect(infer(await serve(() => {}), { timeoutMs: 30 })).rejects.toMatchObject({
+      code: "region_unavailable",
+      detail: expect.stringContaining("no answer within 30 ms"),
+    });
+    await expect(
+      infer(await serve((_, response) => void response.writeHead(200).write("{")), {
+        timeoutMs: 30,
+      }),
+    ).rejects.toMatchObject({
+      code: "region_unavailable",
+      detail: expect.stringContaining("no answer within 30 ms"),
+    });
   });
 
   it("limits a forwarded answer to its end, and tells what is none of the protocol's", async () => {
-    const forward = (baseUrl: string) => createOipHttpRegionClient({ baseUrl }).forward({ model: "mood", version: 1, body: new Uint8Array(), headers: {}, requestId: "r-1", timeoutMs: 100 });
-    const endless = await forward(await serve((_, response) => void response.writeHead(200, { "content-type": "application/json" }).write("{")));
+    const forward = (baseUrl: string) =>
+      createOipHttpRegionClient({ baseUrl }).forward({
+        model: "mood",
+        version: 1,
+        body: new Uint8Array(),
+        headers: {},
+        requestId: "r-1",
+        timeoutMs: 100,
+      });
+    const endless = await forward(
+      await serve(
+        (_, response) =>
+          void response.writeHead(200, { "content-type": "application/json" }).write("{"),
+      ),
+    );
     await expect(endless.text()).rejects.toThrow(/time/i);
-    await expect(forward(await serve((_, response) => response.writeHead(502).end("<html>")))).rejects.toMatchObject({ code: "region_unavailable", detail: expect.stringMatching(/502.*<html>/) });
-    await expect(forward(await serve((_, response) => response.writeHead(401, { "content-type": "application/json" }).end('{"error":"no"}')))).rejects.toMatchObject({ code: "region_unavailable" });
-    await expect(forward(await serve((_, response) => void response.writeHead(413).write("too lar")))).rejects.toMatchObject({ code: "region_refused" });
+    await expect(
+      forward(await serve((_, response) => response.writeHead(502).end("<html>"))),
+    ).rejects.toMatchObject({
+      code: "region_unavailable",
+      detail: expect.stringMatching(/502.*<html>/),
+    });
+    await expect(
+      forward(
+        await serve((_, response) =>
+          response.writeHead(401, { "content-type": "application/json" }).end('{"error":"no"}'),
+        ),
+      ),
+    ).rejects.toMatchObject({ code: "region_unavailable" });
+    await expect(
+      forward(await serve((_, response) => void response.writeHead(413).write("too lar"))),
+    ).rejects.toMatchObject({ code: "region_refused" });
   });
 
   it("reports a port where nothing listens, and is not ready", async () => {

@@ -16,8 +16,14 @@ const call = async (path: string, body = "") => {
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 };
 const index = async (body = "") => (await call("/v2/repository/index", body)).body;
-const infer = async (version = "") => (await call(`/v2/models/mood${version}/infer`, textBody(["good"]))).status;
-const entry = (version: string, state: string, reason = "") => ({ name: "mood", version, state, reason });
+const infer = async (version = "") =>
+  (await call(`/v2/models/mood${version}/infer`, textBody(["good"]))).status;
+const entry = (version: string, state: string, reason = "") => ({
+  name: "mood",
+  version,
+  state,
+  reason,
+});
 
 describe("the repository", () => {
   it("lists every version, and which are ready", async () => {
@@ -33,7 +39,10 @@ describe("the repository", () => {
     expect(await call("/v2/repository/models/mood/unload")).toEqual({ status: 200, body: {} });
     expect([await infer(), await infer("/versions/1")]).toEqual([404, 404]);
     expect((await region.app.request("/v2/models/mood/ready")).status).toBe(400);
-    expect(await index()).toEqual([entry("1", "UNAVAILABLE", "unloaded"), entry("2", "UNAVAILABLE", "unloaded")]);
+    expect(await index()).toEqual([
+      entry("1", "UNAVAILABLE", "unloaded"),
+      entry("2", "UNAVAILABLE", "unloaded"),
+    ]);
     expect(region.events.filter(({ event }) => event === "model_unloaded")).toHaveLength(2);
     expect((await call("/v2/repository/models/mood/unload")).status).toBe(200); // again: no harm
     await call("/v2/repository/models/mood/load");
@@ -42,7 +51,10 @@ describe("the repository", () => {
 
   it("answers requests that were under way when their model was unloaded", async () => {
     await infer();
-    const model = await region.repository.acquire({ model: "mood", target: { kind: "alias", alias: "stable" } });
+    const model = await region.repository.acquire({
+      model: "mood",
+      target: { kind: "alias", alias: "stable" },
+    });
     const run = vi.spyOn(model.tiers[0].session, "run");
     const dispose = vi.spyOn(model.tiers[0].session, "dispose");
     const asked = Array.from({ length: 10 }, () => infer());
@@ -58,7 +70,11 @@ describe("the repository", () => {
     const before = await region.store.readAliases("mood");
     await region.store.writeAliases("mood", { stable: 3 }, before?.etag);
     expect((await call("/v2/repository/models/mood/load")).status).toBeGreaterThanOrEqual(400);
-    expect((await index()).at(-1)).toMatchObject({ version: "3", state: "UNAVAILABLE", reason: expect.stringContaining("graph has no input") });
+    expect((await index()).at(-1)).toMatchObject({
+      version: "3",
+      state: "UNAVAILABLE",
+      reason: expect.stringContaining("graph has no input"),
+    });
     expect(await infer()).toBe(200);
   });
 
@@ -69,10 +85,15 @@ describe("the repository", () => {
       while (!over.signal.aborted) statuses.push(await infer());
     });
     for (let version = 3; version <= 12; version++) {
-      await publish(region.store, { version, tiers: { heavy: version % 4 === 0 ? "fails-when-run.onnx" : "bag-of-tokens.onnx" } });
+      await publish(region.store, {
+        version,
+        tiers: { heavy: version % 4 === 0 ? "fails-when-run.onnx" : "bag-of-tokens.onnx" },
+      });
       const before = await region.store.readAliases("mood");
       await region.store.writeAliases("mood", { stable: version }, before?.etag);
-      expect((await call("/v2/repository/models/mood/load")).status).toBe(version % 4 === 0 ? 503 : 200);
+      expect((await call("/v2/repository/models/mood/load")).status).toBe(
+        version % 4 === 0 ? 503 : 200,
+      );
     }
     over.abort();
     await Promise.all(asking);
@@ -82,14 +103,41 @@ describe("the repository", () => {
   });
 
   it.each([
-    ["an unknown model to load", "/v2/repository/models/other/load", "", 400, /failed to load 'other'/],
-    ["an unknown model to unload", "/v2/repository/models/other/unload", "", 400, /unknown model: 'other'/],
+    [
+      "an unknown model to load",
+      "/v2/repository/models/other/load",
+      "",
+      400,
+      /failed to load 'other'/,
+    ],
+    [
+      "an unknown model to unload",
+      "/v2/repository/models/other/unload",
+      "",
+      400,
+      /unknown model: 'other'/,
+    ],
     ["a name that is none", "/v2/repository/models/..%2f/load", "", 400, /unknown model/],
     ["a broken body", "/v2/repository/index", "{", 400, /failed to parse the request JSON/],
-    ["a configuration to load with", "/v2/repository/models/mood/load", '{"parameters":{"config":"{}"}}', 501, /'config' is not supported/],
-    ["files to load with", "/v2/repository/models/mood/load", '{"parameters":{"file:1/model.onnx":"QUJD"}}', 501, /'file:1\/model.onnx' is not supported/],
+    [
+      "a configuration to load with",
+      "/v2/repository/models/mood/load",
+      '{"parameters":{"config":"{}"}}',
+      501,
+      /'config' is not supported/,
+    ],
+    [
+      "files to load with",
+      "/v2/repository/models/mood/load",
+      '{"parameters":{"file:1/model.onnx":"QUJD"}}',
+      501,
+      /'file:1\/model.onnx' is not supported/,
+    ],
     ["a wrong option", "/v2/repository/index", '{"ready":1}', 400, /ready/],
   ])("refuses %s", async (_what, path, body, status, error) => {
-    expect(await call(path, body)).toMatchObject({ status, body: { error: expect.stringMatching(error) } });
+    expect(await call(path, body)).toMatchObject({
+      status,
+      body: { error: expect.stringMatching(error) },
+    });
   });
 });

@@ -9,7 +9,13 @@ import { publishStaged } from "../support/staged-model.ts";
 import { countingRuntime, createRegion, type Region, type RegionOptions } from "./world.ts";
 
 const call = { model: "staged", version: 1, tier: "region", requestId: "r", timeoutMs: 10_000 };
-const means = (...values: readonly number[]) => ({ activation: { datatype: "UINT8" as const, shape: [values.length / 3, 3, 1, 1], data: Uint8Array.from(values) } });
+const means = (...values: readonly number[]) => ({
+  activation: {
+    datatype: "UINT8" as const,
+    shape: [values.length / 3, 3, 1, 1],
+    data: Uint8Array.from(values),
+  },
+});
 
 async function start(options: RegionOptions = {}): Promise<Region> {
   const region = createRegion(options);
@@ -21,10 +27,18 @@ const clientOf = (region: Region) => createInProcessRegionClient(region.app.fetc
 describe("a region tier that resumes", () => {
   it("gives what the whole graph gives, from the activation, row by row", async () => {
     const client = clientOf(await start());
-    const { logits } = await client.resume({ ...call, tensors: means(255, 128, 1, 128, 128, 255), rows: 2 });
+    const { logits } = await client.resume({
+      ...call,
+      tensors: means(255, 128, 1, 128, 128, 255),
+      rows: 2,
+    });
     expect(logits?.shape).toEqual([2, 3]);
-    expect(logits?.datatype === "FP32" ? [...logits.data] : []).toEqual([8, 0, -8, 0, 0, 8].map((value) => expect.closeTo(value, 5)));
-    expect((await client.infer({ ...call, inputs: [sampleImage("jpeg, red").file] }))["logits"]?.shape).toEqual([1, 3]);
+    expect(logits?.datatype === "FP32" ? [...logits.data] : []).toEqual(
+      [8, 0, -8, 0, 0, 8].map((value) => expect.closeTo(value, 5)),
+    );
+    expect(
+      (await client.infer({ ...call, inputs: [sampleImage("jpeg, red").file] }))["logits"]?.shape,
+    ).toEqual([1, 3]);
   });
 
   it("refuses another shape, another type and another tensor", async () => {
@@ -34,27 +48,45 @@ describe("a region tier that resumes", () => {
       { activation: { datatype: "FP32" as const, shape: [1, 3, 1, 1], data: new Float32Array(3) } },
       { other: { datatype: "UINT8" as const, shape: [1, 3, 1, 1], data: new Uint8Array(3) } },
     ];
-    for (const tensors of wrong) await expect(client.resume({ ...call, tensors, rows: 1 })).rejects.toMatchObject({ code: "region_refused", detail: expect.stringContaining("400") });
+    for (const tensors of wrong)
+      await expect(client.resume({ ...call, tensors, rows: 1 })).rejects.toMatchObject({
+        code: "region_refused",
+        detail: expect.stringContaining("400"),
+      });
   });
 
   it("shares runs with others that go on, and not with those that begin", async () => {
     const runs: Run[] = [];
-    const executor = createExecutor({ defaults: { mode: "fixed", maxQueueDelayUs: 50_000, preferredBatchRows: [4] }, onRun: (run) => runs.push(run) });
+    const executor = createExecutor({
+      defaults: { mode: "fixed", maxQueueDelayUs: 50_000, preferredBatchRows: [4] },
+      onRun: (run) => runs.push(run),
+    });
     const client = clientOf(await start({ executor }));
     await client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }); // loads it
     runs.length = 0;
-    await Promise.all([...[0, 1, 2, 3].map(() => client.resume({ ...call, tensors: means(1, 2, 3), rows: 1 })), client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] })]);
-    expect(runs.filter(({ of }) => of.tier === "region/edge").reduce((sum, { rows }) => sum + rows, 0)).toBe(4);
+    await Promise.all([
+      ...[0, 1, 2, 3].map(() => client.resume({ ...call, tensors: means(1, 2, 3), rows: 1 })),
+      client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }),
+    ]);
+    expect(
+      runs.filter(({ of }) => of.tier === "region/edge").reduce((sum, { rows }) => sum + rows, 0),
+    ).toBe(4);
     expect(runs.filter(({ of }) => of.tier === "region").map(({ rows }) => rows)).toEqual([1]);
-    expect(Math.max(...runs.filter(({ of }) => of.tier === "region/edge").map(({ works }) => works))).toBeGreaterThan(1);
+    expect(
+      Math.max(...runs.filter(({ of }) => of.tier === "region/edge").map(({ works }) => works)),
+    ).toBeGreaterThan(1);
   });
 
   it("has both graphs warm before it is ready, and lets both go", async () => {
     const { counts, runtime } = countingRuntime();
     const { repository, app } = await start({ runtime });
-    expect((await app.request("/v2/repository/models/staged/load", { method: "POST" })).status).toBe(200);
+    expect(
+      (await app.request("/v2/repository/models/staged/load", { method: "POST" })).status,
+    ).toBe(200);
     expect(counts).toEqual({ sessions: 2, runs: 2, disposed: 0 });
-    expect((await app.request("/v2/repository/models/staged/unload", { method: "POST" })).status).toBe(200);
+    expect(
+      (await app.request("/v2/repository/models/staged/unload", { method: "POST" })).status,
+    ).toBe(200);
     expect(counts.disposed).toBe(2);
     expect(repository.allLoaded()).toEqual([]);
   });
@@ -62,12 +94,16 @@ describe("a region tier that resumes", () => {
   it("says so in its configuration", async () => {
     const { app } = await start();
     const configuration: unknown = await (await app.request("/v2/models/staged/config")).json();
-    expect(configuration).toMatchObject({ edgetier: { tiers: [{ id: "region", resumes: "edge" }] } });
+    expect(configuration).toMatchObject({
+      edgetier: { tiers: [{ id: "region", resumes: "edge" }] },
+    });
   });
 });
 
 it("a region tier that does not resume refuses an activation, as a region does that does not know of it", async () => {
   const region = createRegion();
   await publishColours(region.store, { deadlineMs: 10_000 });
-  await expect(clientOf(region).resume({ ...call, model: "colours", tensors: means(1, 2, 3), rows: 1 })).rejects.toMatchObject({ code: "region_refused", detail: expect.stringContaining("400") });
+  await expect(
+    clientOf(region).resume({ ...call, model: "colours", tensors: means(1, 2, 3), rows: 1 }),
+  ).rejects.toMatchObject({ code: "region_refused", detail: expect.stringContaining("400") });
 });

@@ -6,8 +6,28 @@ import type { InferOutcome } from "../../src/region/server/infer.ts";
 import { createStatistics } from "../../src/region/server/statistics.ts";
 
 const of = { model: "mood", version: 1, tier: "heavy" };
-const run = (fields: Partial<Run> = {}): Run => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, startedMs: 0, traced: [], ...fields });
-const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
+const run = (fields: Partial<Run> = {}): Run => ({
+  of,
+  works: 1,
+  rows: 1,
+  reason: "idle",
+  waitedMs: [0],
+  inputMs: 1,
+  inferMs: 10,
+  outputMs: 2,
+  failed: false,
+  startedMs: 0,
+  traced: [],
+  ...fields,
+});
+const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({
+  of,
+  durationMs: 20,
+  preprocessMs: 0,
+  isShared: false,
+  failure: undefined,
+  ...fields,
+});
 const ms = (count: number, each: number) => ({ count, ns: each * 1e6 });
 const none = { count: 0, ns: 0 };
 
@@ -19,7 +39,16 @@ describe("statistics", () => {
       last_inference: 0,
       inference_count: 0,
       execution_count: 0,
-      inference_stats: { success: none, fail: none, queue: none, compute_input: none, compute_infer: none, compute_output: none, cache_hit: none, cache_miss: none },
+      inference_stats: {
+        success: none,
+        fail: none,
+        queue: none,
+        compute_input: none,
+        compute_infer: none,
+        compute_output: none,
+        cache_hit: none,
+        cache_miss: none,
+      },
       batch_stats: [],
       memory_usage: [],
     });
@@ -45,8 +74,18 @@ describe("statistics", () => {
         compute_output: ms(5, 10),
       },
       batch_stats: [
-        { batch_size: 1, compute_input: ms(2, 2), compute_infer: ms(2, 14), compute_output: ms(2, 4) },
-        { batch_size: 4, compute_input: ms(1, 1), compute_infer: ms(1, 10), compute_output: ms(1, 2) },
+        {
+          batch_size: 1,
+          compute_input: ms(2, 2),
+          compute_infer: ms(2, 14),
+          compute_output: ms(2, 4),
+        },
+        {
+          batch_size: 4,
+          compute_input: ms(1, 1),
+          compute_infer: ms(1, 10),
+          compute_output: ms(1, 2),
+        },
       ],
     });
   });
@@ -63,7 +102,17 @@ describe("statistics", () => {
     const statistics = createStatistics(new ManualClock());
     statistics.ran(run());
     for (const isShared of [false, true, true]) statistics.finished(outcome({ isShared }));
-    expect(statistics.of("mood", 1)).toMatchObject({ inference_count: 1, execution_count: 1, inference_stats: { success: ms(3, 60), cache_hit: ms(2, 40), cache_miss: none, queue: ms(3, 0), compute_infer: ms(1, 10) } });
+    expect(statistics.of("mood", 1)).toMatchObject({
+      inference_count: 1,
+      execution_count: 1,
+      inference_stats: {
+        success: ms(3, 60),
+        cache_hit: ms(2, 40),
+        cache_miss: none,
+        queue: ms(3, 0),
+        compute_infer: ms(1, 10),
+      },
+    });
   });
 
   it("keep failures apart, and leave out runs that failed", () => {
@@ -71,7 +120,13 @@ describe("statistics", () => {
     statistics.ran(run({ failed: true }));
     statistics.finished(outcome({ failure: "BACKEND", durationMs: 5 }));
     statistics.finished(outcome({ failure: "CANCELED", durationMs: 6 }));
-    expect(statistics.of("mood", 1)).toMatchObject({ last_inference: 0, inference_count: 0, execution_count: 0, inference_stats: { success: none, fail: ms(2, 11), queue: none }, batch_stats: [] });
+    expect(statistics.of("mood", 1)).toMatchObject({
+      last_inference: 0,
+      inference_count: 0,
+      execution_count: 0,
+      inference_stats: { success: none, fail: ms(2, 11), queue: none },
+      batch_stats: [],
+    });
   });
 
   it("keep versions apart; tiers of one are one", () => {
@@ -87,13 +142,25 @@ describe("statistics", () => {
     const count = () => statistics.of("mood", 1).execution_count;
     statistics.ran(run());
     statistics.observe({ event: "model_evicted", model: "mood", version: 1, bytes: 1 });
-    statistics.observe({ event: "model_loaded", model: "mood", version: 1, durationMs: 1, bytes: 1 });
+    statistics.observe({
+      event: "model_loaded",
+      model: "mood",
+      version: 1,
+      durationMs: 1,
+      bytes: 1,
+    });
     statistics.observe({ event: "model_unloaded", model: "mood", version: 2 });
     expect(count()).toBe(1);
     statistics.observe({ event: "model_unloaded", model: "mood", version: 1 });
     statistics.ran(run()); // was under way
     expect(count()).toBe(0);
-    statistics.observe({ event: "model_loaded", model: "mood", version: 1, durationMs: 1, bytes: 1 });
+    statistics.observe({
+      event: "model_loaded",
+      model: "mood",
+      version: 1,
+      durationMs: 1,
+      bytes: 1,
+    });
     statistics.ran(run());
     expect(count()).toBe(1);
   });

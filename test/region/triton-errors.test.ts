@@ -1,7 +1,12 @@
 // Statuses and texts of errors, as Triton has them: its http_server.cc, infer_request.cc, model.cc, model_lifecycle.cc,
 // model_repository_manager.cc and tritonserver.cc. A remedy of ours may follow the text.
 import { beforeAll, describe, expect, it } from "vitest";
-import { identityAll, int8MatMul, publishTensorModel, stringIdentity } from "../support/tensor-model.ts";
+import {
+  identityAll,
+  int8MatMul,
+  publishTensorModel,
+  stringIdentity,
+} from "../support/tensor-model.ts";
 import { createRegion, fixture, post, publish, textBody, type Region } from "./world.ts";
 
 let region: Region;
@@ -9,10 +14,24 @@ beforeAll(async () => {
   region = createRegion();
   await publish(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
-  await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), { places: ["region"] });
-  await publishTensorModel(region.store, "echo", stringIdentity(await fixture("string-identity.onnx")), { places: ["region"] });
-  await publishTensorModel(region.store, "many", identityAll(await fixture("identity-all.onnx")), { places: ["region"] });
-  await publishTensorModel(region.store, "gone", stringIdentity(await fixture("string-identity.onnx")), { places: ["region"] });
+  await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), {
+    places: ["region"],
+  });
+  await publishTensorModel(
+    region.store,
+    "echo",
+    stringIdentity(await fixture("string-identity.onnx")),
+    { places: ["region"] },
+  );
+  await publishTensorModel(region.store, "many", identityAll(await fixture("identity-all.onnx")), {
+    places: ["region"],
+  });
+  await publishTensorModel(
+    region.store,
+    "gone",
+    stringIdentity(await fixture("string-identity.onnx")),
+    { places: ["region"] },
+  );
   await region.repository.unload("gone");
 });
 
@@ -26,79 +45,409 @@ const { data: _none, ...empty } = x;
 /** JSON, and bytes after it. */
 function binary(inputs: object[], bytes: readonly number[]): RequestInit {
   const json = new TextEncoder().encode(JSON.stringify({ inputs }));
-  return post(Uint8Array.from([...json, ...bytes]), { "inference-header-content-length": String(json.byteLength) });
+  return post(Uint8Array.from([...json, ...bytes]), {
+    "inference-header-content-length": String(json.byteLength),
+  });
 }
-const sized = (size: unknown, fields: object = {}) => ({ ...empty, ...fields, parameters: { binary_data_size: size } });
-const texts = (size: number, shape: number[]) => ({ name: "x", datatype: "BYTES", shape, parameters: { binary_data_size: size } });
+const sized = (size: unknown, fields: object = {}) => ({
+  ...empty,
+  ...fields,
+  parameters: { binary_data_size: size },
+});
+const texts = (size: number, shape: number[]) => ({
+  name: "x",
+  datatype: "BYTES",
+  shape,
+  parameters: { binary_data_size: size },
+});
 
-type Case = [what: string, path: string, init: RequestInit | undefined, status: number, text: string];
+type Case = [
+  what: string,
+  path: string,
+  init: RequestInit | undefined,
+  status: number,
+  text: string,
+];
 
 describe("an error's status and text are Triton's:", () => {
   it.each<Case>([
-    ["model not known", "/v2/models/other/infer", ask([x]), 400, "Request for unknown model: 'other' is not found"],
-    ["name of none", "/v2/models/Other_Model!/infer", ask([x]), 400, "Request for unknown model: 'Other_Model!' is not found"],
-    ["metadata of a model not known", "/v2/models/other", undefined, 400, "Request for unknown model: 'other' is not found"],
-    ["configuration of a model not known", "/v2/models/other/config", undefined, 400, "Request for unknown model: 'other' is not found"],
-    ["statistics of a model not known", "/v2/models/other/stats", undefined, 400, "Request for unknown model: 'other' is not found"],
-    ["readiness of a model not known", "/v2/models/other/ready", undefined, 400, "Request for unknown model: 'other' is not found"],
-    ["version not known", "/v2/models/mood/versions/7/infer", post(textBody(["good"])), 404, "Request for unknown model: 'mood' version 7 is not found"],
-    ["metadata of a version not known", "/v2/models/mood/versions/7", undefined, 404, "Request for unknown model: 'mood' version 7 is not found"],
-    ["model unloaded", "/v2/models/gone/infer", ask([]), 404, "Request for unknown model: 'gone' has no available versions"],
-    ["readiness of a model unloaded", "/v2/models/gone/ready", undefined, 400, "Model version not ready"],
-    ["statistics of a version that is not loaded", "/v2/models/echo/versions/1/stats", undefined, 400, "requested model version is not available for model 'echo'"],
-    ["statistics of a model of which none is loaded", "/v2/models/echo/stats", undefined, 400, "requested model 'echo' is not available"],
-    ["model to load not known", "/v2/repository/models/other/load", post(""), 400, "failed to load 'other', failed to poll from model repository"],
-    ["repository named", "/v2/repository/main/models/mood/load", post(""), 501, "'repository_name' specification is not supported"],
+    [
+      "model not known",
+      "/v2/models/other/infer",
+      ask([x]),
+      400,
+      "Request for unknown model: 'other' is not found",
+    ],
+    [
+      "name of none",
+      "/v2/models/Other_Model!/infer",
+      ask([x]),
+      400,
+      "Request for unknown model: 'Other_Model!' is not found",
+    ],
+    [
+      "metadata of a model not known",
+      "/v2/models/other",
+      undefined,
+      400,
+      "Request for unknown model: 'other' is not found",
+    ],
+    [
+      "configuration of a model not known",
+      "/v2/models/other/config",
+      undefined,
+      400,
+      "Request for unknown model: 'other' is not found",
+    ],
+    [
+      "statistics of a model not known",
+      "/v2/models/other/stats",
+      undefined,
+      400,
+      "Request for unknown model: 'other' is not found",
+    ],
+    [
+      "readiness of a model not known",
+      "/v2/models/other/ready",
+      undefined,
+      400,
+      "Request for unknown model: 'other' is not found",
+    ],
+    [
+      "version not known",
+      "/v2/models/mood/versions/7/infer",
+      post(textBody(["good"])),
+      404,
+      "Request for unknown model: 'mood' version 7 is not found",
+    ],
+    [
+      "metadata of a version not known",
+      "/v2/models/mood/versions/7",
+      undefined,
+      404,
+      "Request for unknown model: 'mood' version 7 is not found",
+    ],
+    [
+      "model unloaded",
+      "/v2/models/gone/infer",
+      ask([]),
+      404,
+      "Request for unknown model: 'gone' has no available versions",
+    ],
+    [
+      "readiness of a model unloaded",
+      "/v2/models/gone/ready",
+      undefined,
+      400,
+      "Model version not ready",
+    ],
+    [
+      "statistics of a version that is not loaded",
+      "/v2/models/echo/versions/1/stats",
+      undefined,
+      400,
+      "requested model version is not available for model 'echo'",
+    ],
+    [
+      "statistics of a model of which none is loaded",
+      "/v2/models/echo/stats",
+      undefined,
+      400,
+      "requested model 'echo' is not available",
+    ],
+    [
+      "model to load not known",
+      "/v2/repository/models/other/load",
+      post(""),
+      400,
+      "failed to load 'other', failed to poll from model repository",
+    ],
+    [
+      "repository named",
+      "/v2/repository/main/models/mood/load",
+      post(""),
+      501,
+      "'repository_name' specification is not supported",
+    ],
     ["wrong verb", matmul, undefined, 405, "Method Not Allowed"],
     ["wrong verb of health", "/v2/health/live", { method: "POST" }, 405, "Method Not Allowed"],
     ["wrong verb of metadata", "/v2/models/mood", { method: "DELETE" }, 405, "Method Not Allowed"],
     ["wrong verb of the index", "/v2/repository/index", undefined, 405, "Method Not Allowed"],
-    ["content coding not known", matmul, post("{}", { "content-encoding": "br" }), 415, "Unsupported compression type"],
+    [
+      "content coding not known",
+      matmul,
+      post("{}", { "content-encoding": "br" }),
+      415,
+      "Unsupported compression type",
+    ],
     ["not JSON", matmul, post("hello"), 400, "failed to parse the request JSON buffer: "],
     ["nothing", matmul, post(""), 400, "failed to parse the request JSON buffer: "],
-    ["nested too deep", matmul, post(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`), 400, "failed to parse the request JSON buffer: "],
-    ["length of JSON that is none", matmul, post("{}", { "inference-header-content-length": "two" }), 400, "Unable to parse Inference-Header-Content-Length, got: "],
-    ["length of JSON below 0", matmul, post("{}", { "inference-header-content-length": "-2" }), 400, "Unable to parse Inference-Header-Content-Length, got: "],
-    ["length of JSON beyond the body", matmul, post("{}", { "inference-header-content-length": "3" }), 400, "inference header size should be in range (0, 2), got: 3"],
+    [
+      "nested too deep",
+      matmul,
+      post(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`),
+      400,
+      "failed to parse the request JSON buffer: ",
+    ],
+    [
+      "length of JSON that is none",
+      matmul,
+      post("{}", { "inference-header-content-length": "two" }),
+      400,
+      "Unable to parse Inference-Header-Content-Length, got: ",
+    ],
+    [
+      "length of JSON below 0",
+      matmul,
+      post("{}", { "inference-header-content-length": "-2" }),
+      400,
+      "Unable to parse Inference-Header-Content-Length, got: ",
+    ],
+    [
+      "length of JSON beyond the body",
+      matmul,
+      post("{}", { "inference-header-content-length": "3" }),
+      400,
+      "inference header size should be in range (0, 2), got: 3",
+    ],
     ["no list of inputs", matmul, post("{}"), 400, "Unable to parse 'inputs': "],
-    ["input without a name", matmul, ask([{ ...x, name: undefined }]), 400, "Unable to parse 'inputs.0.name': "],
-    ["input without a shape", matmul, ask([{ ...x, shape: "3" }]), 400, "Unable to parse 'inputs.0.shape': "],
-    ["dimension below 0", matmul, ask([{ ...x, shape: [-1, 3] }]), 400, "Unable to parse 'inputs.0.shape.0': "],
-    ["shape that overflows", matmul, post('{"inputs":[{"name":"x","datatype":"UINT8","shape":[16,1152921504606846978],"data":[]}]}'), 400, "Unable to parse 'inputs.0.shape.1': "],
-    ["datatype not known", matmul, ask([{ ...x, datatype: "INT4" }]), 400, "Unable to parse 'inputs.0.datatype': "],
-    ["data in no form", matmul, ask([empty]), 400, "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But no field is set"],
-    ["data in two forms", matmul, ask([{ ...x, parameters: { binary_data_size: 3 } }]), 400, "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But set 'data' 'binary_data_size'"],
-    ["FP16 as JSON", matmul, ask([{ ...x, datatype: "FP16" }]), 400, "receiving FP16 data via JSON is not supported. Please use the binary data format for input 'x'"],
-    ["fewer elements than the shape", matmul, ask([{ ...x, data: [1, 2] }]), 400, "Unable to parse 'data': Shape does not match true shape of 'data' field"],
-    ["bytes missing", matmul, binary([sized(3)], [1, 2]), 400, "unexpected size for input 'x', expecting 1 additional bytes for model 'matmul'"],
-    ["bytes left over", matmul, binary([sized(3)], [1, 2, 3, 4]), 400, "unexpected additional input data for model 'matmul'"],
-    ["bytes that are not the shape's", matmul, binary([sized(4)], [1, 2, 3, 4]), 400, "input byte size mismatch for input 'x' for model 'matmul'. Expected 3, got 4"],
-    ["string cut off", "/v2/models/echo/infer", binary([texts(6, [1])], [5, 0, 0, 0, 1, 2]), 400, "incomplete string data for inference input 'x' for model 'echo', expecting string of length 5 but only 2 bytes available"],
-    ["length of a string cut off", "/v2/models/echo/infer", binary([texts(2, [1])], [5, 0]), 400, "incomplete string length indicator for inference input 'x' for model 'echo', expecting 4 bytes but only 2 bytes available"],
-    ["fewer strings than the shape", "/v2/models/echo/infer", binary([texts(4, [3])], [0, 0, 0, 0]), 400, "expected 3 string elements for inference input 'x' for model 'echo', got 1"],
-    ["no inputs", matmul, ask([]), 400, "expected 1 inputs but got 0 inputs for model 'matmul'. Got input(s) [], but missing required input(s) ['x']. Please provide all required input(s)."],
-    ["an input too many", matmul, ask([x, { ...x, name: "z" }]), 400, "expected 1 inputs but got 2 inputs for model 'matmul'. Got input(s) ['x','z']."],
-    ["no input of the task's", "/v2/models/mood/infer", ask([]), 400, "expected 1 inputs but got 0 inputs for model 'mood'. Got input(s) [], but missing required input(s) ['input']"],
-    ["half the graph's inputs", "/v2/models/mood/infer", ask([{ name: "input_ids", shape: [1, 1], datatype: "INT64", data: [4] }]), 400, "expected 2 inputs but got 1 inputs for model 'mood'. Got input(s) ['input_ids'], but missing required input(s) ['attention_mask']"],
-    ["input not known", matmul, ask([{ ...x, name: "z" }]), 400, "unexpected inference input 'z' for model 'matmul'"],
+    [
+      "input without a name",
+      matmul,
+      ask([{ ...x, name: undefined }]),
+      400,
+      "Unable to parse 'inputs.0.name': ",
+    ],
+    [
+      "input without a shape",
+      matmul,
+      ask([{ ...x, shape: "3" }]),
+      400,
+      "Unable to parse 'inputs.0.shape': ",
+    ],
+    [
+      "dimension below 0",
+      matmul,
+      ask([{ ...x, shape: [-1, 3] }]),
+      400,
+      "Unable to parse 'inputs.0.shape.0': ",
+    ],
+    [
+      "shape that overflows",
+      matmul,
+      post(
+        '{"inputs":[{"name":"x","datatype":"UINT8","shape":[16,1152921504606846978],"data":[]}]}',
+      ),
+      400,
+      "Unable to parse 'inputs.0.shape.1': ",
+    ],
+    [
+      "datatype not known",
+      matmul,
+      ask([{ ...x, datatype: "INT4" }]),
+      400,
+      "Unable to parse 'inputs.0.datatype': ",
+    ],
+    [
+      "data in no form",
+      matmul,
+      ask([empty]),
+      400,
+      "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But no field is set",
+    ],
+    [
+      "data in two forms",
+      matmul,
+      ask([{ ...x, parameters: { binary_data_size: 3 } }]),
+      400,
+      "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But set 'data' 'binary_data_size'",
+    ],
+    [
+      "FP16 as JSON",
+      matmul,
+      ask([{ ...x, datatype: "FP16" }]),
+      400,
+      "receiving FP16 data via JSON is not supported. Please use the binary data format for input 'x'",
+    ],
+    [
+      "fewer elements than the shape",
+      matmul,
+      ask([{ ...x, data: [1, 2] }]),
+      400,
+      "Unable to parse 'data': Shape does not match true shape of 'data' field",
+    ],
+    [
+      "bytes missing",
+      matmul,
+      binary([sized(3)], [1, 2]),
+      400,
+      "unexpected size for input 'x', expecting 1 additional bytes for model 'matmul'",
+    ],
+    [
+      "bytes left over",
+      matmul,
+      binary([sized(3)], [1, 2, 3, 4]),
+      400,
+      "unexpected additional input data for model 'matmul'",
+    ],
+    [
+      "bytes that are not the shape's",
+      matmul,
+      binary([sized(4)], [1, 2, 3, 4]),
+      400,
+      "input byte size mismatch for input 'x' for model 'matmul'. Expected 3, got 4",
+    ],
+    [
+      "string cut off",
+      "/v2/models/echo/infer",
+      binary([texts(6, [1])], [5, 0, 0, 0, 1, 2]),
+      400,
+      "incomplete string data for inference input 'x' for model 'echo', expecting string of length 5 but only 2 bytes available",
+    ],
+    [
+      "length of a string cut off",
+      "/v2/models/echo/infer",
+      binary([texts(2, [1])], [5, 0]),
+      400,
+      "incomplete string length indicator for inference input 'x' for model 'echo', expecting 4 bytes but only 2 bytes available",
+    ],
+    [
+      "fewer strings than the shape",
+      "/v2/models/echo/infer",
+      binary([texts(4, [3])], [0, 0, 0, 0]),
+      400,
+      "expected 3 string elements for inference input 'x' for model 'echo', got 1",
+    ],
+    [
+      "no inputs",
+      matmul,
+      ask([]),
+      400,
+      "expected 1 inputs but got 0 inputs for model 'matmul'. Got input(s) [], but missing required input(s) ['x']. Please provide all required input(s).",
+    ],
+    [
+      "an input too many",
+      matmul,
+      ask([x, { ...x, name: "z" }]),
+      400,
+      "expected 1 inputs but got 2 inputs for model 'matmul'. Got input(s) ['x','z'].",
+    ],
+    [
+      "no input of the task's",
+      "/v2/models/mood/infer",
+      ask([]),
+      400,
+      "expected 1 inputs but got 0 inputs for model 'mood'. Got input(s) [], but missing required input(s) ['input']",
+    ],
+    [
+      "half the graph's inputs",
+      "/v2/models/mood/infer",
+      ask([{ name: "input_ids", shape: [1, 1], datatype: "INT64", data: [4] }]),
+      400,
+      "expected 2 inputs but got 1 inputs for model 'mood'. Got input(s) ['input_ids'], but missing required input(s) ['attention_mask']",
+    ],
+    [
+      "input not known",
+      matmul,
+      ask([{ ...x, name: "z" }]),
+      400,
+      "unexpected inference input 'z' for model 'matmul'",
+    ],
     ["input twice", matmul, ask([x, x]), 400, "input 'x' already exists in request"],
-    ["datatype not the model's", matmul, ask([{ ...x, datatype: "INT8" }]), 400, "inference input 'x' data-type is 'INT8', but model 'matmul' expects 'UINT8'"],
-    ["datatype not the task's", "/v2/models/mood/infer", ask([{ name: "input", shape: [1], datatype: "FP32", data: [1] }]), 400, "inference input 'input' data-type is 'FP32', but model 'mood' expects 'BYTES'"],
-    ["dimension not the model's", matmul, ask([{ ...x, shape: [1, 2], data: [1, 2] }]), 400, "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [1,2]"],
-    ["rank not the model's", matmul, ask([{ ...x, shape: [3] }]), 400, "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [3]"],
-    ["output not known", matmul, ask([x], { outputs: [{ name: "z" }] }), 400, "unexpected inference output 'z' for model 'matmul'"],
-    ["classes that are no number", matmul, askTo({ parameters: { classification: "all" } }), 400, "Unable to parse 'classification': "],
-    ["classes of an output that has no order", "/v2/models/echo/infer", ask([{ name: "x", shape: [1], datatype: "BYTES", data: ["a"] }], { outputs: [{ name: "y", parameters: { classification: 1 } }] }), 400, "class result not available for output due to unsupported type 'BYTES'"],
-    ["priority that is none", matmul, parameters({ priority: -1 }), 400, "Unable to parse 'priority': "],
-    ["timeout that is none", matmul, parameters({ timeout: "soon" }), 400, "Unable to parse 'timeout': "],
+    [
+      "datatype not the model's",
+      matmul,
+      ask([{ ...x, datatype: "INT8" }]),
+      400,
+      "inference input 'x' data-type is 'INT8', but model 'matmul' expects 'UINT8'",
+    ],
+    [
+      "datatype not the task's",
+      "/v2/models/mood/infer",
+      ask([{ name: "input", shape: [1], datatype: "FP32", data: [1] }]),
+      400,
+      "inference input 'input' data-type is 'FP32', but model 'mood' expects 'BYTES'",
+    ],
+    [
+      "dimension not the model's",
+      matmul,
+      ask([{ ...x, shape: [1, 2], data: [1, 2] }]),
+      400,
+      "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [1,2]",
+    ],
+    [
+      "rank not the model's",
+      matmul,
+      ask([{ ...x, shape: [3] }]),
+      400,
+      "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [3]",
+    ],
+    [
+      "output not known",
+      matmul,
+      ask([x], { outputs: [{ name: "z" }] }),
+      400,
+      "unexpected inference output 'z' for model 'matmul'",
+    ],
+    [
+      "classes that are no number",
+      matmul,
+      askTo({ parameters: { classification: "all" } }),
+      400,
+      "Unable to parse 'classification': ",
+    ],
+    [
+      "classes of an output that has no order",
+      "/v2/models/echo/infer",
+      ask([{ name: "x", shape: [1], datatype: "BYTES", data: ["a"] }], {
+        outputs: [{ name: "y", parameters: { classification: 1 } }],
+      }),
+      400,
+      "class result not available for output due to unsupported type 'BYTES'",
+    ],
+    [
+      "priority that is none",
+      matmul,
+      parameters({ priority: -1 }),
+      400,
+      "Unable to parse 'priority': ",
+    ],
+    [
+      "timeout that is none",
+      matmul,
+      parameters({ timeout: "soon" }),
+      400,
+      "Unable to parse 'timeout': ",
+    ],
     ["timeout below 0", matmul, parameters({ timeout: -1 }), 400, "Unable to parse 'timeout': "],
-    ["parameter of a reserved name", matmul, parameters({ triton_x: 1 }), 400, "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified"],
-    ["raw request for several inputs", "/v2/models/many/infer", post("abc", { "inference-header-content-length": "0" }), 400, "Raw request must only have 1 input to be deduced but got 12 inputs in 'many' model configuration"],
-    ["raw request of the wrong size", matmul, post("abcd", { "inference-header-content-length": "0" }), 400, "input byte size mismatch for input 'x' for model 'matmul'. Expected 3, got 4"],
+    [
+      "parameter of a reserved name",
+      matmul,
+      parameters({ triton_x: 1 }),
+      400,
+      "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified",
+    ],
+    [
+      "raw request for several inputs",
+      "/v2/models/many/infer",
+      post("abc", { "inference-header-content-length": "0" }),
+      400,
+      "Raw request must only have 1 input to be deduced but got 12 inputs in 'many' model configuration",
+    ],
+    [
+      "raw request of the wrong size",
+      matmul,
+      post("abcd", { "inference-header-content-length": "0" }),
+      400,
+      "input byte size mismatch for input 'x' for model 'matmul'. Expected 3, got 4",
+    ],
   ])("%s", async (_what, path, init, status, text) => {
     const response = await region.app.request(path, init);
     const start = JSON.stringify({ error: text }).slice(0, -2);
-    expect([response.status, (await response.text()).slice(0, start.length)]).toEqual([status, start]);
+    expect([response.status, (await response.text()).slice(0, start.length)]).toEqual([
+      status,
+      start,
+    ]);
   });
 
   it("and what Triton can do and a region cannot is refused with 501", async () => {
@@ -106,7 +455,10 @@ describe("an error's status and text are Triton's:", () => {
       [matmul, parameters({ sequence_id: 7 })],
       [matmul, parameters({ sequence_id: "a" })],
       [matmul, parameters({ sequence_start: true })],
-      [matmul, ask([{ ...empty, parameters: { shared_memory_region: "r", shared_memory_byte_size: 3 } }])],
+      [
+        matmul,
+        ask([{ ...empty, parameters: { shared_memory_region: "r", shared_memory_byte_size: 3 } }]),
+      ],
       [matmul, askTo({ parameters: { shared_memory_region: "r" } })],
       ["/v2/repository/models/mood/load", post('{"parameters":{"config":"{}"}}')],
       ["/v2/repository/models/mood/load", post('{"parameters":{"file:1/model.onnx":"AAAA"}}')],
@@ -120,12 +472,23 @@ describe("an error's status and text are Triton's:", () => {
     ];
     for (const [path, init] of refusals) {
       const response = await region.app.request(path, init);
-      expect([path, response.status, await response.json()]).toEqual([path, 501, { error: expect.stringMatching(/not supported/) }]);
+      expect([path, response.status, await response.json()]).toEqual([
+        path,
+        501,
+        { error: expect.stringMatching(/not supported/) },
+      ]);
     }
   });
 
   it("but a sequence of 0 is none, and unknown parameters are the model's own", async () => {
-    expect((await region.app.request(matmul, parameters({ sequence_id: 0, sequence_start: false, mine: "x", priority: 1 }))).status).toBe(200);
+    expect(
+      (
+        await region.app.request(
+          matmul,
+          parameters({ sequence_id: 0, sequence_start: false, mine: "x", priority: 1 }),
+        )
+      ).status,
+    ).toBe(200);
   });
 
   it("and a content coding that is not taken comes back with those that are", async () => {

@@ -6,7 +6,10 @@ import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { createModelRepository, type RepositoryEvent } from "../../src/region/server/model-repository.ts";
+import {
+  createModelRepository,
+  type RepositoryEvent,
+} from "../../src/region/server/model-repository.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { newKey } from "../support/signing-key.ts";
 import { publish } from "./world.ts";
@@ -24,7 +27,12 @@ function startRepository() {
   const clock = new ManualClock();
   const events: RepositoryEvent[] = [];
   const store = createModelStore(objects, { trustedKeys: [key.publicKey] });
-  const repository = createModelRepository({ store, runtime: createNativeRuntime({ intraOpThreads: 1 }), clock, onEvent: (event) => events.push(event) });
+  const repository = createModelRepository({
+    store,
+    runtime: createNativeRuntime({ intraOpThreads: 1 }),
+    clock,
+    onEvent: (event) => events.push(event),
+  });
   return { clock, events, repository };
 }
 
@@ -37,17 +45,32 @@ it("serves on what was loaded when its alias goes to a version that is not signe
   await intruder.writeAliases("mood", { stable: 2 }, (await intruder.readAliases("mood"))?.etag);
   clock.advance(60_000);
   expect(await served()).toBe(1);
-  await vi.waitFor(() => expect(events).toContainEqual(expect.objectContaining({ event: "model_failed", version: 2, error: expect.objectContaining({ code: "manifest_untrusted" }) })));
+  await vi.waitFor(() =>
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        event: "model_failed",
+        version: 2,
+        error: expect.objectContaining({ code: "manifest_untrusted" }),
+      }),
+    ),
+  );
   expect(await served()).toBe(1);
-  await expect(repository.load("mood")).rejects.toMatchObject({ code: "manifest_untrusted", status: 503 });
-  await expect(repository.acquire(parseModelRef("mood@2"))).rejects.toMatchObject({ code: "manifest_untrusted" });
+  await expect(repository.load("mood")).rejects.toMatchObject({
+    code: "manifest_untrusted",
+    status: 503,
+  });
+  await expect(repository.acquire(parseModelRef("mood@2"))).rejects.toMatchObject({
+    code: "manifest_untrusted",
+  });
   await repository.dispose();
 });
 
 it("does not describe it either", async () => {
   const { repository } = startRepository();
   await publish(createModelStore(objects), { version: 2 });
-  await expect(repository.describe(parseModelRef("mood@2"))).rejects.toMatchObject({ code: "manifest_untrusted" });
+  await expect(repository.describe(parseModelRef("mood@2"))).rejects.toMatchObject({
+    code: "manifest_untrusted",
+  });
   expect((await repository.describe(parseModelRef("mood@1"))).manifest.version).toBe(1);
   await repository.dispose();
 });

@@ -13,20 +13,33 @@ beforeEach(() => {
 
 /** Versions 1 to 4 of `mood`; `stable` is 2. */
 async function regionWith(mood: Partial<ModelConfig>): Promise<Region> {
-  const region = createRegion({ clock, leftoverIdleMs: IDLE_MS, config: { models: new Map([["mood", { serving: {}, ...mood }]]) } });
+  const region = createRegion({
+    clock,
+    leftoverIdleMs: IDLE_MS,
+    config: { models: new Map([["mood", { serving: {}, ...mood }]]) },
+  });
   for (const version of [1, 2, 3, 4]) await publish(region.store, { version });
   await region.store.writeAliases("mood", { stable: 2 }, undefined);
   return region;
 }
 
-const use = async (region: Region, ref: string) => (await region.repository.acquire(parseModelRef(ref))).manifest.version;
-const loaded = (region: Region) => region.repository.allLoaded().map(({ manifest }) => manifest.version).toSorted();
+const use = async (region: Region, ref: string) =>
+  (await region.repository.acquire(parseModelRef(ref))).manifest.version;
+const loaded = (region: Region) =>
+  region.repository
+    .allLoaded()
+    .map(({ manifest }) => manifest.version)
+    .toSorted();
 const moveStable = async (region: Region, version: number) => {
   const before = await region.store.readAliases("mood");
   await region.store.writeAliases("mood", { stable: version }, before?.etag);
   clock.advance(5_000);
 };
-const refused = (detail: RegExp) => ({ code: "version_unavailable", status: 404, detail: expect.stringMatching(detail) });
+const refused = (detail: RegExp) => ({
+  code: "version_unavailable",
+  status: 404,
+  detail: expect.stringMatching(detail),
+});
 
 describe("all versions", () => {
   it("may be asked for, and are loaded then", async () => {
@@ -42,15 +55,27 @@ describe("the latest", () => {
     const region = await regionWith({ versions: { latest: 1 } });
     expect(await use(region, "mood")).toBe(2);
     expect(await use(region, "mood@4")).toBe(4);
-    await expect(use(region, "mood@3")).rejects.toMatchObject(refused(/3 of model "mood" is not available: this region serves the latest version only/));
+    await expect(use(region, "mood@3")).rejects.toMatchObject(
+      refused(/3 of model "mood" is not available: this region serves the latest version only/),
+    );
     expect((await region.repository.describe(parseModelRef("mood"))).versions).toEqual([2, 4]);
   });
 
   it("are answered for the others as Triton answers for a version that is not available", async () => {
     const region = await regionWith({ versions: { latest: 1 } });
-    const at = async (path: string, init?: RequestInit) => (await region.app.request(`/v2/models/mood/versions/3${path}`, init)).status;
-    expect([await at("/infer", post(textBody(["good"]))), await at(""), await at("/ready")]).toEqual([404, 404, 400]);
-    expect(await region.repository.index()).toContainEqual({ name: "mood", version: "3", state: "UNAVAILABLE", reason: expect.stringContaining("latest version only") });
+    const at = async (path: string, init?: RequestInit) =>
+      (await region.app.request(`/v2/models/mood/versions/3${path}`, init)).status;
+    expect([
+      await at("/infer", post(textBody(["good"]))),
+      await at(""),
+      await at("/ready"),
+    ]).toEqual([404, 404, 400]);
+    expect(await region.repository.index()).toContainEqual({
+      name: "mood",
+      version: "3",
+      state: "UNAVAILABLE",
+      reason: expect.stringContaining("latest version only"),
+    });
     expect(loaded(region)).toEqual([]);
   });
 
@@ -140,25 +165,45 @@ async function turns(): Promise<void> {
 }
 
 describe("preloading", () => {
-  const preload = async (region: Region, ...refs: string[]) => await region.repository.preload(refs.map(parseModelRef));
+  const preload = async (region: Region, ...refs: string[]) =>
+    await region.repository.preload(refs.map(parseModelRef));
 
   it("loads what is named, and what the configuration says: by alias, and by the version policy", async () => {
     const region = await regionWith({ preload: true, versions: { latest: 2 } });
     await publish(region.store, { model: "other" });
     await preload(region, "other@1");
-    expect(region.repository.allLoaded().map(({ manifest }) => `${manifest.model}@${manifest.version}`).toSorted()).toEqual(["mood@2", "mood@3", "mood@4", "other@1"]);
+    expect(
+      region.repository
+        .allLoaded()
+        .map(({ manifest }) => `${manifest.model}@${manifest.version}`)
+        .toSorted(),
+    ).toEqual(["mood@2", "mood@3", "mood@4", "other@1"]);
   });
 
   it("loads all models, but those that are not to be and those of the edge", async () => {
-    const region = createRegion({ config: { all: { serving: {}, preload: true }, models: new Map([["lazy", { serving: {}, preload: false }]]) } });
+    const region = createRegion({
+      config: {
+        all: { serving: {}, preload: true },
+        models: new Map([["lazy", { serving: {}, preload: false }]]),
+      },
+    });
     for (const model of ["eager", "lazy", "edge-only", "without-alias"]) {
-      await publish(region.store, { model, edit: (tier) => void (tier.place = model === "edge-only" ? "edge" : "region") });
-      if (model !== "without-alias") await region.store.writeAliases(model, { stable: 1 }, undefined);
+      await publish(region.store, {
+        model,
+        edit: (tier) => void (tier.place = model === "edge-only" ? "edge" : "region"),
+      });
+      if (model !== "without-alias")
+        await region.store.writeAliases(model, { stable: 1 }, undefined);
     }
     await preload(region);
     expect(region.repository.allLoaded().map(({ manifest }) => manifest.model)).toEqual(["eager"]);
     expect(region.events.filter(({ event }) => event === "model_failed")).toEqual([
-      { event: "model_failed", model: "without-alias", version: undefined, error: expect.objectContaining({ code: "alias_not_found" }) },
+      {
+        event: "model_failed",
+        model: "without-alias",
+        version: undefined,
+        error: expect.objectContaining({ code: "alias_not_found" }),
+      },
     ]);
   });
 
@@ -179,7 +224,16 @@ describe("preloading", () => {
     await publish(region.store, { version: 5, tiers: { heavy: "fails-when-run.onnx" } });
     await preload(region, "mood@5", "none@1", "none", "mood@canary", "mood");
     expect(loaded(region)).toEqual([2]);
-    const failures = region.events.flatMap((event) => (event.event === "model_failed" ? [`${event.model}@${event.version}: ${(event.error as { code: string }).code}`] : []));
-    expect(failures.toSorted()).toEqual(["mood@5: manifest_invalid", "mood@undefined: alias_not_found", "none@1: model_not_found", "none@undefined: model_not_found"]);
+    const failures = region.events.flatMap((event) =>
+      event.event === "model_failed"
+        ? [`${event.model}@${event.version}: ${(event.error as { code: string }).code}`]
+        : [],
+    );
+    expect(failures.toSorted()).toEqual([
+      "mood@5: manifest_invalid",
+      "mood@undefined: alias_not_found",
+      "none@1: model_not_found",
+      "none@undefined: model_not_found",
+    ]);
   });
 });

@@ -7,19 +7,35 @@ import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { artifactRef, type ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { servingConfig } from "../../src/registry/serving-config.ts";
-import { IDENTITY_DATATYPES, identityAll, int8MatMul, publishTensorModel, stringIdentity, type TensorGraph } from "../support/tensor-model.ts";
+import {
+  IDENTITY_DATATYPES,
+  identityAll,
+  int8MatMul,
+  publishTensorModel,
+  stringIdentity,
+  type TensorGraph,
+} from "../support/tensor-model.ts";
 import { countingRuntime, createRegion, fixture, publish, type Region } from "./world.ts";
 
 type Sample = z.input<ReturnType<typeof servingConfig<typeof artifactRef>>>["warmup"];
 
 async function publishPlain(region: Region, graph: TensorGraph, warmup: Sample): Promise<void> {
-  await publishTensorModel(region.store, "plain", graph, { places: ["region"], edit: (tier) => ({ ...tier, serving: servingConfig(artifactRef).parse({ warmup }) }) });
+  await publishTensorModel(region.store, "plain", graph, {
+    places: ["region"],
+    edit: (tier) => ({ ...tier, serving: servingConfig(artifactRef).parse({ warmup }) }),
+  });
 }
 
 /** A region, and what its sessions run. */
 function regionThatTells(config: Partial<ModelsConfig> = {}) {
   const runs: NamedTensors[] = [];
-  return { runs, region: createRegion({ runtime: countingRuntime((inputs) => runs.push(inputs)).runtime, config }) };
+  return {
+    runs,
+    region: createRegion({
+      runtime: countingRuntime((inputs) => runs.push(inputs)).runtime,
+      config,
+    }),
+  };
 }
 
 /** Loads a plain graph with a warm-up list. @returns what its session ran */
@@ -35,29 +51,53 @@ const matMul = async () => int8MatMul(await fixture("int8-matmul.onnx"));
 
 describe("warm-up", () => {
   it("without a list is one run: zeros for a plain graph, the task's example where there is one", async () => {
-    expect(await load(await matMul(), undefined)).toEqual([{ x: { datatype: "UINT8", shape: [1, 3], data: new Uint8Array(3) } }]);
+    expect(await load(await matMul(), undefined)).toEqual([
+      { x: { datatype: "UINT8", shape: [1, 3], data: new Uint8Array(3) } },
+    ]);
     expect(await load(await matMul(), [])).toHaveLength(1);
     const { region, runs } = regionThatTells();
     await publish(region.store);
     await acquire(region, "mood@1");
-    expect(runs).toEqual([{ input_ids: expect.objectContaining({ datatype: "INT64" }), attention_mask: expect.objectContaining({ shape: [1, runs[0]?.["input_ids"]?.shape[1]] }) }]);
+    expect(runs).toEqual([
+      {
+        input_ids: expect.objectContaining({ datatype: "INT64" }),
+        attention_mask: expect.objectContaining({ shape: [1, runs[0]?.["input_ids"]?.shape[1]] }),
+      },
+    ]);
   });
 
   it("runs every batch size of every entry as often as it says, in order", async () => {
-    const runs = await load(await matMul(), [{ name: "small", batchRows: [1, 2], count: 2 }, { name: "large", batchRows: 8 }]);
-    expect(runs.map(({ x }) => x?.shape)).toEqual([[1, 3], [1, 3], [2, 3], [2, 3], [8, 3]]);
+    const runs = await load(await matMul(), [
+      { name: "small", batchRows: [1, 2], count: 2 },
+      { name: "large", batchRows: 8 },
+    ]);
+    expect(runs.map(({ x }) => x?.shape)).toEqual([
+      [1, 3],
+      [1, 3],
+      [2, 3],
+      [2, 3],
+      [8, 3],
+    ]);
   });
 
   it("encodes the task's example as often as there are rows", async () => {
     const { region, runs } = regionThatTells();
-    await publish(region.store, { edit: (tier) => void (tier.serving = { warmup: [{ name: "batch", batchRows: 4, count: 1 }] }) });
+    await publish(region.store, {
+      edit: (tier) => void (tier.serving = { warmup: [{ name: "batch", batchRows: 4, count: 1 }] }),
+    });
     await acquire(region, "mood@1");
     expect(runs.map((inputs) => inputs["input_ids"]?.shape[0])).toEqual([4]);
   });
 
   it("has zeros, and random numbers, which are the same each time", async () => {
-    const entry = (name: string, data: "zero" | "random") => ({ name, batchRows: 2, inputs: { x: { datatype: "UINT8" as const, shape: [3], data } } });
-    const [zero, random, again] = (await load(await matMul(), [entry("a", "zero"), entry("b", "random"), entry("c", "random")])).map(({ x }) => x?.data);
+    const entry = (name: string, data: "zero" | "random") => ({
+      name,
+      batchRows: 2,
+      inputs: { x: { datatype: "UINT8" as const, shape: [3], data } },
+    });
+    const [zero, random, again] = (
+      await load(await matMul(), [entry("a", "zero"), entry("b", "random"), entry("c", "random")])
+    ).map(({ x }) => x?.data);
     expect(zero).toEqual(new Uint8Array(6));
     expect(new Set(random as Uint8Array).size).toBeGreaterThan(3);
     expect(again).toEqual(random);
@@ -65,33 +105,72 @@ describe("warm-up", () => {
 
   it("has rows from files: the version's own in the store, and the operator's", async () => {
     const { ref: theirs } = await createRegion().store.writeArtifact(Uint8Array.of(7, 8, 9));
-    const { region, runs } = regionThatTells({ files: new Map([[theirs.sha256, Uint8Array.of(7, 8, 9)]]) });
+    const { region, runs } = regionThatTells({
+      files: new Map([[theirs.sha256, Uint8Array.of(7, 8, 9)]]),
+    });
     const { ref: own } = await region.store.writeArtifact(Uint8Array.of(1, 2, 3));
-    const entry = (name: string, file: ArtifactRef) => ({ name, batchRows: 2, inputs: { x: { datatype: "UINT8" as const, shape: [3], data: { file } } } });
+    const entry = (name: string, file: ArtifactRef) => ({
+      name,
+      batchRows: 2,
+      inputs: { x: { datatype: "UINT8" as const, shape: [3], data: { file } } },
+    });
     await publishPlain(region, await matMul(), [entry("own", own), entry("theirs", theirs)]);
     await acquire(region, "plain");
-    expect(runs.map(({ x }) => x?.data)).toEqual([Uint8Array.of(1, 2, 3, 1, 2, 3), Uint8Array.of(7, 8, 9, 7, 8, 9)]);
+    expect(runs.map(({ x }) => x?.data)).toEqual([
+      Uint8Array.of(1, 2, 3, 1, 2, 3),
+      Uint8Array.of(7, 8, 9, 7, 8, 9),
+    ]);
   });
 
   it("knows every datatype, strings too", async () => {
-    const inputs = Object.fromEntries(IDENTITY_DATATYPES.map((datatype) => [`${datatype.toLowerCase()}_in`, { datatype, shape: [], data: "random" as const }]));
-    const [random] = await load(identityAll(await fixture("identity-all.onnx")), [{ name: "random", batchRows: 100, inputs }]);
+    const inputs = Object.fromEntries(
+      IDENTITY_DATATYPES.map((datatype) => [
+        `${datatype.toLowerCase()}_in`,
+        { datatype, shape: [], data: "random" as const },
+      ]),
+    );
+    const [random] = await load(identityAll(await fixture("identity-all.onnx")), [
+      { name: "random", batchRows: 100, inputs },
+    ]);
     for (const tensor of Object.values(random ?? {})) {
       expect(tensor.shape).toEqual([100]);
       expect(new Set(tensor.data as Iterable<unknown>).size).toBeGreaterThan(1);
     }
-    const entry = (name: string, data: "zero" | "random") => ({ name, batchRows: 2, inputs: { x: { datatype: "BYTES" as const, shape: [], data } } });
-    const texts = await load(stringIdentity(await fixture("string-identity.onnx")), [entry("empty", "zero"), entry("random", "random")]);
-    expect(texts.map(({ x }) => new Set([...((x?.data ?? []) as readonly Uint8Array[])].map(String)).size)).toEqual([1, 2]);
+    const entry = (name: string, data: "zero" | "random") => ({
+      name,
+      batchRows: 2,
+      inputs: { x: { datatype: "BYTES" as const, shape: [], data } },
+    });
+    const texts = await load(stringIdentity(await fixture("string-identity.onnx")), [
+      entry("empty", "zero"),
+      entry("random", "random"),
+    ]);
+    expect(
+      texts.map(
+        ({ x }) => new Set([...((x?.data ?? []) as readonly Uint8Array[])].map(String)).size,
+      ),
+    ).toEqual([1, 2]);
   });
 
   it("fills with zeros what an entry leaves out", async () => {
-    const [run] = await load(identityAll(await fixture("identity-all.onnx")), [{ name: "one", batchRows: 2, inputs: { int8_in: { datatype: "INT8", shape: [], data: "random" } } }]);
+    const [run] = await load(identityAll(await fixture("identity-all.onnx")), [
+      {
+        name: "one",
+        batchRows: 2,
+        inputs: { int8_in: { datatype: "INT8", shape: [], data: "random" } },
+      },
+    ]);
     expect(run?.["fp32_in"]).toEqual({ datatype: "FP32", shape: [2], data: new Float32Array(2) });
   });
 
   it("takes a graph's shape as it is where there is no batch", async () => {
-    const [run] = await load(stringIdentity(await fixture("string-identity.onnx")), [{ name: "whole", batchRows: 5, inputs: { x: { datatype: "BYTES", shape: [3], data: "zero" } } }]);
+    const [run] = await load(stringIdentity(await fixture("string-identity.onnx")), [
+      {
+        name: "whole",
+        batchRows: 5,
+        inputs: { x: { datatype: "BYTES", shape: [3], data: "zero" } },
+      },
+    ]);
     expect(run?.["x"]?.shape).toEqual([3]);
   });
 
@@ -113,7 +192,10 @@ describe("warm-up", () => {
     });
     const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
     await publishPlain(region, await matMul(), undefined);
-    await expect(acquire(region, "plain")).rejects.toMatchObject({ code: "warmup_failed", detail: expect.stringContaining("no memory") });
+    await expect(acquire(region, "plain")).rejects.toMatchObject({
+      code: "warmup_failed",
+      detail: expect.stringContaining("no memory"),
+    });
     expect(counts).toEqual({ sessions: 3, runs: 2, disposed: 3 });
   });
 });
@@ -121,26 +203,68 @@ describe("warm-up", () => {
 const TWO_BYTES: ArtifactRef = { sha256: "2".repeat(64), size: 2 };
 
 describe("a warm-up that fails", () => {
-  const input = (shape: number[], datatype: Datatype = "UINT8") => ({ datatype, shape, data: "zero" as const });
+  const input = (shape: number[], datatype: Datatype = "UINT8") => ({
+    datatype,
+    shape,
+    data: "zero" as const,
+  });
   it.each<[what: string, entry: NonNullable<Sample>[number], detail: RegExp]>([
-    ["an input that the graph lacks", { name: "odd", inputs: { z: input([3]) } }, /"odd, 1 row" of tier region failed: .*z.*no such input/],
-    ["another datatype", { name: "typed", batchRows: 2, inputs: { x: input([3], "INT8") } }, /"typed, 2 rows" .*INT8/],
+    [
+      "an input that the graph lacks",
+      { name: "odd", inputs: { z: input([3]) } },
+      /"odd, 1 row" of tier region failed: .*z.*no such input/,
+    ],
+    [
+      "another datatype",
+      { name: "typed", batchRows: 2, inputs: { x: input([3], "INT8") } },
+      /"typed, 2 rows" .*INT8/,
+    ],
     ["another shape", { name: "shaped", inputs: { x: input([4]) } }, /"shaped, 1 row" .*\[1, 4\]/],
-    ["a shape beyond all measure", { name: "huge", inputs: { x: input([65_536, 65_536]) } }, /"huge, 1 row" .*too many elements/],
-    ["a file that is too short", { name: "short", inputs: { x: { ...input([3]), data: { file: TWO_BYTES } } } }, /"short, 1 row" .*(2 bytes|got 2)/],
+    [
+      "a shape beyond all measure",
+      { name: "huge", inputs: { x: input([65_536, 65_536]) } },
+      /"huge, 1 row" .*too many elements/,
+    ],
+    [
+      "a file that is too short",
+      { name: "short", inputs: { x: { ...input([3]), data: { file: TWO_BYTES } } } },
+      /"short, 1 row" .*(2 bytes|got 2)/,
+    ],
   ])("for %s fails the load, by its name, and leaves no session", async (_what, entry, detail) => {
     const { runtime, counts } = countingRuntime();
-    const region = createRegion({ runtime, config: { files: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) } });
+    const region = createRegion({
+      runtime,
+      config: { files: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
+    });
     await publishPlain(region, await matMul(), [entry]);
-    await expect(acquire(region, "plain")).rejects.toMatchObject({ code: "warmup_failed", status: 503, detail: expect.stringMatching(detail) });
+    await expect(acquire(region, "plain")).rejects.toMatchObject({
+      code: "warmup_failed",
+      status: 503,
+      detail: expect.stringMatching(detail),
+    });
     expect(counts.disposed).toBe(counts.sessions);
-    expect((await region.repository.index())[0]).toMatchObject({ state: "UNAVAILABLE", reason: expect.stringMatching(detail) });
+    expect((await region.repository.index())[0]).toMatchObject({
+      state: "UNAVAILABLE",
+      reason: expect.stringMatching(detail),
+    });
   });
 
   it("in ONNX Runtime names the run, too", async () => {
     const region = createRegion();
     const bytes = await fixture("fails-when-run.onnx");
-    await publishTensorModel(region.store, "plain", { bytes, inputs: [{ name: "x", datatype: "FP32", shape: [-1] }], outputs: [{ name: "y", datatype: "FP32", shape: [-1] }] }, { places: ["region"] });
-    await expect(acquire(region, "plain")).rejects.toMatchObject({ code: "warmup_failed", detail: expect.stringMatching(/"default, 1 row" .*ONNX Runtime failed/) });
+    await publishTensorModel(
+      region.store,
+      "plain",
+      {
+        bytes,
+        inputs: [{ name: "x", datatype: "FP32", shape: [-1] }],
+        outputs: [{ name: "y", datatype: "FP32", shape: [-1] }],
+      },
+      { places: ["region"] },
+    );
+    await expect(acquire(region, "plain")).rejects.toMatchObject({
+      code: "warmup_failed",
+      detail: expect.stringMatching(/"default, 1 row" .*ONNX Runtime failed/),
+    });
   });
 });

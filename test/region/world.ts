@@ -3,22 +3,42 @@ import { readFile } from "node:fs/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import type { TextClassificationManifest, TextClassificationTier } from "../../src/registry/manifest.ts";
+import type {
+  TextClassificationManifest,
+  TextClassificationTier,
+} from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { createRegionApp, type RegionAppDependencies, type RegionFailure } from "../../src/region/server/app.ts";
+import {
+  createRegionApp,
+  type RegionAppDependencies,
+  type RegionFailure,
+} from "../../src/region/server/app.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import { createLifecycle, type Lifecycle } from "../../src/region/server/lifecycle.ts";
-import { createModelRepository, type ModelRepository, type ModelRepositoryOptions, type RepositoryEvent } from "../../src/region/server/model-repository.ts";
+import {
+  createModelRepository,
+  type ModelRepository,
+  type ModelRepositoryOptions,
+  type RepositoryEvent,
+} from "../../src/region/server/model-repository.ts";
 import { type ModelsConfig, NO_MODELS_CONFIG } from "../../src/region/server/models-config.ts";
-import { createNativeRuntime, type NativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import {
+  createNativeRuntime,
+  type NativeRuntime,
+} from "../../src/runtime/native/native-runtime.ts";
 import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 
-export const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+export const fixture = async (name: string) =>
+  new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
 const encoder = new TextEncoder();
-const tokens = ["input_ids", "attention_mask"].map((name) => ({ name, datatype: "INT64" as const, shape: [-1, -1] }));
+const tokens = ["input_ids", "attention_mask"].map((name) => ({
+  name,
+  datatype: "INT64" as const,
+  shape: [-1, -1],
+}));
 
 export interface ModelOptions {
   readonly model?: string;
@@ -30,8 +50,16 @@ export interface ModelOptions {
 }
 
 /** Publishes a bag-of-tokens model: "good" scores [1, 0], "bad" [0, 1], "great" [2, -1], "greatly" [2.5, -0.75]. */
-export async function publish(store: ModelStore, options: ModelOptions = {}): Promise<TextClassificationManifest> {
-  const { model = "mood", version = 1, tiers = { heavy: "bag-of-tokens.onnx" }, edit = () => {} } = options;
+export async function publish(
+  store: ModelStore,
+  options: ModelOptions = {},
+): Promise<TextClassificationManifest> {
+  const {
+    model = "mood",
+    version = 1,
+    tiers = { heavy: "bag-of-tokens.onnx" },
+    edit = () => {},
+  } = options;
   const artifact = (await store.writeArtifact(json(tinyTokenizer))).ref;
   const labels = (await store.writeArtifact(encoder.encode('["good","bad"]'))).ref;
   const ids = Object.keys(tiers);
@@ -76,7 +104,22 @@ export interface Region {
 }
 
 export interface RegionOptions
-  extends Partial<Pick<RegionAppDependencies, "maxBodyBytes" | "maxRows" | "executor" | "permits" | "sharedRuns" | "gate" | "statistics" | "metrics" | "onOutcome" | "onAnswer">>,
+  extends
+    Partial<
+      Pick<
+        RegionAppDependencies,
+        | "maxBodyBytes"
+        | "maxRows"
+        | "executor"
+        | "permits"
+        | "sharedRuns"
+        | "gate"
+        | "statistics"
+        | "metrics"
+        | "onOutcome"
+        | "onAnswer"
+      >
+    >,
     Pick<ModelRepositoryOptions, "budgetBytes" | "roomTimeoutMs" | "leftoverIdleMs"> {
   readonly clock?: Clock;
   readonly objects?: ObjectStore;
@@ -85,13 +128,24 @@ export interface RegionOptions
 }
 
 export function createRegion(options: RegionOptions = {}): Region {
-  const { clock, objects = createMemoryObjectStore(), runtime = createNativeRuntime({ intraOpThreads: 1 }), config, ...rest } = options;
+  const {
+    clock,
+    objects = createMemoryObjectStore(),
+    runtime = createNativeRuntime({ intraOpThreads: 1 }),
+    config,
+    ...rest
+  } = options;
   const timed = clock === undefined ? {} : { clock };
   const common = { config: { ...NO_MODELS_CONFIG, ...config }, ...timed, ...rest };
   const events: RepositoryEvent[] = [];
   const failures: RegionFailure[] = [];
   const store = createModelStore(objects);
-  const repository = createModelRepository({ store, runtime, onEvent: (event) => events.push(event), ...common });
+  const repository = createModelRepository({
+    store,
+    runtime,
+    onEvent: (event) => events.push(event),
+    ...common,
+  });
   const lifecycle = createLifecycle(clock);
   lifecycle.start();
   const app = createRegionApp({
@@ -126,6 +180,12 @@ export function countingRuntime(onRun: (inputs: NamedTensors) => void = () => {}
 
 /** The body of an infer request for the task's own inputs. */
 export const textBody = (texts: readonly string[], rest: object = {}) =>
-  JSON.stringify({ inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }], ...rest });
+  JSON.stringify({
+    inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }],
+    ...rest,
+  });
 
-export const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }): RequestInit => ({ method: "POST", body, headers });
+export const post = (
+  body: BodyInit,
+  headers: Record<string, string> = { "content-type": "application/json" },
+): RequestInit => ({ method: "POST", body, headers });

@@ -14,7 +14,8 @@ let store: ModelStore;
 beforeEach(async () => {
   objects = createMemoryObjectStore();
   store = createModelStore(objects);
-  for (const version of [1, 2, 3, 4, 5, 6, 7, 8]) await store.writeManifest(sampleManifest(version));
+  for (const version of [1, 2, 3, 4, 5, 6, 7, 8])
+    await store.writeManifest(sampleManifest(version));
 });
 
 const version = (number: number) => ({ kind: "version", version: number }) as const;
@@ -23,37 +24,70 @@ const aliases = async () => (await store.readAliases("sample"))?.aliases;
 
 describe("promote", () => {
   it("tells before and after", async () => {
-    expect(await promote(store, "sample", version(1), stable)).toEqual({ model: "sample", alias: "stable", before: null, after: { version: 1, weight: null, previous: [] } });
-    expect(await promote(store, "sample", version(2), stable)).toMatchObject({ before: { version: 1 }, after: { version: 2, previous: [1] } });
+    expect(await promote(store, "sample", version(1), stable)).toEqual({
+      model: "sample",
+      alias: "stable",
+      before: null,
+      after: { version: 1, weight: null, previous: [] },
+    });
+    expect(await promote(store, "sample", version(2), stable)).toMatchObject({
+      before: { version: 1 },
+      after: { version: 2, previous: [1] },
+    });
     expect(await aliases()).toEqual({ stable: { version: 2, previous: [1] } });
   });
 
   it("takes the version of another alias", async () => {
     await promote(store, "sample", version(1), stable);
     await promote(store, "sample", version(2), { alias: "canary", weight: 0.05 });
-    expect(await promote(store, "sample", { kind: "alias", alias: "canary" }, stable)).toMatchObject({ after: { version: 2, weight: null } });
-    expect(await aliases()).toEqual({ stable: { version: 2, previous: [1] }, canary: { version: 2, weight: 0.05 } });
+    expect(
+      await promote(store, "sample", { kind: "alias", alias: "canary" }, stable),
+    ).toMatchObject({ after: { version: 2, weight: null } });
+    expect(await aliases()).toEqual({
+      stable: { version: 2, previous: [1] },
+      canary: { version: 2, weight: 0.05 },
+    });
   });
 
   it("keeps a weight until it is told another", async () => {
     await promote(store, "sample", version(2), { alias: "canary", weight: 0.05 });
-    expect(await promote(store, "sample", version(3), { alias: "canary" })).toMatchObject({ after: { version: 3, weight: 0.05 } });
-    expect(await promote(store, "sample", version(3), { alias: "canary", weight: 0 })).toMatchObject({ before: { weight: 0.05 }, after: { version: 3, weight: 0, previous: [2] } });
+    expect(await promote(store, "sample", version(3), { alias: "canary" })).toMatchObject({
+      after: { version: 3, weight: 0.05 },
+    });
+    expect(
+      await promote(store, "sample", version(3), { alias: "canary", weight: 0 }),
+    ).toMatchObject({ before: { weight: 0.05 }, after: { version: 3, weight: 0, previous: [2] } });
   });
 
   it("remembers five versions, each once", async () => {
-    for (const number of [1, 2, 3, 4, 5, 6, 7, 8, 3]) await promote(store, "sample", version(number), stable);
+    for (const number of [1, 2, 3, 4, 5, 6, 7, 8, 3])
+      await promote(store, "sample", version(number), stable);
     expect(await aliases()).toEqual({ stable: { version: 3, previous: [8, 7, 6, 5, 4] } });
   });
 
   it("refuses what cannot be served", async () => {
-    await objects.put(layout.manifest("sample", 2), new Uint8Array(3), { kind: "any" }, "application/json");
-    await expect(promote(store, "sample", version(99), stable)).rejects.toMatchObject({ code: "version_not_found" });
-    await expect(promote(store, "sample", version(2), stable)).rejects.toMatchObject({ code: "manifest_invalid" });
-    await expect(promote(store, "sample", { kind: "alias", alias: "canary" }, stable)).rejects.toMatchObject({ code: "alias_not_found" });
-    await expect(promote(store, "nothing", version(1), stable)).rejects.toMatchObject({ code: "model_not_found" });
+    await objects.put(
+      layout.manifest("sample", 2),
+      new Uint8Array(3),
+      { kind: "any" },
+      "application/json",
+    );
+    await expect(promote(store, "sample", version(99), stable)).rejects.toMatchObject({
+      code: "version_not_found",
+    });
+    await expect(promote(store, "sample", version(2), stable)).rejects.toMatchObject({
+      code: "manifest_invalid",
+    });
+    await expect(
+      promote(store, "sample", { kind: "alias", alias: "canary" }, stable),
+    ).rejects.toMatchObject({ code: "alias_not_found" });
+    await expect(promote(store, "nothing", version(1), stable)).rejects.toMatchObject({
+      code: "model_not_found",
+    });
     const trusting = createModelStore(objects, { trustedKeys: [(await newKey()).publicKey] });
-    await expect(promote(trusting, "sample", version(1), stable)).rejects.toMatchObject({ code: "manifest_untrusted" });
+    await expect(promote(trusting, "sample", version(1), stable)).rejects.toMatchObject({
+      code: "manifest_untrusted",
+    });
     expect(await aliases()).toBeUndefined();
   });
 
@@ -66,7 +100,9 @@ describe("promote", () => {
         return await store.readManifest(model, number);
       },
     };
-    await expect(promote(overtaken, "sample", version(2), stable)).rejects.toMatchObject({ code: "alias_conflict" });
+    await expect(promote(overtaken, "sample", version(2), stable)).rejects.toMatchObject({
+      code: "alias_conflict",
+    });
     expect(await aliases()).toEqual({ stable: { version: 3, previous: [1] } });
   });
 });
@@ -74,27 +110,48 @@ describe("promote", () => {
 describe("rollback", () => {
   it("goes back step by step, as far as is known", async () => {
     for (const number of [1, 2, 3]) await promote(store, "sample", version(number), stable);
-    expect(await rollback(store, "sample", "stable")).toMatchObject({ before: { version: 3 }, after: { version: 2, previous: [1] } });
-    expect(await rollback(store, "sample", "stable")).toMatchObject({ after: { version: 1, previous: [] } });
-    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({ code: "nothing_before", status: 409 });
+    expect(await rollback(store, "sample", "stable")).toMatchObject({
+      before: { version: 3 },
+      after: { version: 2, previous: [1] },
+    });
+    expect(await rollback(store, "sample", "stable")).toMatchObject({
+      after: { version: 1, previous: [] },
+    });
+    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({
+      code: "nothing_before",
+      status: 409,
+    });
     expect(await aliases()).toEqual({ stable: 1 });
   });
 
   it("keeps the weight, and leaves the other aliases alone", async () => {
     await promote(store, "sample", version(1), stable);
-    for (const number of [2, 3]) await promote(store, "sample", version(number), { alias: "canary", weight: 0.25 });
+    for (const number of [2, 3])
+      await promote(store, "sample", version(number), { alias: "canary", weight: 0.25 });
     await rollback(store, "sample", "canary");
     expect(await aliases()).toEqual({ stable: 1, canary: { version: 2, weight: 0.25 } });
   });
 
   it("has nothing for an alias that there is not, or a model", async () => {
-    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({ code: "nothing_before" });
-    await expect(rollback(store, "nothing", "stable")).rejects.toMatchObject({ code: "model_not_found" });
+    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({
+      code: "nothing_before",
+    });
+    await expect(rollback(store, "nothing", "stable")).rejects.toMatchObject({
+      code: "model_not_found",
+    });
   });
 });
 
 it("shares are those of aliases with a weight, the default alias aside", () => {
-  expect(sharesOf({ stable: { version: 1, weight: 0.5 }, b: { version: 3, weight: 0.1 }, a: { version: 2, weight: 0.2 }, off: { version: 4, weight: 0 }, plain: 5 })).toEqual([
+  expect(
+    sharesOf({
+      stable: { version: 1, weight: 0.5 },
+      b: { version: 3, weight: 0.1 },
+      a: { version: 2, weight: 0.2 },
+      off: { version: 4, weight: 0 },
+      plain: 5,
+    }),
+  ).toEqual([
     { alias: "a", version: 2, weight: 0.2 },
     { alias: "b", version: 3, weight: 0.1 },
   ]);

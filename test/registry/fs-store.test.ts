@@ -13,11 +13,26 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const ONE_BYTE = new Uint8Array(1);
 
-it.each(["../x", "a/../../x", "/etc/passwd", "a//b", "", ".", "a/.", ".tmp/x", "a\\..\\x", "a\0b", "a/", "C:\\x"])("refuses the key %j", async (key) => {
+it.each([
+  "../x",
+  "a/../../x",
+  "/etc/passwd",
+  "a//b",
+  "",
+  ".",
+  "a/.",
+  ".tmp/x",
+  "a\\..\\x",
+  "a\0b",
+  "a/",
+  "C:\\x",
+])("refuses the key %j", async (key) => {
   const store = createFsObjectStore(join(folder, "root"));
   await expect(store.get(key)).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.exists(key)).rejects.toMatchObject({ code: "unsafe_path" });
-  await expect(store.put(key, ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "unsafe_path" });
+  await expect(store.put(key, ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({
+    code: "unsafe_path",
+  });
   await expect(store.delete(key)).rejects.toMatchObject({ code: "unsafe_path" });
   expect(await readdir(folder)).toEqual([]);
 });
@@ -31,7 +46,9 @@ it("follows no link out of the folder", async () => {
   const store = createFsObjectStore(root);
   await expect(store.get("file")).rejects.toMatchObject({ code: "unsafe_path" });
   await expect(store.get("folder/secret")).rejects.toMatchObject({ code: "unsafe_path" });
-  await expect(store.put("folder/new", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "unsafe_path" });
+  await expect(store.put("folder/new", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({
+    code: "unsafe_path",
+  });
   await expect(store.delete("folder/secret")).rejects.toMatchObject({ code: "unsafe_path" });
   await store.delete("file"); // the link, and not what it leads to
   expect(await readFile(join(folder, "secret"), "utf8")).toBe("s");
@@ -51,10 +68,15 @@ it("says which lock a crashed process left", async () => {
   const store = createFsObjectStore(folder);
   await mkdir(join(folder, ".locks"));
   await writeFile(join(folder, ".locks", "a%k"), "");
-  await expect(store.put("a/k", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "model_store_unavailable", detail: expect.stringContaining("a%k") });
+  await expect(store.put("a/k", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({
+    code: "model_store_unavailable",
+    detail: expect.stringContaining("a%k"),
+  });
 });
 
 it("says that a folder in the way is the store's fault", async () => {
   await writeFile(join(folder, "file"), "");
-  await expect(createFsObjectStore(join(folder, "file")).put("k", ONE_BYTE, { kind: "any" }, "x")).rejects.toMatchObject({ code: "model_store_unavailable" });
+  await expect(
+    createFsObjectStore(join(folder, "file")).put("k", ONE_BYTE, { kind: "any" }, "x"),
+  ).rejects.toMatchObject({ code: "model_store_unavailable" });
 });

@@ -24,8 +24,10 @@ beforeEach(() => {
   store = createModelStore(objects, { clock });
 });
 
-const publish = (seed: string, into = store) => publishModel(into, { project: sampleProject, files: sampleFiles(seed) });
-const collect = (options: Partial<GarbageOptions> = {}, from = objects): Promise<Garbage> => collectGarbage(from, { olderThanMs: 24 * HOUR_MS, clock, ...options });
+const publish = (seed: string, into = store) =>
+  publishModel(into, { project: sampleProject, files: sampleFiles(seed) });
+const collect = (options: Partial<GarbageOptions> = {}, from = objects): Promise<Garbage> =>
+  collectGarbage(from, { olderThanMs: 24 * HOUR_MS, clock, ...options });
 const later = (hours: number) => clock.advance(hours * HOUR_MS);
 const versionsOf = ({ versions }: Garbage) => versions.map(({ version }) => version);
 
@@ -33,7 +35,8 @@ const versionsOf = ({ versions }: Garbage) => versions.map(({ version }) => vers
 async function expectWhole(): Promise<void> {
   for (const version of await store.listVersions("sample")) {
     const manifest = await store.readManifest("sample", version);
-    for (const ref of manifest === undefined ? [] : artifactsOf(manifest)) expect(await store.hasArtifact(ref), `${ref.sha256} of version ${version}`).toBe(true);
+    for (const ref of manifest === undefined ? [] : artifactsOf(manifest))
+      expect(await store.hasArtifact(ref), `${ref.sha256} of version ${version}`).toBe(true);
   }
 }
 
@@ -44,7 +47,10 @@ describe("artifacts", () => {
     later(23);
     expect(await collect()).toMatchObject({ artifacts: [], kept: { versions: 1, artifacts: 4 } });
     later(1);
-    expect(await collect()).toMatchObject({ artifacts: [{ bytes: 9 }], kept: { versions: 1, artifacts: 3 } });
+    expect(await collect()).toMatchObject({
+      artifacts: [{ bytes: 9 }],
+      kept: { versions: 1, artifacts: 3 },
+    });
     expect(await objects.list(layout.artifacts)).toHaveLength(3);
     await expectWhole();
   });
@@ -68,7 +74,13 @@ describe("artifacts", () => {
   });
 
   it("stay in every other part of the store", async () => {
-    for (const key of ["engines/edge.json", "blobs/sha256/readme.txt", "models/x/aliases.json", "elsewhere/a"]) await objects.put(key, new TextEncoder().encode("{}"), { kind: "any" }, "text/plain");
+    for (const key of [
+      "engines/edge.json",
+      "blobs/sha256/readme.txt",
+      "models/x/aliases.json",
+      "elsewhere/a",
+    ])
+      await objects.put(key, new TextEncoder().encode("{}"), { kind: "any" }, "text/plain");
     later(48);
     expect(await collect({ keepVersions: 1 })).toMatchObject({ versions: [], artifacts: [] });
     expect(await objects.list("")).toHaveLength(4);
@@ -117,7 +129,8 @@ describe("versions", () => {
     const promoting: ObjectStore = {
       ...objects,
       async get(key, signal) {
-        if (key === layout.aliases("sample") && ++reads === 2) await promote(store, "sample", { kind: "version", version: 1 }, { alias: "night" });
+        if (key === layout.aliases("sample") && ++reads === 2)
+          await promote(store, "sample", { kind: "version", version: 1 }, { alias: "night" });
         return await objects.get(key, signal);
       },
     };
@@ -130,19 +143,36 @@ describe("what cannot be read", () => {
   it("ends it before anything is deleted", async () => {
     await publish("a");
     await store.writeArtifact(new TextEncoder().encode("left over"));
-    await objects.put(layout.manifest("sample", 2), new TextEncoder().encode("{oops"), { kind: "any" }, "application/json");
+    await objects.put(
+      layout.manifest("sample", 2),
+      new TextEncoder().encode("{oops"),
+      { kind: "any" },
+      "application/json",
+    );
     later(48);
     const before = await objects.list("");
     await expect(collect()).rejects.toMatchObject({ code: "manifest_invalid" });
     await objects.delete(layout.manifest("sample", 2));
-    await objects.put(layout.aliases("sample"), new TextEncoder().encode("{oops"), { kind: "any" }, "application/json");
+    await objects.put(
+      layout.aliases("sample"),
+      new TextEncoder().encode("{oops"),
+      { kind: "any" },
+      "application/json",
+    );
     await expect(collect()).rejects.toMatchObject({ code: "aliases_invalid" });
-    expect(await objects.list(layout.artifacts)).toEqual(before.filter(({ key }) => key.startsWith(layout.artifacts)));
+    expect(await objects.list(layout.artifacts)).toEqual(
+      before.filter(({ key }) => key.startsWith(layout.artifacts)),
+    );
   });
 
   it("does not keep a damaged version that is to go anyway from going", async () => {
     for (const seed of ["a", "b"]) await publish(seed);
-    await objects.put(layout.manifest("sample", 1), new TextEncoder().encode("{oops"), { kind: "any" }, "application/json");
+    await objects.put(
+      layout.manifest("sample", 1),
+      new TextEncoder().encode("{oops"),
+      { kind: "any" },
+      "application/json",
+    );
     await store.writeAliases("sample", { stable: 2 }, (await store.readAliases("sample"))?.etag);
     later(48);
     expect(versionsOf(await collect({ keepVersions: 1 }))).toEqual([1]);
@@ -152,45 +182,51 @@ describe("what cannot be read", () => {
 
 describe("beside a publisher", () => {
   // What he publishes is in the store already, as garbage.
-  it.each(Array.from({ length: 24 }, (_, step) => [step]))("keeps every version whole: the publisher begins after %i steps of the collector", async (step) => {
-    await publish("a");
-    for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
-    later(48);
-    let steps = 0;
-    let publishing: Promise<unknown> | undefined;
-    const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-      if (steps++ === step) await (publishing = publish("b"));
-      return await work();
-    };
-    const collector: ObjectStore = {
-      ...objects,
-      get: (key, signal) => counted(() => objects.get(key, signal)),
-      list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
-    };
-    await collect({}, collector);
-    await (publishing ?? publish("b"));
-    expect(await store.listVersions("sample")).toEqual([1, 2]);
-    await expectWhole();
-  });
+  it.each(Array.from({ length: 24 }, (_, step) => [step]))(
+    "keeps every version whole: the publisher begins after %i steps of the collector",
+    async (step) => {
+      await publish("a");
+      for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
+      later(48);
+      let steps = 0;
+      let publishing: Promise<unknown> | undefined;
+      const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+        if (steps++ === step) await (publishing = publish("b"));
+        return await work();
+      };
+      const collector: ObjectStore = {
+        ...objects,
+        get: (key, signal) => counted(() => objects.get(key, signal)),
+        list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
+      };
+      await collect({}, collector);
+      await (publishing ?? publish("b"));
+      expect(await store.listVersions("sample")).toEqual([1, 2]);
+      await expectWhole();
+    },
+  );
 
-  it.each(Array.from({ length: 16 }, (_, step) => [step]))("keeps every version whole: the collector runs after %i steps of the publisher", async (step) => {
-    await publish("a");
-    for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
-    later(48);
-    let steps = 0;
-    const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-      if (steps++ === step) await collect();
-      return await work();
-    };
-    const publisher: ObjectStore = {
-      ...objects,
-      get: (key, signal) => counted(() => objects.get(key, signal)),
-      put: (...all) => counted(() => objects.put(...all)),
-      exists: (key, signal) => counted(() => objects.exists(key, signal)),
-      list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
-    };
-    await publish("b", createModelStore(publisher, { clock }));
-    expect(await store.listVersions("sample")).toEqual([1, 2]);
-    await expectWhole();
-  });
+  it.each(Array.from({ length: 16 }, (_, step) => [step]))(
+    "keeps every version whole: the collector runs after %i steps of the publisher",
+    async (step) => {
+      await publish("a");
+      for (const bytes of sampleFiles("b").values()) await store.writeArtifact(bytes);
+      later(48);
+      let steps = 0;
+      const counted = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+        if (steps++ === step) await collect();
+        return await work();
+      };
+      const publisher: ObjectStore = {
+        ...objects,
+        get: (key, signal) => counted(() => objects.get(key, signal)),
+        put: (...all) => counted(() => objects.put(...all)),
+        exists: (key, signal) => counted(() => objects.exists(key, signal)),
+        list: (prefix, signal) => counted(() => objects.list(prefix, signal)),
+      };
+      await publish("b", createModelStore(publisher, { clock }));
+      expect(await store.listVersions("sample")).toEqual([1, 2]);
+      await expectWhole();
+    },
+  );
 });

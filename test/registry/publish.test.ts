@@ -5,7 +5,11 @@ import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { artifactsOf } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { publishModel, type PublishingFacts, type PublishProgress } from "../../src/registry/publish.ts";
+import {
+  publishModel,
+  type PublishingFacts,
+  type PublishProgress,
+} from "../../src/registry/publish.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
@@ -29,34 +33,73 @@ describe("publishModel", () => {
       },
     };
     const events: PublishProgress[] = [];
-    const result = await publishModel(createModelStore(recording), source(), { onProgress: (event) => events.push(event) });
-    expect(writes).toEqual(["blob", "blob", "blob", "models/sample/versions/1.json", "models/sample/aliases.json"]);
-    expect(events.map((event) => event.step)).toEqual(["artifact", "artifact", "artifact", "manifest", "alias"]);
-    expect(result).toEqual({ model: "sample", version: 1, outcome: "published", alias: "stable", aliasVersion: 1, aliasMoved: true, uploadedBytes: 49 });
+    const result = await publishModel(createModelStore(recording), source(), {
+      onProgress: (event) => events.push(event),
+    });
+    expect(writes).toEqual([
+      "blob",
+      "blob",
+      "blob",
+      "models/sample/versions/1.json",
+      "models/sample/aliases.json",
+    ]);
+    expect(events.map((event) => event.step)).toEqual([
+      "artifact",
+      "artifact",
+      "artifact",
+      "manifest",
+      "alias",
+    ]);
+    expect(result).toEqual({
+      model: "sample",
+      version: 1,
+      outcome: "published",
+      alias: "stable",
+      aliasVersion: 1,
+      aliasMoved: true,
+      uploadedBytes: 49,
+    });
     const manifest = await store.readManifest("sample", 1);
-    for (const ref of manifest === undefined ? [] : artifactsOf(manifest)) expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
+    for (const ref of manifest === undefined ? [] : artifactsOf(manifest))
+      expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
   });
 
   it("changes nothing when the same content is published again", async () => {
     const { objects, store } = setUp();
     await publishModel(store, source());
     const before = await objects.list("");
-    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: false, uploadedBytes: 0 });
+    expect(await publishModel(store, source())).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+      aliasMoved: false,
+      uploadedBytes: 0,
+    });
     expect(await objects.list("")).toEqual(before);
   });
 
   it("makes a new version of new content, and moves the alias", async () => {
     const { store } = setUp();
     await publishModel(store, source("a"));
-    expect(await publishModel(store, source("b"))).toMatchObject({ version: 2, outcome: "published", aliasVersion: 2 });
-    const figures = { project: { ...sampleProject, figures: { accuracy: 1 } }, files: sampleFiles("b") };
+    expect(await publishModel(store, source("b"))).toMatchObject({
+      version: 2,
+      outcome: "published",
+      aliasVersion: 2,
+    });
+    const figures = {
+      project: { ...sampleProject, figures: { accuracy: 1 } },
+      files: sampleFiles("b"),
+    };
     expect(await publishModel(store, figures)).toMatchObject({ version: 3, uploadedBytes: 0 });
   });
 
   it("gives another alias to the content that is there, and keeps the first", async () => {
     const { store } = setUp();
     await publishModel(store, source());
-    expect(await publishModel(store, source(), { alias: "canary" })).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: true });
+    expect(await publishModel(store, source(), { alias: "canary" })).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+      aliasMoved: true,
+    });
     expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 1 });
   });
 
@@ -64,7 +107,10 @@ describe("publishModel", () => {
     const { store } = setUp();
     await publishModel(store, source("a"));
     await publishModel(store, source("b"), { alias: "canary" });
-    expect(await publishModel(store, source("a"))).toMatchObject({ version: 1, outcome: "unchanged" });
+    expect(await publishModel(store, source("a"))).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+    });
     expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: 2 });
   });
 
@@ -72,21 +118,33 @@ describe("publishModel", () => {
     const { store } = setUp();
     await publishModel(store, source("a"));
     const read = await store.readAliases("sample");
-    await store.writeAliases("sample", { stable: 1, canary: { version: 1, weight: 0.05 } }, read?.etag);
+    await store.writeAliases(
+      "sample",
+      { stable: 1, canary: { version: 1, weight: 0.05 } },
+      read?.etag,
+    );
     await publishModel(store, source("b"), { alias: "canary" });
-    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: 1, canary: { version: 2, weight: 0.05, previous: [1] } });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({
+      stable: 1,
+      canary: { version: 2, weight: 0.05, previous: [1] },
+    });
   });
 
   it("lets publishers of different content at once all succeed, the alias at the latest", async () => {
     const { store } = setUp();
-    const results = await Promise.all(["a", "b", "c", "d"].map((seed) => publishModel(store, source(seed))));
+    const results = await Promise.all(
+      ["a", "b", "c", "d"].map((seed) => publishModel(store, source(seed))),
+    );
     expect(results.map((one) => one.version).sort()).toEqual([1, 2, 3, 4]);
     expect((await store.readAliases("sample"))?.aliases).toMatchObject({ stable: { version: 4 } });
   });
 
   it("makes one version where the same content is published twice at once", async () => {
     const { store } = setUp();
-    const results = await Promise.all([publishModel(store, source()), publishModel(store, source())]);
+    const results = await Promise.all([
+      publishModel(store, source()),
+      publishModel(store, source()),
+    ]);
     expect(results.map((one) => one.version)).toEqual([1, 1]);
     expect(results.map((one) => one.outcome).sort()).toEqual(["published", "unchanged"]);
     expect(await store.listVersions("sample")).toEqual([1]);
@@ -102,7 +160,9 @@ describe("publishModel", () => {
         return objects.put(key, ...rest);
       },
     };
-    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow("the power failed");
+    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow(
+      "the power failed",
+    );
     expect(await store.listModels()).toEqual([]);
     expect(await store.readAliases("sample")).toBeUndefined();
     expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "published" });
@@ -117,19 +177,33 @@ describe("publishModel", () => {
         return objects.put(key, ...rest);
       },
     };
-    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow("the power failed");
-    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged", aliasMoved: true });
+    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow(
+      "the power failed",
+    );
+    expect(await publishModel(store, source())).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+      aliasMoved: true,
+    });
   });
 
   it("publishes past a damaged manifest, and repairs a damaged artifact", async () => {
     const { objects, store } = setUp();
     await publishModel(store, source());
-    await objects.put(layout.manifest("sample", 1), new TextEncoder().encode("{oops"), { kind: "any" }, "application/json");
+    await objects.put(
+      layout.manifest("sample", 1),
+      new TextEncoder().encode("{oops"),
+      { kind: "any" },
+      "application/json",
+    );
     expect(await publishModel(store, source())).toMatchObject({ version: 2, outcome: "published" });
     const manifest = await store.readManifest("sample", 2);
     const ref = manifest?.labels ?? { sha256: "", size: 0 };
     await objects.put(layout.artifact(ref.sha256), new Uint8Array(3), { kind: "any" }, "x");
-    expect(await publishModel(store, source())).toMatchObject({ outcome: "unchanged", uploadedBytes: ref.size });
+    expect(await publishModel(store, source())).toMatchObject({
+      outcome: "unchanged",
+      uploadedBytes: ref.size,
+    });
     expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
   });
 
@@ -137,15 +211,21 @@ describe("publishModel", () => {
     const { objects, store } = setUp();
     const unlucky: ObjectStore = {
       ...objects,
-      put: async (key, ...rest) => (key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest)),
+      put: async (key, ...rest) =>
+        key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest),
     };
-    await expect(publishModel(createModelStore(unlucky), source())).rejects.toMatchObject({ code: "alias_conflict" });
+    await expect(publishModel(createModelStore(unlucky), source())).rejects.toMatchObject({
+      code: "alias_conflict",
+    });
     expect(await store.listVersions("sample")).toEqual([1]);
   });
 
   it("names a file that is missing, before it writes anything", async () => {
     const { objects, store } = setUp();
-    const publishing = publishModel(store, { project: sampleProject, files: new Map([...sampleFiles()].slice(0, 1)) });
+    const publishing = publishModel(store, {
+      project: sampleProject,
+      files: new Map([...sampleFiles()].slice(0, 1)),
+    });
     await expect(publishing).rejects.toThrow(EdgeTierError);
     await expect(publishing).rejects.toMatchObject({ code: "invalid_project" });
     expect(await objects.list("")).toEqual([]);
@@ -154,7 +234,9 @@ describe("publishModel", () => {
   it("remembers what the alias named before", async () => {
     const { store } = setUp();
     for (const seed of ["a", "b", "c"]) await publishModel(store, source(seed));
-    expect((await store.readAliases("sample"))?.aliases).toEqual({ stable: { version: 3, previous: [2, 1] } });
+    expect((await store.readAliases("sample"))?.aliases).toEqual({
+      stable: { version: 3, previous: [2, 1] },
+    });
   });
 
   it("writes an artifact again that was taken for garbage meanwhile", async () => {
@@ -168,33 +250,59 @@ describe("publishModel", () => {
         return await objects.put(key, ...rest);
       },
     };
-    expect(await publishModel(createModelStore(collecting), source("b"))).toMatchObject({ version: 2 });
+    expect(await publishModel(createModelStore(collecting), source("b"))).toMatchObject({
+      version: 2,
+    });
     expect(await objects.exists(labels)).toBe(true);
   });
 });
 
 describe("provenance", () => {
-  const publishing: PublishingFacts = { command: "edgetier model publish sample", source: { sha256: "ab".repeat(32), files: 4 }, versions: { edgetier: "1.0.0" }, git: { commit: "cd".repeat(20), isModified: false } };
+  const publishing: PublishingFacts = {
+    command: "edgetier model publish sample",
+    source: { sha256: "ab".repeat(32), files: 4 },
+    versions: { edgetier: "1.0.0" },
+    git: { commit: "cd".repeat(20), isModified: false },
+  };
 
   it("is the project's own, and how it was published", async () => {
     const { store } = setUp();
     await publishModel(store, source(), { publishing });
-    expect((await store.readManifest("sample", 1))?.provenance).toEqual({ ...sampleProject.provenance, publishing });
+    expect((await store.readManifest("sample", 1))?.provenance).toEqual({
+      ...sampleProject.provenance,
+      publishing,
+    });
   });
 
   it("makes no new version by itself", async () => {
     const { store } = setUp();
     await publishModel(store, source(), { publishing });
     const later = { ...publishing, git: { commit: "ef".repeat(20), isModified: true } };
-    expect(await publishModel(store, source(), { publishing: later })).toMatchObject({ version: 1, outcome: "unchanged" });
+    expect(await publishModel(store, source(), { publishing: later })).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+    });
     expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged" });
-    const other = { project: { ...sampleProject, provenance: { dataset: "another" } }, files: sampleFiles() };
-    expect(await publishModel(store, other, { publishing })).toMatchObject({ version: 2, outcome: "published" });
+    const other = {
+      project: { ...sampleProject, provenance: { dataset: "another" } },
+      files: sampleFiles(),
+    };
+    expect(await publishModel(store, other, { publishing })).toMatchObject({
+      version: 2,
+      outcome: "published",
+    });
   });
 
   it("says what the project says, where both say it", async () => {
     const { store } = setUp();
-    await publishModel(store, { project: { ...sampleProject, provenance: { publishing: "by hand" } }, files: sampleFiles() }, { publishing });
+    await publishModel(
+      store,
+      {
+        project: { ...sampleProject, provenance: { publishing: "by hand" } },
+        files: sampleFiles(),
+      },
+      { publishing },
+    );
     expect((await store.readManifest("sample", 1))?.provenance).toEqual({ publishing: "by hand" });
   });
 });
@@ -203,11 +311,21 @@ describe("publishing with signatures", () => {
   it("signs a version anew that another key has signed, or none", async () => {
     const { objects, store } = setUp();
     const [first, second] = await Promise.all([newKey(), newKey()]);
-    const publisher = (key: SigningKey) => createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
+    const publisher = (key: SigningKey) =>
+      createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
     await publishModel(store, source());
-    expect(await publishModel(publisher(first), source())).toMatchObject({ version: 2, outcome: "published" });
-    expect(await publishModel(publisher(first), source())).toMatchObject({ version: 2, outcome: "unchanged" });
-    expect(await publishModel(publisher(second), source())).toMatchObject({ version: 3, outcome: "published" });
+    expect(await publishModel(publisher(first), source())).toMatchObject({
+      version: 2,
+      outcome: "published",
+    });
+    expect(await publishModel(publisher(first), source())).toMatchObject({
+      version: 2,
+      outcome: "unchanged",
+    });
+    expect(await publishModel(publisher(second), source())).toMatchObject({
+      version: 3,
+      outcome: "published",
+    });
     expect(await store.readSignedManifest("sample", 3)).toMatchObject({ signedBy: [second.id] });
   });
 });

@@ -1,6 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeFunctions, encodeFunctions, missingFunctions } from "../../src/runtime/wasm/function-set.ts";
+import {
+  decodeFunctions,
+  encodeFunctions,
+  missingFunctions,
+} from "../../src/runtime/wasm/function-set.ts";
 
 /** onnxruntime-web's engine has 17,388 functions. */
 const functions = fc.array(fc.nat({ max: 29_999 }), { maxLength: 400 });
@@ -18,7 +22,13 @@ describe("encodeFunctions", () => {
   });
 
   it("gives one text for one set, in whatever order and however often its members come (property)", () => {
-    const shuffledWithRepeats = functions.chain((numbers) => fc.tuple(fc.constant(numbers), fc.shuffledSubarray(numbers, { minLength: numbers.length }), fc.subarray(numbers)));
+    const shuffledWithRepeats = functions.chain((numbers) =>
+      fc.tuple(
+        fc.constant(numbers),
+        fc.shuffledSubarray(numbers, { minLength: numbers.length }),
+        fc.subarray(numbers),
+      ),
+    );
     fc.assert(
       fc.property(shuffledWithRepeats, ([numbers, shuffled, repeated]) => {
         expect(encodeFunctions([...shuffled, ...repeated])).toBe(encodeFunctions(numbers));
@@ -62,7 +72,9 @@ describe("missingFunctions", () => {
   it("is nothing where all that is needed is kept (property)", () => {
     fc.assert(
       fc.property(functions, functions, (needed, more) => {
-        expect(missingFunctions(encodeFunctions(needed), encodeFunctions([...needed, ...more]))).toEqual([]);
+        expect(
+          missingFunctions(encodeFunctions(needed), encodeFunctions([...needed, ...more])),
+        ).toEqual([]);
       }),
     );
   });

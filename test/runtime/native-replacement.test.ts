@@ -19,15 +19,26 @@ async function settled(): Promise<void> {
 function world() {
   const clock = new ManualClock();
   const events: WorkerEvent["event"][] = [];
-  const workers: (WorkerEvents & { readonly received: ToWorker[]; killed: boolean; hangs: boolean })[] = [];
+  const workers: (WorkerEvents & {
+    readonly received: ToWorker[];
+    killed: boolean;
+    hangs: boolean;
+  })[] = [];
   let refusing = false;
   const runtime = createWorkerRuntime(
     (_model, _options, { message, ended }) => {
       const worker = { message, ended, received: [] as ToWorker[], killed: false, hangs: false };
       workers.push(worker);
       setImmediate(() => {
-        if (refusing) message({ kind: "refused", error: fieldsOf(errors.sessionFailed("no memory")) });
-        else message({ kind: "ready", inputs: [spec], outputs: [spec], memoryBytes: 1_000 * workers.length });
+        if (refusing)
+          message({ kind: "refused", error: fieldsOf(errors.sessionFailed("no memory")) });
+        else
+          message({
+            kind: "ready",
+            inputs: [spec],
+            outputs: [spec],
+            memoryBytes: 1_000 * workers.length,
+          });
       });
       return {
         pid: undefined,
@@ -45,9 +56,26 @@ function world() {
       };
     },
     "made by the test",
-    { clock, onEvent: ({ event }) => events.push(event), replacement: { firstDelayMs: 100, maxDelayMs: 400, maxTries: 3, maxWaitMs: 1_000, maxDisposalMs: 5_000 } },
+    {
+      clock,
+      onEvent: ({ event }) => events.push(event),
+      replacement: {
+        firstDelayMs: 100,
+        maxDelayMs: 400,
+        maxTries: 3,
+        maxWaitMs: 1_000,
+        maxDisposalMs: 5_000,
+      },
+    },
   );
-  return { clock, events, workers, runtime, refuse: (refuse: boolean) => (refusing = refuse), open: () => runtime.createSession(new Uint8Array(7)) };
+  return {
+    clock,
+    events,
+    workers,
+    runtime,
+    refuse: (refuse: boolean) => (refusing = refuse),
+    open: () => runtime.createSession(new Uint8Array(7)),
+  };
 }
 
 it("waits longer with each end that no answer lies between, and little again after an answer", async () => {
@@ -88,7 +116,11 @@ it("fails a run retryably that would wait too long for it", async () => {
   await settled();
   const run = session.run(one);
   clock.advance(1_000); // at once: the worker that is started meanwhile has no turn to open
-  await expect(run).rejects.toMatchObject({ code: "session_being_replaced", status: 503, retryable: true });
+  await expect(run).rejects.toMatchObject({
+    code: "session_being_replaced",
+    status: 503,
+    retryable: true,
+  });
 });
 
 it("gives up after some tries in a row, until it is asked to run again later", async () => {
@@ -102,9 +134,19 @@ it("gives up after some tries in a row, until it is asked to run again later", a
     clock.advance(delayMs);
     await settled();
   }
-  const givenUp = { code: "session_not_replaced", status: 503, retryable: true, detail: expect.stringMatching(/in 3 tries: .*no memory/) };
+  const givenUp = {
+    code: "session_not_replaced",
+    status: 503,
+    retryable: true,
+    detail: expect.stringMatching(/in 3 tries: .*no memory/),
+  };
   expect(await failure).toMatchObject(givenUp);
-  expect(events).toEqual(["session_worker_started", "session_worker_ended", ...Array.from({ length: 3 }, () => "session_worker_not_started"), "session_given_up"]);
+  expect(events).toEqual([
+    "session_worker_started",
+    "session_worker_ended",
+    ...Array.from({ length: 3 }, () => "session_worker_not_started"),
+    "session_given_up",
+  ]);
 
   clock.advance(399);
   await expect(session.run(one)).rejects.toMatchObject(givenUp);
@@ -164,7 +206,9 @@ it("is refused at once where the worker ends before its session is open, or is n
   controller.abort();
   await expect(opening).rejects.toMatchObject({ code: "session_lost", retryable: true });
   expect(workers[0]?.killed).toBe(true);
-  await expect(runtime.createSession(new Uint8Array(), {}, controller.signal)).rejects.toMatchObject({ code: "session_failed" });
+  await expect(
+    runtime.createSession(new Uint8Array(), {}, controller.signal),
+  ).rejects.toMatchObject({ code: "session_failed" });
   expect(workers).toHaveLength(1);
 });
 
@@ -179,6 +223,12 @@ it("opens a session with the runtime's options where it says nothing itself", as
     "made by the test",
     { session: { intraOpThreads: 2, graphOptimization: "basic" } },
   );
-  await expect(runtime.createSession(new Uint8Array(), { intraOpThreads: undefined, graphOptimization: "all", label: "m@1" })).rejects.toMatchObject({ code: "session_lost" });
+  await expect(
+    runtime.createSession(new Uint8Array(), {
+      intraOpThreads: undefined,
+      graphOptimization: "all",
+      label: "m@1",
+    }),
+  ).rejects.toMatchObject({ code: "session_lost" });
   expect(asked).toEqual([{ intraOpThreads: 2, graphOptimization: "all", label: "m@1" }]);
 });

@@ -5,14 +5,20 @@ import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createRuntimeWith, ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
-const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+const fixture = async (name: string) =>
+  new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
 for (const isolation of ISOLATIONS) {
-  runtimeContract(`onnxruntime-node, isolation: ${isolation}`, async () => createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }), fixture);
+  runtimeContract(
+    `onnxruntime-node, isolation: ${isolation}`,
+    async () => createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }),
+    fixture,
+  );
 }
 
 describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
-  const open = async (model: string) => await createRuntimeWith(isolation).createSession(await fixture(model));
+  const open = async (model: string) =>
+    await createRuntimeWith(isolation).createSession(await fixture(model));
 
   it("all pass through unchanged, but BF16", async () => {
     const shape = [2];
@@ -31,31 +37,48 @@ describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
       fp64: { datatype: "FP64", shape, data: Float64Array.of(Math.PI, Infinity) },
     };
     const session = await open("identity-all.onnx");
-    const outputs = await session.run(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_in`, tensor])));
-    expect(outputs).toStrictEqual(Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_out`, tensor])));
+    const outputs = await session.run(
+      Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_in`, tensor])),
+    );
+    expect(outputs).toStrictEqual(
+      Object.fromEntries(Object.entries(tensors).map(([kind, tensor]) => [`${kind}_out`, tensor])),
+    );
   });
 
   it("BYTES pass as text, and are refused where the binding would change them", async () => {
     const session = await open("string-identity.onnx");
-    const x = (...elements: Uint8Array[]): NamedTensors => ({ x: { datatype: "BYTES", shape: [elements.length], data: elements } });
+    const x = (...elements: Uint8Array[]): NamedTensors => ({
+      x: { datatype: "BYTES", shape: [elements.length], data: elements },
+    });
     const bytes = (text: string) => new TextEncoder().encode(text);
-    expect(await session.run(x(bytes("\u{feff}né😀"), bytes("")))).toEqual({ y: x(bytes("\u{feff}né😀"), bytes(""))["x"] });
+    expect(await session.run(x(bytes("\u{feff}né😀"), bytes("")))).toEqual({
+      y: x(bytes("\u{feff}né😀"), bytes(""))["x"],
+    });
     await expect(session.run(x(bytes("a\0b")))).rejects.toMatchObject({ code: "invalid_tensor" });
-    await expect(session.run(x(Uint8Array.of(0xff)))).rejects.toMatchObject({ code: "invalid_utf8" });
+    await expect(session.run(x(Uint8Array.of(0xff)))).rejects.toMatchObject({
+      code: "invalid_utf8",
+    });
   });
 });
 
-it.each(["thread", "process"] as const)("a run in a %s leaves the caller's thread free", async (isolation) => {
-  const session = await createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }).createSession(await fixture("slow-bag-of-tokens.onnx"));
-  const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
-  const state = { finished: false };
-  const run = session.run({ input_ids: tokens, attention_mask: tokens }).finally(() => (state.finished = true));
-  let turns = 0; // of this thread's event loop
-  while (!state.finished) {
-    await new Promise((resolve) => setImmediate(resolve));
-    turns++;
-  }
-  await run;
-  expect(turns).toBeGreaterThan(50);
-  await session.dispose();
-});
+it.each(["thread", "process"] as const)(
+  "a run in a %s leaves the caller's thread free",
+  async (isolation) => {
+    const session = await createRuntimeWith(isolation, {
+      session: { intraOpThreads: 1 },
+    }).createSession(await fixture("slow-bag-of-tokens.onnx"));
+    const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
+    const state = { finished: false };
+    const run = session
+      .run({ input_ids: tokens, attention_mask: tokens })
+      .finally(() => (state.finished = true));
+    let turns = 0; // of this thread's event loop
+    while (!state.finished) {
+      await new Promise((resolve) => setImmediate(resolve));
+      turns++;
+    }
+    await run;
+    expect(turns).toBeGreaterThan(50);
+    await session.dispose();
+  },
+);

@@ -9,9 +9,15 @@ const SWIFTSHADER = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
 /** Leaves VK_DRIVER_FILES so that the sessions' processes find the driver. @returns what went wrong, or undefined */
 async function findVulkan(): Promise<string | undefined> {
-  const model = new Uint8Array(await readFile(new URL("../fixtures/bag-of-tokens.onnx", import.meta.url)));
+  const model = new Uint8Array(
+    await readFile(new URL("../fixtures/bag-of-tokens.onnx", import.meta.url)),
+  );
   let problem = await webGpuProblem(model); // with what the system has, or VK_DRIVER_FILES names
-  if (problem !== undefined && process.env["VK_DRIVER_FILES"] === undefined && existsSync(SWIFTSHADER)) {
+  if (
+    problem !== undefined &&
+    process.env["VK_DRIVER_FILES"] === undefined &&
+    existsSync(SWIFTSHADER)
+  ) {
     process.env["VK_DRIVER_FILES"] = SWIFTSHADER;
     problem = await webGpuProblem(model);
   }
@@ -20,7 +26,11 @@ async function findVulkan(): Promise<string | undefined> {
 
 async function webGpuProblem(model: Uint8Array): Promise<string | undefined> {
   try {
-    const session = await createRuntimeWith("process").createSession(model, { provider: { name: "webgpu", precision: "fp32" } }, AbortSignal.timeout(10_000));
+    const session = await createRuntimeWith("process").createSession(
+      model,
+      { provider: { name: "webgpu", precision: "fp32" } },
+      AbortSignal.timeout(10_000),
+    );
     await session.dispose();
     return undefined;
   } catch (error) {
@@ -30,4 +40,7 @@ async function webGpuProblem(model: Uint8Array): Promise<string | undefined> {
 
 const problem = await findVulkan();
 export const hasVulkan = problem === undefined;
-if (problem !== undefined) console.warn(`tests of WebGPU are skipped: ${problem} Debian: apt-get install libvulkan1 chromium-common`);
+if (problem !== undefined)
+  console.warn(
+    `tests of WebGPU are skipped: ${problem} Debian: apt-get install libvulkan1 chromium-common`,
+  );

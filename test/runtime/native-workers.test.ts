@@ -13,8 +13,11 @@ import type { WorkerEvent } from "../../src/runtime/native/replaced-session.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
 import { makeMobileNet } from "../bench/lib/mobilenet.ts";
 
-const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
-const ids = (...values: bigint[]): NamedTensors => ({ x: { datatype: "INT64", shape: [values.length], data: BigInt64Array.from(values) } });
+const fixture = async (name: string) =>
+  new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+const ids = (...values: bigint[]): NamedTensors => ({
+  x: { datatype: "INT64", shape: [values.length], data: BigInt64Array.from(values) },
+});
 const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
 const slow: NamedTensors = { input_ids: token, attention_mask: token };
 
@@ -25,10 +28,17 @@ afterEach(async () => {
 
 async function openProcess(model: string, options?: NativeSessionOptions) {
   const events: WorkerEvent[] = [];
-  const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 }, replacement: { firstDelayMs: 1, maxWaitMs: 15_000 }, onEvent: (event) => events.push(event) });
+  const runtime = createRuntimeWith("process", {
+    session: { intraOpThreads: 1 },
+    replacement: { firstDelayMs: 1, maxWaitMs: 15_000 },
+    onEvent: (event) => events.push(event),
+  });
   const session = await runtime.createSession(await fixture(model), options);
   sessions.push(session);
-  const pids = () => events.flatMap((event) => (event.event === "session_worker_started" && event.pid !== undefined ? [event.pid] : []));
+  const pids = () =>
+    events.flatMap((event) =>
+      event.event === "session_worker_started" && event.pid !== undefined ? [event.pid] : [],
+    );
   return { session, events, pids };
 }
 
@@ -41,21 +51,34 @@ const isAlive = (pid: number): boolean => {
 };
 
 describe("a session in a process", () => {
-  it.each(["SIGSEGV", "SIGABRT", "SIGKILL"] as const)("that ends by %s fails its runs retryably, and answers again by itself", async (signal) => {
-    const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx", { label: "slow@1" });
-    const runs = [session.run(slow), session.run(slow)];
-    const outcomes = Promise.allSettled(runs);
-    process.kill(pids()[0] ?? 0, signal);
-    for (const outcome of await outcomes) {
-      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "session_lost", status: 503, retryable: true, detail: expect.stringContaining(`by ${signal}`) } });
-    }
-    expect(Object.keys(await session.run(slow))).toEqual(["logits"]);
-    expect(events).toMatchObject([
-      { event: "session_worker_started", label: "slow@1" },
-      { event: "session_worker_ended", label: "slow@1", pid: pids()[0], how: `by ${signal}` },
-      { event: "session_worker_started", label: "slow@1", pid: pids()[1] },
-    ]);
-  });
+  it.each(["SIGSEGV", "SIGABRT", "SIGKILL"] as const)(
+    "that ends by %s fails its runs retryably, and answers again by itself",
+    async (signal) => {
+      const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx", {
+        label: "slow@1",
+      });
+      const runs = [session.run(slow), session.run(slow)];
+      const outcomes = Promise.allSettled(runs);
+      process.kill(pids()[0] ?? 0, signal);
+      for (const outcome of await outcomes) {
+        expect(outcome).toMatchObject({
+          status: "rejected",
+          reason: {
+            code: "session_lost",
+            status: 503,
+            retryable: true,
+            detail: expect.stringContaining(`by ${signal}`),
+          },
+        });
+      }
+      expect(Object.keys(await session.run(slow))).toEqual(["logits"]);
+      expect(events).toMatchObject([
+        { event: "session_worker_started", label: "slow@1" },
+        { event: "session_worker_ended", label: "slow@1", pid: pids()[0], how: `by ${signal}` },
+        { event: "session_worker_started", label: "slow@1", pid: pids()[1] },
+      ]);
+    },
+  );
 
   it("answers on when it is sent what a terminal or a service manager sends to all processes of a server", async () => {
     const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx");
@@ -84,7 +107,11 @@ describe("a session in a process", () => {
     const controller = new AbortController();
     const events: WorkerEvent[] = [];
     const runtime = createRuntimeWith("process", { onEvent: (event) => events.push(event) });
-    const session = await runtime.createSession(await fixture("slow-bag-of-tokens.onnx"), {}, controller.signal);
+    const session = await runtime.createSession(
+      await fixture("slow-bag-of-tokens.onnx"),
+      {},
+      controller.signal,
+    );
     const run = session.run(slow);
     controller.abort();
     await expect(run).rejects.toMatchObject({ code: "session_lost" });
@@ -94,27 +121,37 @@ describe("a session in a process", () => {
   });
 });
 
-it("memory stays flat over reloads, in the server and from process to process", { timeout: 60_000 }, async () => {
-  setFlagsFromString("--expose-gc");
-  const collectGarbage: () => void = runInNewContext("gc");
-  const model = makeMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
-  const pixels = { datatype: "FP32", shape: [1, 3, 32, 32], data: new Float32Array(3 * 32 * 32) } as const;
-  const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 } });
-  const serverBytes: number[] = [];
-  const sessionBytes: number[] = [];
-  for (let reload = 0; reload < 40; reload++) {
-    const session = await runtime.createSession(model);
-    await session.run({ pixels });
-    sessionBytes.push(session.memoryBytes);
-    await session.dispose();
-    collectGarbage();
-    serverBytes.push(process.memoryUsage.rss());
-  }
-  // A server that kept a part of each model of 4 MB would grow by 80 MB in the second half.
-  const half = (bytes: number[], from: number) => bytes.slice(from, from + 20);
-  expect(Math.max(...half(serverBytes, 20)) - Math.max(...half(serverBytes, 0))).toBeLessThan(model.byteLength * 5);
-  expect(Math.max(...sessionBytes) / Math.min(...sessionBytes)).toBeLessThan(1.25);
-});
+it(
+  "memory stays flat over reloads, in the server and from process to process",
+  { timeout: 60_000 },
+  async () => {
+    setFlagsFromString("--expose-gc");
+    const collectGarbage: () => void = runInNewContext("gc");
+    const model = makeMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
+    const pixels = {
+      datatype: "FP32",
+      shape: [1, 3, 32, 32],
+      data: new Float32Array(3 * 32 * 32),
+    } as const;
+    const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 } });
+    const serverBytes: number[] = [];
+    const sessionBytes: number[] = [];
+    for (let reload = 0; reload < 40; reload++) {
+      const session = await runtime.createSession(model);
+      await session.run({ pixels });
+      sessionBytes.push(session.memoryBytes);
+      await session.dispose();
+      collectGarbage();
+      serverBytes.push(process.memoryUsage.rss());
+    }
+    // A server that kept a part of each model of 4 MB would grow by 80 MB in the second half.
+    const half = (bytes: number[], from: number) => bytes.slice(from, from + 20);
+    expect(Math.max(...half(serverBytes, 20)) - Math.max(...half(serverBytes, 0))).toBeLessThan(
+      model.byteLength * 5,
+    );
+    expect(Math.max(...sessionBytes) / Math.min(...sessionBytes)).toBeLessThan(1.25);
+  },
+);
 
 describe("a server", () => {
   const OPEN = `
@@ -125,7 +162,10 @@ describe("a server", () => {
     const session = await runtime.createSession(model);
     const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) };
   `;
-  const start = (script: string) => spawn(process.execPath, ["--input-type=module", "--eval", OPEN + script], { stdio: ["ignore", "pipe", "inherit"] });
+  const start = (script: string) =>
+    spawn(process.execPath, ["--input-type=module", "--eval", OPEN + script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
 
   it("that is killed leaves no worker behind, even in the middle of a run", async () => {
     const server = start("session.run({ input_ids: token, attention_mask: token });");
@@ -137,7 +177,9 @@ describe("a server", () => {
   });
 
   it("is not kept running by a session, but by a run", async () => {
-    const server = start("session.run({ input_ids: token, attention_mask: token }).then((outputs) => console.log(Object.keys(outputs)[0]));");
+    const server = start(
+      "session.run({ input_ids: token, attention_mask: token }).then((outputs) => console.log(Object.keys(outputs)[0]));",
+    );
     const lines: string[] = [];
     createInterface(server.stdout).on("line", (line) => lines.push(line));
     expect(await once(server, "exit")).toEqual([0, null]);
@@ -147,14 +189,20 @@ describe("a server", () => {
 
 describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation) => {
   it("takes a view of a larger buffer as what it shows", async () => {
-    const session = await createRuntimeWith(isolation).createSession(await fixture("int64-identity.onnx"));
+    const session = await createRuntimeWith(isolation).createSession(
+      await fixture("int64-identity.onnx"),
+    );
     sessions.push(session);
     const all = BigInt64Array.of(1n, 2n, 3n, 4n);
-    expect(await session.run({ x: { datatype: "INT64", shape: [2], data: all.subarray(1, 3) } })).toEqual({ y: ids(2n, 3n)["x"] });
+    expect(
+      await session.run({ x: { datatype: "INT64", shape: [2], data: all.subarray(1, 3) } }),
+    ).toEqual({ y: ids(2n, 3n)["x"] });
   });
 
   it("counts the nodes of the first run where asked to", async () => {
-    const session = await createRuntimeWith(isolation, { session: { countNodes: true } }).createSession(await fixture("bag-of-tokens.onnx"));
+    const session = await createRuntimeWith(isolation, {
+      session: { countNodes: true },
+    }).createSession(await fixture("bag-of-tokens.onnx"));
     sessions.push(session);
     expect(session.nodes).toBeUndefined();
     await session.run(slow);
@@ -165,8 +213,15 @@ describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation
 
 it("optimises a graph as far as it is told to, on a CPU with and without an arena", async () => {
   const nodes: number[] = [];
-  for (const [graphOptimization, arena] of [["disabled", true], ["basic", false], ["all", false]] as const) {
-    const session = await createRuntimeWith("none").createSession(await fixture("../../models/intent/artifacts/region.onnx"), { graphOptimization, countNodes: true, provider: { name: "cpu", arena } });
+  for (const [graphOptimization, arena] of [
+    ["disabled", true],
+    ["basic", false],
+    ["all", false],
+  ] as const) {
+    const session = await createRuntimeWith("none").createSession(
+      await fixture("../../models/intent/artifacts/region.onnx"),
+      { graphOptimization, countNodes: true, provider: { name: "cpu", arena } },
+    );
     sessions.push(session);
     await session.run(slow);
     nodes.push(session.nodes?.cpu ?? 0);

@@ -6,21 +6,36 @@ import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts"
 import { createSessionGroup, type GroupMember } from "../../src/runtime/session-group.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
-const fixture = async (name: string) => new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
+const fixture = async (name: string) =>
+  new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 async function openGroup(model: Uint8Array) {
   const native = createNativeRuntime({ intraOpThreads: 1 });
   return createSessionGroup(await Promise.all([1, 2, 3].map(() => native.createSession(model))));
 }
-runtimeContract("of groups of three sessions", async () => ({ name: "groups", createSession: openGroup }), fixture);
+runtimeContract(
+  "of groups of three sessions",
+  async () => ({ name: "groups", createSession: openGroup }),
+  fixture,
+);
 
 /** Its runs end when the test says so. */
 function heldMember(options: Partial<GroupMember> = {}) {
   const ends: { end(): void; fail(): void }[] = [];
-  const run = () => new Promise<NamedTensors>((resolve, reject) => ends.push({ end: () => resolve({}), fail: () => reject(new Error("broken")) }));
+  const run = () =>
+    new Promise<NamedTensors>((resolve, reject) =>
+      ends.push({ end: () => resolve({}), fail: () => reject(new Error("broken")) }),
+    );
   const state = { disposed: 0 };
-  const member: GroupMember = { inputs: [], outputs: [], memoryBytes: 100, run, dispose: async () => void state.disposed++, ...options };
+  const member: GroupMember = {
+    inputs: [],
+    outputs: [],
+    memoryBytes: 100,
+    run,
+    dispose: async () => void state.disposed++,
+    ...options,
+  };
   return { member, ends, state };
 }
 
@@ -79,7 +94,10 @@ describe("a group", () => {
   });
 
   it("disposes of all members when the last run is over, once, and tells of a failure", async () => {
-    const [a, b] = [heldMember(), heldMember({ dispose: async () => Promise.reject(new Error("stuck")) })];
+    const [a, b] = [
+      heldMember(),
+      heldMember({ dispose: async () => Promise.reject(new Error("stuck")) }),
+    ];
     const group = createSessionGroup([a.member, b.member]);
     const run = group.run({});
     const disposals = Promise.allSettled([group.dispose(), group.dispose()]);
@@ -87,7 +105,10 @@ describe("a group", () => {
     expect(a.state.disposed).toBe(0);
     a.ends[0]?.end();
     await run;
-    expect(await disposals).toMatchObject([{ reason: { message: "stuck" } }, { reason: { message: "stuck" } }]);
+    expect(await disposals).toMatchObject([
+      { reason: { message: "stuck" } },
+      { reason: { message: "stuck" } },
+    ]);
     expect(a.state.disposed).toBe(1);
   });
 

@@ -23,7 +23,10 @@ let evicted: [key: string, session: Session][];
 let pool: SessionPool;
 beforeEach(() => {
   evicted = [];
-  pool = createSessionPool({ budgetBytes: 100, onEvict: (key, session) => evicted.push([key, session]) });
+  pool = createSessionPool({
+    budgetBytes: 100,
+    onEvict: (key, session) => evicted.push([key, session]),
+  });
 });
 const evictedKeys = () => evicted.map(([key]) => key);
 
@@ -74,7 +77,13 @@ describe("a session that is admitted", () => {
 
   it("is refused where it alone is beyond the budget, and nobody goes", () => {
     admit("a", 90);
-    expect(() => admit("b", 101)).toThrow(expect.objectContaining({ code: "session_too_large", status: 503, detail: expect.stringMatching(/101 bytes.*100/) }));
+    expect(() => admit("b", 101)).toThrow(
+      expect.objectContaining({
+        code: "session_too_large",
+        status: 503,
+        detail: expect.stringMatching(/101 bytes.*100/),
+      }),
+    );
     expect({ bytes: pool.bytes, evicted }).toEqual({ bytes: 90, evicted: [] });
   });
 

@@ -4,12 +4,27 @@ import { readFile } from "node:fs/promises";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { bytesOf } from "../../src/core/bytes.ts";
-import { typedArrays, type NamedTensors, type NumericDatatype, type Tensor } from "../../src/core/tensor.ts";
+import {
+  typedArrays,
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+} from "../../src/core/tensor.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
-import { closeSharedFile, createSharedFile, placeTensors, takeTensors } from "../../src/runtime/native/shared-file.ts";
+import {
+  closeSharedFile,
+  createSharedFile,
+  placeTensors,
+  takeTensors,
+} from "../../src/runtime/native/shared-file.ts";
 
-const isPlaced = (tensors: object, name: string) => !("data" in (Object.entries(tensors).find(([key]) => key === name)?.[1] ?? {}));
-const bytes = (length: number, fill = 1): Tensor => ({ datatype: "UINT8", shape: [length], data: new Uint8Array(length).fill(fill) });
+const isPlaced = (tensors: object, name: string) =>
+  !("data" in (Object.entries(tensors).find(([key]) => key === name)?.[1] ?? {}));
+const bytes = (length: number, fill = 1): Tensor => ({
+  datatype: "UINT8",
+  shape: [length],
+  data: new Uint8Array(length).fill(fill),
+});
 
 describe("tensors in a shared file", () => {
   let file: number;
@@ -20,17 +35,28 @@ describe("tensors in a shared file", () => {
 
   it("come out as they went in, in any number, size and datatype", () => {
     const datatype = fc.constantFrom(...(Object.keys(typedArrays) as NumericDatatype[]));
-    const tensor = fc.tuple(datatype, fc.integer({ min: 0, max: 20_000 }), fc.nat(255)).map(([type, count, fill]): Tensor => {
-      const raw = new Uint8Array(count * typedArrays[type].BYTES_PER_ELEMENT).fill(fill);
-      return { datatype: type, shape: [count], data: new typedArrays[type](raw.buffer) } as Tensor;
-    });
+    const tensor = fc
+      .tuple(datatype, fc.integer({ min: 0, max: 20_000 }), fc.nat(255))
+      .map(([type, count, fill]): Tensor => {
+        const raw = new Uint8Array(count * typedArrays[type].BYTES_PER_ELEMENT).fill(fill);
+        return {
+          datatype: type,
+          shape: [count],
+          data: new typedArrays[type](raw.buffer),
+        } as Tensor;
+      });
     const text: Tensor = { datatype: "BYTES", shape: [1], data: [new Uint8Array(50_000)] };
     fc.assert(
       fc.property(fc.array(tensor, { maxLength: 4 }), (list) => {
-        const tensors: NamedTensors = { text, ...Object.fromEntries(list.map((one, index) => [`t${index}`, one])) };
+        const tensors: NamedTensors = {
+          text,
+          ...Object.fromEntries(list.map((one, index) => [`t${index}`, one])),
+        };
         const taken = takeTensors(file, placeTensors(file, tensors));
         expect(Object.keys(taken)).toEqual(Object.keys(tensors));
-        const different = Object.entries(tensors).filter(([name, tensor]) => !isSame(tensor, taken[name]));
+        const different = Object.entries(tensors).filter(
+          ([name, tensor]) => !isSame(tensor, taken[name]),
+        );
         expect(different.map(([name]) => name)).toEqual([]);
       }),
     );
@@ -52,8 +78,21 @@ describe("tensors in a shared file", () => {
 
   it("are views of one buffer, which may be used again", () => {
     const buffer = new ArrayBuffer(200_000);
-    const taken = takeTensors(file, placeTensors(file, { a: bytes(10_001, 7), b: bytes(20_000, 9) }), () => buffer);
-    expect(Object.values(taken).map((tensor) => tensor.datatype !== "BYTES" && [tensor.data.buffer === buffer, tensor.data.byteOffset % 64, tensor.data[0]])).toEqual([
+    const taken = takeTensors(
+      file,
+      placeTensors(file, { a: bytes(10_001, 7), b: bytes(20_000, 9) }),
+      () => buffer,
+    );
+    expect(
+      Object.values(taken).map(
+        (tensor) =>
+          tensor.datatype !== "BYTES" && [
+            tensor.data.buffer === buffer,
+            tensor.data.byteOffset % 64,
+            tensor.data[0],
+          ],
+      ),
+    ).toEqual([
       [true, 0, 7],
       [true, 0, 9],
     ]);
@@ -61,15 +100,21 @@ describe("tensors in a shared file", () => {
 });
 
 it("a process answers runs with large tensors, one after the other and at the same time", async () => {
-  const model = new Uint8Array(await readFile(new URL("../fixtures/int64-identity.onnx", import.meta.url)));
+  const model = new Uint8Array(
+    await readFile(new URL("../fixtures/int64-identity.onnx", import.meta.url)),
+  );
   const session = await createRuntimeWith("process").createSession(model);
   const run = async (length: number, value: bigint) => {
-    const { y } = await session.run({ x: { datatype: "INT64", shape: [length], data: new BigInt64Array(length).fill(value) } });
+    const { y } = await session.run({
+      x: { datatype: "INT64", shape: [length], data: new BigInt64Array(length).fill(value) },
+    });
     return [y?.shape, y?.data[0], y?.data[length - 1], y?.data.length];
   };
   const lengths = [100_000, 10, 50_000, 3_000_000, 100_000];
   const expected = lengths.map((length, index) => [[length], BigInt(index), BigInt(index), length]);
-  expect(await Promise.all(lengths.map((length, index) => run(length, BigInt(index))))).toEqual(expected);
+  expect(await Promise.all(lengths.map((length, index) => run(length, BigInt(index))))).toEqual(
+    expected,
+  );
   const answers = [];
   for (const [index, length] of lengths.entries()) answers.push(await run(length, BigInt(index)));
   expect(answers).toEqual(expected);
@@ -78,7 +123,13 @@ it("a process answers runs with large tensors, one after the other and at the sa
 
 /** By bytes: comparing large arrays element by element takes long. */
 function isSame(a: Tensor, b: Tensor | undefined): boolean {
-  if (b === undefined || a.datatype !== b.datatype || a.shape.join() !== b.shape.join()) return false;
+  if (b === undefined || a.datatype !== b.datatype || a.shape.join() !== b.shape.join())
+    return false;
   const [own, other] = [a, b].map(({ data }) => ("buffer" in data ? [data] : data).map(bytesOf));
-  return own?.length === other?.length && own?.every((bytes, index) => Buffer.compare(bytes, other?.[index] ?? new Uint8Array()) === 0) === true;
+  return (
+    own?.length === other?.length &&
+    own?.every(
+      (bytes, index) => Buffer.compare(bytes, other?.[index] ?? new Uint8Array()) === 0,
+    ) === true
+  );
 }

@@ -11,12 +11,19 @@ let cache: AnswerCache<string>;
 let computed: (readonly number[])[];
 beforeEach(() => {
   const store = createLruCache({ maxBytes: 100_000, clock: systemClock });
-  cache = createAnswerCache([{ name: "l1", store, ttlSeconds: 60 }], jsonCodec((value) => (typeof value === "string" ? value : undefined)));
+  cache = createAnswerCache(
+    [{ name: "l1", store, ttlSeconds: 60 }],
+    jsonCodec((value) => (typeof value === "string" ? value : undefined)),
+  );
   computed = [];
 });
 
 /** The answer to an input is its key and how often something has been computed. */
-const ask = (keys: readonly string[], mode: CacheMode = "use", more: Partial<AnswersRequest<string>> = {}) =>
+const ask = (
+  keys: readonly string[],
+  mode: CacheMode = "use",
+  more: Partial<AnswersRequest<string>> = {},
+) =>
   answersOf(cache, {
     keys,
     mode,
@@ -30,7 +37,10 @@ const ask = (keys: readonly string[], mode: CacheMode = "use", more: Partial<Ans
 
 describe("the answers to a request's inputs", () => {
   it("are computed once for equal inputs, and put where they belong", async () => {
-    expect(await ask(["a", "b", "a", "c", "b"])).toEqual({ values: ["a1", "b1", "a1", "c1", "b1"], result: "miss" });
+    expect(await ask(["a", "b", "a", "c", "b"])).toEqual({
+      values: ["a1", "b1", "a1", "c1", "b1"],
+      result: "miss",
+    });
     expect(computed).toEqual([[0, 1, 3]]);
   });
 
@@ -57,7 +67,11 @@ describe("the answers to a request's inputs", () => {
   it("are refused where nothing may be computed", async () => {
     await ask(["a"]);
     expect((await ask(["a"], "only-if-cached")).result).toBe("l1");
-    await expect(ask(["a", "b", "c", "b"], "only-if-cached")).rejects.toMatchObject({ code: "not_cached", status: 504, detail: expect.stringContaining("2 of the inputs") });
+    await expect(ask(["a", "b", "c", "b"], "only-if-cached")).rejects.toMatchObject({
+      code: "not_cached",
+      status: 504,
+      detail: expect.stringContaining("2 of the inputs"),
+    });
   });
 
   it("are not stored, and not used, where the request says so", async () => {
@@ -67,7 +81,9 @@ describe("the answers to a request's inputs", () => {
   });
 
   it("are not stored when computing them failed", async () => {
-    await expect(ask(["a"], "use", { compute: () => Promise.reject(new Error("no")) })).rejects.toThrow("no");
+    await expect(
+      ask(["a"], "use", { compute: () => Promise.reject(new Error("no")) }),
+    ).rejects.toThrow("no");
     expect((await ask(["a"])).result).toBe("miss");
   });
 });

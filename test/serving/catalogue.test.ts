@@ -10,7 +10,11 @@ import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { chooseCanary } from "../../src/serving/canary.ts";
-import { type Catalogue, createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
+import {
+  type Catalogue,
+  createCatalogue,
+  type RefusedVersion,
+} from "../../src/serving/catalogue.ts";
 import { requestContext } from "../support/request-context.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { newKey } from "../support/signing-key.ts";
@@ -45,7 +49,14 @@ beforeEach(async () => {
       return await objects.get(name, signal);
     },
   };
-  startIsolate = () => createCatalogue({ store: createModelStore(reading, { trustedKeys: [key.publicKey] }), clock, aliasTtlMs: TTL_MS, storeTimeoutMs: 1_000, onRefused: (one) => refused.push(one) });
+  startIsolate = () =>
+    createCatalogue({
+      store: createModelStore(reading, { trustedKeys: [key.publicKey] }),
+      clock,
+      aliasTtlMs: TTL_MS,
+      storeTimeoutMs: 1_000,
+      onRefused: (one) => refused.push(one),
+    });
   catalogue = startIsolate();
   await store.writeManifest(sampleManifest(1));
 });
@@ -56,8 +67,10 @@ async function setAliases(aliases: Aliases): Promise<void> {
 }
 
 const unsigned = () => createModelStore(objects).writeManifest(sampleManifest(2));
-const resolved = async (ref: string, from = catalogue) => (await from.resolve(parseModelRef(ref), requestContext(clock))).manifest.version;
-const chosen = async (requestId: string, from = catalogue) => (await from.choose(parseModelRef("sample"), requestContext(clock, requestId))).manifest.version;
+const resolved = async (ref: string, from = catalogue) =>
+  (await from.resolve(parseModelRef(ref), requestContext(clock))).manifest.version;
+const chosen = async (requestId: string, from = catalogue) =>
+  (await from.choose(parseModelRef("sample"), requestContext(clock, requestId))).manifest.version;
 
 describe("an alias whose version is not trusted", () => {
   it("stays with the version that it was answered with, and says so once", async () => {
@@ -66,7 +79,15 @@ describe("an alias whose version is not trusted", () => {
     await unsigned();
     await setAliases({ stable: 2 });
     for (let request = 0; request < 3; request++) expect(await resolved("sample")).toBe(1);
-    expect(refused).toMatchObject([{ model: "sample", alias: "stable", version: 2, servedVersion: 1, error: { code: "manifest_untrusted" } }]);
+    expect(refused).toMatchObject([
+      {
+        model: "sample",
+        alias: "stable",
+        version: 2,
+        servedVersion: 1,
+        error: { code: "manifest_untrusted" },
+      },
+    ]);
   });
 
   it("does not read it again in every request, and goes on as soon as there is another", async () => {
@@ -149,15 +170,24 @@ describe("a canary", () => {
 
   it("takes nothing with weight 0, and all with weight 1", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 0 } });
-    expect(new Set(await Promise.all(requests.slice(0, 200).map((id) => chosen(id))))).toEqual(new Set([1]));
+    expect(new Set(await Promise.all(requests.slice(0, 200).map((id) => chosen(id))))).toEqual(
+      new Set([1]),
+    );
     await setAliases({ stable: 1, canary: { version: 2, weight: 1 } });
-    expect(new Set(await Promise.all(requests.slice(0, 200).map((id) => chosen(id))))).toEqual(new Set([2]));
+    expect(new Set(await Promise.all(requests.slice(0, 200).map((id) => chosen(id))))).toEqual(
+      new Set([2]),
+    );
   });
 
   it("takes nothing from other aliases, from versions, or from those who only look", async () => {
     await setAliases({ stable: 1, canary: { version: 2, weight: 1 }, night: 1 });
-    expect((await catalogue.choose(parseModelRef("sample@night"), requestContext(clock))).manifest.version).toBe(1);
-    expect((await catalogue.choose(parseModelRef("sample@1"), requestContext(clock))).manifest.version).toBe(1);
+    expect(
+      (await catalogue.choose(parseModelRef("sample@night"), requestContext(clock))).manifest
+        .version,
+    ).toBe(1);
+    expect(
+      (await catalogue.choose(parseModelRef("sample@1"), requestContext(clock))).manifest.version,
+    ).toBe(1);
     expect(await resolved("sample")).toBe(1);
     expect(await resolved("sample@canary")).toBe(2);
   });
@@ -166,14 +196,22 @@ describe("a canary", () => {
     await createModelStore(objects).writeManifest(sampleManifest(3));
     await setAliases({ stable: 1, canary: { version: 3, weight: 1 } });
     for (const id of requests.slice(0, 3)) expect(await chosen(id)).toBe(1);
-    expect(refused).toMatchObject([{ alias: "canary", version: 3, servedVersion: 1, error: { code: "manifest_untrusted" } }]);
+    expect(refused).toMatchObject([
+      { alias: "canary", version: 3, servedVersion: 1, error: { code: "manifest_untrusted" } },
+    ]);
     expect(read.filter((key) => key === layout.manifest("sample", 3))).toHaveLength(1);
   });
 
   it("shares with others, each as its weight is", async () => {
-    const aliases: Aliases = { stable: 1, a: { version: 2, weight: 0.5 }, b: { version: 3, weight: 0.5 }, c: { version: 4, weight: 0.5 } };
+    const aliases: Aliases = {
+      stable: 1,
+      a: { version: 2, weight: 0.5 },
+      b: { version: 3, weight: 0.5 },
+      c: { version: 4, weight: 0.5 },
+    };
     const chosen = await Promise.all(requests.map((id) => chooseCanary(aliases, id)));
-    const count = (alias: string | undefined) => chosen.filter((one) => one?.alias === alias).length;
+    const count = (alias: string | undefined) =>
+      chosen.filter((one) => one?.alias === alias).length;
     expect(count("a") + count("b")).toBe(requests.length); // more than all there is goes to the first ones
     expect(Math.abs(count("a") - count("b"))).toBeLessThan(125);
   });

@@ -5,7 +5,12 @@ import { parseEdgeConfig } from "../../src/http/config.ts";
 import { startTelemetryUnderTest } from "../support/telemetry.ts";
 import { finished, request, scriptedRegion } from "../region/client/scripted-region.ts";
 
-const store = { EDGETIER_S3_ENDPOINT: "https://s3.example.com", EDGETIER_S3_BUCKET: "models", EDGETIER_S3_ACCESS_KEY_ID: "id", EDGETIER_S3_SECRET_ACCESS_KEY: "secret" };
+const store = {
+  EDGETIER_S3_ENDPOINT: "https://s3.example.com",
+  EDGETIER_S3_BUCKET: "models",
+  EDGETIER_S3_ACCESS_KEY_ID: "id",
+  EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
+};
 
 function start(variables: object) {
   const clock = new ManualClock(1_000_000);
@@ -16,30 +21,59 @@ function start(variables: object) {
     servers.set(baseUrl, server);
     return server.client;
   };
-  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, { clock, metrics });
+  const pool = createConfiguredRegions(parseEdgeConfig({ ...store, ...variables }), clientOf, {
+    clock,
+    metrics,
+  });
   const ask = async (times: number) => {
-    for (let call = 0; call < times; call++) if (pool !== undefined) await finished(clock, pool.infer(request()));
+    for (let call = 0; call < times; call++)
+      if (pool !== undefined) await finished(clock, pool.infer(request()));
   };
   return { pool, servers, ask, counted };
 }
 
-const two = { EDGETIER_REGIONS: JSON.stringify([{ id: "eu-1", url: "https://eu.example.com" }, { id: "us-1", url: "https://us.example.com" }]) };
+const two = {
+  EDGETIER_REGIONS: JSON.stringify([
+    { id: "eu-1", url: "https://eu.example.com" },
+    { id: "us-1", url: "https://us.example.com" },
+  ]),
+};
 
 describe("the regions of a deployment", () => {
   it("are those that it names, and none where it names none", () => {
     expect(start({}).pool).toBeUndefined();
-    expect(start({ EDGETIER_REGION_URL: "http://region" }).pool?.regions(undefined).map(({ id }) => id)).toEqual(["default"]);
+    expect(
+      start({ EDGETIER_REGION_URL: "http://region" })
+        .pool?.regions(undefined)
+        .map(({ id }) => id),
+    ).toEqual(["default"]);
     const { pool, servers } = start(two);
-    expect([pool?.regions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([["eu-1", "us-1"], ["https://eu.example.com", "https://us.example.com"]]);
+    expect([pool?.regions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([
+      ["eu-1", "us-1"],
+      ["https://eu.example.com", "https://us.example.com"],
+    ]);
   });
 
   it("have their circuits, hedges and retries counted by metrics", async () => {
     const { servers, ask, counted } = start(two);
-    for (const server of servers.values()) server.does = () => ({ afterMs: 1, failure: "unreached" });
+    for (const server of servers.values())
+      server.does = () => ({ afterMs: 1, failure: "unreached" });
     await ask(20);
-    expect(counted("edgetier_region_circuit_changes_total")).toEqual(expect.arrayContaining([{ region: "eu-1", to: "open" }, { region: "us-1", to: "open" }]));
-    expect(counted("edgetier_region_extra_calls_total")).toEqual(expect.arrayContaining([{ region: expect.any(String), kind: "retry", result: "sent" }, { region: expect.any(String), kind: "retry", result: "over_budget" }]));
-    expect(new Set(counted("edgetier_region_calls_total").map(({ result }) => result))).toEqual(new Set(["unreached"]));
+    expect(counted("edgetier_region_circuit_changes_total")).toEqual(
+      expect.arrayContaining([
+        { region: "eu-1", to: "open" },
+        { region: "us-1", to: "open" },
+      ]),
+    );
+    expect(counted("edgetier_region_extra_calls_total")).toEqual(
+      expect.arrayContaining([
+        { region: expect.any(String), kind: "retry", result: "sent" },
+        { region: expect.any(String), kind: "retry", result: "over_budget" },
+      ]),
+    );
+    expect(new Set(counted("edgetier_region_calls_total").map(({ result }) => result))).toEqual(
+      new Set(["unreached"]),
+    );
   });
 
   it("are asked no more often than clients ask where extra calls are forbidden", async () => {

@@ -7,7 +7,12 @@ import { requestContext } from "../support/request-context.ts";
 import { startTelemetryUnderTest } from "../support/telemetry.ts";
 
 const answer = { label: "a", confidence: 0.9, outOfScope: false, ranking: [] };
-const answers = [{ input: { kind: "text", text: "x" } as const, outcome: { ...answer, tier: "edge", degraded: false } }];
+const answers = [
+  {
+    input: { kind: "text", text: "x" } as const,
+    outcome: { ...answer, tier: "edge", degraded: false },
+  },
+];
 
 /** Timers that never fire, as of a request that is over. */
 class FrozenTimers extends ManualClock {
@@ -21,10 +26,25 @@ describe("createDriftCheck", () => {
     const clock = new FrozenTimers(0);
     const { metrics, counted } = startTelemetryUnderTest(clock);
     let isStuck = true;
-    const run = vi.fn<Tier["run"]>(async () => (isStuck ? await new Promise<never>(() => {}) : [answer]));
+    const run = vi.fn<Tier["run"]>(async () =>
+      isStuck ? await new Promise<never>(() => {}) : [answer],
+    );
     const drift = createDriftCheck({ share: 1, maxConcurrent: 1, clock, metrics });
     const background: Promise<unknown>[] = [];
-    const consider = () => drift.consider({ model: "m", version: 1, deadlineMs: 100, tiers: [{ id: "edge", exit: { confidence: 0.5 }, run }, { id: "top", exit: null, run }], answers }, { ...requestContext(clock), waitUntil: (work) => void background.push(work) });
+    const consider = () =>
+      drift.consider(
+        {
+          model: "m",
+          version: 1,
+          deadlineMs: 100,
+          tiers: [
+            { id: "edge", exit: { confidence: 0.5 }, run },
+            { id: "top", exit: null, run },
+          ],
+          answers,
+        },
+        { ...requestContext(clock), waitUntil: (work) => void background.push(work) },
+      );
     consider();
     await vi.waitFor(() => expect(run).toHaveBeenCalledTimes(1));
     isStuck = false;
@@ -35,6 +55,8 @@ describe("createDriftCheck", () => {
     consider();
     await background[2];
     expect(run).toHaveBeenCalledTimes(2);
-    expect(counted("edgetier_drift_checks_total")).toEqual([{ model: "m", version: "1", tier: "edge", result: "agrees" }]);
+    expect(counted("edgetier_drift_checks_total")).toEqual([
+      { model: "m", version: "1", tier: "edge", result: "agrees" },
+    ]);
   });
 });

@@ -23,6 +23,7 @@ describe("a cached embedding", () => {
 
   it("is absent where its bytes cannot be one", () => {
     const whole = encode({ vector: Float32Array.of(1, 2), tokens: 3, tier: "edge" });
-    for (const length of [0, 4, 5, 8, 9, 10, 16]) expect(decode(whole.subarray(0, length))).toBeUndefined();
+    for (const length of [0, 4, 5, 8, 9, 10, 16])
+      expect(decode(whole.subarray(0, length))).toBeUndefined();
   });
 });

@@ -16,10 +16,17 @@ function setUp(maxLooks?: number) {
       loads.push(load);
       return load.promise;
     },
-    { pause: () => new Promise((resolve) => looks.push(resolve)), ...(maxLooks === undefined ? {} : { maxLooks }) },
+    {
+      pause: () => new Promise((resolve) => looks.push(resolve)),
+      ...(maxLooks === undefined ? {} : { maxLooks }),
+    },
   );
-  const context = { ...requestContext(clock), waitUntil: (work: Promise<unknown>) => void kept.push(work) };
-  const get = (strict = false) => lazy.get(context, startDeadline(clock, { budgetMs: 100, strict }));
+  const context = {
+    ...requestContext(clock),
+    waitUntil: (work: Promise<unknown>) => void kept.push(work),
+  };
+  const get = (strict = false) =>
+    lazy.get(context, startDeadline(clock, { budgetMs: 100, strict }));
   /** Lets every waiting request look once. */
   const look = async () => {
     for (const resolve of looks.splice(0)) resolve();

@@ -6,7 +6,10 @@ import type { Batch } from "../../src/telemetry/aggregate.ts";
 export { MetricsAggregator };
 
 export default {
-  async fetch(request: Request, { EDGETIER_METRICS: aggregators }: { readonly EDGETIER_METRICS: AggregatorNamespace }): Promise<Response> {
+  async fetch(
+    request: Request,
+    { EDGETIER_METRICS: aggregators }: { readonly EDGETIER_METRICS: AggregatorNamespace },
+  ): Promise<Response> {
     const aggregator = aggregators.getByName("one");
     const { pathname } = new URL(request.url);
     if (pathname === "/read") return Response.json(await aggregator.read());

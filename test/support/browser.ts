@@ -10,10 +10,15 @@ export interface TestPage {
 }
 
 /** An empty page of an origin of its own, which serves `files` by their path. */
-export async function openPage(files: Readonly<Record<string, { readonly type: string; readonly bytes: Uint8Array }>> = {}): Promise<TestPage> {
+export async function openPage(
+  files: Readonly<Record<string, { readonly type: string; readonly bytes: Uint8Array }>> = {},
+): Promise<TestPage> {
   const server = await startTinyServer((request, response) => {
     const file = files[request.url ?? ""];
-    if (request.url === "/") response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>test</title>");
+    if (request.url === "/")
+      response
+        .writeHead(200, { "content-type": "text/html" })
+        .end("<!doctype html><title>test</title>");
     else if (file === undefined) response.writeHead(404).end();
     else response.writeHead(200, { "content-type": file.type }).end(file.bytes);
   });
@@ -25,7 +30,10 @@ export async function openPage(files: Readonly<Record<string, { readonly type: s
     const opened = browser;
     return {
       // As text: a function would be what the test runner has made of it.
-      call: (path, name, ...args) => page.evaluate(`import(${JSON.stringify(path)}).then((module) => module[${JSON.stringify(name)}](...${JSON.stringify(args)}))`),
+      call: (path, name, ...args) =>
+        page.evaluate(
+          `import(${JSON.stringify(path)}).then((module) => module[${JSON.stringify(name)}](...${JSON.stringify(args)}))`,
+        ),
       async close() {
         await opened.close();
         await server.stop();

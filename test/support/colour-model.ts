@@ -34,24 +34,55 @@ export interface ColourModelOptions {
 }
 
 /** As it is read from its folder; tiers are called like their places. */
-export function colourProject({ model = "colours", places = ["edge", "region"], deadlineMs = 1_000 }: ColourModelOptions = {}): PublishSource {
+export function colourProject({
+  model = "colours",
+  places = ["edge", "region"],
+  deadlineMs = 1_000,
+}: ColourModelOptions = {}): PublishSource {
   const tiers = places.map((place, index) => ({
     id: place,
     place,
     precision: "fp32",
     graph: "graph.onnx",
-    preprocessor: { kind: "image", width: SIDE, height: SIDE, layout: "NCHW", channels: "RGB", resize: "bilinear", fit: "stretch", mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] },
+    preprocessor: {
+      kind: "image",
+      width: SIDE,
+      height: SIDE,
+      layout: "NCHW",
+      channels: "RGB",
+      resize: "bilinear",
+      fit: "stretch",
+      mean: [0.5, 0.5, 0.5],
+      std: [0.5, 0.5, 0.5],
+    },
     inputs: [{ name: "pixels", datatype: "FP32", shape: [-1, 3, SIDE, SIDE] }],
     outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 3] }],
     calibration: { temperature: 1 },
     exit: index === places.length - 1 ? null : { confidence: 0.9 },
   }));
   const input = { maxBytes: MAX_IMAGE_BYTES, maxPixels: MAX_PIXELS };
-  const project = modelProjectSchema.parse({ schemaVersion: 1, model, task: "image-classification", labels: "labels.json", input, deadlineMs, tiers });
-  return { project, files: new Map([["graph.onnx", graph()], ["labels.json", new TextEncoder().encode(JSON.stringify(COLOURS))]]) };
+  const project = modelProjectSchema.parse({
+    schemaVersion: 1,
+    model,
+    task: "image-classification",
+    labels: "labels.json",
+    input,
+    deadlineMs,
+    tiers,
+  });
+  return {
+    project,
+    files: new Map([
+      ["graph.onnx", graph()],
+      ["labels.json", new TextEncoder().encode(JSON.stringify(COLOURS))],
+    ]),
+  };
 }
 
 /** Puts it into the store, as version 1 where it is new. */
-export async function publishColours(store: ModelStore, options: ColourModelOptions = {}): Promise<void> {
+export async function publishColours(
+  store: ModelStore,
+  options: ColourModelOptions = {},
+): Promise<void> {
   await publishModel(store, colourProject(options));
 }

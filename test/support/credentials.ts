@@ -14,26 +14,45 @@ export interface TestIssuer {
 }
 
 const GENERATED = {
-  RS256: { name: "RSASSA-PKCS1-v1_5", modulusLength: 2048, publicExponent: Uint8Array.of(1, 0, 1), hash: "SHA-256" },
+  RS256: {
+    name: "RSASSA-PKCS1-v1_5",
+    modulusLength: 2048,
+    publicExponent: Uint8Array.of(1, 0, 1),
+    hash: "SHA-256",
+  },
   ES256: { name: "ECDSA", namedCurve: "P-256" },
   EdDSA: { name: "Ed25519" },
 } as const;
-const SIGNED_BY = { RS256: { name: "RSASSA-PKCS1-v1_5" }, ES256: { name: "ECDSA", hash: "SHA-256" }, EdDSA: { name: "Ed25519" } } as const;
+const SIGNED_BY = {
+  RS256: { name: "RSASSA-PKCS1-v1_5" },
+  ES256: { name: "ECDSA", hash: "SHA-256" },
+  EdDSA: { name: "Ed25519" },
+} as const;
 
 export async function startIssuer(algorithm: Algorithm, kid = "one"): Promise<TestIssuer> {
-  const pair = (await crypto.subtle.generateKey(GENERATED[algorithm], true, ["sign", "verify"])) as CryptoKeyPair;
+  const pair = (await crypto.subtle.generateKey(GENERATED[algorithm], true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
   const jwk = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as object;
   return {
     jwks: { keys: [{ ...jwk, kid, alg: algorithm, use: "sig" }] },
     async sign(claims, header = {}) {
-      const signed = [{ alg: algorithm, typ: "JWT", kid, ...header }, claims].map((part) => base64Url(JSON.stringify(part))).join(".");
-      const signature = await crypto.subtle.sign(SIGNED_BY[algorithm], pair.privateKey, new TextEncoder().encode(signed));
+      const signed = [{ alg: algorithm, typ: "JWT", kid, ...header }, claims]
+        .map((part) => base64Url(JSON.stringify(part)))
+        .join(".");
+      const signature = await crypto.subtle.sign(
+        SIGNED_BY[algorithm],
+        pair.privateKey,
+        new TextEncoder().encode(signed),
+      );
       return `${signed}.${base64Url(String.fromCharCode(...new Uint8Array(signature)))}`;
     },
   };
 }
 
-export const base64Url = (binary: string): string => btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+export const base64Url = (binary: string): string =>
+  btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 /** Of a token that is valid for another minute. */
 export const validClaims = (nowMs: number, more: object = {}) => ({
@@ -47,7 +66,8 @@ export const validClaims = (nowMs: number, more: object = {}) => ({
 });
 
 /** With a secret, as one would who took a public key for it. */
-export const signWithSecret = (claims: object, secret: string, kid = "one"): Promise<string> => sign({ ...claims }, { kty: "oct", k: base64Url(secret), alg: "HS256", kid }, "HS256");
+export const signWithSecret = (claims: object, secret: string, kid = "one"): Promise<string> =>
+  sign({ ...claims }, { kty: "oct", k: base64Url(secret), alg: "HS256", kid }, "HS256");
 
 export interface NewKey {
   readonly key: string;
@@ -56,5 +76,14 @@ export interface NewKey {
 
 export async function newApiKey(changes: Partial<ApiKeyEntry> = {}): Promise<NewKey> {
   const key = generateApiKey();
-  return { key, entry: { id: "first", sha256: await hashOfApiKey(key), tenant: "acme", scopes: ["predict", "metadata"], ...changes } };
+  return {
+    key,
+    entry: {
+      id: "first",
+      sha256: await hashOfApiKey(key),
+      tenant: "acme",
+      scopes: ["predict", "metadata"],
+      ...changes,
+    },
+  };
 }

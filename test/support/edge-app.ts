@@ -91,18 +91,32 @@ export interface EdgeUnderTestOptions {
   readonly maxInFlight?: number;
 }
 
-export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployment, options: EdgeUnderTestOptions = {}): Promise<EdgeUnderTest> {
-  const { cacheLayers = [], cdnAliasSeconds = 0, restored = { sessions: new Map(), refused: [] } } = options;
+export async function startEdgeUnderTest(
+  graph: Uint8Array,
+  deployment: Deployment,
+  options: EdgeUnderTestOptions = {},
+): Promise<EdgeUnderTest> {
+  const {
+    cacheLayers = [],
+    cdnAliasSeconds = 0,
+    restored = { sessions: new Map(), refused: [] },
+  } = options;
   const clock = new ManualClock(1_000_000);
   const { signingKey } = options;
   const objects = createMemoryObjectStore();
-  const store = createModelStore(objects, signingKey && { signingKeys: [signingKey], trustedKeys: [signingKey.publicKey] });
+  const store = createModelStore(
+    objects,
+    signingKey && { signingKeys: [signingKey], trustedKeys: [signingKey.publicKey] },
+  );
   await publishToy(store, graph);
   const regionRequests: RegionRequest[] = [];
   const forwarded: Request[] = [];
   const logged: Readonly<Record<string, unknown>>[] = [];
 
-  const hanging = (signal: AbortSignal | null | undefined) => new Promise<never>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+  const hanging = (signal: AbortSignal | null | undefined) =>
+    new Promise<never>((_, reject) =>
+      signal?.addEventListener("abort", () => reject(signal.reason)),
+    );
   const overHttp = createOipHttpRegionClient({
     baseUrl: "http://region.test",
     async fetch(url, init) {
@@ -121,7 +135,15 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
       if (options.regionOutputs !== undefined) return options.regionOutputs(request);
       const rows = request.inputs.length;
       const labels = request.model === "colours" ? 3 : 2;
-      return { logits: { datatype: "FP32", shape: [rows, labels], data: Float32Array.from({ length: rows * labels }, (_, index) => (index % labels === 1 ? 9 : 0)) } };
+      return {
+        logits: {
+          datatype: "FP32",
+          shape: [rows, labels],
+          data: Float32Array.from({ length: rows * labels }, (_, index) =>
+            index % labels === 1 ? 9 : 0,
+          ),
+        },
+      };
     },
     ready: async () => edge.region === "answers",
     isSaturated: () => edge.regionIsSaturated,
@@ -141,19 +163,69 @@ export async function startEdgeUnderTest(graph: Uint8Array, deployment: Deployme
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
   const telemetry = startTelemetryUnderTest(clock);
   const { metrics } = telemetry;
-  const catalogue = createCatalogue({ store: breakable, clock, aliasTtlMs: ALIAS_TTL_MS, storeTimeoutMs: 1000, onRefused: (refused) => log({ event: "version_refused", ...refused }) });
-  const sessions = createEdgeSessions({ deployment, restored, store: breakable, storeTimeoutMs: 1000, metrics, log });
+  const catalogue = createCatalogue({
+    store: breakable,
+    clock,
+    aliasTtlMs: ALIAS_TTL_MS,
+    storeTimeoutMs: 1000,
+    onRefused: (refused) => log({ event: "version_refused", ...refused }),
+  });
+  const sessions = createEdgeSessions({
+    deployment,
+    restored,
+    store: breakable,
+    storeTimeoutMs: 1000,
+    metrics,
+    log,
+  });
   const images = deployment.images && createImageDecoder(deployment.images);
   const regions = options.regions && createRegionPool(options.regions, { clock });
-  const tiers = { store: breakable, sessions, images, region: options.withoutRegion === true ? undefined : (regions ?? region), storeTimeoutMs: 1000 };
+  const tiers = {
+    store: breakable,
+    sessions,
+    images,
+    region: options.withoutRegion === true ? undefined : (regions ?? region),
+    storeTimeoutMs: 1000,
+  };
   const versions = createServedVersions(tiers, 2);
-  const answering = { catalogue, versions, clock, cacheLayers: [{ name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 }, ...cacheLayers] as const, maxInputs: 4, metrics };
-  const drift = createDriftCheck({ share: options.driftShare ?? 0, maxConcurrent: 1, clock, metrics });
+  const answering = {
+    catalogue,
+    versions,
+    clock,
+    cacheLayers: [
+      { name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 },
+      ...cacheLayers,
+    ] as const,
+    maxInputs: 4,
+    metrics,
+  };
+  const drift = createDriftCheck({
+    share: options.driftShare ?? 0,
+    maxConcurrent: 1,
+    clock,
+    metrics,
+  });
   const predictor = createPredictor({ ...answering, drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4, metrics });
   const access = options.access && { access: options.access(clock) };
-  const app = createApp({ ...access, telemetry: options.withoutMetrics === true ? undefined : telemetry, catalogue, predictor, embedder, tensors, sessions, regions, clock, log, cdnAliasSeconds, maxInFlight: options.maxInFlight ?? 256, maxBodyBytes: MAX_BODY_BYTES, maxImageBodyBytes: MAX_IMAGE_BODY_BYTES, maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES });
+  const app = createApp({
+    ...access,
+    telemetry: options.withoutMetrics === true ? undefined : telemetry,
+    catalogue,
+    predictor,
+    embedder,
+    tensors,
+    sessions,
+    regions,
+    clock,
+    log,
+    cdnAliasSeconds,
+    maxInFlight: options.maxInFlight ?? 256,
+    maxBodyBytes: MAX_BODY_BYTES,
+    maxImageBodyBytes: MAX_IMAGE_BODY_BYTES,
+    maxTensorBodyBytes: MAX_TENSOR_BODY_BYTES,
+  });
 
   const edge: EdgeUnderTest = {
     app,

@@ -17,13 +17,21 @@ export interface Running {
   signal(name: NodeJS.Signals): void;
 }
 
-export function startEdgetier(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Running {
-  const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, NO_COLOR: "1", ...environment }, stdio: ["ignore", "pipe", "pipe"] });
+export function startEdgetier(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Running {
+  const child = spawn(process.execPath, [ENTRY, ...args], {
+    env: { ...process.env, NO_COLOR: "1", ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let stdout = "";
   let stderr = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = new Promise<Ran>((resolve) => child.on("close", (code) => resolve({ code, stdout, stderr })));
+  const ended = new Promise<Ran>((resolve) =>
+    child.on("close", (code) => resolve({ code, stdout, stderr })),
+  );
   return {
     ended,
     says: (pattern) =>
@@ -31,10 +39,15 @@ export function startEdgetier(args: readonly string[], environment: Readonly<Rec
         const look = () => pattern.test(stdout) && resolve();
         child.stdout.on("data", look);
         look();
-        void ended.then(() => reject(new Error(`it ended before it said ${pattern}: ${stdout}${stderr}`)));
+        void ended.then(() =>
+          reject(new Error(`it ended before it said ${pattern}: ${stdout}${stderr}`)),
+        );
       }),
     signal: (name) => void child.kill(name),
   };
 }
 
-export const edgetier = (args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Ran> => startEdgetier(args, environment).ended;
+export const edgetier = (
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Ran> => startEdgetier(args, environment).ended;

@@ -1,7 +1,13 @@
 // What of Cloudflare's API wrangler needs to deploy: scripts with versions, deployments and secrets. The version that is
 // deployed runs in a real workerd, behind one address.
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, request as forward, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  request as forward,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { type BareEdge, startBareEdge } from "../../src/cli/local/bare-edge.ts";
 import { parseUpload, type Upload } from "../../src/cli/local/upload.ts";
@@ -38,7 +44,9 @@ export interface FakeCloudflare {
 }
 
 /** @param variables for the Worker, in place of those that it is deployed with: where its parts are locally */
-export async function startFakeCloudflare(variables: Readonly<Record<string, string>> = {}): Promise<FakeCloudflare> {
+export async function startFakeCloudflare(
+  variables: Readonly<Record<string, string>> = {},
+): Promise<FakeCloudflare> {
   const versions: Version[] = [];
   const deployments: Deployment[] = [];
   const secrets = new Map<string, string>();
@@ -55,7 +63,14 @@ export async function startFakeCloudflare(variables: Readonly<Record<string, str
     await running?.edge.stop();
     running = undefined;
     if (version?.upload === undefined) return;
-    running = { version: version.id, edge: await startBareEdge(version.upload, { ...Object.fromEntries(secrets), ...variables, ...broken.get(version.id) }) };
+    running = {
+      version: version.id,
+      edge: await startBareEdge(version.upload, {
+        ...Object.fromEntries(secrets),
+        ...variables,
+        ...broken.get(version.id),
+      }),
+    };
   }
 
   async function deploy(deployment: Omit<Deployment, "id">): Promise<Deployment> {
@@ -65,7 +80,10 @@ export async function startFakeCloudflare(variables: Readonly<Record<string, str
     return made;
   }
 
-  function addVersion(upload: Upload | undefined, annotations: Readonly<Record<string, string>>): Version {
+  function addVersion(
+    upload: Upload | undefined,
+    annotations: Readonly<Record<string, string>>,
+  ): Version {
     const version = { id: randomUUID(), number: versions.length + 1, upload, annotations };
     if (breaking !== undefined) broken.set(version.id, breaking);
     versions.push(version);
@@ -77,31 +95,76 @@ export async function startFakeCloudflare(variables: Readonly<Record<string, str
     id,
     number,
     annotations,
-    metadata: { created_on: "2026-11-22T00:00:00Z", author_email: "a@example.com", source: "wrangler" },
-    resources: { script: { etag: id, handlers: ["fetch"], last_deployed_from: "wrangler" }, script_runtime: {}, bindings: [] },
+    metadata: {
+      created_on: "2026-11-22T00:00:00Z",
+      author_email: "a@example.com",
+      source: "wrangler",
+    },
+    resources: {
+      script: { etag: id, handlers: ["fetch"], last_deployed_from: "wrangler" },
+      script_runtime: {},
+      bindings: [],
+    },
     startup_time_ms: 1,
   });
-  const shownDeployment = (deployment: Deployment) => ({ ...deployment, strategy: "percentage", source: "wrangler", created_on: "2026-11-22T00:00:00Z", author_email: "a@example.com" });
+  const shownDeployment = (deployment: Deployment) => ({
+    ...deployment,
+    strategy: "percentage",
+    source: "wrangler",
+    created_on: "2026-11-22T00:00:00Z",
+    author_email: "a@example.com",
+  });
 
-  const absent = { status: 404, code: NO_SUCH_WORKER, message: "This Worker does not exist on your account." };
+  const absent = {
+    status: 404,
+    code: NO_SUCH_WORKER,
+    message: "This Worker does not exist on your account.",
+  };
   const ok = (result: unknown) => ({ status: 200, result });
 
-  async function answer(method: string, path: string, body: Buffer<ArrayBuffer>): Promise<{ status: number; result?: unknown; code?: number; message?: string }> {
+  async function answer(
+    method: string,
+    path: string,
+    body: Buffer<ArrayBuffer>,
+  ): Promise<{ status: number; result?: unknown; code?: number; message?: string }> {
     const rest = path.replace(`/client/v4/accounts/${ACCOUNT}/workers`, "");
     const json = () => JSON.parse(body.toString());
     const under = /^\/scripts\/[^/]+(\/.*)?$/.exec(rest);
     if (rest === "/subdomain") return ok({ subdomain: "example" });
-    if (rest.startsWith("/services/")) return exists ? ok({ id: "edgetier", default_environment: { environment: "production", script: { tag: "t", tags: [], last_deployed_from: "wrangler" } } }) : absent;
-    if (rest.startsWith("/workers/")) return exists ? ok({ id: "edgetier", name: "edgetier", subdomain: { enabled: true, previews_enabled: false } }) : absent;
-    if (under === null) return { status: 404, code: 7003, message: `the fake knows no ${method} ${path}` };
+    if (rest.startsWith("/services/"))
+      return exists
+        ? ok({
+            id: "edgetier",
+            default_environment: {
+              environment: "production",
+              script: { tag: "t", tags: [], last_deployed_from: "wrangler" },
+            },
+          })
+        : absent;
+    if (rest.startsWith("/workers/"))
+      return exists
+        ? ok({
+            id: "edgetier",
+            name: "edgetier",
+            subdomain: { enabled: true, previews_enabled: false },
+          })
+        : absent;
+    if (under === null)
+      return { status: 404, code: 7003, message: `the fake knows no ${method} ${path}` };
     const what = under[1] ?? "";
     // It has all assets already: what is deployed here is asked for the API alone.
-    if (method === "POST" && what === "/assets-upload-session") return ok({ jwt: "no-asset-is-missing", buckets: [] });
+    if (method === "POST" && what === "/assets-upload-session")
+      return ok({ jwt: "no-asset-is-missing", buckets: [] });
     if (method === "PUT" && what === "") {
       const { upload, annotations } = await uploaded(body);
       const version = addVersion(upload, annotations);
       await deploy({ versions: [{ version_id: version.id, percentage: 100 }], annotations: {} });
-      return ok({ id: "edgetier", etag: version.id, startup_time_ms: 1, deployment_id: version.id.replaceAll("-", "") });
+      return ok({
+        id: "edgetier",
+        etag: version.id,
+        startup_time_ms: 1,
+        deployment_id: version.id.replaceAll("-", ""),
+      });
     }
     if (!exists) return absent;
     if (method === "POST" && what === "/versions") {
@@ -111,42 +174,78 @@ export async function startFakeCloudflare(variables: Readonly<Record<string, str
     if (what === "/versions") return ok({ items: versions.map(shown).toReversed() });
     if (what.startsWith("/versions/")) {
       const version = versions.find(({ id }) => id === what.split("/").at(-1));
-      return version === undefined ? { status: 404, code: 10_000, message: "no such version" } : ok(shown(version));
+      return version === undefined
+        ? { status: 404, code: 10_000, message: "no such version" }
+        : ok(shown(version));
     }
-    if (what === "/deployments") return method === "POST" ? ok(shownDeployment(await deploy(json()))) : ok({ deployments: deployments.map(shownDeployment) });
-    if (what === "/secrets") return ok([...secrets.keys()].map((name) => ({ name, type: "secret_text" })));
+    if (what === "/deployments")
+      return method === "POST"
+        ? ok(shownDeployment(await deploy(json())))
+        : ok({ deployments: deployments.map(shownDeployment) });
+    if (what === "/secrets")
+      return ok([...secrets.keys()].map((name) => ({ name, type: "secret_text" })));
     if (what === "/secrets-bulk" || what === "/settings") {
-      if (method === "GET") return ok({ bindings: [...secrets.keys()].map((name) => ({ name, type: "secret_text" })) });
-      const { bindings = [], secrets: given = {} } = what === "/settings" ? await settingsOf(body) : json();
-      for (const [name, { text }] of Object.entries<{ text: string }>(given)) secrets.set(name, text);
-      for (const { name, type, text } of bindings) if (type === "secret_text" && text !== undefined) secrets.set(name, text);
+      if (method === "GET")
+        return ok({ bindings: [...secrets.keys()].map((name) => ({ name, type: "secret_text" })) });
+      const { bindings = [], secrets: given = {} } =
+        what === "/settings" ? await settingsOf(body) : json();
+      for (const [name, { text }] of Object.entries<{ text: string }>(given))
+        secrets.set(name, text);
+      for (const { name, type, text } of bindings)
+        if (type === "secret_text" && text !== undefined) secrets.set(name, text);
       if (running !== undefined) await run();
       return ok({});
     }
-    if (what === "/script-settings" || what === "/subdomain") return ok({ enabled: true, previews_enabled: false });
+    if (what === "/script-settings" || what === "/subdomain")
+      return ok({ enabled: true, previews_enabled: false });
     return { status: 404, code: 7003, message: `the fake knows no ${method} ${path}` };
   }
 
   const api = await listen(async (request, response) => {
     const path = new URL(request.url ?? "", "http://fake").pathname;
-    const { status, result, code, message } = await answer(request.method ?? "GET", path, await bodyOf(request)).catch((error: unknown) => ({ status: 400, result: null, code: 10_021, message: String(error) }));
-    if (request.method !== "GET" && status === 200) changes.push(`${request.method} ${path.replace(/^.*\/workers/, "")}`);
-    if (process.env["EDGETIER_FAKE_LOG"] !== undefined) console.error(request.method, request.url, status, message ?? "");
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ success: status === 200, result: result ?? null, errors: status === 200 ? [] : [{ code, message }], messages: [] }));
+    const { status, result, code, message } = await answer(
+      request.method ?? "GET",
+      path,
+      await bodyOf(request),
+    ).catch((error: unknown) => ({
+      status: 400,
+      result: null,
+      code: 10_021,
+      message: String(error),
+    }));
+    if (request.method !== "GET" && status === 200)
+      changes.push(`${request.method} ${path.replace(/^.*\/workers/, "")}`);
+    if (process.env["EDGETIER_FAKE_LOG"] !== undefined)
+      console.error(request.method, request.url, status, message ?? "");
+    response.writeHead(status, { "content-type": "application/json" }).end(
+      JSON.stringify({
+        success: status === 200,
+        result: result ?? null,
+        errors: status === 200 ? [] : [{ code, message }],
+        messages: [],
+      }),
+    );
   });
   const worker = await listen((request, response) => {
     if (running === undefined) return void response.writeHead(503).end("no Worker is deployed");
     const { hostname, port } = new URL(running.edge.url);
-    const onward = forward({ hostname, port, path: request.url, method: request.method, headers: request.headers }, (answered) => {
-      response.writeHead(answered.statusCode ?? 502, answered.headers);
-      answered.pipe(response);
-    });
+    const onward = forward(
+      { hostname, port, path: request.url, method: request.method, headers: request.headers },
+      (answered) => {
+        response.writeHead(answered.statusCode ?? 502, answered.headers);
+        answered.pipe(response);
+      },
+    );
     onward.on("error", () => response.writeHead(502).end());
     request.pipe(onward);
   });
 
   return {
-    environment: { CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4`, CLOUDFLARE_API_TOKEN: "token", CLOUDFLARE_ACCOUNT_ID: ACCOUNT },
+    environment: {
+      CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4`,
+      CLOUDFLARE_API_TOKEN: "token",
+      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+    },
     workerUrl: worker.url,
     changes,
     secrets,
@@ -162,7 +261,9 @@ export async function startFakeCloudflare(variables: Readonly<Record<string, str
   };
 }
 
-async function listen(answer: (request: IncomingMessage, response: ServerResponse) => unknown): Promise<{ readonly url: string; readonly server: Server }> {
+async function listen(
+  answer: (request: IncomingMessage, response: ServerResponse) => unknown,
+): Promise<{ readonly url: string; readonly server: Server }> {
   const server = createServer((request, response) => void answer(request, response));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
@@ -174,17 +275,29 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer<ArrayBuffer>> {
   return Buffer.concat(chunks);
 }
 
-const formOf = async (form: Buffer<ArrayBuffer>): Promise<FormData> => await new Response(form, { headers: { "content-type": `multipart/form-data; boundary=${form.subarray(2, form.indexOf("\r\n")).toString()}` } }).formData();
+const formOf = async (form: Buffer<ArrayBuffer>): Promise<FormData> =>
+  await new Response(form, {
+    headers: {
+      "content-type": `multipart/form-data; boundary=${form.subarray(2, form.indexOf("\r\n")).toString()}`,
+    },
+  }).formData();
 
 /** A draft has a script that nobody is to run: none of it is. */
-async function uploaded(form: Buffer<ArrayBuffer>): Promise<{ upload: Upload | undefined; annotations: Readonly<Record<string, string>> }> {
+async function uploaded(
+  form: Buffer<ArrayBuffer>,
+): Promise<{ upload: Upload | undefined; annotations: Readonly<Record<string, string>> }> {
   const part = (await formOf(form)).get("metadata");
   const metadata = JSON.parse(typeof part === "string" ? part : ((await part?.text()) ?? "{}"));
   const upload = await parseUpload(form).catch(() => undefined);
-  return { upload: metadata.compatibility_date === undefined ? undefined : upload, annotations: metadata.annotations ?? {} };
+  return {
+    upload: metadata.compatibility_date === undefined ? undefined : upload,
+    annotations: metadata.annotations ?? {},
+  };
 }
 
-async function settingsOf(form: Buffer<ArrayBuffer>): Promise<{ bindings: { name: string; type: string; text?: string }[] }> {
+async function settingsOf(
+  form: Buffer<ArrayBuffer>,
+): Promise<{ bindings: { name: string; type: string; text?: string }[] }> {
   const part = (await formOf(form)).get("settings");
   return JSON.parse(typeof part === "string" ? part : ((await part?.text()) ?? "{}"));
 }

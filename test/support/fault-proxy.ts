@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { seededRandom } from "../../src/build/seeded-random.ts";
+import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 
 /** What happens to requests. With `only`, to those alone whose "<method> <path>" it matches. */
 export type Fault = { readonly only?: RegExp } & (
@@ -16,7 +16,12 @@ export type Fault = { readonly only?: RegExp } & (
   | { readonly kind: "halfOpen"; readonly resetAfterMs: number }
   | { readonly kind: "status"; readonly status: number; readonly body?: string }
   /** Passes a share of the requests on, all by default, only after a while. */
-  | { readonly kind: "slow"; readonly delayMs: number; readonly share?: number; readonly seed?: number }
+  | {
+      readonly kind: "slow";
+      readonly delayMs: number;
+      readonly share?: number;
+      readonly seed?: number;
+    }
   /** Ends answers in the middle of their body. */
   | { readonly kind: "cuts" }
   /** Changes one byte of each answer's body. */
@@ -85,7 +90,12 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
 
   function answer(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const found = faultOf(incoming);
-    seen.push({ atMs: performance.now(), method: incoming.method ?? "", path: incoming.url ?? "", faulty: found.kind !== "none" });
+    seen.push({
+      atMs: performance.now(),
+      method: incoming.method ?? "",
+      path: incoming.url ?? "",
+      faulty: found.kind !== "none",
+    });
     let leave = () => {};
     const timer = (act: () => void, afterMs: number) => {
       const timeout = setTimeout(act, afterMs);
@@ -118,12 +128,23 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   /** @returns what ends it, if the client leaves */
   function pass(incoming: IncomingMessage, outgoing: ServerResponse, found: Fault): () => void {
     const { hostname, port } = new URL(proxy.target);
-    const upstream = request({ agent, hostname, port, method: incoming.method, path: incoming.url, headers: withoutHops(incoming.rawHeaders), setHost: false });
+    const upstream = request({
+      agent,
+      hostname,
+      port,
+      method: incoming.method,
+      path: incoming.url,
+      headers: withoutHops(incoming.rawHeaders),
+      setHost: false,
+    });
     upstream.on("error", () => reset(outgoing));
     upstream.on("response", (response) => {
       response.on("error", () => reset(outgoing));
       if (found.kind === "cuts" || found.kind === "flips") void spoil(response, outgoing, found);
-      else response.pipe(outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders)));
+      else
+        response.pipe(
+          outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders)),
+        );
     });
     incoming.pipe(upstream);
     if (incoming.method === "POST") void capture(incoming);
@@ -134,16 +155,29 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
     const parts: Buffer[] = [];
     incoming.on("data", (part: Buffer) => parts.push(part));
     await once(incoming, "end").catch(() => {});
-    const headers = Object.entries(incoming.headers).flatMap(([name, value]) => (typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : []));
-    captured = { path: incoming.url ?? "", headers: Object.fromEntries(headers), body: new Uint8Array(Buffer.concat(parts)) };
+    const headers = Object.entries(incoming.headers).flatMap(([name, value]) =>
+      typeof value === "string" && !HOP_BY_HOP.has(name) ? [[name, value]] : [],
+    );
+    captured = {
+      path: incoming.url ?? "",
+      headers: Object.fromEntries(headers),
+      body: new Uint8Array(Buffer.concat(parts)),
+    };
   }
 
-  async function spoil(response: IncomingMessage, outgoing: ServerResponse, { kind }: Fault): Promise<void> {
+  async function spoil(
+    response: IncomingMessage,
+    outgoing: ServerResponse,
+    { kind }: Fault,
+  ): Promise<void> {
     const body = await buffer(response).catch(() => undefined);
     if (body === undefined) return reset(outgoing);
     outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders));
     if (body.byteLength === 0) return void outgoing.end();
-    if (kind === "cuts") return void outgoing.write(body.subarray(0, body.byteLength >> 1), () => outgoing.socket?.destroy());
+    if (kind === "cuts")
+      return void outgoing.write(body.subarray(0, body.byteLength >> 1), () =>
+        outgoing.socket?.destroy(),
+      );
     const at = Math.floor(random() * body.byteLength);
     body[at] = (body[at] ?? 0) ^ (1 + Math.floor(random() * 255));
     outgoing.end(body);

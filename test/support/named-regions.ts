@@ -12,7 +12,11 @@ export interface NamedRegions {
 const SLOW_MS = 5_000;
 
 export async function startNamedRegions(): Promise<NamedRegions> {
-  const [quick, slow, refusing] = [await startServer("quick", 0), await startServer("slow", SLOW_MS), await startServer("refusing", 0)];
+  const [quick, slow, refusing] = [
+    await startServer("quick", 0),
+    await startServer("slow", SLOW_MS),
+    await startServer("refusing", 0),
+  ];
   const urls = { quick: urlOf(quick), slow: urlOf(slow), refusing: urlOf(refusing) };
   refusing.close();
   return {
@@ -27,14 +31,21 @@ export async function startNamedRegions(): Promise<NamedRegions> {
 }
 
 async function startServer(name: string, afterMs: number): Promise<Server> {
-  const answer = JSON.stringify({ model_name: "mood", outputs: [{ name: "from", datatype: "BYTES", shape: [1], data: [name] }] });
+  const answer = JSON.stringify({
+    model_name: "mood",
+    outputs: [{ name: "from", datatype: "BYTES", shape: [1], data: [name] }],
+  });
   const server = createServer((incoming, response) => {
     incoming.resume();
-    const timer = setTimeout(() => response.writeHead(200, { "content-type": "application/json" }).end(answer), afterMs);
+    const timer = setTimeout(
+      () => response.writeHead(200, { "content-type": "application/json" }).end(answer),
+      afterMs,
+    );
     response.on("close", () => clearTimeout(timer));
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return server;
 }
 
-const urlOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const urlOf = (server: Server): string =>
+  `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

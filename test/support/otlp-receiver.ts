@@ -11,13 +11,17 @@ import { type DescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobu
 import * as z from "zod";
 import { startTinyServer } from "./tiny-server.ts";
 
-const files = fromBinary(FileDescriptorSetSchema, readFileSync(new URL("../fixtures/otlp-trace.binpb", import.meta.url)));
+const files = fromBinary(
+  FileDescriptorSetSchema,
+  readFileSync(new URL("../fixtures/otlp-trace.binpb", import.meta.url)),
+);
 for (const { messageType } of files.file) messageType.forEach(nameFields);
 const registry = createFileRegistry(files);
 
 /** What is serialised for Python leaves out the fields' names in JSON. */
 function nameFields({ field, nestedType }: DescriptorProto): void {
-  for (const one of field) one.jsonName = one.name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  for (const one of field)
+    one.jsonName = one.name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
   nestedType.forEach(nameFields);
 }
 
@@ -25,17 +29,30 @@ function nameFields({ field, nestedType }: DescriptorProto): void {
 function withBase64Ids(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withBase64Ids);
   if (!(value instanceof Object)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, /^(trace|span|parentSpan)Id$/.test(name) && typeof one === "string" ? Buffer.from(one, "hex").toString("base64") : withBase64Ids(one)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [
+      name,
+      /^(trace|span|parentSpan)Id$/.test(name) && typeof one === "string"
+        ? Buffer.from(one, "hex").toString("base64")
+        : withBase64Ids(one),
+    ]),
+  );
 }
 
 /** @throws where OpenTelemetry's schema does not know a field, or a value has another type */
 export function checkOtlp(message: unknown): void {
-  const schema = registry.getMessage("opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest");
+  const schema = registry.getMessage(
+    "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest",
+  );
   if (schema === undefined) throw new Error("the schema has no trace service");
   fromJson(schema, withBase64Ids(message) as Parameters<typeof fromJson>[1]);
 }
 
-const attributes = z.array(z.object({ key: z.string(), value: z.record(z.string(), z.unknown()) })).transform((pairs) => Object.fromEntries(pairs.map(({ key, value }) => [key, Object.values(value)[0]])));
+const attributes = z
+  .array(z.object({ key: z.string(), value: z.record(z.string(), z.unknown()) }))
+  .transform((pairs) =>
+    Object.fromEntries(pairs.map(({ key, value }) => [key, Object.values(value)[0]])),
+  );
 const hex = (digits: number) => z.string().regex(new RegExp(`^(?!0+$)[0-9a-f]{${digits}}$`));
 const spanSchema = z.object({
   traceId: hex(32),
@@ -50,7 +67,14 @@ const spanSchema = z.object({
   links: z.array(z.object({ traceId: hex(32), spanId: hex(16) })),
   status: z.object({ code: z.int().default(0) }),
 });
-const messageSchema = z.object({ resourceSpans: z.array(z.object({ resource: z.object({ attributes }), scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })) })) });
+const messageSchema = z.object({
+  resourceSpans: z.array(
+    z.object({
+      resource: z.object({ attributes }),
+      scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })),
+    }),
+  ),
+});
 
 export type ReceivedSpan = z.output<typeof spanSchema> & { readonly service: unknown };
 
@@ -75,7 +99,11 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
       receiver.headers.push(request.headers);
       receiver.texts.push(JSON.stringify(message));
       if (receiver.status === 200) take(message);
-      response.writeHead(request.url === "/v1/traces" ? receiver.status : 404, { "content-type": "application/json" }).end("{}");
+      response
+        .writeHead(request.url === "/v1/traces" ? receiver.status : 404, {
+          "content-type": "application/json",
+        })
+        .end("{}");
     });
   });
 
@@ -83,7 +111,10 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     try {
       checkOtlp(message);
       for (const { resource, scopeSpans } of messageSchema.parse(message).resourceSpans) {
-        for (const { spans } of scopeSpans) receiver.spans.push(...spans.map((span) => ({ ...span, service: resource.attributes["service.name"] })));
+        for (const { spans } of scopeSpans)
+          receiver.spans.push(
+            ...spans.map((span) => ({ ...span, service: resource.attributes["service.name"] })),
+          );
       }
     } catch (error) {
       receiver.problems.push(error);
@@ -91,10 +122,20 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   }
 
   const receiver: OtlpReceiver = {
-    url: server.url, spans: [], texts: [], headers: [], problems: [], status: 200, stop: server.stop,
+    url: server.url,
+    spans: [],
+    texts: [],
+    headers: [],
+    problems: [],
+    status: 200,
+    stop: server.stop,
     async until(isThere) {
       for (const giveUpAt = Date.now() + 10_000; !isThere(receiver.spans); await sleep(20)) {
-        if (Date.now() > giveUpAt) throw new Error(`not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`, { cause: receiver.problems[0] });
+        if (Date.now() > giveUpAt)
+          throw new Error(
+            `not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`,
+            { cause: receiver.problems[0] },
+          );
       }
     },
   };

@@ -25,7 +25,11 @@ export interface PackagedProject {
 
 export async function packagedProject(): Promise<PackagedProject> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-packaged-"));
-  const { stdout } = await promisify(execFile)("npm", ["pack", "--json", "--pack-destination", folder], { cwd: PROJECT_ROOT, env: { ...process.env, PATH }, maxBuffer: 64 * 1024 * 1024 });
+  const { stdout } = await promisify(execFile)(
+    "npm",
+    ["pack", "--json", "--pack-destination", folder],
+    { cwd: PROJECT_ROOT, env: { ...process.env, PATH }, maxBuffer: 64 * 1024 * 1024 },
+  );
   const [packed] = packedFiles(stdout);
   const installed = join(folder, "node_modules/edgetier");
   await mkdir(installed, { recursive: true });
@@ -39,18 +43,32 @@ export async function packagedProject(): Promise<PackagedProject> {
   await mkdir(bin);
   await chmod(join(installed, packageJson.bin.edgetier), 0o755); // as npm does it
   await symlink(join(installed, packageJson.bin.edgetier), join(bin, "edgetier"));
-  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "shop", private: true, type: "module" }));
-  const run = (command: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Ran> => {
-    const child = spawn(command, args, { cwd: folder, env: { ...process.env, NO_COLOR: "1", PATH: [bin, PATH].join(delimiter), ...environment }, stdio: ["ignore", "pipe", "pipe"] });
+  await writeFile(
+    join(folder, "package.json"),
+    JSON.stringify({ name: "shop", private: true, type: "module" }),
+  );
+  const run = (
+    command: string,
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<Ran> => {
+    const child = spawn(command, args, {
+      cwd: folder,
+      env: { ...process.env, NO_COLOR: "1", PATH: [bin, PATH].join(delimiter), ...environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let [out, err] = ["", ""];
     child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()));
     child.stderr.on("data", (chunk: Buffer) => (err += chunk.toString()));
-    return new Promise((resolve) => child.on("close", (code) => resolve({ code, stdout: out, stderr: err })));
+    return new Promise((resolve) =>
+      child.on("close", (code) => resolve({ code, stdout: out, stderr: err })),
+    );
   };
   return {
     folder,
     files: packed.files.map(({ path }) => path),
-    edgetier: (args, environment) => run(process.execPath, [join(installed, packageJson.bin.edgetier), ...args], environment),
+    edgetier: (args, environment) =>
+      run(process.execPath, [join(installed, packageJson.bin.edgetier), ...args], environment),
     node: (script) => run(process.execPath, ["--input-type=module", "--eval", script]),
     remove: () => rm(folder, { recursive: true }),
   };
@@ -69,7 +87,17 @@ function packedFiles(stdout: string): [Packed] {
 
 /** What is installed in this repository beside the package itself, scopes opened. */
 async function dependencies(): Promise<string[]> {
-  const names = (await readdir(join(PROJECT_ROOT, "node_modules"))).filter((name) => !name.startsWith("."));
-  const scoped = await Promise.all(names.filter((name) => name.startsWith("@")).map(async (scope) => (await readdir(join(PROJECT_ROOT, "node_modules", scope))).map((name) => `${scope}/${name}`)));
+  const names = (await readdir(join(PROJECT_ROOT, "node_modules"))).filter(
+    (name) => !name.startsWith("."),
+  );
+  const scoped = await Promise.all(
+    names
+      .filter((name) => name.startsWith("@"))
+      .map(async (scope) =>
+        (await readdir(join(PROJECT_ROOT, "node_modules", scope))).map(
+          (name) => `${scope}/${name}`,
+        ),
+      ),
+  );
   return [...names.filter((name) => !name.startsWith("@")), ...scoped.flat()];
 }

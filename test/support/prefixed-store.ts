@@ -8,8 +8,13 @@ export function prefixedStore(objects: ObjectStore): ObjectStore {
   return {
     get: (key, signal) => objects.get(prefix + key, signal),
     exists: (key, signal) => objects.exists(prefix + key, signal),
-    put: (key, bytes, condition, contentType) => objects.put(prefix + key, bytes, condition, contentType),
+    put: (key, bytes, condition, contentType) =>
+      objects.put(prefix + key, bytes, condition, contentType),
     delete: (key) => objects.delete(prefix + key),
-    list: async (under, signal) => (await objects.list(prefix + under, signal)).map((one) => ({ ...one, key: one.key.slice(prefix.length) })),
+    list: async (under, signal) =>
+      (await objects.list(prefix + under, signal)).map((one) => ({
+        ...one,
+        key: one.key.slice(prefix.length),
+      })),
   };
 }

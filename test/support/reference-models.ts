@@ -10,11 +10,21 @@ import { createRandom } from "../bench/lib/random.ts";
 /** Pixels; enough for every layer. */
 const SIDE = 32;
 
-export const intentSpecs: readonly TensorSpec[] = [{ name: "ids", datatype: "INT32", shape: [-1, -1] }];
-export const mobileNetSpecs: readonly TensorSpec[] = [{ name: "pixels", datatype: "FP32", shape: [-1, 3, SIDE, SIDE] }];
+export const intentSpecs: readonly TensorSpec[] = [
+  { name: "ids", datatype: "INT32", shape: [-1, -1] },
+];
+export const mobileNetSpecs: readonly TensorSpec[] = [
+  { name: "pixels", datatype: "FP32", shape: [-1, 3, SIDE, SIDE] },
+];
 
 const { buckets, wordNgrams, charNgrams, maxFeatures } = features;
-const idsOf = createHashedNgrams({ kind: "hashed-ngrams", buckets, wordNgrams, charNgrams, maxFeatures });
+const idsOf = createHashedNgrams({
+  kind: "hashed-ngrams",
+  buckets,
+  wordNgrams,
+  charNgrams,
+  maxFeatures,
+});
 
 export function intentInput(text: string): NamedTensors {
   const data = idsOf(text);
@@ -23,9 +33,16 @@ export function intentInput(text: string): NamedTensors {
 
 export const intentQueries = makeQueries(1000, 7);
 
-export const makeSmallMobileNet = (): Uint8Array => makeMobileNet({ seed: 1, width: 0.25, resolution: SIDE, classes: 10 });
+export const makeSmallMobileNet = (): Uint8Array =>
+  makeMobileNet({ seed: 1, width: 0.25, resolution: SIDE, classes: 10 });
 
 export function image(seed: number): NamedTensors {
   const { next } = createRandom(seed);
-  return { pixels: { datatype: "FP32", shape: [1, 3, SIDE, SIDE], data: Float32Array.from({ length: 3 * SIDE * SIDE }, () => 2 * next() - 1) } };
+  return {
+    pixels: {
+      datatype: "FP32",
+      shape: [1, 3, SIDE, SIDE],
+      data: Float32Array.from({ length: 3 * SIDE * SIDE }, () => 2 * next() - 1),
+    },
+  };
 }

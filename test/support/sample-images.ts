@@ -26,16 +26,24 @@ interface Entry {
 
 const bytesOf = (text: string): Uint8Array<ArrayBuffer> => fromBase64(text) ?? new Uint8Array();
 
-export const takenImages: readonly SampleImage[] = Object.entries<Entry>(fixtures.taken).map(([name, { file, width, height, native, stretched, covered }]) => ({
-  name,
-  file: bytesOf(file),
-  width,
-  height,
-  native: bytesOf(native),
-  resized: stretched === undefined || covered === undefined ? undefined : { stretched: bytesOf(stretched), covered: bytesOf(covered) },
-}));
+export const takenImages: readonly SampleImage[] = Object.entries<Entry>(fixtures.taken).map(
+  ([name, { file, width, height, native, stretched, covered }]) => ({
+    name,
+    file: bytesOf(file),
+    width,
+    height,
+    native: bytesOf(native),
+    resized:
+      stretched === undefined || covered === undefined
+        ? undefined
+        : { stretched: bytesOf(stretched), covered: bytesOf(covered) },
+  }),
+);
 
-export const refusedImages: readonly { readonly name: string; readonly file: Uint8Array<ArrayBuffer> }[] = Object.entries(fixtures.refused).map(([name, file]) => ({ name, file: bytesOf(file) }));
+export const refusedImages: readonly {
+  readonly name: string;
+  readonly file: Uint8Array<ArrayBuffer>;
+}[] = Object.entries(fixtures.refused).map(([name, file]) => ({ name, file: bytesOf(file) }));
 
 /** @param name of one that is taken */
 export function sampleImage(name: keyof typeof fixtures.taken): SampleImage {
@@ -46,17 +54,32 @@ export function sampleImage(name: keyof typeof fixtures.taken): SampleImage {
 
 export const LIMITS = { maxBytes: 1_000_000, maxPixels: 1_000_000 };
 /** The pixels themselves: value / 255 / (1 / 255). */
-const PLAIN = { kind: "image", layout: "NCHW", channels: "RGB", resize: "bilinear", mean: [0, 0, 0], std: [1 / 255, 1 / 255, 1 / 255] } as const;
+const PLAIN = {
+  kind: "image",
+  layout: "NCHW",
+  channels: "RGB",
+  resize: "bilinear",
+  mean: [0, 0, 0],
+  std: [1 / 255, 1 / 255, 1 / 255],
+} as const;
 
 /** Red, green and blue of each pixel, as a graph of that size would get them. @throws what the task throws */
-export function pixelsOf(images: ImageDecoder, file: Uint8Array, size: Pick<ImagePreprocessing, "width" | "height" | "fit">): Uint8Array {
+export function pixelsOf(
+  images: ImageDecoder,
+  file: Uint8Array,
+  size: Pick<ImagePreprocessing, "width" | "height" | "fit">,
+): Uint8Array {
   const { encode } = imageClassification.createPreprocessor({ ...PLAIN, ...size }, { images });
   const { pixels } = encode([imageClassification.fromBytes(file, 0, LIMITS)]);
   if (pixels?.datatype !== "FP32") throw new TypeError("no pixels");
   const area = size.width * size.height;
-  return Uint8Array.from({ length: area * 3 }, (_, at) => Math.round(pixels.data[(at % 3) * area + Math.floor(at / 3)] ?? -1));
+  return Uint8Array.from({ length: area * 3 }, (_, at) =>
+    Math.round(pixels.data[(at % 3) * area + Math.floor(at / 3)] ?? -1),
+  );
 }
 
 export function largestDifference(one: Uint8Array, other: Uint8Array): number {
-  return one.length === other.length ? one.reduce((largest, value, at) => Math.max(largest, Math.abs(value - (other[at] ?? 0))), 0) : Number.POSITIVE_INFINITY;
+  return one.length === other.length
+    ? one.reduce((largest, value, at) => Math.max(largest, Math.abs(value - (other[at] ?? 0))), 0)
+    : Number.POSITIVE_INFINITY;
 }

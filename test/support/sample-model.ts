@@ -1,5 +1,9 @@
 // A small model project and manifest for tests, valid but never run. No imports from Node: suites in workerd use it too.
-import type { ArtifactRef, TextClassificationManifest, TextClassificationProject } from "../../src/registry/manifest.ts";
+import type {
+  ArtifactRef,
+  TextClassificationManifest,
+  TextClassificationProject,
+} from "../../src/registry/manifest.ts";
 
 const encoder = new TextEncoder();
 
@@ -38,12 +42,21 @@ export const sampleProject: TextClassificationProject = {
   provenance: { dataset: "none" },
 };
 
-export function sampleManifest(version: number, artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 }): TextClassificationManifest {
+export function sampleManifest(
+  version: number,
+  artifact: ArtifactRef = { sha256: "ab".repeat(32), size: 3 },
+): TextClassificationManifest {
   const { tiers, report: _report, ...fields } = sampleProject;
   return {
     ...fields,
     version,
     labels: artifact,
-    tiers: tiers.map(({ fp16Graph: _fp16Graph, resumes: _resumes, serving: _serving, ...tier }) => ({ ...tier, graph: artifact, preprocessor: { kind: "hashed-ngrams", artifact } })),
+    tiers: tiers.map(
+      ({ fp16Graph: _fp16Graph, resumes: _resumes, serving: _serving, ...tier }) => ({
+        ...tier,
+        graph: artifact,
+        preprocessor: { kind: "hashed-ngrams", artifact },
+      }),
+    ),
   };
 }

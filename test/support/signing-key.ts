@@ -1,5 +1,9 @@
 // A new key to sign manifests with. No imports from Node: suites in workerd use it too.
-import { generateSigningKey, readSigningKey, type SigningKey } from "../../src/registry/signing-keys.ts";
+import {
+  generateSigningKey,
+  readSigningKey,
+  type SigningKey,
+} from "../../src/registry/signing-keys.ts";
 
 export async function newKey(): Promise<SigningKey> {
   const key = await readSigningKey(await generateSigningKey());

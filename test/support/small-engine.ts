@@ -61,14 +61,21 @@ const WAT = `(module
 
 /** Functions in the order of their numbers; the first is imported. */
 const names = [...WAT.matchAll(/\(func \$(\w+)/g)].map(([, name]) => name as string);
-export const numbersOf = (...wanted: readonly string[]): Set<number> => new Set(wanted.map((name) => names.indexOf(name)));
+export const numbersOf = (...wanted: readonly string[]): Set<number> =>
+  new Set(wanted.map((name) => names.indexOf(name)));
 export const nameOf = (number: number): string => names[number] ?? "";
 
 /** @param wat of a module with the features that onnxruntime-web's engine has */
 export function assemble(wat: string = WAT): Uint8Array<ArrayBuffer> {
   const module = binaryen.parseText(wat);
   try {
-    module.setFeatures(binaryen.Features.MutableGlobals | binaryen.Features.SIMD128 | binaryen.Features.BulkMemory | binaryen.Features.BulkMemoryOpt | binaryen.Features.SignExt);
+    module.setFeatures(
+      binaryen.Features.MutableGlobals |
+        binaryen.Features.SIMD128 |
+        binaryen.Features.BulkMemory |
+        binaryen.Features.BulkMemoryOpt |
+        binaryen.Features.SignExt,
+    );
     if (module.validate() !== 1) throw new Error("the module is not valid");
     return new Uint8Array(module.emitBinary());
   } finally {
@@ -88,7 +95,15 @@ export interface SmallEngine {
 export async function run(wasm: Uint8Array<ArrayBuffer>, pages: number): Promise<SmallEngine> {
   const memory = new WebAssembly.Memory({ initial: pages, maximum: 65_536 });
   const logged: number[] = [];
-  const { instance } = await WebAssembly.instantiate(wasm, { env: { memory, log: (value: number) => void logged.push(value) } });
+  const { instance } = await WebAssembly.instantiate(wasm, {
+    env: { memory, log: (value: number) => void logged.push(value) },
+  });
   const { exports } = instance;
-  return { memory, exports, logged, call: (name, ...parameters) => (exports[name] as (...parameters: number[]) => unknown)(...parameters) };
+  return {
+    memory,
+    exports,
+    logged,
+    call: (name, ...parameters) =>
+      (exports[name] as (...parameters: number[]) => unknown)(...parameters),
+  };
 }

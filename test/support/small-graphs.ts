@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { DeployedGraph } from "../../src/build/engine/build.ts";
+import type { DeployedGraph } from "../../src/toolchain/engine/build.ts";
 import type { TensorSpec } from "../../src/core/tensor.ts";
 
 const INPUTS = {
@@ -14,5 +14,13 @@ const INPUTS = {
 /** The first tier, called `edge`, of a model that has a region tier as well. */
 export async function smallGraph(model: keyof typeof INPUTS): Promise<DeployedGraph> {
   const bytes = await readFile(join(import.meta.dirname, `../fixtures/${model}.onnx`));
-  return { model, tier: "edge", bytes, sha256: createHash("sha256").update(bytes).digest("hex"), inputs: INPUTS[model], first: true, hasRegion: true };
+  return {
+    model,
+    tier: "edge",
+    bytes,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+    inputs: INPUTS[model],
+    first: true,
+    hasRegion: true,
+  };
 }

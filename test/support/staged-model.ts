@@ -24,8 +24,19 @@ export interface StagedOptions {
 }
 
 const cuts = {
-  means: { value: "means", shape: ["rows", 3, 1, 1], rest: [{ op: "Flatten", inputs: ["value"], outputs: ["flat"] }] },
-  pixels: { value: "pixels", shape: ["rows", 3, SIDE, SIDE], rest: [{ op: "GlobalAveragePool", inputs: ["value"], outputs: ["means"] }, { op: "Flatten", inputs: ["means"], outputs: ["flat"] }] },
+  means: {
+    value: "means",
+    shape: ["rows", 3, 1, 1],
+    rest: [{ op: "Flatten", inputs: ["value"], outputs: ["flat"] }],
+  },
+  pixels: {
+    value: "pixels",
+    shape: ["rows", 3, SIDE, SIDE],
+    rest: [
+      { op: "GlobalAveragePool", inputs: ["value"], outputs: ["means"] },
+      { op: "Flatten", inputs: ["means"], outputs: ["flat"] },
+    ],
+  },
 } as const;
 
 function firstGraph({ cutAt = "means" }: StagedOptions): OnnxGraph {
@@ -52,7 +63,11 @@ function restGraph({ cutAt = "means", restGain = 8 }: StagedOptions): OnnxGraph 
     opset: 13,
     inputs: [{ name: "activation", datatype: "UINT8", shape }],
     outputs: [LOGITS],
-    nodes: [{ op: "DequantizeLinear", inputs: ["activation", "scale", "zero"], outputs: ["value"] }, ...rest, { op: "Mul", inputs: ["flat", "gain"], outputs: ["logits"] }],
+    nodes: [
+      { op: "DequantizeLinear", inputs: ["activation", "scale", "zero"], outputs: ["value"] },
+      ...rest,
+      { op: "Mul", inputs: ["flat", "gain"], outputs: ["logits"] },
+    ],
     initializers: { gain: { ...GAIN, data: Float32Array.of(restGain) }, scale: SCALE, zero: ZERO },
   };
 }
@@ -61,9 +76,24 @@ function restGraph({ cutAt = "means", restGain = 8 }: StagedOptions): OnnxGraph 
 export function stagedProject(options: StagedOptions = {}): PublishSource {
   const { model = "staged", cutAt = "means", deadlineMs = 1_000 } = options;
   const { project, files } = colourProject({ model, deadlineMs });
-  const activation = { name: "activation", datatype: "UINT8", shape: cuts[cutAt].shape.map((size) => (typeof size === "number" ? size : -1)) };
-  const tiers = project.tiers.map((tier) => (tier.place === "edge" ? { ...tier, graph: "first.onnx", outputs: [...tier.outputs, activation] } : { ...tier, resumes: { tier: "edge", graph: "rest.onnx", inputs: [activation] } }));
-  return { project: modelProjectSchema.parse({ ...project, tiers }), files: new Map([...files, ["first.onnx", encodeModel(firstGraph(options))], ["rest.onnx", encodeModel(restGraph(options))]]) };
+  const activation = {
+    name: "activation",
+    datatype: "UINT8",
+    shape: cuts[cutAt].shape.map((size) => (typeof size === "number" ? size : -1)),
+  };
+  const tiers = project.tiers.map((tier) =>
+    tier.place === "edge"
+      ? { ...tier, graph: "first.onnx", outputs: [...tier.outputs, activation] }
+      : { ...tier, resumes: { tier: "edge", graph: "rest.onnx", inputs: [activation] } },
+  );
+  return {
+    project: modelProjectSchema.parse({ ...project, tiers }),
+    files: new Map([
+      ...files,
+      ["first.onnx", encodeModel(firstGraph(options))],
+      ["rest.onnx", encodeModel(restGraph(options))],
+    ]),
+  };
 }
 
 /** Puts it into the store, as version 1 where it is new. */

@@ -48,9 +48,21 @@ export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
       isLost = true;
     },
     counted(name) {
-      aggregate.accept({ isolate: "looked at", sequence: ++looks, series: recorder.take(Infinity) }, clock.now());
-      const labelsOf = (values: readonly string[]) => Object.fromEntries(EDGE_METRICS[name].labels.map((label, index) => [label, values[index] ?? ""]));
-      return aggregate.series().flatMap((series) => (series.name === name ? Array.from({ length: eventsIn(series) }, () => labelsOf(series.labels)) : []));
+      aggregate.accept(
+        { isolate: "looked at", sequence: ++looks, series: recorder.take(Infinity) },
+        clock.now(),
+      );
+      const labelsOf = (values: readonly string[]) =>
+        Object.fromEntries(
+          EDGE_METRICS[name].labels.map((label, index) => [label, values[index] ?? ""]),
+        );
+      return aggregate
+        .series()
+        .flatMap((series) =>
+          series.name === name
+            ? Array.from({ length: eventsIn(series) }, () => labelsOf(series.labels))
+            : [],
+        );
     },
   };
 }

@@ -1,9 +1,9 @@
 // A deployment of tensor models, of two that take images, one that gives vectors, and of the toy, as `edgetier engine build` makes one of model projects.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { readDeploymentConfig } from "../../src/build/deployment-config.ts";
-import { edgeArtifacts, edgeGraphs, takesImages } from "../../src/build/edge-graphs.ts";
-import { buildDeployment } from "../../src/build/engine/build.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
+import { edgeArtifacts, edgeGraphs, takesImages } from "../../src/toolchain/edge-graphs.ts";
+import { buildDeployment } from "../../src/toolchain/engine/build.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
 import { colourProject } from "./colour-model.ts";
 import { stagedProject } from "./staged-model.ts";
@@ -13,7 +13,8 @@ import { vectorProject } from "./vector-model.ts";
 
 /** @param folder under dist/test: whoever imports the deployment names it */
 export async function buildTensorDeployment(folder: string): Promise<void> {
-  const fixture = async (name: string) => new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));
+  const fixture = async (name: string) =>
+    new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));
   const sources = [
     tensorProject("identity", identityAll(await fixture("identity-all"))),
     tensorProject("matmul", int8MatMul(await fixture("int8-matmul")), ["left", "right"]),

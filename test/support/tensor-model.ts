@@ -20,18 +20,42 @@ export interface TensorModelOptions {
 }
 
 /** Puts a version into the store and the alias `stable` on it. */
-export async function publishTensorModel(store: ModelStore, model: string, graph: TensorGraph, options: TensorModelOptions = {}): Promise<TensorManifest> {
-  const { version = 1, deadlineMs = 1_000, places = ["edge", "region"], labels, edit = (tier) => tier } = options;
+export async function publishTensorModel(
+  store: ModelStore,
+  model: string,
+  graph: TensorGraph,
+  options: TensorModelOptions = {},
+): Promise<TensorManifest> {
+  const {
+    version = 1,
+    deadlineMs = 1_000,
+    places = ["edge", "region"],
+    labels,
+    edit = (tier) => tier,
+  } = options;
   const { ref } = await store.writeArtifact(graph.bytes);
-  const copies = (specs: readonly TensorSpec[]) => specs.map((spec) => ({ ...spec, shape: [...spec.shape] }));
-  const tierAt = (place: "edge" | "region") => ({ id: place, place, precision: "fp32" as const, graph: ref, inputs: copies(graph.inputs), outputs: copies(graph.outputs), figures: {} });
+  const copies = (specs: readonly TensorSpec[]) =>
+    specs.map((spec) => ({ ...spec, shape: [...spec.shape] }));
+  const tierAt = (place: "edge" | "region") => ({
+    id: place,
+    place,
+    precision: "fp32" as const,
+    graph: ref,
+    inputs: copies(graph.inputs),
+    outputs: copies(graph.outputs),
+    figures: {},
+  });
   const manifest: TensorManifest = {
     schemaVersion: 1,
     model,
     version,
     task: "tensor",
     description: "",
-    ...(labels === undefined ? {} : { labels: (await store.writeArtifact(new TextEncoder().encode(JSON.stringify(labels)))).ref }),
+    ...(labels === undefined
+      ? {}
+      : {
+          labels: (await store.writeArtifact(new TextEncoder().encode(JSON.stringify(labels)))).ref,
+        }),
     deadlineMs,
     tiers: places.map((place) => edit(tierAt(place))),
     figures: {},
@@ -44,16 +68,62 @@ export async function publishTensorModel(store: ModelStore, model: string, graph
 }
 
 /** The project of such a model, with an edge tier and a region tier, as it is read from its folder. */
-export function tensorProject(model: string, { bytes, inputs, outputs }: TensorGraph, labels?: readonly string[]): PublishSource {
-  const tierAt = (place: string) => ({ id: place, place, precision: "fp32", graph: "graph.onnx", inputs, outputs });
-  const project = modelProjectSchema.parse({ schemaVersion: 1, model, task: "tensor", deadlineMs: 1_000, tiers: ["edge", "region"].map(tierAt), ...(labels === undefined ? {} : { labels: "labels.json" }) });
-  return { project, files: new Map([["graph.onnx", bytes], ["labels.json", new TextEncoder().encode(JSON.stringify(labels ?? []))]]) };
+export function tensorProject(
+  model: string,
+  { bytes, inputs, outputs }: TensorGraph,
+  labels?: readonly string[],
+): PublishSource {
+  const tierAt = (place: string) => ({
+    id: place,
+    place,
+    precision: "fp32",
+    graph: "graph.onnx",
+    inputs,
+    outputs,
+  });
+  const project = modelProjectSchema.parse({
+    schemaVersion: 1,
+    model,
+    task: "tensor",
+    deadlineMs: 1_000,
+    tiers: ["edge", "region"].map(tierAt),
+    ...(labels === undefined ? {} : { labels: "labels.json" }),
+  });
+  return {
+    project,
+    files: new Map([
+      ["graph.onnx", bytes],
+      ["labels.json", new TextEncoder().encode(JSON.stringify(labels ?? []))],
+    ]),
+  };
 }
 
 /** test/fixtures/identity-all.onnx: an input and an output of every datatype that both runtimes take, each passed through. */
-export const IDENTITY_DATATYPES = ["BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"] as const satisfies readonly Datatype[];
-const identitySpecs = (end: string): TensorSpec[] => IDENTITY_DATATYPES.map((datatype) => ({ name: `${datatype.toLowerCase()}_${end}`, datatype, shape: [-1] }));
-export const identityAll = (bytes: Uint8Array): TensorGraph => ({ bytes, inputs: identitySpecs("in"), outputs: identitySpecs("out") });
+export const IDENTITY_DATATYPES = [
+  "BOOL",
+  "UINT8",
+  "UINT16",
+  "UINT32",
+  "UINT64",
+  "INT8",
+  "INT16",
+  "INT32",
+  "INT64",
+  "FP16",
+  "FP32",
+  "FP64",
+] as const satisfies readonly Datatype[];
+const identitySpecs = (end: string): TensorSpec[] =>
+  IDENTITY_DATATYPES.map((datatype) => ({
+    name: `${datatype.toLowerCase()}_${end}`,
+    datatype,
+    shape: [-1],
+  }));
+export const identityAll = (bytes: Uint8Array): TensorGraph => ({
+  bytes,
+  inputs: identitySpecs("in"),
+  outputs: identitySpecs("out"),
+});
 
 /** test/fixtures/int8-matmul.onnx: y = x . [[1, -2], [3, 4], [-5, 6]] + [10, 20]. */
 export const int8MatMul = (bytes: Uint8Array): TensorGraph => ({

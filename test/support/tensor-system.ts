@@ -36,7 +36,10 @@ export interface TensorSystemOptions {
   readonly regionVariables?: Readonly<Record<string, string>>;
 }
 
-export async function startTensorSystem({ edgeVariables = {}, regionVariables = {} }: TensorSystemOptions = {}): Promise<TensorSystem> {
+export async function startTensorSystem({
+  edgeVariables = {},
+  regionVariables = {},
+}: TensorSystemOptions = {}): Promise<TensorSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tensors-"));
   const stops: (() => Promise<void>)[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
@@ -48,21 +51,39 @@ export async function startTensorSystem({ edgeVariables = {}, regionVariables = 
     const models = await publishModels(createModelStore(createS3ObjectStore(s3.options)));
     const lines: string[] = [];
     const startRegion = async () => {
-      const started = await startLocalRegion({ file: REGION_ENTRY, port: 0, store: s3.options, preload: models, variables: regionVariables, onLine: (line) => lines.push(line) });
+      const started = await startLocalRegion({
+        file: REGION_ENTRY,
+        port: 0,
+        store: s3.options,
+        preload: models,
+        variables: regionVariables,
+        onLine: (line) => lines.push(line),
+      });
       stops.push(started.stop);
       return started;
     };
     const bundle = async () => {
       await buildTensorDeployment("tensor-worker");
-      return await bundleWorker(join(folder, "worker.bundle"), { entry: "test/support/tensor-worker.ts" });
+      return await bundleWorker(join(folder, "worker.bundle"), {
+        entry: "test/support/tensor-worker.ts",
+      });
     };
     const [region, upload] = await Promise.all([startRegion(), bundle()]);
     const proxy = await startTcpProxy();
     stops.push(proxy.close);
     proxy.target = region.url;
-    const edge = await startBareEdge(upload, { ...s3VariablesOf(s3.options), EDGETIER_REGION_URL: proxy.url, ...edgeVariables });
+    const edge = await startBareEdge(upload, {
+      ...s3VariablesOf(s3.options),
+      EDGETIER_REGION_URL: proxy.url,
+      ...edgeVariables,
+    });
     stops.push(edge.stop);
-    return { urls: { edge: edge.url, region: region.url }, proxy, output: { region: lines, edge: edge.output }, stop };
+    return {
+      urls: { edge: edge.url, region: region.url },
+      proxy,
+      output: { region: lines, edge: edge.output },
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;
@@ -71,7 +92,8 @@ export async function startTensorSystem({ edgeVariables = {}, regionVariables = 
 
 /** @returns their names */
 async function publishModels(store: ModelStore): Promise<string[]> {
-  const fixture = async (name: string) => new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));
+  const fixture = async (name: string) =>
+    new Uint8Array(await readFile(join(PROJECT_ROOT, `test/fixtures/${name}.onnx`)));
   const matmul = int8MatMul(await fixture("int8-matmul"));
   await publishToy(store, await fixture("toy"), { deadlineMs: 10_000 });
   const deadlines = { deadlineMs: 10_000 };
@@ -80,9 +102,19 @@ async function publishModels(store: ModelStore): Promise<string[]> {
   await publishVectors(store, { ...deadlines, model: FAR_VECTORS, places: ["region"] });
   await publishStaged(store, deadlines);
   const manifests = [
-    await publishTensorModel(store, "identity", identityAll(await fixture("identity-all")), deadlines),
+    await publishTensorModel(
+      store,
+      "identity",
+      identityAll(await fixture("identity-all")),
+      deadlines,
+    ),
     await publishTensorModel(store, "matmul", matmul, { ...deadlines, labels: ["left", "right"] }),
-    await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), deadlines),
+    await publishTensorModel(
+      store,
+      "words",
+      stringIdentity(await fixture("string-identity")),
+      deadlines,
+    ),
     await publishTensorModel(store, "far", matmul, { ...deadlines, places: ["region"] }),
   ];
   return ["toy", "colours", FAR_VECTORS, "staged", ...manifests.map(({ model }) => model)];

@@ -1,12 +1,26 @@
 // A model of two tiers over test/fixtures/toy.onnx: "yes" and "no" are sure answers, "maybe" is an unsure yes, and any
 // other word is out of scope. No imports from Node: suites in workerd use it too.
-import { aliasedVersion, type TextClassificationManifest, type TextClassificationTier } from "../../src/registry/manifest.ts";
+import {
+  aliasedVersion,
+  type TextClassificationManifest,
+  type TextClassificationTier,
+} from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 
-const features = { kind: "hashed-ngrams", buckets: 64, wordNgrams: [1], charNgrams: [], maxFeatures: 16 };
+const features = {
+  kind: "hashed-ngrams",
+  buckets: 64,
+  wordNgrams: [1],
+  charNgrams: [],
+  maxFeatures: 16,
+};
 
 /** Puts a version into the store and the alias `stable` on it. */
-export async function publishToy(store: ModelStore, graph: Uint8Array, changes: Partial<TextClassificationManifest> = {}): Promise<TextClassificationManifest> {
+export async function publishToy(
+  store: ModelStore,
+  graph: Uint8Array,
+  changes: Partial<TextClassificationManifest> = {},
+): Promise<TextClassificationManifest> {
   const put = async (bytes: Uint8Array) => (await store.writeArtifact(bytes)).ref;
   const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
   const tier: Omit<TextClassificationTier, "id" | "place" | "exit"> = {
@@ -15,7 +29,10 @@ export async function publishToy(store: ModelStore, graph: Uint8Array, changes: 
     preprocessor: { kind: "hashed-ngrams", artifact: await put(json(features)) },
     inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
     outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
-    calibration: { temperature: 1, outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 0.2, scale: 10 } },
+    calibration: {
+      temperature: 1,
+      outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 0.2, scale: 10 },
+    },
     figures: {},
   };
   const manifest: TextClassificationManifest = {
@@ -39,7 +56,11 @@ export async function publishToy(store: ModelStore, graph: Uint8Array, changes: 
   const before = await store.readAliases(manifest.model);
   const stable = before?.aliases["stable"];
   if (stable === undefined || aliasedVersion(stable) !== manifest.version) {
-    await store.writeAliases(manifest.model, { ...before?.aliases, stable: manifest.version }, before?.etag);
+    await store.writeAliases(
+      manifest.model,
+      { ...before?.aliases, stable: manifest.version },
+      before?.etag,
+    );
   }
   return manifest;
 }

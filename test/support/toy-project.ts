@@ -15,7 +15,10 @@ const tier: Tier = {
   preprocessor: { kind: "hashed-ngrams", artifact: "artifacts/features.json" },
   inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
   outputs: [{ name: "logits", datatype: "FP32", shape: [-1, 2] }],
-  calibration: { temperature: 1, outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 0.2, scale: 10 } },
+  calibration: {
+    temperature: 1,
+    outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 0.2, scale: 10 },
+  },
   exit: { confidence: 0.9 },
   figures: {},
 };
@@ -32,16 +35,31 @@ export async function toyFiles(): Promise<Map<string, Uint8Array>> {
   const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
   return new Map([
     ["artifacts/toy.onnx", await readFile(join(import.meta.dirname, "../fixtures/toy.onnx"))],
-    ["artifacts/features.json", json({ kind: "hashed-ngrams", buckets: 64, wordNgrams: [1], charNgrams: [], maxFeatures: 16 })],
+    [
+      "artifacts/features.json",
+      json({
+        kind: "hashed-ngrams",
+        buckets: 64,
+        wordNgrams: [1],
+        charNgrams: [],
+        maxFeatures: 16,
+      }),
+    ],
     ["labels.json", json(["yes", "no"])],
   ]);
 }
 
-export const writeToyProject = async (folder: string, changes: Partial<TextClassificationProject> = {}): Promise<void> =>
+export const writeToyProject = async (
+  folder: string,
+  changes: Partial<TextClassificationProject> = {},
+): Promise<void> =>
   await writeSampleProject(folder, { ...toyProject, ...changes }, await toyFiles());
 
 /** Texts and their labels, as a file of samples. */
-export async function writeSamples(file: string, samples: readonly (readonly [text: string, label: string])[]): Promise<string> {
+export async function writeSamples(
+  file: string,
+  samples: readonly (readonly [text: string, label: string])[],
+): Promise<string> {
   await writeFile(file, samples.map(([text, label]) => JSON.stringify({ text, label })).join("\n"));
   return file;
 }

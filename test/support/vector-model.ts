@@ -10,21 +10,45 @@ export const DIMENSIONS = 4;
 export const MAX_TOKENS_OF_A_TEXT = 8;
 export const MAX_TEXT_BYTES = 100;
 /** By token id: [PAD], which must not count, [UNK], [CLS], [SEP], good, bad, great, ##ly. */
-const TABLE = [[99, 99, 99, 99], [0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [3, 3, 0, 0], [0, -3, 4, 0], [6, 0, 0, 8], [0, 0, 0, 1]];
+const TABLE = [
+  [99, 99, 99, 99],
+  [0, 0, 0, 0],
+  [1, 0, 0, 0],
+  [0, 1, 0, 0],
+  [3, 3, 0, 0],
+  [0, -3, 4, 0],
+  [6, 0, 0, 8],
+  [0, 0, 0, 1],
+];
 
 /** `states` is [batch, tokens, 4]; `sums`, their sum over all tokens of a row, is [batch, 4], for a text alone as good as pooled. */
 function graph(): Uint8Array {
   return encodeModel({
     name: "vectors",
     opset: 13,
-    inputs: [{ name: "input_ids", datatype: "INT64", shape: ["rows", "tokens"] }, { name: "attention_mask", datatype: "INT64", shape: ["rows", "tokens"] }],
-    outputs: [{ name: "states", datatype: "FP32", shape: ["rows", "tokens", DIMENSIONS] }, { name: "sums", datatype: "FP32", shape: ["rows", DIMENSIONS] }],
+    inputs: [
+      { name: "input_ids", datatype: "INT64", shape: ["rows", "tokens"] },
+      { name: "attention_mask", datatype: "INT64", shape: ["rows", "tokens"] },
+    ],
+    outputs: [
+      { name: "states", datatype: "FP32", shape: ["rows", "tokens", DIMENSIONS] },
+      { name: "sums", datatype: "FP32", shape: ["rows", DIMENSIONS] },
+    ],
     nodes: [
       { op: "Gather", inputs: ["table", "input_ids"], outputs: ["states"] },
-      { op: "ReduceSum", inputs: ["states", "axis"], outputs: ["sums"], attributes: { keepdims: int(0) } },
+      {
+        op: "ReduceSum",
+        inputs: ["states", "axis"],
+        outputs: ["sums"],
+        attributes: { keepdims: int(0) },
+      },
     ],
     initializers: {
-      table: { datatype: "FP32", shape: [TABLE.length, DIMENSIONS], data: Float32Array.from(TABLE.flat()) },
+      table: {
+        datatype: "FP32",
+        shape: [TABLE.length, DIMENSIONS],
+        data: Float32Array.from(TABLE.flat()),
+      },
       axis: { datatype: "INT64", shape: [1], data: BigInt64Array.of(1n) },
     },
   });
@@ -39,24 +63,59 @@ export interface VectorModelOptions {
 }
 
 /** As it is read from its folder; tiers are called like their places. */
-export function vectorProject({ model = "vectors", pooling = "mean", places = ["edge"], normalise = true, deadlineMs = 1_000 }: VectorModelOptions = {}): PublishSource {
+export function vectorProject({
+  model = "vectors",
+  pooling = "mean",
+  places = ["edge"],
+  normalise = true,
+  deadlineMs = 1_000,
+}: VectorModelOptions = {}): PublishSource {
   const tiers = places.map((place) => ({
     id: place,
     place,
     precision: "fp32",
     graph: "graph.onnx",
-    preprocessor: { kind: "wordpiece", artifact: "tokenizer.json", maxTokens: MAX_TOKENS_OF_A_TEXT },
+    preprocessor: {
+      kind: "wordpiece",
+      artifact: "tokenizer.json",
+      maxTokens: MAX_TOKENS_OF_A_TEXT,
+    },
     pooling,
     output: pooling === "graph" ? "sums" : "states",
-    inputs: ["input_ids", "attention_mask"].map((name) => ({ name, datatype: "INT64", shape: [-1, -1] })),
-    outputs: [{ name: "states", datatype: "FP32", shape: [-1, -1, DIMENSIONS] }, { name: "sums", datatype: "FP32", shape: [-1, DIMENSIONS] }],
+    inputs: ["input_ids", "attention_mask"].map((name) => ({
+      name,
+      datatype: "INT64",
+      shape: [-1, -1],
+    })),
+    outputs: [
+      { name: "states", datatype: "FP32", shape: [-1, -1, DIMENSIONS] },
+      { name: "sums", datatype: "FP32", shape: [-1, DIMENSIONS] },
+    ],
   }));
-  const project = modelProjectSchema.parse({ schemaVersion: 1, model, task: "embedding", input: { maxBytes: MAX_TEXT_BYTES }, dimensions: DIMENSIONS, normalise, deadlineMs, tiers });
-  return { project, files: new Map([["graph.onnx", graph()], ["tokenizer.json", json(tinyTokenizer)]]) };
+  const project = modelProjectSchema.parse({
+    schemaVersion: 1,
+    model,
+    task: "embedding",
+    input: { maxBytes: MAX_TEXT_BYTES },
+    dimensions: DIMENSIONS,
+    normalise,
+    deadlineMs,
+    tiers,
+  });
+  return {
+    project,
+    files: new Map([
+      ["graph.onnx", graph()],
+      ["tokenizer.json", json(tinyTokenizer)],
+    ]),
+  };
 }
 
 /** Puts it into the store, as version 1 where it is new. */
-export async function publishVectors(store: ModelStore, options: VectorModelOptions = {}): Promise<void> {
+export async function publishVectors(
+  store: ModelStore,
+  options: VectorModelOptions = {},
+): Promise<void> {
   await publishModel(store, vectorProject(options));
 }
 

@@ -30,8 +30,13 @@ export class VirtualTime implements Clock {
 
   /** Each event, and what follows from it, before the next; until then, or until it is called again. */
   async #passTo(atMs: number): Promise<void> {
-    for (const own = ++this.#passing; own === this.#passing; ) {
-      const next = this.#events.filter((event) => event.atMs <= atMs).reduce<Event | undefined>((first, event) => (first === undefined || event.atMs < first.atMs ? event : first), undefined);
+    for (const own = ++this.#passing; own === this.#passing;) {
+      const next = this.#events
+        .filter((event) => event.atMs <= atMs)
+        .reduce<Event | undefined>(
+          (first, event) => (first === undefined || event.atMs < first.atMs ? event : first),
+          undefined,
+        );
       if (next === undefined) break;
       this.#events = this.#events.filter((event) => event !== next);
       this.#nowMs = next.atMs;
@@ -56,12 +61,22 @@ export class VirtualTime implements Clock {
   }
 }
 
-export const reply = (status = 200, headers: Reply["headers"] = {}, body = "{}"): Reply => ({ status, headers, body, bytes: new TextEncoder().encode(body), waitedMs: 0 });
+export const reply = (status = 200, headers: Reply["headers"] = {}, body = "{}"): Reply => ({
+  status,
+  headers,
+  body,
+  bytes: new TextEncoder().encode(body),
+  waitedMs: 0,
+});
 
-export const senderOf = (send: () => Promise<Reply>): Sender => Object.assign(send, { opened: () => 1, close: () => {} });
+export const senderOf = (send: () => Promise<Reply>): Sender =>
+  Object.assign(send, { opened: () => 1, close: () => {} });
 
 /** Answers one call at a time, each in `serviceMs`. */
-export function oneByOne(time: VirtualTime, serviceMs: (call: number) => number): () => Promise<Reply> {
+export function oneByOne(
+  time: VirtualTime,
+  serviceMs: (call: number) => number,
+): () => Promise<Reply> {
   let freeAtMs = 0;
   let calls = 0;
   return async () => {

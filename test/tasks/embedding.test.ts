@@ -11,7 +11,10 @@ const [CLS, SEP, GOOD, BAD] = [2, 3, 4, 5];
 
 describe("an input", () => {
   it("is a text or token ids, and the same from its bytes", () => {
-    for (const [raw, input] of [["good", { kind: "text", text: "good" }], [[4, 0, 2 ** 31 - 1], { kind: "tokens", ids: [4, 0, 2 ** 31 - 1] }]] as const) {
+    for (const [raw, input] of [
+      ["good", { kind: "text", text: "good" }],
+      [[4, 0, 2 ** 31 - 1], { kind: "tokens", ids: [4, 0, 2 ** 31 - 1] }],
+    ] as const) {
       expect(embedding.parseInput(raw, 0, limits)).toEqual(input);
       expect(embedding.fromBytes(embedding.toBytes(input), 0, limits)).toEqual(input);
     }
@@ -19,14 +22,25 @@ describe("an input", () => {
 
   it("has an identity that no other input has", () => {
     const input = fc.oneof(
-      fc.array(fc.constantFrom("text ", "tokens ", "4", ",", "5"), { maxLength: 3 }).map((parts) => ({ kind: "text" as const, text: parts.join("") })),
-      fc.array(fc.constantFrom(4, 5, 45), { minLength: 1, maxLength: 3 }).map((ids) => ({ kind: "tokens" as const, ids })),
+      fc
+        .array(fc.constantFrom("text ", "tokens ", "4", ",", "5"), { maxLength: 3 })
+        .map((parts) => ({ kind: "text" as const, text: parts.join("") })),
+      fc
+        .array(fc.constantFrom(4, 5, 45), { minLength: 1, maxLength: 3 })
+        .map((ids) => ({ kind: "tokens" as const, ids })),
     );
-    fc.assert(fc.property(input, input, (one, other) => {
-      const [same, sameIdentity] = [JSON.stringify(one) === JSON.stringify(other), embedding.identityOf(one) === embedding.identityOf(other)];
-      expect(sameIdentity).toBe(same);
-    }));
-    expect(embedding.identityOf({ kind: "text", text: "tokens 4" })).not.toBe(embedding.identityOf({ kind: "tokens", ids: [4] }));
+    fc.assert(
+      fc.property(input, input, (one, other) => {
+        const [same, sameIdentity] = [
+          JSON.stringify(one) === JSON.stringify(other),
+          embedding.identityOf(one) === embedding.identityOf(other),
+        ];
+        expect(sameIdentity).toBe(same);
+      }),
+    );
+    expect(embedding.identityOf({ kind: "text", text: "tokens 4" })).not.toBe(
+      embedding.identityOf({ kind: "tokens", ids: [4] }),
+    );
   });
 
   const refused: [raw: unknown, code: string][] = [
@@ -45,14 +59,23 @@ describe("an input", () => {
   });
 
   it("of bytes that break off is refused", () => {
-    expect(() => embedding.fromBytes(Uint8Array.of(0xff, 1, 0, 0), 0, limits)).toThrow(expect.objectContaining({ code: "invalid_utf8" }));
-    expect(() => embedding.fromBytes(Uint8Array.of(0xff), 0, limits)).toThrow(expect.objectContaining({ code: "empty_text" }));
+    expect(() => embedding.fromBytes(Uint8Array.of(0xff, 1, 0, 0), 0, limits)).toThrow(
+      expect.objectContaining({ code: "invalid_utf8" }),
+    );
+    expect(() => embedding.fromBytes(Uint8Array.of(0xff), 0, limits)).toThrow(
+      expect.objectContaining({ code: "empty_text" }),
+    );
   });
 });
 
 describe("token ids", () => {
-  const { encode } = embedding.createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens: 5 });
-  const idsOf = (ids: readonly number[]) => Array.from(encode([{ kind: "tokens", ids }])["input_ids"]?.data as BigInt64Array, Number);
+  const { encode } = embedding.createPreprocessor({
+    kind: "wordpiece",
+    artifact: json(tinyTokenizer),
+    maxTokens: 5,
+  });
+  const idsOf = (ids: readonly number[]) =>
+    Array.from(encode([{ kind: "tokens", ids }])["input_ids"]?.data as BigInt64Array, Number);
 
   it("get the special tokens around them, unless they have them", () => {
     expect(idsOf([GOOD, BAD])).toEqual([CLS, GOOD, BAD, SEP]);
@@ -66,35 +89,63 @@ describe("token ids", () => {
   });
 
   it("that the model does not have are refused", () => {
-    expect(() => idsOf([GOOD, 8])).toThrow(expect.objectContaining({ code: "invalid_tokens", detail: expect.stringMatching(/token 8; this model's are from 0 to 7/) }));
+    expect(() => idsOf([GOOD, 8])).toThrow(
+      expect.objectContaining({
+        code: "invalid_tokens",
+        detail: expect.stringMatching(/token 8; this model's are from 0 to 7/),
+      }),
+    );
   });
 });
 
 describe("vectors", () => {
-  const states = (shape: number[], data: number[]): NamedTensors => ({ out: { datatype: "FP32", shape, data: Float32Array.from(data) } });
-  const read = (pooling: "graph" | "mean" | "cls", outputs: NamedTensors, tokens: number[]) => readVectors(outputs, { output: "out", pooling }, tokens, 2).map((vector) => [...vector]);
+  const states = (shape: number[], data: number[]): NamedTensors => ({
+    out: { datatype: "FP32", shape, data: Float32Array.from(data) },
+  });
+  const read = (pooling: "graph" | "mean" | "cls", outputs: NamedTensors, tokens: number[]) =>
+    readVectors(outputs, { output: "out", pooling }, tokens, 2).map((vector) => [...vector]);
 
   it("are the mean over a text's own tokens, its first token's, or the graph's", () => {
     const twoTexts = states([2, 3, 2], [1, 2, 3, 4, 99, 99, /**/ 5, 6, 7, 8, 9, 10]);
-    expect(read("mean", twoTexts, [2, 3])).toEqual([[2, 3], [7, 8]]);
-    expect(read("cls", twoTexts, [2, 3])).toEqual([[1, 2], [5, 6]]);
-    expect(read("graph", states([2, 2], [1, 2, 3, 4]), [2, 3])).toEqual([[1, 2], [3, 4]]);
+    expect(read("mean", twoTexts, [2, 3])).toEqual([
+      [2, 3],
+      [7, 8],
+    ]);
+    expect(read("cls", twoTexts, [2, 3])).toEqual([
+      [1, 2],
+      [5, 6],
+    ]);
+    expect(read("graph", states([2, 2], [1, 2, 3, 4]), [2, 3])).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
   });
 
-  const misfits: [what: string, pooling: "graph" | "mean", outputs: NamedTensors, tokens: number[]][] = [
+  const misfits: [
+    what: string,
+    pooling: "graph" | "mean",
+    outputs: NamedTensors,
+    tokens: number[],
+  ][] = [
     ["too few rows", "graph", states([1, 2], [1, 2]), [3, 3]],
     ["other dimensions", "graph", states([1, 3], [1, 2, 3]), [3]],
     ["fewer tokens than the text has", "mean", states([1, 1, 2], [1, 2]), [2]],
     ["what is not a number", "graph", states([1, 2], [1, Number.NaN]), [3]],
   ];
   it.each(misfits)("are not read off %s", (_what, pooling, outputs, tokens) => {
-    expect(() => read(pooling, outputs, tokens)).toThrow(expect.objectContaining({ code: "session_failed" }));
+    expect(() => read(pooling, outputs, tokens)).toThrow(
+      expect.objectContaining({ code: "session_failed" }),
+    );
   });
 
   it("of length 1 keep their direction, cut or not", () => {
     expect([...normalised(Float32Array.of(3, 4))]).toEqual([Math.fround(0.6), Math.fround(0.8)]);
     expect([...normalised(Float32Array.of(0, 0))]).toEqual([0, 0]);
-    expect([...shortened(Float32Array.of(0.3, 0.4, 0.5), 2, true)].map((one) => Math.round(one * 1e6) / 1e6)).toEqual([0.6, 0.8]);
+    expect(
+      [...shortened(Float32Array.of(0.3, 0.4, 0.5), 2, true)].map(
+        (one) => Math.round(one * 1e6) / 1e6,
+      ),
+    ).toEqual([0.6, 0.8]);
     expect([...shortened(Float32Array.of(1, 2, 3), 2, false)]).toEqual([1, 2]);
     expect([...shortened(Float32Array.of(1, 2), 2, true)]).toEqual([1, 2]); // whole: as the model gave it
   });

@@ -11,11 +11,14 @@ const limits = { maxBytes: 16 };
 const inputs = (...texts: string[]): TaskInput[] => texts.map((text) => ({ kind: "text", text }));
 
 describe("an input", () => {
-  it.each(["a", "exactly 16 bytes", "日本語です", "a\0b", " .", "\u{feff}x", "👨‍👩"])("is taken: %j", (text) => {
-    const input = task.parseInput(text, 0, limits);
-    expect(input).toEqual({ kind: "text", text });
-    expect(task.fromBytes(task.toBytes(input), 0, limits)).toEqual(input);
-  });
+  it.each(["a", "exactly 16 bytes", "日本語です", "a\0b", " .", "\u{feff}x", "👨‍👩"])(
+    "is taken: %j",
+    (text) => {
+      const input = task.parseInput(text, 0, limits);
+      expect(input).toEqual({ kind: "text", text });
+      expect(task.fromBytes(task.toBytes(input), 0, limits)).toEqual(input);
+    },
+  );
 
   const refused: [raw: unknown, code: string, detail: RegExp][] = [
     ["", "empty_text", /Input 3 is empty/],
@@ -32,7 +35,9 @@ describe("an input", () => {
     [{ b64: "YQ==" }, "invalid_request", /found an image/],
   ];
   it.each(refused)("is refused: %j", (raw, code, detail) => {
-    expect(() => task.parseInput(raw, 3, limits)).toThrow(expect.objectContaining({ code, detail: expect.stringMatching(detail) }));
+    expect(() => task.parseInput(raw, 3, limits)).toThrow(
+      expect.objectContaining({ code, detail: expect.stringMatching(detail) }),
+    );
   });
 
   it("is refused as bytes for the same reasons, and where they are not UTF-8", () => {
@@ -61,13 +66,17 @@ describe("an input", () => {
       fc.property(fc.string({ unit: "binary", maxLength: 20 }), (text) => {
         const direct = outcome(() => task.parseInput(text, 0, limits));
         fc.pre(direct !== "invalid_utf8"); // a lone surrogate has no bytes
-        expect(outcome(() => task.fromBytes(new TextEncoder().encode(text), 0, limits))).toEqual(direct);
+        expect(outcome(() => task.fromBytes(new TextEncoder().encode(text), 0, limits))).toEqual(
+          direct,
+        );
       }),
     );
   });
 
   it("of an unknown task is an error of configuration", () => {
-    expect(() => taskByName("toString")).toThrow(expect.objectContaining({ code: "invalid_configuration" }));
+    expect(() => taskByName("toString")).toThrow(
+      expect.objectContaining({ code: "invalid_configuration" }),
+    );
   });
 
   it("for warm-up passes its own checks", () => {
@@ -76,7 +85,13 @@ describe("an input", () => {
 });
 
 describe("hashed n-grams", () => {
-  const config = { kind: "hashed-ngrams", buckets: 1000, wordNgrams: [1, 2], charNgrams: [3], maxFeatures: 50 } as const;
+  const config = {
+    kind: "hashed-ngrams",
+    buckets: 1000,
+    wordNgrams: [1, 2],
+    charNgrams: [3],
+    maxFeatures: 50,
+  } as const;
 
   it("make ids [batch, features], padded with 0 to the longest row", () => {
     const preprocessor = task.createPreprocessor({ kind: "hashed-ngrams", artifact: json(config) });
@@ -84,44 +99,87 @@ describe("hashed n-grams", () => {
     const [long, short] = [idsOf("pay my bill now"), idsOf("pay")];
     expect(short.length).toBeLessThan(long.length);
     expect(preprocessor.encode(inputs("pay my bill now", "pay"))).toEqual({
-      ids: { datatype: "INT32", shape: [2, long.length], data: Int32Array.of(...long, ...short, ...Array(long.length - short.length).fill(0)) },
+      ids: {
+        datatype: "INT32",
+        shape: [2, long.length],
+        data: Int32Array.of(...long, ...short, ...Array(long.length - short.length).fill(0)),
+      },
     });
   });
 });
 
 describe("WordPiece", () => {
   const encode = (maxTokens: number, ...texts: string[]) =>
-    task.createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens }).encode(inputs(...texts));
+    task
+      .createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens })
+      .encode(inputs(...texts));
   const tensors = (width: number, ids: number[], mask: number[]) => ({
-    input_ids: { datatype: "INT64", shape: [ids.length / width, width], data: BigInt64Array.from(ids, BigInt) },
-    attention_mask: { datatype: "INT64", shape: [ids.length / width, width], data: BigInt64Array.from(mask, BigInt) },
+    input_ids: {
+      datatype: "INT64",
+      shape: [ids.length / width, width],
+      data: BigInt64Array.from(ids, BigInt),
+    },
+    attention_mask: {
+      datatype: "INT64",
+      shape: [ids.length / width, width],
+      data: BigInt64Array.from(mask, BigInt),
+    },
   });
 
   it("makes input_ids and attention_mask [batch, tokens], padded to the longest row", () => {
     expect(encode(16, "Great good greatly", "BAD")).toEqual(
-      tensors(6, [2, 6, 4, 6, 7, 3, /**/ 2, 5, 3, 0, 0, 0], [1, 1, 1, 1, 1, 1, /**/ 1, 1, 1, 0, 0, 0]),
+      tensors(
+        6,
+        [2, 6, 4, 6, 7, 3, /**/ 2, 5, 3, 0, 0, 0],
+        [1, 1, 1, 1, 1, 1, /**/ 1, 1, 1, 0, 0, 0],
+      ),
     );
   });
 
   it("cuts a long text, and keeps [CLS] and [SEP]", () => {
-    expect(encode(5, "good bad great good bad")).toEqual(tensors(5, [2, 4, 5, 6, 3], [1, 1, 1, 1, 1]));
+    expect(encode(5, "good bad great good bad")).toEqual(
+      tensors(5, [2, 4, 5, 6, 3], [1, 1, 1, 1, 1]),
+    );
     expect(encode(5, "good bad great")).toEqual(tensors(5, [2, 4, 5, 6, 3], [1, 1, 1, 1, 1]));
     expect(encode(2, "good bad")).toEqual(tensors(2, [2, 3], [1, 1]));
   });
 
   it("reads of a long text what it keeps, and all of it where words give no tokens", () => {
-    expect(encode(4, "good bad great good bad great")).toEqual(tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]));
-    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good bad great")).toEqual(tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]));
-    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good")).toEqual(tensors(3, [2, 4, 3], [1, 1, 1]));
+    expect(encode(4, "good bad great good bad great")).toEqual(
+      tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]),
+    );
+    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good bad great")).toEqual(
+      tensors(4, [2, 4, 5, 3], [1, 1, 1, 1]),
+    );
+    expect(encode(4, "\u{7f} \u{7f} \u{7f} \u{7f} \u{7f} good")).toEqual(
+      tensors(3, [2, 4, 3], [1, 1, 1]),
+    );
   });
 
   it("cuts a text to what the whole text gives, whatever it parts words with", () => {
-    const word = fc.constantFrom("good", "bad", "greatly", "zzz", "日", "e\u{301}", "\u{7f}", "\u{feff}", " ", "\n", "\u{a0}", "\u{3000}", ".");
-    const idsOf = (maxTokens: number, text: string) => Array.from(encode(maxTokens, text)["input_ids"]?.data as BigInt64Array);
+    const word = fc.constantFrom(
+      "good",
+      "bad",
+      "greatly",
+      "zzz",
+      "日",
+      "e\u{301}",
+      "\u{7f}",
+      "\u{feff}",
+      " ",
+      "\n",
+      "\u{a0}",
+      "\u{3000}",
+      ".",
+    );
+    const idsOf = (maxTokens: number, text: string) =>
+      Array.from(encode(maxTokens, text)["input_ids"]?.data as BigInt64Array);
     fc.assert(
       fc.property(fc.array(word, { minLength: 1, maxLength: 30 }), (words) => {
         const whole = idsOf(8192, words.join(""));
-        expect(idsOf(5, words.join(""))).toEqual(whole.length <= 5 ? whole : [...whole.slice(0, 4), 3n]);
+        expect(idsOf(5, words.join(""))).toEqual(
+          whole.length <= 5 ? whole : [...whole.slice(0, 4), 3n],
+        );
       }),
     );
   });
@@ -132,19 +190,53 @@ describe("WordPiece", () => {
 });
 
 describe("an artifact that is not what its kind needs", () => {
-  const model = (more: object) => json({ ...tinyTokenizer, model: { ...tinyTokenizer.model, ...more } });
+  const model = (more: object) =>
+    json({ ...tinyTokenizer, model: { ...tinyTokenizer.model, ...more } });
   const cases: [what: string, config: PreprocessorConfig][] = [
     ["not JSON", { kind: "hashed-ngrams", artifact: new TextEncoder().encode("{") }],
     ["not UTF-8", { kind: "wordpiece", artifact: Uint8Array.of(0xff), maxTokens: 8 }],
     ["another kind's", { kind: "hashed-ngrams", artifact: json(tinyTokenizer) }],
-    ["no buckets", { kind: "hashed-ngrams", artifact: json({ kind: "hashed-ngrams", wordNgrams: [1], charNgrams: [], maxFeatures: 5 }) }],
-    ["descending lengths", { kind: "hashed-ngrams", artifact: json({ kind: "hashed-ngrams", buckets: 9, wordNgrams: [1], charNgrams: [4, 3], maxFeatures: 5 }) }],
-    ["another tokenizer model", { kind: "wordpiece", artifact: model({ type: "BPE" }), maxTokens: 8 }],
-    ["a fraction as id", { kind: "wordpiece", artifact: model({ vocab: { a: 0.5 } }), maxTokens: 8 }],
+    [
+      "no buckets",
+      {
+        kind: "hashed-ngrams",
+        artifact: json({ kind: "hashed-ngrams", wordNgrams: [1], charNgrams: [], maxFeatures: 5 }),
+      },
+    ],
+    [
+      "descending lengths",
+      {
+        kind: "hashed-ngrams",
+        artifact: json({
+          kind: "hashed-ngrams",
+          buckets: 9,
+          wordNgrams: [1],
+          charNgrams: [4, 3],
+          maxFeatures: 5,
+        }),
+      },
+    ],
+    [
+      "another tokenizer model",
+      { kind: "wordpiece", artifact: model({ type: "BPE" }), maxTokens: 8 },
+    ],
+    [
+      "a fraction as id",
+      { kind: "wordpiece", artifact: model({ vocab: { a: 0.5 } }), maxTokens: 8 },
+    ],
     ["no [UNK]", { kind: "wordpiece", artifact: model({ unk_token: "<unk>" }), maxTokens: 8 }],
-    ["an unknown normalizer", { kind: "wordpiece", artifact: json({ ...tinyTokenizer, normalizer: { type: "Nope" } }), maxTokens: 8 }],
+    [
+      "an unknown normalizer",
+      {
+        kind: "wordpiece",
+        artifact: json({ ...tinyTokenizer, normalizer: { type: "Nope" } }),
+        maxTokens: 8,
+      },
+    ],
   ];
   it.each(cases)("is refused: %s", (_what, config) => {
-    expect(() => task.createPreprocessor(config)).toThrow(expect.objectContaining({ code: "preprocessor_invalid" }));
+    expect(() => task.createPreprocessor(config)).toThrow(
+      expect.objectContaining({ code: "preprocessor_invalid" }),
+    );
   });
 });

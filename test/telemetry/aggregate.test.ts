@@ -3,20 +3,41 @@ import { describe, expect, it } from "vitest";
 import { createAggregate, mergedSeries } from "../../src/telemetry/aggregate.ts";
 import { createSeriesTable, eventsIn, type Series } from "../../src/telemetry/series.ts";
 
-const requests = (status: string, value: number, atMs = 0): Series => ({ kind: "counter", name: "edgetier_requests_total", labels: ["predict", "toy", status], atMs, value });
-const deadline = (value: number, atMs: number): Series => ({ kind: "gauge", name: "edgetier_deadline_seconds", labels: ["toy"], atMs, value });
-const byName = (series: readonly Series[]) => series.map((one) => ({ ...one, key: [one.name, ...one.labels].join() })).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+const requests = (status: string, value: number, atMs = 0): Series => ({
+  kind: "counter",
+  name: "edgetier_requests_total",
+  labels: ["predict", "toy", status],
+  atMs,
+  value,
+});
+const deadline = (value: number, atMs: number): Series => ({
+  kind: "gauge",
+  name: "edgetier_deadline_seconds",
+  labels: ["toy"],
+  atMs,
+  value,
+});
+const byName = (series: readonly Series[]) =>
+  series
+    .map((one) => ({ ...one, key: [one.name, ...one.labels].join() }))
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1));
 
 type Event = readonly [kind: "count" | "observe" | "set", label: string, value: number];
 /** Values are multiples of 1/1024: their sums are exact in any order. */
-const event = fc.tuple(fc.constantFrom("count", "observe", "set"), fc.constantFrom("a", "b"), fc.integer({ min: 0, max: 20_480 }).map((units) => units / 1_024)) satisfies fc.Arbitrary<Event>;
+const event = fc.tuple(
+  fc.constantFrom("count", "observe", "set"),
+  fc.constantFrom("a", "b"),
+  fc.integer({ min: 0, max: 20_480 }).map((units) => units / 1_024),
+) satisfies fc.Arbitrary<Event>;
 
 /** What one isolate would report of these. @param atMs of the first */
 function recorded(events: readonly Event[], atMs = 0): Series[] {
   const table = createSeriesTable(Infinity);
   for (const [index, [kind, label, value]] of events.entries()) {
-    if (kind === "count") table.record("edgetier_cache_results_total", [label, "l1"], Math.round(value), atMs + index);
-    else if (kind === "observe") table.record("edgetier_region_call_duration_seconds", [label], value, atMs + index);
+    if (kind === "count")
+      table.record("edgetier_cache_results_total", [label, "l1"], Math.round(value), atMs + index);
+    else if (kind === "observe")
+      table.record("edgetier_region_call_duration_seconds", [label], value, atMs + index);
     else table.record("edgetier_deadline_seconds", [label], value, atMs + index);
   }
   return table.all();
@@ -26,24 +47,44 @@ describe("merging", () => {
   it("gives the same series, however the events were split and in whichever order they come", () => {
     const cuts = fc.array(fc.nat(40), { maxLength: 6 });
     fc.assert(
-      fc.property(fc.array(event, { maxLength: 40 }), cuts, fc.infiniteStream(fc.nat()), (events, at, order) => {
-        const bounds = [0, ...at.filter((one) => one < events.length).toSorted((a, b) => a - b), events.length];
-        const parts = bounds.slice(1).map((to, index) => recorded(events.slice(bounds[index], to), bounds[index]));
-        const shuffled = parts.map((part) => ({ part, rank: Number(order.next().value) })).toSorted((a, b) => a.rank - b.rank);
-        expect(byName(mergedSeries(shuffled.map(({ part }) => part)))).toEqual(byName(recorded(events)));
-      }),
+      fc.property(
+        fc.array(event, { maxLength: 40 }),
+        cuts,
+        fc.infiniteStream(fc.nat()),
+        (events, at, order) => {
+          const bounds = [
+            0,
+            ...at.filter((one) => one < events.length).toSorted((a, b) => a - b),
+            events.length,
+          ];
+          const parts = bounds
+            .slice(1)
+            .map((to, index) => recorded(events.slice(bounds[index], to), bounds[index]));
+          const shuffled = parts
+            .map((part) => ({ part, rank: Number(order.next().value) }))
+            .toSorted((a, b) => a.rank - b.rank);
+          expect(byName(mergedSeries(shuffled.map(({ part }) => part)))).toEqual(
+            byName(recorded(events)),
+          );
+        },
+      ),
     );
   });
 
   it("counts an observation in the bucket whose bound it reaches, and above the last bound in one more", () => {
     const table = createSeriesTable(10);
-    for (const value of [0, 0.001, 0.0011, 10, 10.1]) table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
+    for (const value of [0, 0.001, 0.0011, 10, 10.1])
+      table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
     expect(table.all()).toMatchObject([{ counts: [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1] }]);
   });
 });
 
 describe("the aggregate", () => {
-  const batch = (sequence: number, series: readonly Series[], isolate = "a") => ({ isolate, sequence, series });
+  const batch = (sequence: number, series: readonly Series[], isolate = "a") => ({
+    isolate,
+    sequence,
+    series,
+  });
 
   it("takes each batch once, whoever sends it again and however late", () => {
     const aggregate = createAggregate(10);
@@ -66,12 +107,25 @@ describe("the aggregate", () => {
 
   it("says how many events it had no room for, and makes room by what has not changed for a week", () => {
     const aggregate = createAggregate(2);
-    const dropped = (reason: string, value: number, atMs = 0): Series => ({ kind: "counter", name: "edgetier_telemetry_dropped_total", labels: [reason], atMs, value });
+    const dropped = (reason: string, value: number, atMs = 0): Series => ({
+      kind: "counter",
+      name: "edgetier_telemetry_dropped_total",
+      labels: [reason],
+      atMs,
+      value,
+    });
     aggregate.accept(batch(1, [requests("200", 1), requests("404", 1), requests("500", 7)]), 0);
     aggregate.accept(batch(2, [requests("500", 2)]), 0);
-    expect(aggregate.series()).toEqual([requests("200", 1), requests("404", 1), dropped("full", 9)]);
+    expect(aggregate.series()).toEqual([
+      requests("200", 1),
+      requests("404", 1),
+      dropped("full", 9),
+    ]);
     const weekMs = 7 * 86_400_000;
-    aggregate.accept(batch(3, [requests("200", 1, weekMs), requests("503", 1, weekMs)]), weekMs + 1);
+    aggregate.accept(
+      batch(3, [requests("200", 1, weekMs), requests("503", 1, weekMs)]),
+      weekMs + 1,
+    );
     expect(aggregate.series()).toEqual([requests("200", 2, weekMs), requests("503", 1, weekMs)]);
   });
 
@@ -80,12 +134,31 @@ describe("the aggregate", () => {
     const strange: Series[] = [
       { kind: "counter", name: "edgetier_of_tomorrow_total", labels: [], atMs: 0, value: 2 },
       { kind: "counter", name: "toString", labels: [], atMs: 0, value: 1 },
-      { kind: "gauge", name: "edgetier_requests_total", labels: ["predict", "toy", "200"], atMs: 0, value: 1 },
+      {
+        kind: "gauge",
+        name: "edgetier_requests_total",
+        labels: ["predict", "toy", "200"],
+        atMs: 0,
+        value: 1,
+      },
       { kind: "counter", name: "edgetier_requests_total", labels: ["predict"], atMs: 0, value: 1 },
-      { kind: "histogram", name: "edgetier_region_call_duration_seconds", labels: ["eu"], atMs: 0, counts: [1, 2], sum: 0.1 },
+      {
+        kind: "histogram",
+        name: "edgetier_region_call_duration_seconds",
+        labels: ["eu"],
+        atMs: 0,
+        counts: [1, 2],
+        sum: 0.1,
+      },
     ];
     aggregate.accept(batch(1, strange), 0);
-    expect(aggregate.series()).toMatchObject([{ name: "edgetier_telemetry_dropped_total", labels: ["unknown"], value: strange.reduce((sum, one) => sum + eventsIn(one), 0) }]);
+    expect(aggregate.series()).toMatchObject([
+      {
+        name: "edgetier_telemetry_dropped_total",
+        labels: ["unknown"],
+        value: strange.reduce((sum, one) => sum + eventsIn(one), 0),
+      },
+    ]);
   });
 
   it("remembers isolates for an hour, and twenty thousand of them", () => {
@@ -93,7 +166,8 @@ describe("the aggregate", () => {
     aggregate.accept(batch(1, [requests("200", 1)]), 0);
     aggregate.accept(batch(1, [requests("200", 1)], "b"), 3_600_000);
     expect(aggregate.state().isolates).toEqual([["b", 1, 3_600_000]]);
-    for (let count = 0; count < 20_001; count++) aggregate.accept(batch(1, [], `c-${count}`), 3_600_001);
+    for (let count = 0; count < 20_001; count++)
+      aggregate.accept(batch(1, [], `c-${count}`), 3_600_001);
     expect(aggregate.state().isolates).toHaveLength(20_000);
     expect(aggregate.state().isolates[0]?.[0]).toBe("c-1");
   });

@@ -11,13 +11,29 @@ import type { Series } from "../../src/telemetry/series.ts";
 
 let upload: Upload;
 beforeAll(async () => {
-  const { outputFiles } = await build({ entryPoints: [join(import.meta.dirname, "../support/aggregator-worker.ts")], bundle: true, format: "esm", write: false, external: ["cloudflare:workers"] });
-  upload = { modules: outputFiles.map(({ contents }) => ({ name: "main.js", kind: "script", bytes: contents })), variables: {}, compatibilityDate: "2026-10-01", compatibilityFlags: ["no_nodejs_compat"] };
+  const { outputFiles } = await build({
+    entryPoints: [join(import.meta.dirname, "../support/aggregator-worker.ts")],
+    bundle: true,
+    format: "esm",
+    write: false,
+    external: ["cloudflare:workers"],
+  });
+  upload = {
+    modules: outputFiles.map(({ contents }) => ({
+      name: "main.js",
+      kind: "script",
+      bytes: contents,
+    })),
+    variables: {},
+    compatibilityDate: "2026-10-01",
+    compatibilityFlags: ["no_nodejs_compat"],
+  };
 });
 
 let folder: string;
 let edge: CountedEdge;
-const start = async (isolates = 1) => (edge = await startCountedEdge(upload, {}, { folder, isolates }));
+const start = async (isolates = 1) =>
+  (edge = await startCountedEdge(upload, {}, { folder, isolates }));
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-metrics-"));
   await start();
@@ -32,16 +48,30 @@ async function crash(): Promise<void> {
   await edge.stop();
 }
 
-const requests = (value: number, status = "200"): Series => ({ kind: "counter", name: "edgetier_requests_total", labels: ["predict", "toy", status], atMs: 1, value });
-const report = async (batch: Batch, url = edge.url) => (await fetch(`${url}/report`, { method: "POST", body: JSON.stringify(batch) })).status;
-const read = async (): Promise<Series[]> => (await (await fetch(`${edge.url}/read`)).json()) as Series[];
+const requests = (value: number, status = "200"): Series => ({
+  kind: "counter",
+  name: "edgetier_requests_total",
+  labels: ["predict", "toy", status],
+  atMs: 1,
+  value,
+});
+const report = async (batch: Batch, url = edge.url) =>
+  (await fetch(`${url}/report`, { method: "POST", body: JSON.stringify(batch) })).status;
+const read = async (): Promise<Series[]> =>
+  (await (await fetch(`${edge.url}/read`)).json()) as Series[];
 
 describe("the aggregator", () => {
   it("sums up what isolates report, each batch once", async () => {
     await edge.stop();
     await start(3);
-    const batches = edge.urls.flatMap((url, index) => [1, 2].map((sequence) => ({ url, batch: { isolate: `i-${index}`, sequence, series: [requests(10 ** index)] } })));
-    for (const { url, batch } of batches) expect(await Promise.all([report(batch, url), report(batch, url)])).toEqual([204, 204]);
+    const batches = edge.urls.flatMap((url, index) =>
+      [1, 2].map((sequence) => ({
+        url,
+        batch: { isolate: `i-${index}`, sequence, series: [requests(10 ** index)] },
+      })),
+    );
+    for (const { url, batch } of batches)
+      expect(await Promise.all([report(batch, url), report(batch, url)])).toEqual([204, 204]);
     expect(await read()).toEqual([requests(222)]);
   });
 
@@ -67,8 +97,15 @@ describe("the aggregator", () => {
   });
 
   it("keeps more than a row of its storage holds", async () => {
-    const series = Array.from({ length: 9_000 }, (_, index) => requests(1, `${index} ${"x".repeat(200)}`));
-    for (let part = 0; part < 9; part++) await report({ isolate: "i", sequence: part + 1, series: series.slice(part * 1_000, (part + 1) * 1_000) });
+    const series = Array.from({ length: 9_000 }, (_, index) =>
+      requests(1, `${index} ${"x".repeat(200)}`),
+    );
+    for (let part = 0; part < 9; part++)
+      await report({
+        isolate: "i",
+        sequence: part + 1,
+        series: series.slice(part * 1_000, (part + 1) * 1_000),
+      });
     await edge.stop();
     await start();
     expect(await read()).toEqual(series);

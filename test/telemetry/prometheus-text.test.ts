@@ -9,7 +9,8 @@ function someSeries() {
   const table = createSeriesTable(10);
   table.record("edgetier_requests_total", ["predict", 'a"b\\c\nd', "200"], 3, 0);
   table.record("edgetier_deadline_seconds", ["toy"], 0.2, 0);
-  for (const value of [0.004, 0.02, 0.02, 99]) table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
+  for (const value of [0.004, 0.02, 0.02, 99])
+    table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
   return table.all();
 }
 
@@ -17,19 +18,38 @@ describe("Prometheus' text format", () => {
   const lines = prometheusText(someSeries()).split("\n");
 
   it("escapes label values", () => {
-    expect(lines).toContain('edgetier_requests_total{route="predict",model="a\\"b\\\\c\\nd",status="200"} 3');
+    expect(lines).toContain(
+      'edgetier_requests_total{route="predict",model="a\\"b\\\\c\\nd",status="200"} 3',
+    );
     expect(lines).toContain('edgetier_deadline_seconds{model="toy"} 0.2');
   });
 
   it("has a histogram's buckets cumulative, the last one for all, with sum and count", () => {
     const name = "edgetier_region_call_duration_seconds";
-    const bucket = (bound: string, count: number) => `${name}_bucket{region="eu",le="${bound}"} ${count}`;
-    expect(lines).toEqual(expect.arrayContaining([bucket("0.0025", 0), bucket("0.005", 1), bucket("0.025", 3), bucket("10", 3), bucket("+Inf", 4), `${name}_count{region="eu"} 4`]));
-    expect(Number(lines.find((line) => line.startsWith(`${name}_sum`))?.split(" ")[1])).toBeCloseTo(99.044, 9);
+    const bucket = (bound: string, count: number) =>
+      `${name}_bucket{region="eu",le="${bound}"} ${count}`;
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        bucket("0.0025", 0),
+        bucket("0.005", 1),
+        bucket("0.025", 3),
+        bucket("10", 3),
+        bucket("+Inf", 4),
+        `${name}_count{region="eu"} 4`,
+      ]),
+    );
+    expect(Number(lines.find((line) => line.startsWith(`${name}_sum`))?.split(" ")[1])).toBeCloseTo(
+      99.044,
+      9,
+    );
   });
 
   it("tells of every metric what it is, once", () => {
-    expect(lines.filter((line) => line.startsWith("# TYPE"))).toEqual(Object.entries<MetricDefinition>(EDGE_METRICS).map(([name, { kind }]) => `# TYPE ${name} ${kind}`));
+    expect(lines.filter((line) => line.startsWith("# TYPE"))).toEqual(
+      Object.entries<MetricDefinition>(EDGE_METRICS).map(
+        ([name, { kind }]) => `# TYPE ${name} ${kind}`,
+      ),
+    );
     expect(lines.at(-1)).toBe("");
   });
 });
@@ -39,10 +59,25 @@ describe("data points of Analytics Engine", () => {
     const points: unknown[] = [];
     writeToAnalytics({ writeDataPoint: (point) => points.push(point) }, { series: someSeries() });
     expect(points).toEqual([
-      { indexes: ["edgetier_requests_total"], blobs: ["edgetier_requests_total", "predict", 'a"b\\c\nd', "200"], doubles: [3] },
-      { indexes: ["edgetier_deadline_seconds"], blobs: ["edgetier_deadline_seconds", "toy"], doubles: [0.2] },
-      { indexes: ["edgetier_region_call_duration_seconds"], blobs: ["edgetier_region_call_duration_seconds", "eu"], doubles: [4, expect.closeTo(99.044, 9), 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1] },
+      {
+        indexes: ["edgetier_requests_total"],
+        blobs: ["edgetier_requests_total", "predict", 'a"b\\c\nd', "200"],
+        doubles: [3],
+      },
+      {
+        indexes: ["edgetier_deadline_seconds"],
+        blobs: ["edgetier_deadline_seconds", "toy"],
+        doubles: [0.2],
+      },
+      {
+        indexes: ["edgetier_region_call_duration_seconds"],
+        blobs: ["edgetier_region_call_duration_seconds", "eu"],
+        doubles: [4, expect.closeTo(99.044, 9), 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+      },
     ]);
-    for (const definition of Object.values<MetricDefinition>(EDGE_METRICS)) expect(definition.kind === "histogram" ? 2 + definition.buckets.length + 1 : 1).toBeLessThanOrEqual(MAX_DOUBLES);
+    for (const definition of Object.values<MetricDefinition>(EDGE_METRICS))
+      expect(
+        definition.kind === "histogram" ? 2 + definition.buckets.length + 1 : 1,
+      ).toBeLessThanOrEqual(MAX_DOUBLES);
   });
 });

@@ -1,17 +1,47 @@
 // The region's metrics: Triton's names and meanings, and no series that a client or a version that is gone has made.
 import { describe, expect, it } from "vitest";
 import { errors } from "../../src/core/errors.ts";
-import { createRegionMetrics, type OutcomeFacts, type RegionMetrics, type RunFacts } from "../../src/telemetry/region-metrics.ts";
+import {
+  createRegionMetrics,
+  type OutcomeFacts,
+  type RegionMetrics,
+  type RunFacts,
+} from "../../src/telemetry/region-metrics.ts";
 
 const of = { model: "mood", version: 1, tier: "heavy" };
-const run = (fields: Partial<RunFacts> = {}): RunFacts => ({ of, works: 1, rows: 1, reason: "idle", waitedMs: [0], inputMs: 1, inferMs: 10, outputMs: 2, failed: false, ...fields });
-const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({ of, durationMs: 20, preprocessMs: 0, isShared: false, failure: undefined, ...fields });
+const run = (fields: Partial<RunFacts> = {}): RunFacts => ({
+  of,
+  works: 1,
+  rows: 1,
+  reason: "idle",
+  waitedMs: [0],
+  inputMs: 1,
+  inferMs: 10,
+  outputMs: 2,
+  failed: false,
+  ...fields,
+});
+const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({
+  of,
+  durationMs: 20,
+  preprocessMs: 0,
+  isShared: false,
+  failure: undefined,
+  ...fields,
+});
 const loaded = { event: "model_loaded", model: "mood", version: 1 };
 
 /** The samples of a metric by their labels, as they are written. */
 async function samples(metrics: RegionMetrics, name: string): Promise<Record<string, number>> {
-  const lines = (await metrics.text()).split("\n").filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
-  return Object.fromEntries(lines.map((line) => [line.slice(name.length, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]));
+  const lines = (await metrics.text())
+    .split("\n")
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  return Object.fromEntries(
+    lines.map((line) => [
+      line.slice(name.length, line.lastIndexOf(" ")),
+      Number(line.slice(line.lastIndexOf(" ") + 1)),
+    ]),
+  );
 }
 
 const MODEL = '{model="mood",version="1"}';
@@ -21,23 +51,41 @@ describe("the region's metrics", () => {
   it("add up as Triton's do: each request of a shared run has all of its compute time", async () => {
     const metrics = createRegionMetrics();
     metrics.ran(run({ works: 3, rows: 4, waitedMs: [9, 5, 1] }));
-    for (const durationMs of [22, 18, 14]) metrics.finished(outcome({ durationMs, preprocessMs: 0.5 }));
+    for (const durationMs of [22, 18, 14])
+      metrics.finished(outcome({ durationMs, preprocessMs: 0.5 }));
     metrics.finished(outcome({ failure: "REJECTED" }));
     const value = async (name: string) => (await samples(metrics, name))[MODEL];
     expect(
       await Promise.all(
-        ["request_success", "count", "exec_count", "request_duration_us", "queue_duration_us", "compute_input_duration_us", "compute_infer_duration_us", "compute_output_duration_us"].map((name) => value(`nv_inference_${name}`)),
+        [
+          "request_success",
+          "count",
+          "exec_count",
+          "request_duration_us",
+          "queue_duration_us",
+          "compute_input_duration_us",
+          "compute_infer_duration_us",
+          "compute_output_duration_us",
+        ].map((name) => value(`nv_inference_${name}`)),
       ),
     ).toEqual([3, 4, 1, 54_000, 15_000, 4_500, 30_000, 6_000]);
-    expect(await samples(metrics, "nv_inference_request_failure")).toEqual({ '{model="mood",version="1",reason="REJECTED"}': 1 });
+    expect(await samples(metrics, "nv_inference_request_failure")).toEqual({
+      '{model="mood",version="1",reason="REJECTED"}': 1,
+    });
   });
 
   it("count requests that another's run has answered as successes without a run", async () => {
     const metrics = createRegionMetrics();
     metrics.ran(run());
     for (const isShared of [false, true, true]) metrics.finished(outcome({ isShared }));
-    const names = ["nv_inference_request_success", "nv_inference_exec_count", "edgetier_region_shared_requests_total"];
-    expect(await Promise.all(names.map(async (name) => (await samples(metrics, name))[MODEL]))).toEqual([3, 1, 2]);
+    const names = [
+      "nv_inference_request_success",
+      "nv_inference_exec_count",
+      "edgetier_region_shared_requests_total",
+    ];
+    expect(
+      await Promise.all(names.map(async (name) => (await samples(metrics, name))[MODEL])),
+    ).toEqual([3, 1, 2]);
   });
 
   it("tell rows, waits and reasons of runs, and leave out those that failed", async () => {
@@ -45,8 +93,12 @@ describe("the region's metrics", () => {
     metrics.ran(run({ rows: 3, works: 2, waitedMs: [4, 2], reason: "full" }));
     metrics.ran(run({ failed: true }));
     expect(await samples(metrics, "edgetier_region_batch_rows_sum")).toEqual({ [TIER]: 3 });
-    expect(await samples(metrics, "edgetier_region_queue_wait_seconds_count")).toEqual({ [TIER]: 2 });
-    expect(await samples(metrics, "edgetier_region_queue_wait_seconds_sum")).toEqual({ [TIER]: 0.006 });
+    expect(await samples(metrics, "edgetier_region_queue_wait_seconds_count")).toEqual({
+      [TIER]: 2,
+    });
+    expect(await samples(metrics, "edgetier_region_queue_wait_seconds_sum")).toEqual({
+      [TIER]: 0.006,
+    });
     expect(await samples(metrics, "edgetier_region_run_seconds_sum")).toEqual({ [TIER]: 0.01 });
     expect(await samples(metrics, "edgetier_region_runs_failed_total")).toEqual({ [TIER]: 1 });
     expect(await samples(metrics, "edgetier_region_dispatches_total")).toEqual({
@@ -59,7 +111,11 @@ describe("the region's metrics", () => {
     const metrics = createRegionMetrics();
     metrics.observe(loaded);
     expect(await samples(metrics, "nv_inference_request_success")).toEqual({ [MODEL]: 0 });
-    expect(Object.keys(await samples(metrics, "nv_inference_request_failure"))).toEqual(["REJECTED", "CANCELED", "BACKEND", "OTHER"].map((reason) => `{model="mood",version="1",reason="${reason}"}`));
+    expect(Object.keys(await samples(metrics, "nv_inference_request_failure"))).toEqual(
+      ["REJECTED", "CANCELED", "BACKEND", "OTHER"].map(
+        (reason) => `{model="mood",version="1",reason="${reason}"}`,
+      ),
+    );
   });
 
   it("forget a version that is unloaded, and no other; an evicted one is only away", async () => {
@@ -69,14 +125,19 @@ describe("the region's metrics", () => {
       metrics.ran(run({ of: { ...of, version } }));
       metrics.finished(outcome({ of: { ...of, version }, failure: "BACKEND" }));
     }
-    const text = () => metrics.text().then((text) => text.split("\n").filter((line) => line.includes('version="1"')));
+    const text = () =>
+      metrics
+        .text()
+        .then((text) => text.split("\n").filter((line) => line.includes('version="1"')));
     metrics.observe({ event: "model_evicted", model: "mood", version: 1 });
     expect(await text()).not.toEqual([]);
     metrics.observe({ event: "model_unloaded", model: "mood", version: 1 });
     metrics.ran(run()); // was under way
     metrics.finished(outcome());
     expect(await text()).toEqual([]);
-    expect(await samples(metrics, "nv_inference_exec_count")).toEqual({ '{model="mood",version="2"}': 1 });
+    expect(await samples(metrics, "nv_inference_exec_count")).toEqual({
+      '{model="mood",version="2"}': 1,
+    });
   });
 
   it("count loads, unloads, evictions, skipped providers and workers", async () => {
@@ -93,18 +154,34 @@ describe("the region's metrics", () => {
       { event: "of another kind", model: "mood" },
     ];
     for (const event of events) metrics.observe(event);
-    expect(await samples(metrics, "edgetier_region_model_loads_total")).toEqual({ '{model="mood",outcome="loaded"}': 1, '{model="mood",outcome="failed"}': 1 });
-    expect(await samples(metrics, "edgetier_region_model_unloads_total")).toEqual({ '{model="mood"}': 1 });
-    expect(await samples(metrics, "edgetier_region_model_evictions_total")).toEqual({ '{model="mood"}': 1 });
-    expect(await samples(metrics, "edgetier_region_providers_skipped_total")).toEqual({ '{provider="cuda"}': 1 });
-    expect(await samples(metrics, "edgetier_region_session_workers_total")).toEqual({ '{event="started"}': 1, '{event="ended"}': 1, '{event="given_up"}': 1 });
+    expect(await samples(metrics, "edgetier_region_model_loads_total")).toEqual({
+      '{model="mood",outcome="loaded"}': 1,
+      '{model="mood",outcome="failed"}': 1,
+    });
+    expect(await samples(metrics, "edgetier_region_model_unloads_total")).toEqual({
+      '{model="mood"}': 1,
+    });
+    expect(await samples(metrics, "edgetier_region_model_evictions_total")).toEqual({
+      '{model="mood"}': 1,
+    });
+    expect(await samples(metrics, "edgetier_region_providers_skipped_total")).toEqual({
+      '{provider="cuda"}': 1,
+    });
+    expect(await samples(metrics, "edgetier_region_session_workers_total")).toEqual({
+      '{event="started"}': 1,
+      '{event="ended"}': 1,
+      '{event="given_up"}': 1,
+    });
   });
 
-  it.each([errors.modelNotFound("secret-1"), errors.versionNotFound("secret-1", 999)])("make no label of a model that a client has invented: $code", async (error) => {
-    const metrics = createRegionMetrics();
-    metrics.observe({ event: "model_failed", model: "secret-1", version: 999, error });
-    expect(await metrics.text()).not.toMatch(/secret|999/);
-  });
+  it.each([errors.modelNotFound("secret-1"), errors.versionNotFound("secret-1", 999)])(
+    "make no label of a model that a client has invented: $code",
+    async (error) => {
+      const metrics = createRegionMetrics();
+      metrics.observe({ event: "model_failed", model: "secret-1", version: 999, error });
+      expect(await metrics.text()).not.toMatch(/secret|999/);
+    },
+  );
 
   it("show what is so now: queues, memory, providers, requests, state", async () => {
     const metrics = createRegionMetrics();
@@ -112,7 +189,22 @@ describe("the region's metrics", () => {
     let queues = [queue];
     metrics.watch({
       queues: () => queues,
-      models: () => [{ model: "mood", version: 1, bytes: 700, tiers: [{ tier: "heavy", providers: [{ name: "cuda", state: "skipped" }, { name: "cpu", state: "used" }] }] }],
+      models: () => [
+        {
+          model: "mood",
+          version: 1,
+          bytes: 700,
+          tiers: [
+            {
+              tier: "heavy",
+              providers: [
+                { name: "cuda", state: "skipped" },
+                { name: "cpu", state: "used" },
+              ],
+            },
+          ],
+        },
+      ],
       state: () => "serving",
       inFlight: () => 4,
     });
@@ -126,7 +218,12 @@ describe("the region's metrics", () => {
       '{model="mood",version="1",tier="heavy",provider="cuda",state="skipped"}': 1,
       '{model="mood",version="1",tier="heavy",provider="cpu",state="used"}': 1,
     });
-    expect(await samples(metrics, "edgetier_region_state")).toEqual({ '{state="starting"}': 0, '{state="serving"}': 1, '{state="leaving"}': 0, '{state="draining"}': 0 });
+    expect(await samples(metrics, "edgetier_region_state")).toEqual({
+      '{state="starting"}': 0,
+      '{state="serving"}': 1,
+      '{state="leaving"}': 0,
+      '{state="draining"}': 0,
+    });
     queues = [];
     expect(await samples(metrics, "edgetier_region_queue_rows")).toEqual({});
     expect(await samples(metrics, "nv_inference_pending_request_count")).toEqual({ [MODEL]: 0 });
@@ -144,7 +241,18 @@ describe("the region's metrics", () => {
     expect(metrics.contentType).toMatch(/^text\/plain; version=0\.0\.4/);
     const text = await metrics.text();
     const names = [...text.matchAll(/^# HELP (\S+) \S/gm)].map(([, name]) => name);
-    expect(names).toEqual([...text.matchAll(/^# TYPE (\S+) (?:counter|gauge|histogram|summary)$/gm)].map(([, name]) => name));
-    expect(names).toEqual(expect.arrayContaining(["nv_inference_count", "edgetier_region_state", "process_cpu_seconds_total", "nodejs_eventloop_lag_seconds"]));
+    expect(names).toEqual(
+      [...text.matchAll(/^# TYPE (\S+) (?:counter|gauge|histogram|summary)$/gm)].map(
+        ([, name]) => name,
+      ),
+    );
+    expect(names).toEqual(
+      expect.arrayContaining([
+        "nv_inference_count",
+        "edgetier_region_state",
+        "process_cpu_seconds_total",
+        "nodejs_eventloop_lag_seconds",
+      ]),
+    );
   });
 });

@@ -42,8 +42,27 @@ function world({ maxSeries = 1_000 } = {}) {
       for (let turn = 0; turn < 10; turn++) await Promise.resolve();
     }
   };
-  const counted = (name = "edgetier_requests_total") => aggregate.series().reduce((sum, series) => (series.name === name && series.kind === "counter" ? sum + series.value : sum), 0);
-  return { clock, recorder, reporter, state, sent, told, failures, background, request, pass, counted };
+  const counted = (name = "edgetier_requests_total") =>
+    aggregate
+      .series()
+      .reduce(
+        (sum, series) =>
+          series.name === name && series.kind === "counter" ? sum + series.value : sum,
+        0,
+      );
+  return {
+    clock,
+    recorder,
+    reporter,
+    state,
+    sent,
+    told,
+    failures,
+    background,
+    request,
+    pass,
+    counted,
+  };
 }
 
 describe("the reporter", () => {
@@ -59,7 +78,11 @@ describe("the reporter", () => {
     await pass(5_000);
     request();
     await pass(1_000);
-    expect([sent.map(({ sequence }) => sequence), counted(), background.length]).toEqual([[1, 2], 11, 2]);
+    expect([sent.map(({ sequence }) => sequence), counted(), background.length]).toEqual([
+      [1, 2],
+      11,
+      2,
+    ]);
   });
 
   it("sends a batch whose outcome is unknown again as it was, and what came meanwhile after it", async () => {
@@ -118,8 +141,15 @@ describe("the reporter", () => {
     const { request, pass, sent, counted } = world({ maxSeries: 2 * MAX_BATCH_SERIES });
     for (let status = 0; status < 2 * MAX_BATCH_SERIES + 7; status++) request(String(status));
     await pass(3_000);
-    expect(sent.map(({ series }) => series.length)).toEqual([MAX_BATCH_SERIES, MAX_BATCH_SERIES, 1]);
-    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([2 * MAX_BATCH_SERIES, 7]);
+    expect(sent.map(({ series }) => series.length)).toEqual([
+      MAX_BATCH_SERIES,
+      MAX_BATCH_SERIES,
+      1,
+    ]);
+    expect([counted(), counted("edgetier_telemetry_dropped_total")]).toEqual([
+      2 * MAX_BATCH_SERIES,
+      7,
+    ]);
   });
 
   it("leaves it to the next request when its own work has gone on for long enough", async () => {
@@ -144,7 +174,11 @@ describe("the reporter", () => {
   });
 
   it("counts everything exactly once, whatever becomes of batches and answers", async () => {
-    const step = fc.oneof(fc.constantFrom<Network>("answers", "loses batches", "loses answers", "hangs"), fc.constant("request" as const), fc.constantFrom(500, 1_500, 8_000));
+    const step = fc.oneof(
+      fc.constantFrom<Network>("answers", "loses batches", "loses answers", "hangs"),
+      fc.constant("request" as const),
+      fc.constantFrom(500, 1_500, 8_000),
+    );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const { request, pass, state, counted } = world();

@@ -8,7 +8,8 @@ import { createTracer } from "../../src/telemetry/tracer.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID = "b7ad6b7169203331";
-const asks = (flags: string, tracestate?: string) => (name: string) => ({ traceparent: `00-${TRACE_ID}-${PARENT_ID}-${flags}`, tracestate })[name];
+const asks = (flags: string, tracestate?: string) => (name: string) =>
+  ({ traceparent: `00-${TRACE_ID}-${PARENT_ID}-${flags}`, tracestate })[name];
 const nothing = () => undefined;
 const END = { name: "POST /", facts: {} };
 
@@ -28,7 +29,11 @@ beforeEach(() => {
 });
 
 function tracerOf({ share = 1, extraPerSecond = 2 } = {}): Tracer {
-  const exporter = createSpanExporter({ send: (spans) => send(spans), clock, onDropped: (reason, spans) => dropped.push([reason, spans]) });
+  const exporter = createSpanExporter({
+    send: (spans) => send(spans),
+    clock,
+    onDropped: (reason, spans) => dropped.push([reason, spans]),
+  });
   return createTracer({ clock, exporter, share, extraPerSecond });
 }
 
@@ -42,7 +47,12 @@ async function sentLater(): Promise<EndedSpan[]> {
 describe("a request's trace", () => {
   it("is one tree, in the client's trace, with what ends after the request", async () => {
     const { span, finish } = tracerOf().startRequest(asks("01", "vendor=1"));
-    expect(span).toMatchObject({ traceId: TRACE_ID, isSampled: true, isRecorded: true, headers: { traceparent: `00-${TRACE_ID}-${span.id}-01`, tracestate: "vendor=1" } });
+    expect(span).toMatchObject({
+      traceId: TRACE_ID,
+      isSampled: true,
+      isRecorded: true,
+      headers: { traceparent: `00-${TRACE_ID}-${span.id}-01`, tracestate: "vendor=1" },
+    });
     const tier = span.child("tier", { "edgetier.tier": "heavy" });
     const call = tier.child("region call", {}, { kind: "client" });
     const late = tier.child("region call", {}, { kind: "client" });
@@ -54,22 +64,49 @@ describe("a request's trace", () => {
     clock.advance(5);
     late.end();
     const spans = await sentLater();
-    const root = { name: "POST /v1", kind: "server", id: span.id, parentId: PARENT_ID, startMs: 1_000_000, endMs: 1_000_020, error: undefined, facts: { "http.response.status_code": 200 } };
+    const root = {
+      name: "POST /v1",
+      kind: "server",
+      id: span.id,
+      parentId: PARENT_ID,
+      startMs: 1_000_000,
+      endMs: 1_000_020,
+      error: undefined,
+      facts: { "http.response.status_code": 200 },
+    };
     expect(spans.find(({ kind }) => kind === "server")).toMatchObject(root);
-    expect(spans.map(({ name, parentId, endMs, error }) => [name, parentId, endMs - 1_000_000, error])).toEqual([
+    expect(
+      spans.map(({ name, parentId, endMs, error }) => [name, parentId, endMs - 1_000_000, error]),
+    ).toEqual([
       ["region call", tier.id, 20, "timed_out"],
       ["tier", span.id, 20, undefined],
       ["POST /v1", PARENT_ID, 20, undefined],
       ["region call", tier.id, 25, undefined],
     ]);
     expect(new Set(spans.map(({ id }) => id))).toHaveProperty("size", 4);
-    expect(spans.every(({ traceId, state, isSampled }) => traceId === TRACE_ID && state === "vendor=1" && isSampled)).toBe(true);
+    expect(
+      spans.every(
+        ({ traceId, state, isSampled }) =>
+          traceId === TRACE_ID && state === "vendor=1" && isSampled,
+      ),
+    ).toBe(true);
   });
 
   it("begins here without a context, or with one that is none", () => {
     const tracer = tracerOf();
-    for (const traceparent of [undefined, "", "00-0-0-00", `00-${"0".repeat(32)}-${PARENT_ID}-01`, `00-${TRACE_ID}-${"0".repeat(16)}-01`, `ff-${TRACE_ID}-${PARENT_ID}-01`, `00-${TRACE_ID.toUpperCase()}-${PARENT_ID}-01`, `00-${TRACE_ID}-${PARENT_ID}-01-more`]) {
-      const { span } = tracer.startRequest((name) => ({ traceparent, tracestate: "vendor=1" })[name]);
+    for (const traceparent of [
+      undefined,
+      "",
+      "00-0-0-00",
+      `00-${"0".repeat(32)}-${PARENT_ID}-01`,
+      `00-${TRACE_ID}-${"0".repeat(16)}-01`,
+      `ff-${TRACE_ID}-${PARENT_ID}-01`,
+      `00-${TRACE_ID.toUpperCase()}-${PARENT_ID}-01`,
+      `00-${TRACE_ID}-${PARENT_ID}-01-more`,
+    ]) {
+      const { span } = tracer.startRequest(
+        (name) => ({ traceparent, tracestate: "vendor=1" })[name],
+      );
       expect(span.traceId).toMatch(/^[0-9a-f]{32}$/);
       expect(span.traceId).not.toBe(TRACE_ID);
       expect(span.headers).toEqual({ traceparent: `00-${span.traceId}-${span.id}-01` });
@@ -86,7 +123,9 @@ describe("a request's trace", () => {
 });
 
 describe("sampling", () => {
-  const sampledOf = (tracer: Tracer, header: (name: string) => string | undefined, n: number) => Array.from({ length: n }, () => tracer.startRequest(header).span.isSampled).filter(Boolean).length;
+  const sampledOf = (tracer: Tracer, header: (name: string) => string | undefined, n: number) =>
+    Array.from({ length: n }, () => tracer.startRequest(header).span.isSampled).filter(Boolean)
+      .length;
 
   it("takes a share of the traces that begin here", () => {
     expect(sampledOf(tracerOf({ share: 0 }), nothing, 100)).toBe(0);
@@ -109,25 +148,52 @@ describe("sampling", () => {
 
   it("keeps what failed, or is worth it, within a rate of its own, and tells nobody further on", async () => {
     const tracer = tracerOf({ share: 0, extraPerSecond: 2 });
-    for (const [error, isWorth] of [["session_failed", false], [undefined, false], [undefined, true], ["session_failed", false]] as const) {
+    for (const [error, isWorth] of [
+      ["session_failed", false],
+      [undefined, false],
+      [undefined, true],
+      ["session_failed", false],
+    ] as const) {
       const { span, finish } = tracer.startRequest(nothing);
       expect(span.headers["traceparent"]).toMatch(/-00$/);
       if (isWorth) span.child("tier").keep();
       finish(waitUntil, { ...END, error });
     }
-    expect((await sentLater()).map(({ error, isSampled }) => [error, isSampled])).toEqual([["session_failed", false], [undefined, false]]);
+    expect((await sentLater()).map(({ error, isSampled }) => [error, isSampled])).toEqual([
+      ["session_failed", false],
+      [undefined, false],
+    ]);
   });
 });
 
 describe("work that requests shared", () => {
   it("is a tree of its own with links to them, where one of them is sampled", async () => {
     const tracer = tracerOf({ share: 0 });
-    const [one, other, unsampled] = [tracer.startRequest(asks("01")), tracer.startRequest(asks("01")), tracer.startRequest(nothing)];
-    const batch = tracer.recordShared("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [one.span, other.span]);
+    const [one, other, unsampled] = [
+      tracer.startRequest(asks("01")),
+      tracer.startRequest(asks("01")),
+      tracer.startRequest(nothing),
+    ];
+    const batch = tracer.recordShared("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [
+      one.span,
+      other.span,
+    ]);
     tracer.recordShared("batch", { rows: 1 }, { startMs: 5, endMs: 9 }, [unsampled.span]);
     await tracer.flush();
-    expect(sent.flat()).toMatchObject([{ name: "batch", id: batch.id, parentId: undefined, startMs: 5, endMs: 9, facts: { rows: 3 } }]);
-    expect(sent.flat()[0]?.links.map(({ traceId, id }) => [traceId, id])).toEqual([[TRACE_ID, one.span.id], [TRACE_ID, other.span.id]]);
+    expect(sent.flat()).toMatchObject([
+      {
+        name: "batch",
+        id: batch.id,
+        parentId: undefined,
+        startMs: 5,
+        endMs: 9,
+        facts: { rows: 3 },
+      },
+    ]);
+    expect(sent.flat()[0]?.links.map(({ traceId, id }) => [traceId, id])).toEqual([
+      [TRACE_ID, one.span.id],
+      [TRACE_ID, other.span.id],
+    ]);
     expect(batch.traceId).not.toBe(TRACE_ID);
   });
 });
@@ -161,7 +227,9 @@ describe("sending", () => {
     send = () => new Promise(() => {});
     const tracer = tracerOf();
     for (let i = 0; i < 4_000; i++) trace(tracer);
-    expect(dropped.reduce((sum, [reason, spans]) => sum + (reason === "full" ? spans : 0), 0)).toBe(4_000 - 2_048 - 2 * 512);
+    expect(dropped.reduce((sum, [reason, spans]) => sum + (reason === "full" ? spans : 0), 0)).toBe(
+      4_000 - 2_048 - 2 * 512,
+    );
   });
 
   it("drops what the collector does not take, and counts it; the next are sent", async () => {
@@ -174,7 +242,10 @@ describe("sending", () => {
     trace(tracer);
     trace(tracer);
     expect(await sentLater()).toHaveLength(2);
-    expect(dropped).toEqual([["unsent", 1], ["unsent", 1]]);
+    expect(dropped).toEqual([
+      ["unsent", 1],
+      ["unsent", 1],
+    ]);
   });
 
   it("goes on when two messages hang", async () => {
@@ -199,8 +270,15 @@ describe("sending", () => {
 describe("without a collector", () => {
   it("hands a context on as it came, and makes none", () => {
     const { span } = passingTracer.startRequest(asks("01", "vendor=1"));
-    expect(span).toMatchObject({ traceId: TRACE_ID, isRecorded: false, headers: { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01`, tracestate: "vendor=1" } });
+    expect(span).toMatchObject({
+      traceId: TRACE_ID,
+      isRecorded: false,
+      headers: { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01`, tracestate: "vendor=1" },
+    });
     expect(span.child("tier").headers).toEqual(span.headers);
-    expect(passingTracer.startRequest(nothing).span).toMatchObject({ traceId: undefined, headers: {} });
+    expect(passingTracer.startRequest(nothing).span).toMatchObject({
+      traceId: undefined,
+      headers: {},
+    });
   });
 });

@@ -24,7 +24,12 @@ export interface CdnCacheOptions {
 
 const BASE_URL = "https://answers.edgetier.invalid/";
 
-export function createCdnCache({ cache, clock, timeoutMs, maxKeys = 6 }: CdnCacheOptions): CacheStore {
+export function createCdnCache({
+  cache,
+  clock,
+  timeoutMs,
+  maxKeys = 6,
+}: CdnCacheOptions): CacheStore {
   const urlOf = (key: string) => `${BASE_URL}${encodeURIComponent(key)}`;
 
   async function read(key: string): Promise<Uint8Array | undefined> {
@@ -35,18 +40,33 @@ export function createCdnCache({ cache, clock, timeoutMs, maxKeys = 6 }: CdnCach
 
   return {
     async get(keys) {
-      const found = await withinTime(Promise.all(keys.slice(0, maxKeys).map(read)), clock, timeoutMs);
+      const found = await withinTime(
+        Promise.all(keys.slice(0, maxKeys).map(read)),
+        clock,
+        timeoutMs,
+      );
       return keys.map((_, index) => found[index]);
     },
     async set(entries, ttlSeconds) {
-      const headers = { "cache-control": `public, max-age=${ttlSeconds}`, "content-type": "application/octet-stream" };
+      const headers = {
+        "cache-control": `public, max-age=${ttlSeconds}`,
+        "content-type": "application/octet-stream",
+      };
       const stored = entries.slice(0, maxKeys);
-      await Promise.all(stored.map(({ key, value }) => cache.put(urlOf(key), new Response(new Uint8Array(value), { headers }))));
+      await Promise.all(
+        stored.map(({ key, value }) =>
+          cache.put(urlOf(key), new Response(new Uint8Array(value), { headers })),
+        ),
+      );
     },
   };
 }
 
-async function withinTime<Result>(work: Promise<Result>, clock: Clock, timeoutMs: number): Promise<Result> {
+async function withinTime<Result>(
+  work: Promise<Result>,
+  clock: Clock,
+  timeoutMs: number,
+): Promise<Result> {
   let cancel = () => {};
   const late = new Promise<never>((_, reject) => {
     cancel = clock.setTimer(() => reject(errors.cacheTooSlow(timeoutMs)), timeoutMs);

@@ -15,7 +15,8 @@ const OVERHEAD_BYTES = 200;
 /** @param maxBytes keys, values and overhead together; 0 keeps nothing */
 export function createLruCache(options: { maxBytes: number; clock: Clock }): CacheStore {
   const { maxBytes, clock } = options;
-  if (maxBytes === 0) return { get: async (keys) => keys.map(() => undefined), set: async () => {} };
+  if (maxBytes === 0)
+    return { get: async (keys) => keys.map(() => undefined), set: async () => {} };
   const items = new LRUCache<string, Item>({
     maxSize: maxBytes,
     sizeCalculation: (item, key) => item.value.byteLength + 2 * key.length + OVERHEAD_BYTES,

@@ -17,7 +17,12 @@ export interface UpstashOptions {
 /** Other programs may use the same Redis. */
 const PREFIX = "edgetier:";
 
-export function createUpstashCache({ url, token, timeoutMs, writeTimeoutMs = 1_000 }: UpstashOptions): CacheStore {
+export function createUpstashCache({
+  url,
+  token,
+  timeoutMs,
+  writeTimeoutMs = 1_000,
+}: UpstashOptions): CacheStore {
   const within = (limitMs: number) =>
     new Redis({
       url,
@@ -42,7 +47,8 @@ export function createUpstashCache({ url, token, timeoutMs, writeTimeoutMs = 1_0
     async set(entries, ttlSeconds) {
       if (entries.length === 0) return;
       const pipeline = writer.pipeline();
-      for (const { key, value } of entries) pipeline.set(PREFIX + key, toBase64(value), { ex: ttlSeconds });
+      for (const { key, value } of entries)
+        pipeline.set(PREFIX + key, toBase64(value), { ex: ttlSeconds });
       await pipeline.exec();
     },
   };

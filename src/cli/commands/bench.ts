@@ -21,18 +21,30 @@ import { repeatedOption } from "../repeated-option.ts";
 
 const [SHOWN_EVERY_MS, TOLD_EVERY_MS] = [1_000, 5_000];
 
-const schema = z.object({ EDGETIER_PORT: localPort("EDGETIER_PORT"), EDGETIER_API_KEY: z.string().min(1).optional(), url: httpUrl().optional() });
+const schema = z.object({
+  EDGETIER_PORT: localPort("EDGETIER_PORT"),
+  EDGETIER_API_KEY: z.string().min(1).optional(),
+  url: httpUrl().optional(),
+});
 
 export const command = defineCommand({
-  meta: { name: "bench", description: "Put load on an address at a given rate: latencies from the scheduled moments, and whether they hold an objective" },
+  meta: {
+    name: "bench",
+    description:
+      "Put load on an address at a given rate: latencies from the scheduled moments, and whether they hold an objective",
+  },
   args: benchArgs,
   async run({ args, rawArgs }) {
     const { EDGETIER_PORT, EDGETIER_API_KEY } = process.env;
     const config = parseConfig(schema, { EDGETIER_PORT, EDGETIER_API_KEY, url: args.url });
     const url = config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`;
     const plan = parseBenchArgs(args);
-    const headers = headersOf(repeatedOption(benchArgs, rawArgs, "header"), { apiKey: config.EDGETIER_API_KEY, deadline: args.deadline });
-    if (args.inputs !== undefined && args.file !== undefined) throw errors.usage("Give --inputs or --file, not both", NAME);
+    const headers = headersOf(repeatedOption(benchArgs, rawArgs, "header"), {
+      apiKey: config.EDGETIER_API_KEY,
+      deadline: args.deadline,
+    });
+    if (args.inputs !== undefined && args.file !== undefined)
+      throw errors.usage("Give --inputs or --file, not both", NAME);
     const { model, inputs, file, cache, protocol } = args;
     const { tell, show, showEveryMs, clear } = progressLines(args.json === true);
 
@@ -40,17 +52,45 @@ export const command = defineCommand({
     const { signal } = stopRequests();
     signal.addEventListener("abort", () => send.close());
     try {
-      const target = await createTarget(send, { url, model, protocol, inputs, file, cache, headers, seed: plan.seed }).catch((error: unknown) => {
+      const target = await createTarget(send, {
+        url,
+        model,
+        protocol,
+        inputs,
+        file,
+        cache,
+        headers,
+        seed: plan.seed,
+      }).catch((error: unknown) => {
         throw signal.aborted ? errors.interrupted(String(signal.reason)) : error;
       });
       const tooFew = tooFewSamples(plan);
       if (tooFew !== undefined) tell(tooFew);
       const startedAt = new Date().toISOString();
-      const result = await runLoad(plan, { send, calls: target.calls, tell, show, showEveryMs, signal });
+      const result = await runLoad(plan, {
+        send,
+        calls: target.calls,
+        tell,
+        show,
+        showEveryMs,
+        signal,
+      });
       clear();
       const { arrivals, seed, connections, timeoutMs, warmUpMs } = plan;
       const asked = { url, model, protocol: target.protocol, inputs: target.inputs, cache };
-      const report: LoadReport = { edgetier: VERSION, startedAt, ...asked, arrivals, seed, connections, timeoutMs, warmUpSeconds: warmUpMs / 1_000, ...result, trials: [...result.trials], isInterrupted: signal.aborted };
+      const report: LoadReport = {
+        edgetier: VERSION,
+        startedAt,
+        ...asked,
+        arrivals,
+        seed,
+        connections,
+        timeoutMs,
+        warmUpSeconds: warmUpMs / 1_000,
+        ...result,
+        trials: [...result.trials],
+        isInterrupted: signal.aborted,
+      };
       if (args.html !== undefined) await writePage(args.html, reportHtml(report));
       if (args.json) printJson(report);
       else printLine(reportText(report));
@@ -71,7 +111,10 @@ function progressLines(json: boolean) {
       clear();
       print(line);
     },
-    show: isTerminal ? (line: string) => void process.stderr.write(`\r\u001b[K${line.slice(0, process.stderr.columns - 1)}`) : print,
+    show: isTerminal
+      ? (line: string) =>
+          void process.stderr.write(`\r\u001b[K${line.slice(0, process.stderr.columns - 1)}`)
+      : print,
     showEveryMs: isTerminal ? SHOWN_EVERY_MS : TOLD_EVERY_MS,
     clear,
   };
@@ -85,10 +128,17 @@ async function writePage(path: string, page: string): Promise<void> {
 }
 
 /** Where a rate was searched, those that do not hold are no failure. @throws slo_missed, slo_not_shown */
-function refuseMissed({ trials, highestRatePerSecond, isInterrupted }: LoadReport, isStrict: boolean): void {
-  if (highestRatePerSecond === null && !isInterrupted) throw commandErrors.objectiveNotHeld(true, ["No rate held the objective"]);
+function refuseMissed(
+  { trials, highestRatePerSecond, isInterrupted }: LoadReport,
+  isStrict: boolean,
+): void {
+  if (highestRatePerSecond === null && !isInterrupted)
+    throw commandErrors.objectiveNotHeld(true, ["No rate held the objective"]);
   if (highestRatePerSecond !== undefined) return;
-  const linesOf = (wanted: string) => trials.flatMap(({ ratePerSecond, slo }) => (slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : []));
+  const linesOf = (wanted: string) =>
+    trials.flatMap(({ ratePerSecond, slo }) =>
+      slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : [],
+    );
   const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
   if (missed.length > 0) throw commandErrors.objectiveNotHeld(true, missed);
   if (isStrict && notShown.length > 0) throw commandErrors.objectiveNotHeld(false, notShown);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { readProjects } from "../../build/project.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { httpUrl, parseConfig } from "../../core/config.ts";
 import { commandErrors } from "../../core/command-errors.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
@@ -30,14 +30,46 @@ const schema = z.object({
 });
 
 export const command = defineCommand({
-  meta: { name: "deploy", description: "Examine, build, publish, deploy, warm and try; what clients get changes last, and if the trial fails everything goes back. Run it again after a failure: what is done is found done" },
+  meta: {
+    name: "deploy",
+    description:
+      "Examine, build, publish, deploy, warm and try; what clients get changes last, and if the trial fails everything goes back. Run it again after a failure: what is done is found done",
+  },
   args: {
-    models: { type: "string", valueHint: "names", description: "The model projects to publish, with commas between several; all under models/ without it" },
-    alias: { type: "string", valueHint: "name", description: "Alias that the new versions get when they have been tried", default: "stable" },
-    url: { type: "string", valueHint: "url", description: "Address of the deployed edge; otherwise EDGETIER_URL, otherwise what wrangler tells" },
-    patience: { type: "string", valueHint: "seconds", description: "How long new versions and addresses may take to be everywhere", default: "60" },
-    "set-secrets": { type: "boolean", description: `Set the Worker's secrets of those variables that are in the environment: ${EDGE_SECRETS.join(", ")}` },
-    doctor: { type: "boolean", description: "Measure the deployment against the platform's limits first", default: true, negativeDescription: "Leave the measuring out" },
+    models: {
+      type: "string",
+      valueHint: "names",
+      description:
+        "The model projects to publish, with commas between several; all under models/ without it",
+    },
+    alias: {
+      type: "string",
+      valueHint: "name",
+      description: "Alias that the new versions get when they have been tried",
+      default: "stable",
+    },
+    url: {
+      type: "string",
+      valueHint: "url",
+      description:
+        "Address of the deployed edge; otherwise EDGETIER_URL, otherwise what wrangler tells",
+    },
+    patience: {
+      type: "string",
+      valueHint: "seconds",
+      description: "How long new versions and addresses may take to be everywhere",
+      default: "60",
+    },
+    "set-secrets": {
+      type: "boolean",
+      description: `Set the Worker's secrets of those variables that are in the environment: ${EDGE_SECRETS.join(", ")}`,
+    },
+    doctor: {
+      type: "boolean",
+      description: "Measure the deployment against the platform's limits first",
+      default: true,
+      negativeDescription: "Leave the measuring out",
+    },
     "dry-run": { type: "boolean", description: "Show every step; do only what changes nothing" },
     ...signArgs,
     ...storeArgs,
@@ -45,15 +77,26 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const json = args.json === true;
-    const { EDGETIER_URL, EDGETIER_API_KEY } = parseConfig(schema, { ...process.env, ...(args.url === undefined ? {} : { EDGETIER_URL: args.url }) });
+    const { EDGETIER_URL, EDGETIER_API_KEY } = parseConfig(schema, {
+      ...process.env,
+      ...(args.url === undefined ? {} : { EDGETIER_URL: args.url }),
+    });
     const alias = readAliasName(args.alias, NAME);
-    if (args["s3-endpoint"] === undefined && (process.env["EDGETIER_S3_ENDPOINT"] ?? "") === "") throw errors.usage("Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint", NAME);
+    if (args["s3-endpoint"] === undefined && (process.env["EDGETIER_S3_ENDPOINT"] ?? "") === "")
+      throw errors.usage(
+        "Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint",
+        NAME,
+      );
     const store = openStoreToPublish(args, await readSigningKeys(args["sign-key"], NAME));
     const log = progressTo(json);
     const sources = await readProjects(MODELS_FOLDER, log);
     const models = chosen(sources, args.models);
     const stop = stopRequests();
-    const steps = createSteps({ signal: stop.signal, onStart: (step) => log(`${step} …`), onReport: (report) => json || show(report) });
+    const steps = createSteps({
+      signal: stop.signal,
+      onStart: (step) => log(`${step} …`),
+      onReport: (report) => json || show(report),
+    });
     const scratchFolder = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
     try {
       const deployed = await deploy(
@@ -90,7 +133,9 @@ export const command = defineCommand({
 
 function show({ step, status, found, seconds }: StepReport): void {
   const [first = "", ...more] = found;
-  printLine(`${step.padEnd(14)}  ${status.padEnd(10)}  ${`${seconds.toFixed(1)} s`.padStart(7)}  ${first}`.trimEnd());
+  printLine(
+    `${step.padEnd(14)}  ${status.padEnd(10)}  ${`${seconds.toFixed(1)} s`.padStart(7)}  ${first}`.trimEnd(),
+  );
   for (const line of more) printLine(`${" ".repeat(37)}${line}`);
 }
 
@@ -99,20 +144,37 @@ function chosen(sources: readonly PublishSource[], names: string | undefined): r
   const all = sources.map(({ project }) => project.model);
   const wanted = names?.split(",").map((name) => name.trim()) ?? all;
   const missing = wanted.filter((name) => !all.includes(name));
-  if (missing.length > 0) throw errors.usage(`--models ${names}: there is no ${missing.join(", ")} among ${all.join(", ")}`, NAME);
+  if (missing.length > 0)
+    throw errors.usage(
+      `--models ${names}: there is no ${missing.join(", ")} among ${all.join(", ")}`,
+      NAME,
+    );
   return wanted;
 }
 
 /** @throws not_deployable */
-async function readWorker(): Promise<{ name: string; variables: Readonly<Record<string, unknown>> }> {
+async function readWorker(): Promise<{
+  name: string;
+  variables: Readonly<Record<string, unknown>>;
+}> {
   const { unstable_readConfig: readConfig } = await import("wrangler");
   try {
     const { name, vars } = readConfig({ config: WRANGLER_CONFIG }, { hideWarnings: true });
     if (name === undefined) throw new Error("it has no name");
     return { name, variables: vars };
   } catch (error) {
-    throw commandErrors.notDeployable(`${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`, "`edgetier init` makes one.");
+    throw commandErrors.notDeployable(
+      `${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`,
+      "`edgetier init` makes one.",
+    );
   }
 }
 
-const secretsIn = (environment: NodeJS.ProcessEnv): Record<string, string> => Object.fromEntries(EDGE_SECRETS.flatMap((name) => (environment[name] === undefined || environment[name] === "" ? [] : [[name, environment[name]]])));
+const secretsIn = (environment: NodeJS.ProcessEnv): Record<string, string> =>
+  Object.fromEntries(
+    EDGE_SECRETS.flatMap((name) =>
+      environment[name] === undefined || environment[name] === ""
+        ? []
+        : [[name, environment[name]]],
+    ),
+  );

@@ -2,9 +2,19 @@
 
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { type DeploymentLimits, limitsSchema, readDeploymentConfig } from "../../build/deployment-config.ts";
-import { type Check, CHECKS, type Diagnosis, diagnose, problemsIn } from "../../build/doctor.ts";
-import type { ExaminedGraph } from "../../build/doctor-measurements.ts";
+import {
+  type DeploymentLimits,
+  limitsSchema,
+  readDeploymentConfig,
+} from "../../toolchain/deployment-config.ts";
+import {
+  type Check,
+  CHECKS,
+  type Diagnosis,
+  diagnose,
+  problemsIn,
+} from "../../toolchain/doctor.ts";
+import type { ExaminedGraph } from "../../toolchain/doctor-measurements.ts";
 import { problemsOf } from "../../core/config.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
@@ -13,16 +23,29 @@ import { stopRequests } from "../local/stop-requests.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 
 export const command = defineCommand({
-  meta: { name: "doctor", description: "Measure what the deployment takes of the platform's limits, before it is deployed; fails where one is exceeded" },
+  meta: {
+    name: "doctor",
+    description:
+      "Measure what the deployment takes of the platform's limits, before it is deployed; fails where one is exceeded",
+  },
   args: {
-    limits: { type: "string", valueHint: "json", description: 'Limits in place of those in package.json (key edgetier.limits), for example \'{"engineGzipBytes": 160000}\'' },
+    limits: {
+      type: "string",
+      valueHint: "json",
+      description:
+        "Limits in place of those in package.json (key edgetier.limits), for example '{\"engineGzipBytes\": 160000}'",
+    },
     ...jsonArg,
   },
   async run({ args }) {
     const config = await readDeploymentConfig(PROJECT_ROOT);
-    const limits = args.limits === undefined ? config.limits : changedLimits(config.limits, args.limits);
+    const limits =
+      args.limits === undefined ? config.limits : changedLimits(config.limits, args.limits);
     const stop = stopRequests();
-    const { measured, report } = await measureDeployment({ log: args.json ? () => {} : printLine, signal: stop.signal }).catch((error: unknown) => {
+    const { measured, report } = await measureDeployment({
+      log: args.json ? () => {} : printLine,
+      signal: stop.signal,
+    }).catch((error: unknown) => {
       throw stop.signal.aborted ? errors.interrupted(String(stop.signal.reason)) : error;
     });
     const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
@@ -34,7 +57,8 @@ export const command = defineCommand({
 
 /** @throws usage */
 function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
-  const wrong = (problem: string) => errors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
+  const wrong = (problem: string) =>
+    errors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -49,17 +73,31 @@ function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits
 }
 
 function summary({ checks, graphs, ok }: Diagnosis): string {
-  const rows = checks.map((check) => [CHECKS[check.name], check.note ?? shown(check, check.measured), shown(check, check.limit), verdict(check)]);
-  const tiers = graphs.map((graph) => [`${graph.model}/${graph.tier}`, startOf(graph), graph.memoryBytes === null ? "-" : inKiB(graph.memoryBytes), graph.measuredInputs ?? "none: not in the figures above"]);
+  const rows = checks.map((check) => [
+    CHECKS[check.name],
+    check.note ?? shown(check, check.measured),
+    shown(check, check.limit),
+    verdict(check),
+  ]);
+  const tiers = graphs.map((graph) => [
+    `${graph.model}/${graph.tier}`,
+    startOf(graph),
+    graph.memoryBytes === null ? "-" : inKiB(graph.memoryBytes),
+    graph.measuredInputs ?? "none: not in the figures above",
+  ]);
   return [
     table([["what", "measured", "limit", "ok"], ...rows]),
-    ...(tiers.length === 0 ? [] : [table([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
+    ...(tiers.length === 0
+      ? []
+      : [table([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
     ...(ok ? ["Within its limits."] : []),
   ].join("\n\n");
 }
 
-const shown = ({ unit }: Check, value: number | null): string => (value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : inKiB(value));
-const verdict = ({ limit, measured, ok }: Check): string => (limit === null || measured === null ? "-" : ok ? "yes" : "NO");
+const shown = ({ unit }: Check, value: number | null): string =>
+  value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : inKiB(value);
+const verdict = ({ limit, measured, ok }: Check): string =>
+  limit === null || measured === null ? "-" : ok ? "yes" : "NO";
 
 function startOf({ how, reason }: ExaminedGraph): string {
   switch (how) {

@@ -1,16 +1,25 @@
 // `edgetier engine prepare`: makes the full engine alone, which `engine build` cuts.
 
 import { defineCommand } from "citty";
-import { prepareEngine } from "../../build/engine/prepare.ts";
+import { prepareEngine } from "../../toolchain/engine/prepare.ts";
 import { ENGINE_FOLDER } from "../local/paths.ts";
 import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
 
 export const command = defineCommand({
-  meta: { name: "prepare", description: "Make the WebAssembly engine from onnxruntime-web, unless it is there" },
+  meta: {
+    name: "prepare",
+    description: "Make the WebAssembly engine from onnxruntime-web, unless it is there",
+  },
   args: { ...jsonArg },
   async run({ args }) {
-    const engine = await prepareEngine({ outDir: ENGINE_FOLDER, ...(args.json ? {} : { log: printLine }) });
+    const engine = await prepareEngine({
+      outDir: ENGINE_FOLDER,
+      ...(args.json ? {} : { log: printLine }),
+    });
     if (args.json) printJson(engine);
-    else printLine(`engine ${engine.cached ? "is ready" : "made"}: ${inKiB(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`);
+    else
+      printLine(
+        `engine ${engine.cached ? "is ready" : "made"}: ${inKiB(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`,
+      );
   },
 });

@@ -1,20 +1,29 @@
 // `edgetier engine publish`: notes in the model store which engine is deployed. Run it after `wrangler deploy`.
 
 import { defineCommand } from "citty";
-import { readProjects } from "../../build/project.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { buildProjectDeployment, deployedEngine } from "../deployment.ts";
 import { MODELS_FOLDER } from "../local/paths.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 import { openStore, storeArgs } from "../store-options.ts";
 
 export const command = defineCommand({
-  meta: { name: "publish", description: "Note in the model store which engine is deployed, so that `model publish` knows" },
+  meta: {
+    name: "publish",
+    description: "Note in the model store which engine is deployed, so that `model publish` knows",
+  },
   args: { ...storeArgs, ...jsonArg },
   async run({ args }) {
-    const built = await buildProjectDeployment(await readProjects(MODELS_FOLDER, args.json ? undefined : printLine), args.json ? {} : { log: printLine });
+    const built = await buildProjectDeployment(
+      await readProjects(MODELS_FOLDER, args.json ? undefined : printLine),
+      args.json ? {} : { log: printLine },
+    );
     const engine = deployedEngine(built);
     await openStore(args).writeDeployedEngine(engine);
     if (args.json) printJson(engine);
-    else printLine(`the store knows: the ${engine.kind} engine of ${engine.source.slice(0, 12)} is deployed`);
+    else
+      printLine(
+        `the store knows: the ${engine.kind} engine of ${engine.source.slice(0, 12)} is deployed`,
+      );
   },
 });

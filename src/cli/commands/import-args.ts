@@ -1,23 +1,65 @@
 // The options of `model import` that say what only the model's maker knows.
 
 import { readFile } from "node:fs/promises";
-import { guessTask, type ImportedTask, type RgbNumbers, type TaskChoice } from "../../build/import/adapt.ts";
-import type { PoolingKind } from "../../build/import/adapt-vectors.ts";
-import { readLabelText } from "../../build/import/labels-in-model.ts";
-import type { Model } from "../../build/onnx/model-file.ts";
+import {
+  guessTask,
+  type ImportedTask,
+  type RgbNumbers,
+  type TaskChoice,
+} from "../../toolchain/import/adapt.ts";
+import type { PoolingKind } from "../../toolchain/import/adapt-vectors.ts";
+import { readLabelText } from "../../toolchain/import/labels-in-model.ts";
+import type { Model } from "../../toolchain/onnx/model-file.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { readCount } from "./samples-args.ts";
 
 export const taskArgs = {
-  labels: { type: "string", valueHint: "file", description: "The labels in the order of the logits: a JSON array, or one a line" },
-  logits: { type: "string", valueHint: "name", description: "The output that gives the logits, where several might" },
-  tokenizer: { type: "string", valueHint: "file", description: "Text: the tokenizer.json (WordPiece)" },
-  "max-tokens": { type: "string", valueHint: "n", description: "Text: tokens that a text may have", default: "128" },
-  features: { type: "string", valueHint: "file", description: "Text: the settings of hashed n-grams, instead of a tokenizer" },
-  output: { type: "string", valueHint: "name", description: "Embeddings: the output that gives the vector, where several might" },
-  mean: { type: "string", valueHint: "r,g,b", description: "Images: mean of each channel as in training, of values from 0 to 1" },
-  std: { type: "string", valueHint: "r,g,b", description: "Images: standard deviation of each channel as in training" },
-  size: { type: "string", valueHint: "WxH", description: "Images: the size that the model was trained for, where it takes any" },
+  labels: {
+    type: "string",
+    valueHint: "file",
+    description: "The labels in the order of the logits: a JSON array, or one a line",
+  },
+  logits: {
+    type: "string",
+    valueHint: "name",
+    description: "The output that gives the logits, where several might",
+  },
+  tokenizer: {
+    type: "string",
+    valueHint: "file",
+    description: "Text: the tokenizer.json (WordPiece)",
+  },
+  "max-tokens": {
+    type: "string",
+    valueHint: "n",
+    description: "Text: tokens that a text may have",
+    default: "128",
+  },
+  features: {
+    type: "string",
+    valueHint: "file",
+    description: "Text: the settings of hashed n-grams, instead of a tokenizer",
+  },
+  output: {
+    type: "string",
+    valueHint: "name",
+    description: "Embeddings: the output that gives the vector, where several might",
+  },
+  mean: {
+    type: "string",
+    valueHint: "r,g,b",
+    description: "Images: mean of each channel as in training, of values from 0 to 1",
+  },
+  std: {
+    type: "string",
+    valueHint: "r,g,b",
+    description: "Images: standard deviation of each channel as in training",
+  },
+  size: {
+    type: "string",
+    valueHint: "WxH",
+    description: "Images: the size that the model was trained for, where it takes any",
+  },
 } as const;
 
 interface Given {
@@ -36,19 +78,53 @@ interface Given {
 }
 
 /** @throws usage for what cannot be read */
-export async function taskChoiceOf(args: Given, model: Model, command: string): Promise<TaskChoice> {
+export async function taskChoiceOf(
+  args: Given,
+  model: Model,
+  command: string,
+): Promise<TaskChoice> {
   const task = args.task ?? guessTask(model);
-  const labels = args.labels === undefined ? undefined : readLabelText(new TextDecoder().decode(await fileOf("--labels", args.labels, command)));
-  if (args.labels !== undefined && labels === undefined) throw errors.usage(`--labels ${args.labels} is neither a JSON array of different texts nor one label a line`, command);
-  const image = { mean: numbersOf("--mean", args.mean, command), std: numbersOf("--std", args.std, command), size: sizeOf(args.size, command), fit: args.fit };
-  if (image.std?.some((value) => value <= 0) === true) throw errors.usage("--std must be above 0 in each channel", command);
-  return { task, labels, logits: args.logits, text: await textOf(args, command), vectors: { output: args.output, pooling: args.pooling }, image };
+  const labels =
+    args.labels === undefined
+      ? undefined
+      : readLabelText(new TextDecoder().decode(await fileOf("--labels", args.labels, command)));
+  if (args.labels !== undefined && labels === undefined)
+    throw errors.usage(
+      `--labels ${args.labels} is neither a JSON array of different texts nor one label a line`,
+      command,
+    );
+  const image = {
+    mean: numbersOf("--mean", args.mean, command),
+    std: numbersOf("--std", args.std, command),
+    size: sizeOf(args.size, command),
+    fit: args.fit,
+  };
+  if (image.std?.some((value) => value <= 0) === true)
+    throw errors.usage("--std must be above 0 in each channel", command);
+  return {
+    task,
+    labels,
+    logits: args.logits,
+    text: await textOf(args, command),
+    vectors: { output: args.output, pooling: args.pooling },
+    image,
+  };
 }
 
 async function textOf(args: Given, command: string): Promise<TaskChoice["text"]> {
-  if (args.tokenizer !== undefined && args.features !== undefined) throw errors.usage("--tokenizer and --features are two ways to make a text numbers: give one", command);
-  if (args.tokenizer !== undefined) return { kind: "wordpiece", artifact: await fileOf("--tokenizer", args.tokenizer, command), maxTokens: readCount("--max-tokens", args["max-tokens"], command) ?? 128 };
-  if (args.features !== undefined) return { kind: "hashed-ngrams", artifact: await fileOf("--features", args.features, command) };
+  if (args.tokenizer !== undefined && args.features !== undefined)
+    throw errors.usage(
+      "--tokenizer and --features are two ways to make a text numbers: give one",
+      command,
+    );
+  if (args.tokenizer !== undefined)
+    return {
+      kind: "wordpiece",
+      artifact: await fileOf("--tokenizer", args.tokenizer, command),
+      maxTokens: readCount("--max-tokens", args["max-tokens"], command) ?? 128,
+    };
+  if (args.features !== undefined)
+    return { kind: "hashed-ngrams", artifact: await fileOf("--features", args.features, command) };
   return undefined;
 }
 
@@ -60,16 +136,36 @@ async function fileOf(option: string, path: string, command: string): Promise<Ui
   );
 }
 
-function numbersOf(option: string, text: string | undefined, command: string): RgbNumbers | undefined {
+function numbersOf(
+  option: string,
+  text: string | undefined,
+  command: string,
+): RgbNumbers | undefined {
   if (text === undefined) return undefined;
-  const [red, green, blue, ...more] = text.split(",").map((part) => (part.trim() === "" ? Number.NaN : Number(part)));
-  if (red === undefined || green === undefined || blue === undefined || more.length > 0 || ![red, green, blue].every(Number.isFinite)) throw errors.usage(`${option} is ${JSON.stringify(text)}, and must be three numbers with commas between`, command);
+  const [red, green, blue, ...more] = text
+    .split(",")
+    .map((part) => (part.trim() === "" ? Number.NaN : Number(part)));
+  if (
+    red === undefined ||
+    green === undefined ||
+    blue === undefined ||
+    more.length > 0 ||
+    ![red, green, blue].every(Number.isFinite)
+  )
+    throw errors.usage(
+      `${option} is ${JSON.stringify(text)}, and must be three numbers with commas between`,
+      command,
+    );
   return [red, green, blue];
 }
 
-function sizeOf(text: string | undefined, command: string): { width: number; height: number } | undefined {
+function sizeOf(
+  text: string | undefined,
+  command: string,
+): { width: number; height: number } | undefined {
   if (text === undefined) return undefined;
   const [, width, height] = /^(\d{1,4})x(\d{1,4})$/.exec(text) ?? [];
-  if (width === undefined || height === undefined) throw errors.usage(`--size is ${JSON.stringify(text)}, and must be as in 224x224`, command);
+  if (width === undefined || height === undefined)
+    throw errors.usage(`--size is ${JSON.stringify(text)}, and must be as in 224x224`, command);
   return { width: Number(width), height: Number(height) };
 }

@@ -18,19 +18,39 @@ import { importProject } from "./model-import.ts";
 const NAME = "edgetier init";
 
 export const command = defineCommand({
-  meta: { name: "init", description: "Make a model project from a template: a small model that works at once, and how your own takes its place" },
+  meta: {
+    name: "init",
+    description:
+      "Make a model project from a template: a small model that works at once, and how your own takes its place",
+  },
   args: {
-    name: { type: "positional", description: "The model's name; by default the task's", required: false },
-    task: { type: "enum", options: [...INIT_TASKS], default: "text-classification", description: "What it is for" },
+    name: {
+      type: "positional",
+      description: "The model's name; by default the task's",
+      required: false,
+    },
+    task: {
+      type: "enum",
+      options: [...INIT_TASKS],
+      default: "text-classification",
+      description: "What it is for",
+    },
     ...jsonArg,
   },
   async run({ args }) {
     const name = modelName.safeParse(args.name ?? args.task);
-    if (!name.success) throw errors.usage(`${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`, NAME);
+    if (!name.success)
+      throw errors.usage(
+        `${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`,
+        NAME,
+      );
     const folder = join(MODELS_FOLDER, name.data);
     if (await exists(folder)) throw commandErrors.templateExists(folder);
     const written: string[] = [];
-    const write = async (root: string, files: ReadonlyMap<string, string | Uint8Array>): Promise<void> => {
+    const write = async (
+      root: string,
+      files: ReadonlyMap<string, string | Uint8Array>,
+    ): Promise<void> => {
       for (const [path, content] of files) {
         const file = join(root, path);
         if (await exists(file)) continue;
@@ -41,17 +61,40 @@ export const command = defineCommand({
     };
     if (IS_PACKAGED) await write(PROJECT_ROOT, await deploymentFiles(PROJECT_ROOT));
     const starter = makeStarter(args.task);
-    await write(folder, new Map([...starter.files, ...projectFiles(name.data, args.task, starter)]));
-    const options = starter.importOptions.map((option) => (option.startsWith("recipe/") ? join(folder, option) : option));
+    await write(
+      folder,
+      new Map([...starter.files, ...projectFiles(name.data, args.task, starter)]),
+    );
+    const options = starter.importOptions.map((option) =>
+      option.startsWith("recipe/") ? join(folder, option) : option,
+    );
     progressTo(args.json === true)("trying the model in the runtimes that would serve it");
-    const { tried, imported } = await importProject([join(folder, STARTER_MODEL), "--name", name.data, "--task", args.task, "--samples", join(folder, SAMPLES_FILE), "--out", folder, ...options]).catch(async (error: unknown) => {
+    const { tried, imported } = await importProject([
+      join(folder, STARTER_MODEL),
+      "--name",
+      name.data,
+      "--task",
+      args.task,
+      "--samples",
+      join(folder, SAMPLES_FILE),
+      "--out",
+      folder,
+      ...options,
+    ]).catch(async (error: unknown) => {
       await rm(folder, { recursive: true }); // nothing half made
       throw error;
     });
-    if (args.json === true) return printJson({ model: name.data, task: args.task, folder, written, tried });
+    if (args.json === true)
+      return printJson({ model: name.data, task: args.task, folder, written, tried });
     for (const path of written) printLine(`made  ${path}`);
-    printLine(`\n${name.data} ${starter.about}: ${tried.right ?? tried.samples} of ${tried.samples} samples ${tried.right === undefined ? "answered" : "got their label"}, at the ${imported.project.tiers[0]?.place}.`);
+    printLine(
+      `\n${name.data} ${starter.about}: ${tried.right ?? tried.samples} of ${tried.samples} samples ${tried.right === undefined ? "answered" : "got their label"}, at the ${imported.project.tiers[0]?.place}.`,
+    );
   },
 });
 
-const exists = async (path: string): Promise<boolean> => await access(path).then(() => true, () => false);
+const exists = async (path: string): Promise<boolean> =>
+  await access(path).then(
+    () => true,
+    () => false,
+  );

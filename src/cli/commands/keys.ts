@@ -12,14 +12,43 @@ const COMMAND = "edgetier keys create";
 const DAY_MS = 86_400_000;
 
 const create = defineCommand({
-  meta: { name: "create", description: "Make an API key: it is shown once, and only its hash is configured" },
+  meta: {
+    name: "create",
+    description: "Make an API key: it is shown once, and only its hash is configured",
+  },
   args: {
-    tenant: { type: "string", valueHint: "name", description: "Whose it is; cached answers never cross from one tenant to another", required: true },
-    scope: { type: "string", valueHint: "scopes", description: `What it allows, with commas between several: ${SCOPES.join(", ")}`, required: true },
-    id: { type: "string", valueHint: "name", description: "Name of the key; otherwise the tenant's and the beginning of the hash" },
-    models: { type: "string", valueHint: "names", description: "The only models that it may ask, with commas between several" },
-    "rate-limit": { type: "string", valueHint: "n/seconds", description: "In place of EDGETIER_RATE_LIMIT, such as 100/60" },
-    "expires-in-days": { type: "string", valueHint: "days", description: "After which it is refused; never without it" },
+    tenant: {
+      type: "string",
+      valueHint: "name",
+      description: "Whose it is; cached answers never cross from one tenant to another",
+      required: true,
+    },
+    scope: {
+      type: "string",
+      valueHint: "scopes",
+      description: `What it allows, with commas between several: ${SCOPES.join(", ")}`,
+      required: true,
+    },
+    id: {
+      type: "string",
+      valueHint: "name",
+      description: "Name of the key; otherwise the tenant's and the beginning of the hash",
+    },
+    models: {
+      type: "string",
+      valueHint: "names",
+      description: "The only models that it may ask, with commas between several",
+    },
+    "rate-limit": {
+      type: "string",
+      valueHint: "n/seconds",
+      description: "In place of EDGETIER_RATE_LIMIT, such as 100/60",
+    },
+    "expires-in-days": {
+      type: "string",
+      valueHint: "days",
+      description: "After which it is refused; never without it",
+    },
     ...jsonArg,
   },
   async run({ args }) {
@@ -30,25 +59,44 @@ const create = defineCommand({
       sha256,
       tenant: args.tenant,
       scopes: args.scope.split(","),
-      ...(args["rate-limit"] === undefined ? {} : { rateLimit: parsed(rateLimitText, args["rate-limit"], "--rate-limit") }),
+      ...(args["rate-limit"] === undefined
+        ? {}
+        : { rateLimit: parsed(rateLimitText, args["rate-limit"], "--rate-limit") }),
       ...(args.models === undefined ? {} : { models: args.models.split(",") }),
-      ...(args["expires-in-days"] === undefined ? {} : { expiresAt: inDays(args["expires-in-days"]) }),
+      ...(args["expires-in-days"] === undefined
+        ? {}
+        : { expiresAt: inDays(args["expires-in-days"]) }),
     });
     if (args.json) return printJson({ key, entry });
-    printLine(`The key, which is not shown again:\n\n  ${key}\n\nIts entry, for the JSON array in the secret EDGETIER_API_KEYS:\n\n  ${JSON.stringify(entry)}\n`);
+    printLine(
+      `The key, which is not shown again:\n\n  ${key}\n\nIts entry, for the JSON array in the secret EDGETIER_API_KEYS:\n\n  ${JSON.stringify(entry)}\n`,
+    );
     printLine("Clients send authorization: Bearer <key>.");
   },
 });
 
 /** @throws usage naming every option that is wrong */
-function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, option?: string): z.output<Schema> {
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  option?: string,
+): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw errors.usage(result.error.issues.map(({ path, message }) => `${option ?? `--${String(path[0]).replace(/^scopes$/, "scope")}`}: ${message}`).join("; "), COMMAND);
+  throw errors.usage(
+    result.error.issues
+      .map(
+        ({ path, message }) =>
+          `${option ?? `--${String(path[0]).replace(/^scopes$/, "scope")}`}: ${message}`,
+      )
+      .join("; "),
+    COMMAND,
+  );
 }
 
 function inDays(days: string): string {
-  if (!/^\d{1,5}$/.test(days) || days === "0") throw errors.usage("--expires-in-days: must be a whole number of days", COMMAND);
+  if (!/^\d{1,5}$/.test(days) || days === "0")
+    throw errors.usage("--expires-in-days: must be a whole number of days", COMMAND);
   return new Date(Date.now() + Number(days) * DAY_MS).toISOString();
 }
 

@@ -3,13 +3,13 @@
 
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
-import { classificationOf } from "../../build/judge/project-tier.ts";
-import { readSamples, type Sample } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
-import { readBuildPlan } from "../../build/techniques/build-plan.ts";
-import { buildProject, type BuiltProject } from "../../build/techniques/build-project.ts";
-import { projectWithSources, writeBuilt } from "../../build/techniques/project-files.ts";
+import { writeReportAlone } from "../../toolchain/calibrate/calibrate-project.ts";
+import { classificationOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
+import { readBuildPlan } from "../../toolchain/techniques/build-plan.ts";
+import { buildProject, type BuiltProject } from "../../toolchain/techniques/build-project.ts";
+import { projectWithSources, writeBuilt } from "../../toolchain/techniques/project-files.ts";
 import { errors } from "../../core/errors.ts";
 import type { ModelReport } from "../../protocol/report.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
@@ -26,11 +26,28 @@ const NAME = "edgetier model build";
 const DEFAULT_CALIBRATION_SAMPLES = 256;
 
 export const command = defineCommand({
-  meta: { name: "build", description: "Make what a project is published with: the graphs that its build.json plans, judged, and the snapshots of its edge tiers" },
+  meta: {
+    name: "build",
+    description:
+      "Make what a project is published with: the graphs that its build.json plans, judged, and the snapshots of its edge tiers",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
-    samples: { ...samplesArgs.samples, required: false, description: `${samplesArgs.samples.description}. What candidates are judged on; needed where there is a build.json` },
-    calibration: { type: "string", valueHint: "path", description: "Samples that ranges are found on, none of them among --samples; needed where there is a build.json" },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
+    samples: {
+      ...samplesArgs.samples,
+      required: false,
+      description: `${samplesArgs.samples.description}. What candidates are judged on; needed where there is a build.json`,
+    },
+    calibration: {
+      type: "string",
+      valueHint: "path",
+      description:
+        "Samples that ranges are found on, none of them among --samples; needed where there is a build.json",
+    },
     limit: samplesArgs.limit,
     rounds: { type: "string", valueHint: "n", description: "Of the latency's measurement" },
     "dry-run": { type: "boolean", description: "Show the table, and write nothing" },
@@ -53,9 +70,21 @@ export const command = defineCommand({
       return;
     }
     const { source, without } = await makeProjectSnapshots(await readProject(args.folder), log);
-    const snapshots = [...(source.snapshots ?? [])].map(([tier, { bytes, memoryBytes }]) => ({ tier, bytes: bytes.byteLength, memoryBytes }));
-    if (args.json) return printJson({ model: source.project.model, tiers: built?.tiers.map(resultOf) ?? [], ...(report && { tested: report.tested }), snapshots, without });
-    for (const { tier, bytes, memoryBytes } of snapshots) printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
+    const snapshots = [...(source.snapshots ?? [])].map(([tier, { bytes, memoryBytes }]) => ({
+      tier,
+      bytes: bytes.byteLength,
+      memoryBytes,
+    }));
+    if (args.json)
+      return printJson({
+        model: source.project.model,
+        tiers: built?.tiers.map(resultOf) ?? [],
+        ...(report && { tested: report.tested }),
+        snapshots,
+        without,
+      });
+    for (const { tier, bytes, memoryBytes } of snapshots)
+      printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
     for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
   },
 });
@@ -69,13 +98,26 @@ interface BuildArgs {
 }
 
 /** @returns nothing where there is no build.json */
-async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<{ readonly built?: BuiltProject; readonly samples?: readonly Sample[] }> {
+async function buildTiers({
+  folder,
+  samples,
+  calibration,
+  limit,
+  rounds,
+}: BuildArgs): Promise<{ readonly built?: BuiltProject; readonly samples?: readonly Sample[] }> {
   const plan = await readBuildPlan(folder);
   if (plan === undefined) return {};
-  if (samples === undefined || calibration === undefined) throw errors.usage(`${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`, NAME);
+  if (samples === undefined || calibration === undefined)
+    throw errors.usage(
+      `${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`,
+      NAME,
+    );
   const source = await projectWithSources(folder, plan);
   const project = classificationOf(source.project);
-  const [most, roundCount] = [readCount("--limit", limit, NAME), readCount("--rounds", rounds, NAME)];
+  const [most, roundCount] = [
+    readCount("--limit", limit, NAME),
+    readCount("--rounds", rounds, NAME),
+  ];
   const options = { task: taskByName(project.task), limits: project.input };
   const [questions, ranges] = [
     await readSamples(samples, { ...options, limit: most }),
@@ -90,7 +132,12 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
       calibration: ranges,
       ...(roundCount === undefined ? {} : { rounds: roundCount }),
       onProgress: (tier, event) => {
-        const what = event.step === "make" ? `${event.candidate}: ${event.what}` : event.step === "accuracy" ? `${event.candidate}: accuracy` : `latency in ${event.runtime}`;
+        const what =
+          event.step === "make"
+            ? `${event.candidate}: ${event.what}`
+            : event.step === "accuracy"
+              ? `${event.candidate}: accuracy`
+              : `latency in ${event.runtime}`;
         progress.show(`${tier}, ${what}`, event.done, event.of);
       },
     }),
@@ -103,9 +150,17 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
 async function writeReport(folder: string, samples: readonly Sample[]): Promise<ModelReport> {
   const source = await readProject(folder);
   const project = classificationOf(source.project);
-  const report = asIsReport(source, await askAllTiers(source, project, samples), readRisk({}, NAME, project.risk));
+  const report = asIsReport(
+    source,
+    await askAllTiers(source, project, samples),
+    readRisk({}, NAME, project.risk),
+  );
   await writeReportAlone(folder, report);
   return report;
 }
 
-const resultOf = ({ tier, judgements, chosen }: BuiltProject["tiers"][number]) => ({ tier, candidates: judgements, chosen: chosen.name });
+const resultOf = ({ tier, judgements, chosen }: BuiltProject["tiers"][number]) => ({
+  tier,
+  candidates: judgements,
+  chosen: chosen.name,
+});

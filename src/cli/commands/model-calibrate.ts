@@ -3,12 +3,17 @@
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
-import { type CalibratedProject, calibrateProject, writeCalibrated, writeReportAlone } from "../../build/calibrate/calibrate-project.ts";
-import { modelReportOf } from "../../build/calibrate/model-report.ts";
-import { classificationOf, fileOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
-import { calibrationReport } from "../../build/report/calibration-report.ts";
+import {
+  type CalibratedProject,
+  calibrateProject,
+  writeCalibrated,
+  writeReportAlone,
+} from "../../toolchain/calibrate/calibrate-project.ts";
+import { modelReportOf } from "../../toolchain/calibrate/model-report.ts";
+import { classificationOf, fileOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
+import { calibrationReport } from "../../toolchain/report/calibration-report.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { asIsReport } from "../as-is-report.ts";
 import { askAllTiers } from "../judging.ts";
@@ -19,17 +24,44 @@ import { readCount, samplesArgs } from "./samples-args.ts";
 const NAME = "edgetier model calibrate";
 
 export const command = defineCommand({
-  meta: { name: "calibrate", description: "Calibrate a project's confidences, and choose its exits for a stated risk: with confidence 1 - delta it is at most epsilon" },
+  meta: {
+    name: "calibrate",
+    description:
+      "Calibrate a project's confidences, and choose its exits for a stated risk: with confidence 1 - delta it is at most epsilon",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
     ...samplesArgs,
-    samples: { ...samplesArgs.samples, description: `${samplesArgs.samples.description}; none that the tiers were trained on` },
+    samples: {
+      ...samplesArgs.samples,
+      description: `${samplesArgs.samples.description}; none that the tiers were trained on`,
+    },
     ...riskArgs,
     ...priceArgs,
-    "saturated-epsilon": { type: "string", valueHint: "0.02", description: "The risk that is allowed while a region has more to do than it can: exits for that case, at the same delta; what model.json has already by default" },
-    seed: { type: "string", valueHint: "n", description: "Of the split into samples to fit and samples to test on" },
-    "or-top-only": { type: "boolean", description: "Where no exit holds the risk, send everything to the last tier" },
-    "as-is": { type: "boolean", description: "Keep calibrations and exits as they are, and write only the report that is published with the model" },
+    "saturated-epsilon": {
+      type: "string",
+      valueHint: "0.02",
+      description:
+        "The risk that is allowed while a region has more to do than it can: exits for that case, at the same delta; what model.json has already by default",
+    },
+    seed: {
+      type: "string",
+      valueHint: "n",
+      description: "Of the split into samples to fit and samples to test on",
+    },
+    "or-top-only": {
+      type: "boolean",
+      description: "Where no exit holds the risk, send everything to the last tier",
+    },
+    "as-is": {
+      type: "boolean",
+      description:
+        "Keep calibrations and exits as they are, and write only the report that is published with the model",
+    },
     report: { type: "string", valueHint: "file.html", description: "Write the curves as a page" },
     "dry-run": { type: "boolean", description: "Leave model.json as it is" },
     ...jsonArg,
@@ -38,26 +70,60 @@ export const command = defineCommand({
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const { method, ...bound } = readRisk(args, NAME, project.risk);
-    const saturatedEpsilon = readSaturatedEpsilon(args["saturated-epsilon"], bound.epsilon, NAME) ?? project.tiers[0]?.exit?.whenSaturated?.epsilon;
-    const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
-    const [limit, seed] = [readCount("--limit", args.limit, NAME), readCount("--seed", args.seed, NAME)];
-    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
+    const saturatedEpsilon =
+      readSaturatedEpsilon(args["saturated-epsilon"], bound.epsilon, NAME) ??
+      project.tiers[0]?.exit?.whenSaturated?.epsilon;
+    const prices = readPrices(
+      args,
+      project.tiers.map(({ id }) => id),
+      NAME,
+    );
+    const [limit, seed] = [
+      readCount("--limit", args.limit, NAME),
+      readCount("--seed", args.seed, NAME),
+    ];
+    const samples = await readSamples(args.samples, {
+      task: taskByName(project.task),
+      limits: project.input,
+      limit,
+    });
     const asked = await askAllTiers(source, project, samples);
     if (args["as-is"] === true) {
       const report = asIsReport(source, asked, { ...bound, ...prices, seed });
       if (args["dry-run"] !== true) await writeReportAlone(args.folder, report);
-      return args.json ? printJson(report) : printLine(`The report of ${project.model}, on ${report.tested} samples${args["dry-run"] === true ? "" : ", is written; model.json names it"}`);
+      return args.json
+        ? printJson(report)
+        : printLine(
+            `The report of ${project.model}, on ${report.tested} samples${args["dry-run"] === true ? "" : ", is written; model.json names it"}`,
+          );
     }
-    const calibrated = calibrateProject(asked, { ...bound, ...prices, method, saturatedEpsilon, orTopOnly: args["or-top-only"] === true, ...(seed === undefined ? {} : { seed }) });
-    if (args.report !== undefined) await writeFile(args.report, calibrationReport(reportOf(calibrated)));
-    if (args["dry-run"] !== true) await writeCalibrated(args.folder, calibrated.project, modelReportOf(calibrated.project, calibrated.curves, (path) => fileOf(source, path)));
+    const calibrated = calibrateProject(asked, {
+      ...bound,
+      ...prices,
+      method,
+      saturatedEpsilon,
+      orTopOnly: args["or-top-only"] === true,
+      ...(seed === undefined ? {} : { seed }),
+    });
+    if (args.report !== undefined)
+      await writeFile(args.report, calibrationReport(reportOf(calibrated)));
+    if (args["dry-run"] !== true)
+      await writeCalibrated(
+        args.folder,
+        calibrated.project,
+        modelReportOf(calibrated.project, calibrated.curves, (path) => fileOf(source, path)),
+      );
     if (args.json) printJson(resultOf(calibrated));
     else printLine(summary(calibrated));
   },
 });
 
 function reportOf({ project, cascade, curves }: CalibratedProject) {
-  const tiers = cascade.tiers.map(({ id, method }, position) => ({ id, method, exit: cascade.thresholds[position] }));
+  const tiers = cascade.tiers.map(({ id, method }, position) => ({
+    id,
+    method,
+    exit: cascade.thresholds[position],
+  }));
   return { model: project.model, risk: project.risk, tiers, curves };
 }
 
@@ -69,24 +135,49 @@ function resultOf({ project, cascade, curves }: CalibratedProject) {
     fitted: fit.length,
     tested: test.length,
     pValue: cascade.control.chosen?.pValue,
-    tiers: project.tiers.map(({ id, calibration, exit, p95Ms, figures }, position) => ({ id, method: cascade.tiers[position]?.method, trials: cascade.tiers[position]?.trials, calibration, exit, p95Ms, figures })),
+    tiers: project.tiers.map(({ id, calibration, exit, p95Ms, figures }, position) => ({
+      id,
+      method: cascade.tiers[position]?.method,
+      trials: cascade.tiers[position]?.trials,
+      calibration,
+      exit,
+      p95Ms,
+      figures,
+    })),
     figures: project.figures,
     curves,
   };
 }
 
-const percent = (share: number | undefined) => (share === undefined ? "-" : `${(100 * share).toFixed(2)} %`);
+const percent = (share: number | undefined) =>
+  share === undefined ? "-" : `${(100 * share).toFixed(2)} %`;
 
 function summary({ project, cascade, curves }: CalibratedProject): string {
   const { chosen, reliability, alone } = curves;
-  const trials = cascade.tiers.flatMap(({ id, trials }) => trials.map(({ method, nll, expectedCalibrationError }) => [id, method, nll.toFixed(4), expectedCalibrationError.toFixed(4)]));
+  const trials = cascade.tiers.flatMap(({ id, trials }) =>
+    trials.map(({ method, nll, expectedCalibrationError }) => [
+      id,
+      method,
+      nll.toFixed(4),
+      expectedCalibrationError.toFixed(4),
+    ]),
+  );
   const last = alone.at(-1);
   return [
     table([
       ["TIER", "METHOD", "EXIT", "WHEN SATURATED", "ECE BEFORE", "ECE AFTER"],
-      ...cascade.tiers.map(({ id, method }, position) => [id, method, cascade.thresholds[position] ?? "takes all", cascade.whenSaturated?.thresholds[position] ?? "-", reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-", reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-"]),
+      ...cascade.tiers.map(({ id, method }, position) => [
+        id,
+        method,
+        cascade.thresholds[position] ?? "takes all",
+        cascade.whenSaturated?.thresholds[position] ?? "-",
+        reliability[position]?.before.expectedCalibrationError.toFixed(4) ?? "-",
+        reliability[position]?.after.expectedCalibrationError.toFixed(4) ?? "-",
+      ]),
     ]),
-    ...(trials.length === 0 ? [] : [`In cross-validation:\n${table([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
+    ...(trials.length === 0
+      ? []
+      : [`In cross-validation:\n${table([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
     `Fitted to ${cascade.parts.fit.length} samples, tested on ${cascade.parts.test.length} others`,
     ...(project.risk === undefined || chosen === undefined || last === undefined
       ? []

@@ -1,11 +1,14 @@
 // `edgetier model compare <A> <B> --samples <path>`: two projects on the same samples, one after the other.
 
 import { defineCommand } from "citty";
-import { compareEvaluations, type ProjectComparison } from "../../build/judge/compare-projects.ts";
-import { type Evaluation, evaluateProject } from "../../build/judge/evaluate-project.ts";
-import { classificationOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
+import {
+  compareEvaluations,
+  type ProjectComparison,
+} from "../../toolchain/judge/compare-projects.ts";
+import { type Evaluation, evaluateProject } from "../../toolchain/judge/evaluate-project.ts";
+import { classificationOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { errors } from "../../core/errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -16,40 +19,83 @@ import { readCount, samplesArgs } from "./samples-args.ts";
 const NAME = "edgetier model compare";
 
 export const command = defineCommand({
-  meta: { name: "compare", description: "Compare two projects on the same labelled samples: accuracy, latency, bytes, and whether the difference is more than chance" },
+  meta: {
+    name: "compare",
+    description:
+      "Compare two projects on the same labelled samples: accuracy, latency, bytes, and whether the difference is more than chance",
+  },
   args: {
     first: { type: "positional", description: "Folder of the one that is there", required: true },
-    second: { type: "positional", description: "Folder of the one that would take its place", required: true },
+    second: {
+      type: "positional",
+      description: "Folder of the one that would take its place",
+      required: true,
+    },
     ...samplesArgs,
     ...jsonArg,
   },
   async run({ args }) {
     const sources = [await readProject(args.first), await readProject(args.second)] as const;
     const [first, second] = sources.map(({ project }) => classificationOf(project));
-    if (first === undefined || second === undefined || first.task !== second.task) throw errors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
+    if (first === undefined || second === undefined || first.task !== second.task)
+      throw errors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
     const limit = readCount("--limit", args.limit, NAME);
-    const samples = await readSamples(args.samples, { task: taskByName(first.task), limits: first.input, limit });
+    const samples = await readSamples(args.samples, {
+      task: taskByName(first.task),
+      limits: first.input,
+      limit,
+    });
     const progress = createProgressLine();
     const [one, other] = await withRunners(async ({ edge, region }) => {
       const evaluate = (source: PublishSource, name: string) =>
-        evaluateProject(source, classificationOf(source.project), samples, { runners: { edge, region }, onProgress: ({ tier, done, of }) => progress.show(`${name}, ${tier}`, done, of) });
-      return [await evaluate(sources[0], args.first), await evaluate(sources[1], args.second)] as const;
+        evaluateProject(source, classificationOf(source.project), samples, {
+          runners: { edge, region },
+          onProgress: ({ tier, done, of }) => progress.show(`${name}, ${tier}`, done, of),
+        });
+      return [
+        await evaluate(sources[0], args.first),
+        await evaluate(sources[1], args.second),
+      ] as const;
     });
     progress.clear();
-    const comparison = compareEvaluations(one, other, samples.map(({ label }) => label));
+    const comparison = compareEvaluations(
+      one,
+      other,
+      samples.map(({ label }) => label),
+    );
     const bytes = sources.map(bytesOf);
-    if (args.json) return printJson({ first: figuresOf(one, bytes[0]), second: figuresOf(other, bytes[1]), comparison });
-    printLine(summary([[args.first, one, bytes[0] ?? 0], [args.second, other, bytes[1] ?? 0]], comparison));
+    if (args.json)
+      return printJson({
+        first: figuresOf(one, bytes[0]),
+        second: figuresOf(other, bytes[1]),
+        comparison,
+      });
+    printLine(
+      summary(
+        [
+          [args.first, one, bytes[0] ?? 0],
+          [args.second, other, bytes[1] ?? 0],
+        ],
+        comparison,
+      ),
+    );
   },
 });
 
-const bytesOf = ({ files }: PublishSource): number => [...files.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
+const bytesOf = ({ files }: PublishSource): number =>
+  [...files.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
 
-function figuresOf({ answers: _answers, confusion: _confusion, ...figures }: Evaluation, bytes: number | undefined) {
+function figuresOf(
+  { answers: _answers, confusion: _confusion, ...figures }: Evaluation,
+  bytes: number | undefined,
+) {
   return { ...figures, bytes };
 }
 
-function summary(projects: readonly (readonly [name: string, evaluation: Evaluation, bytes: number])[], { samples, gainPoints, won, lost, pValue, agreement, p50Ratio, p99Ratio }: ProjectComparison): string {
+function summary(
+  projects: readonly (readonly [name: string, evaluation: Evaluation, bytes: number])[],
+  { samples, gainPoints, won, lost, pValue, agreement, p50Ratio, p99Ratio }: ProjectComparison,
+): string {
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
   return [
     table([

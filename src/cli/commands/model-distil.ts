@@ -3,17 +3,21 @@
 
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import type { JudgedRows } from "../../build/distil/judge-rows.ts";
-import type { Judged } from "../../build/distil/judge-students.ts";
-import { distilRowTier, labelsOfRows, openTierOfRows } from "../../build/distil/distil-row-tier.ts";
-import { distilTextTier } from "../../build/distil/distil-text-tier.ts";
-import type { DistilledTier } from "../../build/distil/distilled-tier.ts";
-import { positionFor, type TierPlace, writeTier } from "../../build/distil/place-tier.ts";
-import { readRows, readTexts } from "../../build/distil/read-samples.ts";
-import type { StudentsOptions } from "../../build/distil/students.ts";
-import { classificationOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
+import type { JudgedRows } from "../../toolchain/distil/judge-rows.ts";
+import type { Judged } from "../../toolchain/distil/judge-students.ts";
+import {
+  distilRowTier,
+  labelsOfRows,
+  openTierOfRows,
+} from "../../toolchain/distil/distil-row-tier.ts";
+import { distilTextTier } from "../../toolchain/distil/distil-text-tier.ts";
+import type { DistilledTier } from "../../toolchain/distil/distilled-tier.ts";
+import { positionFor, type TierPlace, writeTier } from "../../toolchain/distil/place-tier.ts";
+import { readRows, readTexts } from "../../toolchain/distil/read-samples.ts";
+import type { StudentsOptions } from "../../toolchain/distil/students.ts";
+import { classificationOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { errors } from "../../core/errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
@@ -34,35 +38,133 @@ const RATES = { "text-ngrams": 6e-3, tabular: 2e-3 } as const;
 const [DROPOUT, FEATURE_DROPOUT] = [0.1, 0.05];
 
 export const command = defineCommand({
-  meta: { name: "distil", description: "Teach a tier's answers to a small student, and make that a tier before it (Hinton et al. 2015)" },
+  meta: {
+    name: "distil",
+    description:
+      "Teach a tier's answers to a small student, and make that a tier before it (Hinton et al. 2015)",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
-    teacher: { type: "string", valueHint: "tier", description: "The tier whose answers are learnt", required: true },
-    student: { type: "enum", options: ["text-ngrams", "tabular"], description: "text-ngrams: embeddings of hashed n-grams and a dense layer; tabular: a dense layer on rows of numbers", required: true },
-    samples: { type: "string", valueHint: "path", description: 'What the teacher is asked: a file with one {"text"} a line (tabular: {"row": [numbers]}, or a .npy array), or a folder with one text a file. A line may have a "label"', required: true },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
+    teacher: {
+      type: "string",
+      valueHint: "tier",
+      description: "The tier whose answers are learnt",
+      required: true,
+    },
+    student: {
+      type: "enum",
+      options: ["text-ngrams", "tabular"],
+      description:
+        "text-ngrams: embeddings of hashed n-grams and a dense layer; tabular: a dense layer on rows of numbers",
+      required: true,
+    },
+    samples: {
+      type: "string",
+      valueHint: "path",
+      description:
+        'What the teacher is asked: a file with one {"text"} a line (tabular: {"row": [numbers]}, or a .npy array), or a folder with one text a file. A line may have a "label"',
+      required: true,
+    },
     labels: { type: "string", valueHint: "path", description: "Further samples, that have labels" },
-    validation: { type: "string", valueHint: "path", description: "Labelled samples to judge on; a tenth of the others by default" },
-    out: { type: "string", alias: "o", valueHint: "tier", description: "Name of the new tier", required: true },
-    place: { type: "enum", options: ["edge", "region"], default: "edge", description: "Where it will run" },
-    temperature: { type: "string", valueHint: "number", default: "1", description: "By which logits are divided to soften them" },
-    alpha: { type: "string", valueHint: "share", default: "0.75", description: "How much the teacher counts where a sample has a label" },
-    loss: { type: "enum", options: ["cross-entropy", "squares"], default: "cross-entropy", description: "Of tabular: squares for a teacher that gives numbers, and no logits" },
-    epochs: { type: "string", valueHint: "n", default: "12", description: "How often all samples are gone through" },
-    rate: { type: "string", valueHint: "number", description: `The largest step of Adam; ${RATES["text-ngrams"]}, or ${RATES.tabular} for tabular` },
-    seed: { type: "string", valueHint: "n", default: "1", description: "The same seed makes the same tier" },
-    hidden: { type: "string", valueHint: "n", default: "448", description: "Units of the hidden layer; 0 for none" },
-    buckets: { type: "string", valueHint: "n", default: "5632", description: "Embeddings of text-ngrams" },
+    validation: {
+      type: "string",
+      valueHint: "path",
+      description: "Labelled samples to judge on; a tenth of the others by default",
+    },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "tier",
+      description: "Name of the new tier",
+      required: true,
+    },
+    place: {
+      type: "enum",
+      options: ["edge", "region"],
+      default: "edge",
+      description: "Where it will run",
+    },
+    temperature: {
+      type: "string",
+      valueHint: "number",
+      default: "1",
+      description: "By which logits are divided to soften them",
+    },
+    alpha: {
+      type: "string",
+      valueHint: "share",
+      default: "0.75",
+      description: "How much the teacher counts where a sample has a label",
+    },
+    loss: {
+      type: "enum",
+      options: ["cross-entropy", "squares"],
+      default: "cross-entropy",
+      description: "Of tabular: squares for a teacher that gives numbers, and no logits",
+    },
+    epochs: {
+      type: "string",
+      valueHint: "n",
+      default: "12",
+      description: "How often all samples are gone through",
+    },
+    rate: {
+      type: "string",
+      valueHint: "number",
+      description: `The largest step of Adam; ${RATES["text-ngrams"]}, or ${RATES.tabular} for tabular`,
+    },
+    seed: {
+      type: "string",
+      valueHint: "n",
+      default: "1",
+      description: "The same seed makes the same tier",
+    },
+    hidden: {
+      type: "string",
+      valueHint: "n",
+      default: "448",
+      description: "Units of the hidden layer; 0 for none",
+    },
+    buckets: {
+      type: "string",
+      valueHint: "n",
+      default: "5632",
+      description: "Embeddings of text-ngrams",
+    },
     dims: { type: "string", valueHint: "n", default: "80", description: "Numbers of an embedding" },
-    "quantisation-aware": { type: "boolean", description: `Train on for ${INT8_EPOCHS} epochs with numbers rounded to 8 bits` },
-    vary: { type: "string", valueHint: "n", default: "0", description: "Varied copies of each text: words dropped, swapped, exchanged, misspelt, texts spliced" },
-    cache: { type: "string", valueHint: "folder", default: CACHE_FOLDER, description: "Where the teacher's answers are kept for another try" },
+    "quantisation-aware": {
+      type: "boolean",
+      description: `Train on for ${INT8_EPOCHS} epochs with numbers rounded to 8 bits`,
+    },
+    vary: {
+      type: "string",
+      valueHint: "n",
+      default: "0",
+      description:
+        "Varied copies of each text: words dropped, swapped, exchanged, misspelt, texts spliced",
+    },
+    cache: {
+      type: "string",
+      valueHint: "folder",
+      default: CACHE_FOLDER,
+      description: "Where the teacher's answers are kept for another try",
+    },
     replace: { type: "boolean", description: "Put it in the place of the tier with its name" },
     "dry-run": { type: "boolean", description: "Show what students are worth, and write nothing" },
     ...jsonArg,
   },
   async run({ args }) {
     const source = await readProject(args.folder);
-    const place: TierPlace = { id: args.out, place: args.place, teacher: args.teacher, replace: args.replace === true };
+    const place: TierPlace = {
+      id: args.out,
+      place: args.place,
+      teacher: args.teacher,
+      replace: args.replace === true,
+    };
     positionFor(source.project, place); // what cannot be placed is refused before anything is started
     const training: StudentsOptions & { readonly cache: string } = {
       seed: readCount("--seed", args.seed, NAME) ?? 1,
@@ -70,34 +172,89 @@ export const command = defineCommand({
       hidden: args.hidden === "0" ? 0 : (readCount("--hidden", args.hidden, NAME) ?? 0),
       temperature: readNumber("--temperature", args.temperature, 0.1, 100),
       alpha: readNumber("--alpha", args.alpha, 0, 1),
-      rate: args.rate === undefined ? RATES[args.student] : readNumber("--rate", args.rate, 1e-6, 1),
+      rate:
+        args.rate === undefined ? RATES[args.student] : readNumber("--rate", args.rate, 1e-6, 1),
       batch: BATCH,
       dropout: DROPOUT,
       int8Epochs: args["quantisation-aware"] === true ? INT8_EPOCHS : 0,
       cache: args.cache,
     };
     const progress = createProgressLine();
-    const onProgress = ({ step, done, of, loss }: { step: string; done: number; of: number; loss?: number }) => progress.show(loss === undefined ? step : `${step} (loss ${loss.toFixed(4)})`, done, of);
+    const onProgress = ({
+      step,
+      done,
+      of,
+      loss,
+    }: {
+      step: string;
+      done: number;
+      of: number;
+      loss?: number;
+    }) => progress.show(loss === undefined ? step : `${step} (loss ${loss.toFixed(4)})`, done, of);
     const distilled = await withRunners(async (runners) => {
       const tools = { runner: runners[args.place], runtime: createNativeRuntime(), onProgress };
       if (args.student === "tabular") {
         const { samples, validation } = await readRowParts(source, args);
-        const found = await distilRowTier(source, place, samples, validation, { ...training, loss: args.loss }, tools);
-        return { ...found, rows: found.judged.map(rowsCells), header: ["STUDENT", "ACCURACY", "AGREES", "R SQUARED", "BYTES", "GZIP", `${args.place.toUpperCase()} P50 MS`] };
+        const found = await distilRowTier(
+          source,
+          place,
+          samples,
+          validation,
+          { ...training, loss: args.loss },
+          tools,
+        );
+        return {
+          ...found,
+          rows: found.judged.map(rowsCells),
+          header: [
+            "STUDENT",
+            "ACCURACY",
+            "AGREES",
+            "R SQUARED",
+            "BYTES",
+            "GZIP",
+            `${args.place.toUpperCase()} P50 MS`,
+          ],
+        };
       }
       const { samples, validation } = await readTextParts(source, args);
-      const [buckets, dims] = [readCount("--buckets", args.buckets, NAME) ?? 0, readCount("--dims", args.dims, NAME) ?? 0];
+      const [buckets, dims] = [
+        readCount("--buckets", args.buckets, NAME) ?? 0,
+        readCount("--dims", args.dims, NAME) ?? 0,
+      ];
       const vary = args.vary === "0" ? 0 : (readCount("--vary", args.vary, NAME) ?? 0);
-      const options = { ...training, dims, vary, featureDropout: FEATURE_DROPOUT, features: { kind: "hashed-ngrams", buckets: Math.max(2, buckets), ...GRAMS } as const };
+      const options = {
+        ...training,
+        dims,
+        vary,
+        featureDropout: FEATURE_DROPOUT,
+        features: { kind: "hashed-ngrams", buckets: Math.max(2, buckets), ...GRAMS } as const,
+      };
       const found = await distilTextTier(source, place, samples, validation, options, tools);
-      return { ...found, rows: found.judged.map(textCells), header: ["STUDENT", "IN SCOPE", "AGREES", "WITH OOS RULE", "OOS RECALL", "ECE", "BYTES", "GZIP", `${args.place.toUpperCase()} P50 MS`] };
+      return {
+        ...found,
+        rows: found.judged.map(textCells),
+        header: [
+          "STUDENT",
+          "IN SCOPE",
+          "AGREES",
+          "WITH OOS RULE",
+          "OOS RECALL",
+          "ECE",
+          "BYTES",
+          "GZIP",
+          `${args.place.toUpperCase()} P50 MS`,
+        ],
+      };
     });
     progress.clear();
     const isWritten = args["dry-run"] !== true;
     if (isWritten) await writeTier(args.folder, distilled.tier);
     if (args.json) return printJson(resultOf(distilled, isWritten));
     printLine(table([distilled.header, ...distilled.rows]));
-    printLine(`\n${distilled.learnt} samples learnt, judged on ${distilled.judgedOn}; ${distilled.chosen} is taken`);
+    printLine(
+      `\n${distilled.learnt} samples learnt, judged on ${distilled.judgedOn}; ${distilled.chosen} is taken`,
+    );
     if (isWritten) printLine(`Tier ${place.id} is in ${args.folder}/model.json.`);
   },
 });
@@ -111,39 +268,91 @@ interface PartArgs {
 
 async function readTextParts(source: PublishSource, { samples, labels, validation }: PartArgs) {
   const project = classificationOf(source.project);
-  if (project.task !== "text-classification") throw errors.notDistillable(`${project.model} has the task ${project.task}, and a student on n-grams takes texts`, "Take another student.");
+  if (project.task !== "text-classification")
+    throw errors.notDistillable(
+      `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
+      "Take another student.",
+    );
   const limits = project.input;
   return {
-    samples: [...(await readTexts(samples, limits)), ...(labels === undefined ? [] : await readTexts(labels, limits))],
-    validation: validation === undefined ? undefined : await readSamples(validation, { task: taskByName(project.task), limits }),
+    samples: [
+      ...(await readTexts(samples, limits)),
+      ...(labels === undefined ? [] : await readTexts(labels, limits)),
+    ],
+    validation:
+      validation === undefined
+        ? undefined
+        : await readSamples(validation, { task: taskByName(project.task), limits }),
   };
 }
 
-async function readRowParts(source: PublishSource, { teacher, samples, labels, validation }: PartArgs) {
+async function readRowParts(
+  source: PublishSource,
+  { teacher, samples, labels, validation }: PartArgs,
+) {
   const names = labelsOfRows(source);
   const { width, close } = await openTierOfRows(source, teacher);
   await close();
-  const read = async (path: string | undefined) => (path === undefined ? [] : await readRows(path, width, names));
-  return { samples: [...(await read(samples)), ...(await read(labels))], validation: validation === undefined ? undefined : await read(validation) };
+  const read = async (path: string | undefined) =>
+    path === undefined ? [] : await readRows(path, width, names);
+  return {
+    samples: [...(await read(samples)), ...(await read(labels))],
+    validation: validation === undefined ? undefined : await read(validation),
+  };
 }
 
 function readNumber(option: string, value: string, least: number, most: number): number {
   const number = Number(value);
-  if (value.trim() === "" || !(number >= least && number <= most)) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be a number from ${least} to ${most}`, NAME);
+  if (value.trim() === "" || !(number >= least && number <= most))
+    throw errors.usage(
+      `${option} is ${JSON.stringify(value)}, and must be a number from ${least} to ${most}`,
+      NAME,
+    );
   return number;
 }
 
-const percent = (share: number | undefined) => (share === undefined ? "-" : `${(100 * share).toFixed(2)} %`);
-const sizes = ({ bytes, gzipBytes, p50Ms }: { readonly bytes: number; readonly gzipBytes: number; readonly p50Ms: number | undefined }) => [bytes === 0 ? "" : inKiB(bytes), bytes === 0 ? "" : inKiB(gzipBytes), p50Ms?.toFixed(3) ?? ""];
+const percent = (share: number | undefined) =>
+  share === undefined ? "-" : `${(100 * share).toFixed(2)} %`;
+const sizes = ({
+  bytes,
+  gzipBytes,
+  p50Ms,
+}: {
+  readonly bytes: number;
+  readonly gzipBytes: number;
+  readonly p50Ms: number | undefined;
+}) => [
+  bytes === 0 ? "" : inKiB(bytes),
+  bytes === 0 ? "" : inKiB(gzipBytes),
+  p50Ms?.toFixed(3) ?? "",
+];
 
 function textCells({ name, accuracy, agreement, calibrated, ...rest }: Judged): string[] {
-  return [name, percent(accuracy), percent(agreement), percent(calibrated.inScopeAccuracy), percent(calibrated.oosRecall), calibrated.expectedCalibrationError.toFixed(4), ...sizes(rest)];
+  return [
+    name,
+    percent(accuracy),
+    percent(agreement),
+    percent(calibrated.inScopeAccuracy),
+    percent(calibrated.oosRecall),
+    calibrated.expectedCalibrationError.toFixed(4),
+    ...sizes(rest),
+  ];
 }
 
 function rowsCells({ name, accuracy, agreement, rSquared, ...rest }: JudgedRows): string[] {
   return [name, percent(accuracy), percent(agreement), rSquared.toFixed(4), ...sizes(rest)];
 }
 
-function resultOf({ judged, chosen, learnt, judgedOn, tier }: DistilledTier<Judged> | DistilledTier<JudgedRows>, isWritten: boolean) {
-  return { chosen, learnt, judgedOn, isWritten, tier: tier.tier, judged: judged.map((one) => ("answers" in one ? { ...one, answers: undefined } : one)) };
+function resultOf(
+  { judged, chosen, learnt, judgedOn, tier }: DistilledTier<Judged> | DistilledTier<JudgedRows>,
+  isWritten: boolean,
+) {
+  return {
+    chosen,
+    learnt,
+    judgedOn,
+    isWritten,
+    tier: tier.tier,
+    judged: judged.map((one) => ("answers" in one ? { ...one, answers: undefined } : one)),
+  };
 }

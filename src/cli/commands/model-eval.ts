@@ -2,12 +2,18 @@
 // tiers and of their cascade, and whether it holds its latency class; with --splits, whether a bound on its risk holds.
 
 import { defineCommand } from "citty";
-import { methodOf } from "../../build/calibrate/fit-calibration.ts";
-import { type Resampled, type Resamples, resample } from "../../build/calibrate/resample.ts";
-import { type AskedProject, evaluateAsked, type Evaluation, type PriceOptions, pricedTiers } from "../../build/judge/evaluate-project.ts";
-import { classificationOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
+import { methodOf } from "../../toolchain/calibrate/fit-calibration.ts";
+import { type Resampled, type Resamples, resample } from "../../toolchain/calibrate/resample.ts";
+import {
+  type AskedProject,
+  evaluateAsked,
+  type Evaluation,
+  type PriceOptions,
+  pricedTiers,
+} from "../../toolchain/judge/evaluate-project.ts";
+import { classificationOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { errors } from "../../core/errors.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -20,12 +26,25 @@ const NAME = "edgetier model eval";
 const SHOWN_CONFUSIONS = 10;
 
 export const command = defineCommand({
-  meta: { name: "eval", description: "Evaluate a project on labelled samples: edge tiers in workerd, region tiers in onnxruntime-node" },
+  meta: {
+    name: "eval",
+    description:
+      "Evaluate a project on labelled samples: edge tiers in workerd, region tiers in onnxruntime-node",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
     ...samplesArgs,
     ...priceArgs,
-    splits: { type: "string", valueHint: "200", description: "Calibrate on so many random splits of the samples, and tell in how many of them the bound held" },
+    splits: {
+      type: "string",
+      valueHint: "200",
+      description:
+        "Calibrate on so many random splits of the samples, and tell in how many of them the bound held",
+    },
     seed: { type: "string", valueHint: "n", description: "Of the splits" },
     ...riskArgs,
     ...jsonArg,
@@ -33,56 +52,165 @@ export const command = defineCommand({
   async run({ args }) {
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
-    const [limit, splits, seed] = [readCount("--limit", args.limit, NAME), readCount("--splits", args.splits, NAME), readCount("--seed", args.seed, NAME)];
+    const [limit, splits, seed] = [
+      readCount("--limit", args.limit, NAME),
+      readCount("--splits", args.splits, NAME),
+      readCount("--seed", args.seed, NAME),
+    ];
     const risk = readRisk(args, NAME, project.risk);
-    const prices = readPrices(args, project.tiers.map(({ id }) => id), NAME);
-    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
+    const prices = readPrices(
+      args,
+      project.tiers.map(({ id }) => id),
+      NAME,
+    );
+    const samples = await readSamples(args.samples, {
+      task: taskByName(project.task),
+      limits: project.input,
+      limit,
+    });
     const progress = createProgressLine();
     const asked = await askAllTiers(source, project, samples);
     const { answers: _answers, ...evaluation } = evaluateAsked(asked, prices);
-    const resamples = splits === undefined ? undefined : resampled(asked, risk, { ...prices, splits, seed, onProgress: (done) => progress.show("splits", done, splits) });
+    const resamples =
+      splits === undefined
+        ? undefined
+        : resampled(asked, risk, {
+            ...prices,
+            splits,
+            seed,
+            onProgress: (done) => progress.show("splits", done, splits),
+          });
     progress.clear();
-    if (args.json) printJson({ ...evaluation, risk: project.risk, ...(resamples === undefined ? {} : { resamples: { ...risk, ...resamples } }) });
-    else printLine([summary(evaluation), ...(project.risk === undefined ? [] : [stated(project.risk)]), ...(resamples === undefined ? [] : [summaryOfSplits(risk, resamples)])].join("\n\n"));
-    if (evaluation.slo.kind === "missed") throw errors.sloMissed(project.model, evaluation.slo.classMs, evaluation.slo.p99Ms);
+    if (args.json)
+      printJson({
+        ...evaluation,
+        risk: project.risk,
+        ...(resamples === undefined ? {} : { resamples: { ...risk, ...resamples } }),
+      });
+    else
+      printLine(
+        [
+          summary(evaluation),
+          ...(project.risk === undefined ? [] : [stated(project.risk)]),
+          ...(resamples === undefined ? [] : [summaryOfSplits(risk, resamples)]),
+        ].join("\n\n"),
+      );
+    if (evaluation.slo.kind === "missed")
+      throw errors.sloMissed(project.model, evaluation.slo.classMs, evaluation.slo.p99Ms);
   },
 });
 
-const percent = (share: number | undefined) => (share === undefined ? "-" : `${(100 * share).toFixed(2)} %`);
+const percent = (share: number | undefined) =>
+  share === undefined ? "-" : `${(100 * share).toFixed(2)} %`;
 const ms = (value: number) => value.toFixed(2);
 
 /** Calibrated by the method that the project's calibrations are of, unless another is named: one that is chosen anew in every split would take hours. */
-function resampled(asked: AskedProject, { method, ...bound }: StatedRisk, { splits, seed, onProgress, ...prices }: PriceOptions & { readonly splits: number; readonly seed: number | undefined; readonly onProgress: (done: number) => void }): Resamples {
+function resampled(
+  asked: AskedProject,
+  { method, ...bound }: StatedRisk,
+  {
+    splits,
+    seed,
+    onProgress,
+    ...prices
+  }: PriceOptions & {
+    readonly splits: number;
+    readonly seed: number | undefined;
+    readonly onProgress: (done: number) => void;
+  },
+): Resamples {
   const methods = asked.project.tiers.map(({ calibration }) => method ?? methodOf(calibration));
-  return resample(pricedTiers(asked, prices), asked, { ...bound, method: methods, deadlineMs: asked.project.deadlineMs, splits, ...(seed === undefined ? {} : { seed }), onProgress });
+  return resample(pricedTiers(asked, prices), asked, {
+    ...bound,
+    method: methods,
+    deadlineMs: asked.project.deadlineMs,
+    splits,
+    ...(seed === undefined ? {} : { seed }),
+    onProgress,
+  });
 }
 
 function stated({ what, epsilon, delta, samples, empiricalRisk }: RiskRecord): string {
   return `model.json states a risk (${what}) of at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; it was ${percent(empiricalRisk)} on ${samples} tested samples`;
 }
 
-function summaryOfSplits({ what, epsilon, delta }: StatedRisk, { halves, draws }: Resamples): string {
-  const row = (name: string, { splits, heldShare, unreached, meanRisk, p95Risk, largestRisk, meanEarlyShare, meanCostRatio }: Resampled) =>
-    [name, splits, percent(heldShare), unreached, percent(meanRisk), percent(p95Risk), percent(largestRisk), percent(meanEarlyShare), meanCostRatio.toFixed(2)];
+function summaryOfSplits(
+  { what, epsilon, delta }: StatedRisk,
+  { halves, draws }: Resamples,
+): string {
+  const row = (
+    name: string,
+    {
+      splits,
+      heldShare,
+      unreached,
+      meanRisk,
+      p95Risk,
+      largestRisk,
+      meanEarlyShare,
+      meanCostRatio,
+    }: Resampled,
+  ) => [
+    name,
+    splits,
+    percent(heldShare),
+    unreached,
+    percent(meanRisk),
+    percent(p95Risk),
+    percent(largestRisk),
+    percent(meanEarlyShare),
+    meanCostRatio.toFixed(2),
+  ];
   return [
     `Risk (${what}) of at most ${percent(epsilon)}, to hold in ${percent(1 - delta)} of the splits:`,
     table([
-      ["CALIBRATED ON, RISK ON", "SPLITS", "HELD", "NO EXIT", "MEAN RISK", "P95 RISK", "LARGEST", "BEFORE THE LAST", "COST RATIO"],
+      [
+        "CALIBRATED ON, RISK ON",
+        "SPLITS",
+        "HELD",
+        "NO EXIT",
+        "MEAN RISK",
+        "P95 RISK",
+        "LARGEST",
+        "BEFORE THE LAST",
+        "COST RATIO",
+      ],
       row("one half, the other", halves),
       row("draws, what they are from", draws),
     ]),
   ].join("\n");
 }
 
-function summary({ samples, tiers, cascade, latency, cascadeLatency, slo, confusion }: Omit<Evaluation, "answers">): string {
+function summary({
+  samples,
+  tiers,
+  cascade,
+  latency,
+  cascadeLatency,
+  slo,
+  confusion,
+}: Omit<Evaluation, "answers">): string {
   const rows = [
     ...tiers.map((tier) => ({ name: tier.id, ...tier, times: latency[tier.id] })),
     { name: "cascade", share: 1, ...cascade, times: cascadeLatency },
   ];
-  const confused = confusion.pairs.filter(({ truth, answer }) => truth !== answer).slice(0, SHOWN_CONFUSIONS);
+  const confused = confusion.pairs
+    .filter(({ truth, answer }) => truth !== answer)
+    .slice(0, SHOWN_CONFUSIONS);
   return [
     table([
-      ["TIER", "ANSWERS", "ACCURACY", "IN SCOPE", "OOS RECALL", "OOS PRECISION", "ECE", "P50 MS", "P95 MS", "P99 MS"],
+      [
+        "TIER",
+        "ANSWERS",
+        "ACCURACY",
+        "IN SCOPE",
+        "OOS RECALL",
+        "OOS PRECISION",
+        "ECE",
+        "P50 MS",
+        "P95 MS",
+        "P99 MS",
+      ],
       ...rows.map(({ name, share, times, ...one }) => [
         name,
         percent(share),
@@ -96,7 +224,13 @@ function summary({ samples, tiers, cascade, latency, cascadeLatency, slo, confus
     ]),
     `${samples} samples; the edge answers ${percent(cascade.edgeShare)} of them, and the cascade loses ${cascade.lossPoints.toFixed(2)} points against its last tier alone`,
     `Against the last tier alone: ${timesLess(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
-    ...(confused.length === 0 ? [] : [`Taken for another most often:\n${table([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`]),
-    slo.kind === "none" ? "No latency class: sloMs in model.json promises one" : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the way to a region`,
+    ...(confused.length === 0
+      ? []
+      : [
+          `Taken for another most often:\n${table([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`,
+        ]),
+    slo.kind === "none"
+      ? "No latency class: sloMs in model.json promises one"
+      : `Latency class ${slo.classMs} ms: ${slo.kind}, p99 ${ms(slo.p99Ms)} ms without the way to a region`,
   ].join("\n\n");
 }

@@ -2,13 +2,25 @@
 // is sure of and hands the rest on half done.
 
 import { defineCommand } from "citty";
-import { type CutPoint, proposals } from "../../build/exits/find-cuts.ts";
-import { DEFAULT_LEARNING, type TargetKind, TARGETS } from "../../build/exits/learn-heads.ts";
-import { bestOf, cutsOf, type ExitsMade, type JudgedCut, makeExits, tierToCut, withExit } from "../../build/exits/make-exits.ts";
-import { writeExit } from "../../build/exits/write-exits.ts";
-import { classificationOf, labelsOf, type TierProject } from "../../build/judge/project-tier.ts";
-import { readSamples, type Sample } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
+import { type CutPoint, proposals } from "../../toolchain/exits/find-cuts.ts";
+import { DEFAULT_LEARNING, type TargetKind, TARGETS } from "../../toolchain/exits/learn-heads.ts";
+import {
+  bestOf,
+  cutsOf,
+  type ExitsMade,
+  type JudgedCut,
+  makeExits,
+  tierToCut,
+  withExit,
+} from "../../toolchain/exits/make-exits.ts";
+import { writeExit } from "../../toolchain/exits/write-exits.ts";
+import {
+  classificationOf,
+  labelsOf,
+  type TierProject,
+} from "../../toolchain/judge/project-tier.ts";
+import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { errors } from "../../core/errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
@@ -20,44 +32,136 @@ import { readCount, samplesArgs } from "./samples-args.ts";
 const NAME = "edgetier model exits";
 
 export const command = defineCommand({
-  meta: { name: "exits", description: "Cut a region tier's graph, train an exit head at the cut, and put the first part at the edge; the region goes on from there" },
+  meta: {
+    name: "exits",
+    description:
+      "Cut a region tier's graph, train an exit head at the cut, and put the first part at the edge; the region goes on from there",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/vision", required: true },
-    tier: { type: "string", valueHint: "id", description: "The region tier whose graph is cut; the last by default" },
-    propose: { type: "boolean", description: "Show where the graph can be cut, and change nothing" },
-    at: { type: "string", valueHint: "value,…", description: "Where to cut; of several cuts, the one with the least work a request is taken" },
-    id: { type: "string", default: "edge-exit", valueHint: "id", description: "Of the edge tier that is made, or made again" },
-    samples: { ...samplesArgs.samples, required: false, description: `${samplesArgs.samples.description}. What exits are judged and calibrated on` },
-    calibration: { type: "string", valueHint: "path", description: "Samples that heads are trained on, none of them among --samples" },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/vision",
+      required: true,
+    },
+    tier: {
+      type: "string",
+      valueHint: "id",
+      description: "The region tier whose graph is cut; the last by default",
+    },
+    propose: {
+      type: "boolean",
+      description: "Show where the graph can be cut, and change nothing",
+    },
+    at: {
+      type: "string",
+      valueHint: "value,…",
+      description: "Where to cut; of several cuts, the one with the least work a request is taken",
+    },
+    id: {
+      type: "string",
+      default: "edge-exit",
+      valueHint: "id",
+      description: "Of the edge tier that is made, or made again",
+    },
+    samples: {
+      ...samplesArgs.samples,
+      required: false,
+      description: `${samplesArgs.samples.description}. What exits are judged and calibrated on`,
+    },
+    calibration: {
+      type: "string",
+      valueHint: "path",
+      description: "Samples that heads are trained on, none of them among --samples",
+    },
     limit: samplesArgs.limit,
-    "max-calibration": { type: "string", default: "20000", valueHint: "n", description: "At most so many samples to train on" },
-    targets: { type: "enum", options: [...TARGETS], description: "What heads learn: the labels, the whole graph's softened answers, or both; by default labels where all samples have one that the model knows, and answers otherwise" },
-    temperature: { type: "string", default: String(DEFAULT_LEARNING.temperature), valueHint: "t", description: "That softens those answers" },
-    grid: { type: "string", default: String(DEFAULT_LEARNING.grid), valueHint: "n", description: "Heads read the means over n x n parts of an image; 1 for the mean over all of it" },
-    hidden: { type: "string", default: String(DEFAULT_LEARNING.hidden), valueHint: "n", description: "Units of the heads' hidden layer; 0 for none" },
-    epochs: { type: "string", default: String(DEFAULT_LEARNING.epochs), valueHint: "n", description: "Of training" },
-    seed: { type: "string", default: String(DEFAULT_LEARNING.seed), valueHint: "n", description: "Of training: the same gives the same heads" },
-    "max-loss": { type: "string", default: "0.2", valueHint: "points", description: "Points of accuracy that exits may cost on --samples; `edgetier model calibrate` states a risk instead" },
+    "max-calibration": {
+      type: "string",
+      default: "20000",
+      valueHint: "n",
+      description: "At most so many samples to train on",
+    },
+    targets: {
+      type: "enum",
+      options: [...TARGETS],
+      description:
+        "What heads learn: the labels, the whole graph's softened answers, or both; by default labels where all samples have one that the model knows, and answers otherwise",
+    },
+    temperature: {
+      type: "string",
+      default: String(DEFAULT_LEARNING.temperature),
+      valueHint: "t",
+      description: "That softens those answers",
+    },
+    grid: {
+      type: "string",
+      default: String(DEFAULT_LEARNING.grid),
+      valueHint: "n",
+      description:
+        "Heads read the means over n x n parts of an image; 1 for the mean over all of it",
+    },
+    hidden: {
+      type: "string",
+      default: String(DEFAULT_LEARNING.hidden),
+      valueHint: "n",
+      description: "Units of the heads' hidden layer; 0 for none",
+    },
+    epochs: {
+      type: "string",
+      default: String(DEFAULT_LEARNING.epochs),
+      valueHint: "n",
+      description: "Of training",
+    },
+    seed: {
+      type: "string",
+      default: String(DEFAULT_LEARNING.seed),
+      valueHint: "n",
+      description: "Of training: the same gives the same heads",
+    },
+    "max-loss": {
+      type: "string",
+      default: "0.2",
+      valueHint: "points",
+      description:
+        "Points of accuracy that exits may cost on --samples; `edgetier model calibrate` states a risk instead",
+    },
     "dry-run": { type: "boolean", description: "Show the table, and write nothing" },
     ...jsonArg,
   },
   async run({ args }) {
-    if (args.propose !== true && args.at === undefined) throw errors.usage("Say where to cut with --at, or ask with --propose", NAME);
+    if (args.propose !== true && args.at === undefined)
+      throw errors.usage("Say where to cut with --at, or ask with --propose", NAME);
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const tier = tierToCut(project, args.tier);
     const options = { task: taskByName(project.task), limits: project.input };
-    const samples = args.samples === undefined ? [] : await readSamples(args.samples, { ...options, limit: readCount("--limit", args.limit, NAME) });
+    const samples =
+      args.samples === undefined
+        ? []
+        : await readSamples(args.samples, {
+            ...options,
+            limit: readCount("--limit", args.limit, NAME),
+          });
     const runtime = createNativeRuntime();
     const cuts = await cutsOf(source, project, tier, runtime, samples);
     if (args.propose === true) {
       const proposed = proposals(cuts);
       if (args.json) return printJson({ model: project.model, tier: tier.id, cuts: proposed });
-      return printLine(proposed.length === 0 ? `${tier.id}: the graph narrows to one value nowhere` : proposalTable(proposed));
+      return printLine(
+        proposed.length === 0
+          ? `${tier.id}: the graph narrows to one value nowhere`
+          : proposalTable(proposed),
+      );
     }
 
-    if (samples.length === 0 || args.calibration === undefined) throw errors.usage("Name --samples to judge exits on, and --calibration to train heads on", NAME);
-    const calibration = await readSamples(args.calibration, { ...options, limit: readCount("--max-calibration", args["max-calibration"], NAME) });
+    if (samples.length === 0 || args.calibration === undefined)
+      throw errors.usage(
+        "Name --samples to judge exits on, and --calibration to train heads on",
+        NAME,
+      );
+    const calibration = await readSamples(args.calibration, {
+      ...options,
+      limit: readCount("--max-calibration", args["max-calibration"], NAME),
+    });
     const learning = {
       targets: args.targets ?? defaultTargets(calibration, labelsOf(source, project)),
       seed: readNumber("--seed", args.seed, 0),
@@ -69,7 +173,15 @@ export const command = defineCommand({
     const places = placesNamed(args.at ?? "", cuts);
     const progress = createProgressLine();
     const made = await withRunners(({ edge, region }) =>
-      makeExits(source, project, tier, places, { runners: { edge, region }, runtime, calibration, samples, learning, maxLossPoints: readNumber("--max-loss", args["max-loss"], 0), onProgress: progress.show }),
+      makeExits(source, project, tier, places, {
+        runners: { edge, region },
+        runtime,
+        calibration,
+        samples,
+        learning,
+        maxLossPoints: readNumber("--max-loss", args["max-loss"], 0),
+        onProgress: progress.show,
+      }),
     );
     progress.clear();
     await finish(args, project, tier, made);
@@ -83,15 +195,38 @@ interface Finishing {
   readonly "dry-run"?: boolean | undefined;
 }
 
-async function finish({ folder, id, json, "dry-run": isDry }: Finishing, project: ClassificationProject, tier: TierProject, { cuts, inputBytes }: ExitsMade): Promise<void> {
+async function finish(
+  { folder, id, json, "dry-run": isDry }: Finishing,
+  project: ClassificationProject,
+  tier: TierProject,
+  { cuts, inputBytes }: ExitsMade,
+): Promise<void> {
   const taken = bestOf(cuts);
   if (taken === undefined) return;
   if (isDry !== true) await writeExit(folder, withExit(project, tier, taken, id), id);
-  if (json === true) return printJson({ model: project.model, tier: tier.id, inputBytes, cuts: cuts.map(({ graphs: _graphs, ...cut }) => cut), taken: taken.value });
+  if (json === true)
+    return printJson({
+      model: project.model,
+      tier: tier.id,
+      inputBytes,
+      cuts: cuts.map(({ graphs: _graphs, ...cut }) => cut),
+      taken: taken.value,
+    });
   printLine(judgedTable(cuts, taken));
-  printLine(`An input has ${Math.round(inputBytes)} bytes on average; the whole graph is right in ${percent(taken.judgement.wholeAccuracy)}.`);
-  if (tier.calibration.outOfScope !== undefined && taken.judgement.calibration.outOfScope === undefined) printLine(`No sample is out of scope, so that ${id} cannot tell what is: it answers what ${tier.id} would not.`);
-  if (taken.work >= 1) printLine("No cut saves work: so little exits that the first stage costs more than it spares. A deeper cut, or a distilled tier (`edgetier model distil`), may do better.");
+  printLine(
+    `An input has ${Math.round(inputBytes)} bytes on average; the whole graph is right in ${percent(taken.judgement.wholeAccuracy)}.`,
+  );
+  if (
+    tier.calibration.outOfScope !== undefined &&
+    taken.judgement.calibration.outOfScope === undefined
+  )
+    printLine(
+      `No sample is out of scope, so that ${id} cannot tell what is: it answers what ${tier.id} would not.`,
+    );
+  if (taken.work >= 1)
+    printLine(
+      "No cut saves work: so little exits that the first stage costs more than it spares. A deeper cut, or a distilled tier (`edgetier model distil`), may do better.",
+    );
   if (isDry !== true) printLine(`${id} goes on in ${tier.id}.`);
 }
 
@@ -99,34 +234,78 @@ async function finish({ folder, id, json, "dry-run": isDry }: Finishing, project
 function placesNamed(at: string, cuts: readonly CutPoint[]): CutPoint[] {
   return [...new Set(at.split(",").map((name) => name.trim()))].map((name) => {
     const place = cuts.find(({ value }) => value === name);
-    if (place === undefined) throw errors.notCuttable(name, `it is none of the ${cuts.length} values that the graph narrows to`);
+    if (place === undefined)
+      throw errors.notCuttable(
+        name,
+        `it is none of the ${cuts.length} values that the graph narrows to`,
+      );
     return place;
   });
 }
 
-const defaultTargets = (samples: readonly Sample[], labels: readonly string[]): TargetKind => (samples.every(({ label }) => labels.includes(label)) ? "labels" : "answers");
+const defaultTargets = (samples: readonly Sample[], labels: readonly string[]): TargetKind =>
+  samples.every(({ label }) => labels.includes(label)) ? "labels" : "answers";
 
 /** @throws usage */
 function readNumber(option: string, value: string, least: number): number {
   const number = Number(value);
-  if (value.trim() === "" || !Number.isFinite(number) || number < least) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be a number from ${least} on`, NAME);
+  if (value.trim() === "" || !Number.isFinite(number) || number < least)
+    throw errors.usage(
+      `${option} is ${JSON.stringify(value)}, and must be a number from ${least} on`,
+      NAME,
+    );
   return number;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-const placeCells = ({ value, share, shape, bytesPerRow }: CutPoint): string[] => [value, percent(share), `[${shape.join(", ")}]`, inKiB(bytesPerRow)];
+const placeCells = ({ value, share, shape, bytesPerRow }: CutPoint): string[] => [
+  value,
+  percent(share),
+  `[${shape.join(", ")}]`,
+  inKiB(bytesPerRow),
+];
 
 function proposalTable(cuts: readonly CutPoint[]): string {
-  return table([["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "NEEDED BESIDES"], ...cuts.map((cut) => [...placeCells(cut), cut.besides.join(", ")])]);
+  return table([
+    ["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "NEEDED BESIDES"],
+    ...cuts.map((cut) => [...placeCells(cut), cut.besides.join(", ")]),
+  ]);
 }
 
 function judgedTable(cuts: readonly JudgedCut[], taken: JudgedCut): string {
-  const header = ["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "HEAD", "EXITS", "FROM", "LOSS", "EDGE P50 MS", "8 BITS AGREE", "FP32 DIFFERS", "SENDS", "WORK", ""];
+  const header = [
+    "VALUE",
+    "COMPUTED BEFORE",
+    "SHAPE",
+    "IN 8 BITS",
+    "HEAD",
+    "EXITS",
+    "FROM",
+    "LOSS",
+    "EDGE P50 MS",
+    "8 BITS AGREE",
+    "FP32 DIFFERS",
+    "SENDS",
+    "WORK",
+    "",
+  ];
   return table([
     header,
     ...cuts.map((cut) => {
       const { accuracy, exit, p50Ms, resumed, exact } = cut.judgement;
-      return [...placeCells(cut), percent(accuracy), percent(exit.share), exit.confidence.toFixed(3), exit.lossPoints.toFixed(2), p50Ms.toFixed(2), percent(resumed.agreement), exact.largestDifference.toExponential(1), cut.sends, cut.work.toFixed(2), cut === taken ? "taken" : ""];
+      return [
+        ...placeCells(cut),
+        percent(accuracy),
+        percent(exit.share),
+        exit.confidence.toFixed(3),
+        exit.lossPoints.toFixed(2),
+        p50Ms.toFixed(2),
+        percent(resumed.agreement),
+        exact.largestDifference.toExponential(1),
+        cut.sends,
+        cut.work.toFixed(2),
+        cut === taken ? "taken" : "",
+      ];
     }),
   ]);
 }

@@ -2,9 +2,9 @@
 
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { exportForDevice } from "../../build/export/export-device.ts";
-import { readProject } from "../../build/project.ts";
-import { writeWhole } from "../../build/write-whole.ts";
+import { exportForDevice } from "../../toolchain/export/export-device.ts";
+import { readProject } from "../../toolchain/project.ts";
+import { writeWhole } from "../../toolchain/write-whole.ts";
 import { errors } from "../../core/errors.ts";
 import { DEVICE_MANIFEST_FILE } from "../../registry/device-manifest.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -12,29 +12,59 @@ import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 const NAME = "edgetier model export";
 
 export const command = defineCommand({
-  meta: { name: "export", description: "Write a model's edge tiers for a phone or a page: ORT format, labels, preprocessors, calibration, exits" },
+  meta: {
+    name: "export",
+    description:
+      "Write a model's edge tiers for a phone or a page: ORT format, labels, preprocessors, calibration, exits",
+  },
   args: {
     project: { type: "positional", description: "Folder of the model project", required: true },
-    target: { type: "enum", options: ["ort-mobile"], default: "ort-mobile", description: "What it is for" },
-    out: { type: "string", alias: "o", valueHint: "folder", description: "Where the files go", required: true },
-    version: { type: "string", valueHint: "number", description: "The published version that this is: the device then asks the edge for that one, and not for what `stable` names" },
+    target: {
+      type: "enum",
+      options: ["ort-mobile"],
+      default: "ort-mobile",
+      description: "What it is for",
+    },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "folder",
+      description: "Where the files go",
+      required: true,
+    },
+    version: {
+      type: "string",
+      valueHint: "number",
+      description:
+        "The published version that this is: the device then asks the edge for that one, and not for what `stable` names",
+    },
     ...jsonArg,
   },
   async run({ args }) {
-    const { manifest, files, differences } = await exportForDevice(await readProject(args.project), versionOf(args.version));
+    const { manifest, files, differences } = await exportForDevice(
+      await readProject(args.project),
+      versionOf(args.version),
+    );
     // The manifest last: who reads it finds what it names.
-    const names = [...files.keys()].toSorted((one, other) => Number(one === DEVICE_MANIFEST_FILE) - Number(other === DEVICE_MANIFEST_FILE));
-    for (const name of names) await writeWhole(join(args.out, name), files.get(name) ?? new Uint8Array());
+    const names = [...files.keys()].toSorted(
+      (one, other) => Number(one === DEVICE_MANIFEST_FILE) - Number(other === DEVICE_MANIFEST_FILE),
+    );
+    for (const name of names)
+      await writeWhole(join(args.out, name), files.get(name) ?? new Uint8Array());
     const sizes = names.map((file) => ({ file, bytes: files.get(file)?.byteLength ?? 0 }));
     if (args.json) return printJson({ out: args.out, manifest, files: sizes, differences });
     printLine(table([["FILE", "BYTES"], ...sizes.map(({ file, bytes }) => [file, inKiB(bytes)])]));
-    const exits = manifest.tiers.map(({ id, exit }) => `${id} answers ${exit === null ? "always" : `from a confidence of ${exit.confidence}`}`);
+    const exits = manifest.tiers.map(
+      ({ id, exit }) =>
+        `${id} answers ${exit === null ? "always" : `from a confidence of ${exit.confidence}`}`,
+    );
     printLine(`\n${exits.join("; ")}; the edge answers the rest.`);
   },
 });
 
 function versionOf(text: string | undefined): number | null {
   if (text === undefined) return null;
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw errors.usage(`--version ${text} is no version's number`, NAME);
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw errors.usage(`--version ${text} is no version's number`, NAME);
   return Number(text);
 }

@@ -3,10 +3,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { defineCommand } from "citty";
-import { compareModels, type Comparison } from "../../build/fp16/compare.ts";
-import { convertToFp16, type Fp16Report } from "../../build/fp16/convert.ts";
-import { dequantise, type Dequantised } from "../../build/fp16/dequantise.ts";
-import { readModel, writeModel } from "../../build/onnx/model-file.ts";
+import { compareModels, type Comparison } from "../../toolchain/fp16/compare.ts";
+import { convertToFp16, type Fp16Report } from "../../toolchain/fp16/convert.ts";
+import { dequantise, type Dequantised } from "../../toolchain/fp16/dequantise.ts";
+import { readModel, writeModel } from "../../toolchain/onnx/model-file.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -14,13 +14,36 @@ import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 const NAME = "edgetier model fp16";
 
 export const command = defineCommand({
-  meta: { name: "fp16", description: "Make an FP32 graph FP16, for a tier on a GPU, and compare the two on the CPU" },
+  meta: {
+    name: "fp16",
+    description: "Make an FP32 graph FP16, for a tier on a GPU, and compare the two on the CPU",
+  },
   args: {
     in: { type: "positional", description: "The ONNX file", required: true },
-    out: { type: "string", alias: "o", valueHint: "file", description: "Where the FP16 graph goes", required: true },
-    keep: { type: "string", valueHint: "name", description: "An operator, or a node by its name, that stays in FP32; may be given several times" },
-    io: { type: "enum", options: ["fp32", "fp16"], default: "fp32", description: "The precision of the graph's own inputs and outputs" },
-    dequantise: { type: "boolean", description: "Make what is quantised FP16 as well: weights, and activations without their rounding to 8 bits" },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "file",
+      description: "Where the FP16 graph goes",
+      required: true,
+    },
+    keep: {
+      type: "string",
+      valueHint: "name",
+      description:
+        "An operator, or a node by its name, that stays in FP32; may be given several times",
+    },
+    io: {
+      type: "enum",
+      options: ["fp32", "fp16"],
+      default: "fp32",
+      description: "The precision of the graph's own inputs and outputs",
+    },
+    dequantise: {
+      type: "boolean",
+      description:
+        "Make what is quantised FP16 as well: weights, and activations without their rounding to 8 bits",
+    },
     ...jsonArg,
   },
   async run({ args, rawArgs }) {
@@ -36,30 +59,57 @@ export const command = defineCommand({
       throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const comparisons = await compared(before, dequantised === null ? null : real, after);
-    const result: Result = { out: args.out, bytesBefore: before.byteLength, bytesAfter: after.byteLength, ...report, dequantised, ...comparisons };
+    const result: Result = {
+      out: args.out,
+      bytesBefore: before.byteLength,
+      bytesAfter: after.byteLength,
+      ...report,
+      dequantised,
+      ...comparisons,
+    };
     if (args.json) printJson(result);
     else printLine(summary(result));
     const lost = comparisons.comparison?.outputs.filter((output) => output.lost > 0) ?? [];
-    if (lost.length > 0) throw errors.fp16Overflow(lost.map((one) => `${one.lost} of ${one.values} numbers of ${one.output}`));
+    if (lost.length > 0)
+      throw errors.fp16Overflow(
+        lost.map((one) => `${one.lost} of ${one.values} numbers of ${one.output}`),
+      );
   },
 });
 
 /** Not every graph runs on made-up inputs; the result is as good then, but nobody knows how good. */
-async function compared(original: Uint8Array, dequantised: Uint8Array | null, after: Uint8Array): Promise<Comparisons> {
+async function compared(
+  original: Uint8Array,
+  dequantised: Uint8Array | null,
+  after: Uint8Array,
+): Promise<Comparisons> {
   const runtime = createNativeRuntime();
   try {
     const comparison = await compareModels(runtime, original, after);
     // Apart from the original's own rounding to 8 bits:
-    return { comparison, comparisonInFp32: dequantised && (await compareModels(runtime, dequantised, after)), notCompared: null };
+    return {
+      comparison,
+      comparisonInFp32: dequantised && (await compareModels(runtime, dequantised, after)),
+      notCompared: null,
+    };
   } catch (error) {
-    if (error instanceof EdgeTierError && error.code === "not_comparable") return { comparison: null, comparisonInFp32: null, notCompared: error.detail };
+    if (error instanceof EdgeTierError && error.code === "not_comparable")
+      return { comparison: null, comparisonInFp32: null, notCompared: error.detail };
     throw error;
   }
 }
 
 /** citty takes an option once. */
 function valuesOfKeep(rawArgs: readonly string[]): string[] {
-  const { values } = parseArgs({ args: [...rawArgs], options: { keep: { type: "string", multiple: true }, out: { type: "string", short: "o" }, io: { type: "string" } }, strict: false });
+  const { values } = parseArgs({
+    args: [...rawArgs],
+    options: {
+      keep: { type: "string", multiple: true },
+      out: { type: "string", short: "o" },
+      io: { type: "string" },
+    },
+    strict: false,
+  });
   return (values.keep ?? []).filter((one) => typeof one === "string");
 }
 
@@ -78,20 +128,46 @@ interface Result extends Fp16Report, Comparisons {
   readonly dequantised: Dequantised | null;
 }
 
-function summary({ out, bytesBefore, bytesAfter, kept, casts, rounded, dequantised, comparison, comparisonInFp32, notCompared }: Result): string {
+function summary({
+  out,
+  bytesBefore,
+  bytesAfter,
+  kept,
+  casts,
+  rounded,
+  dequantised,
+  comparison,
+  comparisonInFp32,
+  notCompared,
+}: Result): string {
   const total = (count: "clamped" | "raised") => rounded.reduce((sum, one) => sum + one[count], 0);
   const facts = [
-    ["bytes", `${inKiB(bytesBefore)} -> ${inKiB(bytesAfter)}`, `${((100 * bytesAfter) / bytesBefore).toFixed(1)} %`],
+    [
+      "bytes",
+      `${inKiB(bytesBefore)} -> ${inKiB(bytesAfter)}`,
+      `${((100 * bytesAfter) / bytesBefore).toFixed(1)} %`,
+    ],
     ["casts put in", casts],
     ["constants clamped to ±65,504", total("clamped")],
     ["constants kept from becoming 0", total("raised")],
-    ...(dequantised === null ? [] : [["constants dequantised", dequantised.constants], ["roundings to 8 bits dropped", dequantised.activations]]),
+    ...(dequantised === null
+      ? []
+      : [
+          ["constants dequantised", dequantised.constants],
+          ["roundings to 8 bits dropped", dequantised.activations],
+        ]),
   ];
   return [
     table(facts),
-    ...(comparison === null ? [`Not compared: ${notCompared}`] : [differences("Against the original", comparison)]),
-    ...(comparisonInFp32 === null ? [] : [differences("Against the dequantised graph in FP32", comparisonInFp32)]),
-    ...(kept.length === 0 ? [] : [`In FP32 still:\n${table([["NODES", "OPERATOR", "WHY"], ...grouped(kept)])}`]),
+    ...(comparison === null
+      ? [`Not compared: ${notCompared}`]
+      : [differences("Against the original", comparison)]),
+    ...(comparisonInFp32 === null
+      ? []
+      : [differences("Against the dequantised graph in FP32", comparisonInFp32)]),
+    ...(kept.length === 0
+      ? []
+      : [`In FP32 still:\n${table([["NODES", "OPERATOR", "WHY"], ...grouped(kept)])}`]),
     `Written to ${out}`,
   ].join("\n\n");
 }
@@ -105,12 +181,16 @@ function differences(title: string, { runs, rounds, outputs }: Comparison): stri
     one.argmaxAgreement === null ? "-" : `${(100 * one.argmaxAgreement).toFixed(1)} %`,
     one.lost,
   ]);
-  const doubt = rounds ? "" : " (on the CPU, which does not round everything to FP16 in a graph this old)";
+  const doubt = rounds
+    ? ""
+    : " (on the CPU, which does not round everything to FP16 in a graph this old)";
   return `${title}, in ${runs} runs${doubt}:\n${table([["OUTPUT", "MAX DIFFERENCE", "MEAN", "LARGEST VALUE", "SAME ARGMAX", "NOT FINITE"], ...rows])}`;
 }
 
 /** Counts of the same operator for the same reason. */
 function grouped(kept: Fp16Report["kept"]): [count: number, op: string, reason: string][] {
   const groups = Map.groupBy(kept, ({ op, reason }) => `${op}\n${reason}`);
-  return [...groups.values()].flatMap((nodes) => nodes.slice(0, 1).map(({ op, reason }): [number, string, string] => [nodes.length, op, reason]));
+  return [...groups.values()].flatMap((nodes) =>
+    nodes.slice(0, 1).map(({ op, reason }): [number, string, string] => [nodes.length, op, reason]),
+  );
 }

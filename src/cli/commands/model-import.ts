@@ -2,16 +2,16 @@
 
 import { basename, join } from "node:path";
 import { type ArgsDef, defineCommand, parseArgs } from "citty";
-import { IMPORTED_TASKS } from "../../build/import/adapt.ts";
-import { POOLINGS } from "../../build/import/adapt-vectors.ts";
-import { type Imported, importModel, PLACES } from "../../build/import/import-model.ts";
-import { readModelFile } from "../../build/import/read-model-file.ts";
-import { createSamples, rightAnswers } from "../../build/import/samples.ts";
-import { writeProject } from "../../build/import/write-project.ts";
-import { createNodeRunner } from "../../build/judge/node-runner.ts";
-import type { Runner } from "../../build/judge/runner.ts";
-import { readDeploymentConfig } from "../../build/deployment-config.ts";
-import { digestOf } from "../../build/digest.ts";
+import { IMPORTED_TASKS } from "../../toolchain/import/adapt.ts";
+import { POOLINGS } from "../../toolchain/import/adapt-vectors.ts";
+import { type Imported, importModel, PLACES } from "../../toolchain/import/import-model.ts";
+import { readModelFile } from "../../toolchain/import/read-model-file.ts";
+import { createSamples, rightAnswers } from "../../toolchain/import/samples.ts";
+import { writeProject } from "../../toolchain/import/write-project.ts";
+import { createNodeRunner } from "../../toolchain/judge/node-runner.ts";
+import type { Runner } from "../../toolchain/judge/runner.ts";
+import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
+import { digestOf } from "../../toolchain/digest.ts";
 import { errors } from "../../core/errors.ts";
 import { modelName } from "../../registry/manifest.ts";
 import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
@@ -26,22 +26,67 @@ const NAME = "edgetier model import";
 const STEPS = 3;
 
 const importArgs = {
-  file: { type: "positional", description: "The ONNX file; data that it keeps in other files must lie beside it", required: true },
-  task: { type: "enum", options: [...IMPORTED_TASKS], description: "What it is for; guessed from its inputs and outputs where left out" },
-  samples: { type: "string", valueHint: "path", description: 'Inputs to try it with: labelled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on' },
-  name: { type: "string", valueHint: "name", description: "The model's name; by default the file's" },
-  out: { type: "string", valueHint: "folder", description: "Where the project goes; by default models/<name>" },
+  file: {
+    type: "positional",
+    description: "The ONNX file; data that it keeps in other files must lie beside it",
+    required: true,
+  },
+  task: {
+    type: "enum",
+    options: [...IMPORTED_TASKS],
+    description: "What it is for; guessed from its inputs and outputs where left out",
+  },
+  samples: {
+    type: "string",
+    valueHint: "path",
+    description:
+      'Inputs to try it with: labelled texts or images as for `model eval`; for tensors a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on',
+  },
+  name: {
+    type: "string",
+    valueHint: "name",
+    description: "The model's name; by default the file's",
+  },
+  out: {
+    type: "string",
+    valueHint: "folder",
+    description: "Where the project goes; by default models/<name>",
+  },
   replace: { type: "boolean", description: "Overwrite the project that is there" },
-  place: { type: "enum", options: [...PLACES], default: "auto", description: "Where it is served: auto is the edge if it can, else a region" },
-  "deadline-ms": { type: "string", valueHint: "ms", description: "The deadline of a request that names none", default: "1000" },
+  place: {
+    type: "enum",
+    options: [...PLACES],
+    default: "auto",
+    description: "Where it is served: auto is the edge if it can, else a region",
+  },
+  "deadline-ms": {
+    type: "string",
+    valueHint: "ms",
+    description: "The deadline of a request that names none",
+    default: "1000",
+  },
   ...taskArgs,
-  pooling: { type: "enum", options: [...POOLINGS], description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that" },
-  fit: { type: "enum", options: ["stretch", "cover"], default: "stretch", description: "Images: take the whole image, or the largest part around its centre that has the right ratio" },
+  pooling: {
+    type: "enum",
+    options: [...POOLINGS],
+    description: "Embeddings: how tokens' vectors become a text's, unless the graph gives that",
+  },
+  fit: {
+    type: "enum",
+    options: ["stretch", "cover"],
+    default: "stretch",
+    description:
+      "Images: take the whole image, or the largest part around its centre that has the right ratio",
+  },
   ...jsonArg,
 } as const satisfies ArgsDef;
 
 export const command = defineCommand({
-  meta: { name: "import", description: "Make a model project of an ONNX file, after trying it in the runtimes that would serve it" },
+  meta: {
+    name: "import",
+    description:
+      "Make a model project of an ONNX file, after trying it in the runtimes that would serve it",
+  },
   args: importArgs,
   async run({ args, rawArgs }) {
     const { folder, imported, dataFiles, tried } = await importProject(rawArgs);
@@ -67,42 +112,84 @@ export async function importProject(options: readonly string[]): Promise<Importe
   const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT);
   const progress = createProgressLine();
   let step = 0;
-  const request = { model, file: basename(args.file), sha256: digestOf(bytes), name, task, place: args.place, deadlineMs: readCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000 };
+  const request = {
+    model,
+    file: basename(args.file),
+    sha256: digestOf(bytes),
+    name,
+    task,
+    place: args.place,
+    deadlineMs: readCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000,
+  };
   const samples = createSamples(args.samples, imageTools);
   const imported = await withEdgeOnDemand((edge) =>
-    importModel(request, { region: createNodeRunner(), edge, sessionBudgetBytes, samplesFor: samples.forModel, onProgress: (what) => progress.show(what, ++step, STEPS) }),
+    importModel(request, {
+      region: createNodeRunner(),
+      edge,
+      sessionBudgetBytes,
+      samplesFor: samples.forModel,
+      onProgress: (what) => progress.show(what, ++step, STEPS),
+    }),
   );
   progress.clear();
   const folder = args.out ?? join(MODELS_FOLDER, name);
   await writeProject(folder, imported.project, imported.files, { replace: args.replace === true });
-  return { folder, imported, dataFiles, tried: { samples: imported.answers.length, madeUp: samples.areMadeUp(), right: rightAnswers(imported, samples.labels()) } };
+  return {
+    folder,
+    imported,
+    dataFiles,
+    tried: {
+      samples: imported.answers.length,
+      madeUp: samples.areMadeUp(),
+      right: rightAnswers(imported, samples.labels()),
+    },
+  };
 }
 
 /** Starts workerd when it is first asked for, and ends it. */
-async function withEdgeOnDemand<Result>(work: (edge: () => Promise<Runner>) => Promise<Result>): Promise<Result> {
+async function withEdgeOnDemand<Result>(
+  work: (edge: () => Promise<Runner>) => Promise<Result>,
+): Promise<Result> {
   let edge: Promise<Runner> | undefined;
   try {
     return await work(() => (edge ??= openEdge()));
   } finally {
-    await edge?.then((runner) => runner.close(), () => {}); // who asked was told why it did not start
+    await edge?.then(
+      (runner) => runner.close(),
+      () => {},
+    ); // who asked was told why it did not start
   }
 }
 
 async function openEdge(): Promise<Runner> {
-  const [{ prepareEngine }, { createWorkerdRunner }] = await Promise.all([import("../../build/engine/prepare.ts"), import("../../build/judge/stand/workerd-runner.ts")]);
+  const [{ prepareEngine }, { createWorkerdRunner }] = await Promise.all([
+    import("../../toolchain/engine/prepare.ts"),
+    import("../../toolchain/judge/stand/workerd-runner.ts"),
+  ]);
   const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
   return await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256: sha256 });
 }
 
 /** Enough for any image that a manifest can allow. */
-const imageTools = () => ({ images: createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 }) });
+const imageTools = () => ({
+  images: createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 }),
+});
 
 /** @throws usage */
 function nameOf(given: string | undefined, file: string): string {
-  const name = given ?? basename(file).replace(/\.onnx$/i, "").toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
+  const name =
+    given ??
+    basename(file)
+      .replace(/\.onnx$/i, "")
+      .toLowerCase()
+      .replace(/[^a-z0-9._-]+/g, "-")
+      .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
   const parsed = modelName.safeParse(name);
   if (parsed.success) return parsed.data;
-  throw errors.usage(`${given === undefined ? `the file's name gives ${JSON.stringify(name)}, which` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is no model's name"}`, NAME);
+  throw errors.usage(
+    `${given === undefined ? `the file's name gives ${JSON.stringify(name)}, which` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is no model's name"}`,
+    NAME,
+  );
 }
 
 interface Tried {
@@ -112,22 +199,53 @@ interface Tried {
   readonly right: number | undefined;
 }
 
-function summary(folder: string, { project, notes, missing, notAtTheEdge, files }: Imported, dataFiles: readonly string[], { samples, madeUp, right }: Tried): string {
+function summary(
+  folder: string,
+  { project, notes, missing, notAtTheEdge, files }: Imported,
+  dataFiles: readonly string[],
+  { samples, madeUp, right }: Tried,
+): string {
   const [tier] = project.tiers;
-  const shape = (specs: readonly { readonly name: string; readonly datatype: string; readonly shape: readonly number[] }[] | undefined) => (specs ?? []).map((one) => `${one.name} ${one.datatype} [${one.shape.map((size) => (size === -1 ? "?" : size)).join(", ")}]`).join(", ");
+  const shape = (
+    specs:
+      | readonly {
+          readonly name: string;
+          readonly datatype: string;
+          readonly shape: readonly number[];
+        }[]
+      | undefined,
+  ) =>
+    (specs ?? [])
+      .map(
+        (one) =>
+          `${one.name} ${one.datatype} [${one.shape.map((size) => (size === -1 ? "?" : size)).join(", ")}]`,
+      )
+      .join(", ");
   const facts = [
     ["model", project.model],
     ["task", project.task],
-    ["tier", `${tier?.id} at the ${tier?.place}, ${inKiB(files.get(tier?.graph ?? "")?.byteLength ?? 0)}`],
+    [
+      "tier",
+      `${tier?.id} at the ${tier?.place}, ${inKiB(files.get(tier?.graph ?? "")?.byteLength ?? 0)}`,
+    ],
     ["inputs", shape(tier?.inputs)],
     ["outputs", shape(tier?.outputs)],
-    ["tried with", `${samples} ${madeUp ? "made-up inputs" : "samples"}${right === undefined ? "" : `, of which ${right} got their label`}`],
+    [
+      "tried with",
+      `${samples} ${madeUp ? "made-up inputs" : "samples"}${right === undefined ? "" : `, of which ${right} got their label`}`,
+    ],
     ...(dataFiles.length === 0 ? [] : [["data from", dataFiles.join(", ")]]),
   ];
-  const list = (title: string, lines: readonly string[]) => (lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  - ${line}`).join("\n")}`]);
+  const list = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  - ${line}`).join("\n")}`];
   return [
     table(facts),
-    ...list("Changed or noticed:", [...notes, ...(notAtTheEdge === null ? [] : [`it is served from a region, since the edge cannot: ${notAtTheEdge}`])]),
+    ...list("Changed or noticed:", [
+      ...notes,
+      ...(notAtTheEdge === null
+        ? []
+        : [`it is served from a region, since the edge cannot: ${notAtTheEdge}`]),
+    ]),
     ...list("Yours to add:", missing),
     `Written to ${folder}.`,
   ].join("\n\n");

@@ -2,7 +2,12 @@
 
 import { defineCommand } from "citty";
 import { EdgeTierError, errors } from "../../core/errors.ts";
-import { aliasedVersion, artifactsOf, type ArtifactRef, type Manifest } from "../../registry/manifest.ts";
+import {
+  aliasedVersion,
+  artifactsOf,
+  type ArtifactRef,
+  type Manifest,
+} from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { ManifestRead, ModelStore } from "../../registry/model-store.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -18,9 +23,21 @@ export const command = defineCommand({
   async run({ args }) {
     const store = openStore(args);
     const { manifest, signedBy, isVerified } = await resolve(store, args.ref);
-    const artifacts = await Promise.all(artifactsOf(manifest).map(async (ref) => ({ ...ref, problem: await problemWith(store, ref) })));
+    const artifacts = await Promise.all(
+      artifactsOf(manifest).map(async (ref) => ({
+        ...ref,
+        problem: await problemWith(store, ref),
+      })),
+    );
     if (args.json) printJson({ manifest, signedBy, isVerified, artifacts });
-    else show(manifest, artifacts, signedBy.length === 0 ? "not signed" : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, as EDGETIER_TRUSTED_KEYS is not set"}`);
+    else
+      show(
+        manifest,
+        artifacts,
+        signedBy.length === 0
+          ? "not signed"
+          : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, as EDGETIER_TRUSTED_KEYS is not set"}`,
+      );
     const broken = artifacts.find((one) => one.problem !== null);
     if (broken !== undefined) throw errors.artifactCorrupt(broken.sha256, "see above");
   },
@@ -28,7 +45,8 @@ export const command = defineCommand({
 
 async function resolve(store: ModelStore, text: string): Promise<ManifestRead> {
   const { model, target } = parseModelRef(text);
-  const version = target.kind === "version" ? target.version : await aliased(store, model, target.alias);
+  const version =
+    target.kind === "version" ? target.version : await aliased(store, model, target.alias);
   const read = await store.readSignedManifest(model, version);
   if (read === undefined) throw errors.versionNotFound(model, version);
   return read;
@@ -37,7 +55,9 @@ async function resolve(store: ModelStore, text: string): Promise<ManifestRead> {
 async function aliased(store: ModelStore, model: string, alias: string): Promise<number> {
   const target = (await store.readAliases(model))?.aliases[alias];
   if (target !== undefined) return aliasedVersion(target);
-  throw (await store.listVersions(model)).length === 0 ? errors.modelNotFound(model) : errors.aliasNotFound(model, alias);
+  throw (await store.listVersions(model)).length === 0
+    ? errors.modelNotFound(model)
+    : errors.aliasNotFound(model, alias);
 }
 
 async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string | null> {
@@ -50,17 +70,46 @@ async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string 
   }
 }
 
-function show(manifest: Manifest, artifacts: readonly { sha256: string; size: number; problem: string | null }[], signature: string): void {
+function show(
+  manifest: Manifest,
+  artifacts: readonly { sha256: string; size: number; problem: string | null }[],
+  signature: string,
+): void {
   printLine(`${manifest.model}@${manifest.version}  ${manifest.task}  ${manifest.description}`);
   printLine(signature);
   const { publishing } = manifest.provenance;
   if (publishing !== undefined) printLine(`published from ${JSON.stringify(publishing)}`);
-  if ("risk" in manifest && manifest.risk !== undefined) printLine(`with a confidence of ${1 - manifest.risk.delta}, the risk (${manifest.risk.what}) is at most ${manifest.risk.epsilon}`);
+  if ("risk" in manifest && manifest.risk !== undefined)
+    printLine(
+      `with a confidence of ${1 - manifest.risk.delta}, the risk (${manifest.risk.what}) is at most ${manifest.risk.epsilon}`,
+    );
   printLine();
-  const tiers = manifest.tiers.map((tier) => [tier.id, tier.place, tier.precision, inKiB(tier.graph.size), "preprocessor" in tier ? tier.preprocessor.kind : "none", ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always", "resumes" in tier ? (tier.resumes?.tier ?? "") : "", figures(tier.figures)]);
-  printLine(table([["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "RESUMES", "FIGURES"], ...tiers]));
+  const tiers = manifest.tiers.map((tier) => [
+    tier.id,
+    tier.place,
+    tier.precision,
+    inKiB(tier.graph.size),
+    "preprocessor" in tier ? tier.preprocessor.kind : "none",
+    ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always",
+    "resumes" in tier ? (tier.resumes?.tier ?? "") : "",
+    figures(tier.figures),
+  ]);
+  printLine(
+    table([
+      ["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "RESUMES", "FIGURES"],
+      ...tiers,
+    ]),
+  );
   printLine();
-  printLine(table([["ARTIFACT", "BYTES", "STATE"], ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"])]));
+  printLine(
+    table([
+      ["ARTIFACT", "BYTES", "STATE"],
+      ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"]),
+    ]),
+  );
 }
 
-const figures = (values: Readonly<Record<string, number>>): string => Object.entries(values).map(([name, value]) => `${name}=${value}`).join(" ");
+const figures = (values: Readonly<Record<string, number>>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");

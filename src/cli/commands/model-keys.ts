@@ -8,16 +8,27 @@ import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { readKeyFile } from "../signing-options.ts";
 
 const generate = defineCommand({
-  meta: { name: "generate", description: "Make a private key, and show the public one that goes with it" },
+  meta: {
+    name: "generate",
+    description: "Make a private key, and show the public one that goes with it",
+  },
   args: {
-    out: { type: "string", alias: "o", valueHint: "file", description: "Where the private key goes; a file that is there stays", required: true },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "file",
+      description: "Where the private key goes; a file that is there stays",
+      required: true,
+    },
     ...jsonArg,
   },
   async run({ args }) {
     const name = "edgetier model keys generate";
-    await writeFile(args.out, await generateSigningKey(), { mode: 0o600, flag: "wx" }).catch((error: unknown) => {
-      throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
-    });
+    await writeFile(args.out, await generateSigningKey(), { mode: 0o600, flag: "wx" }).catch(
+      (error: unknown) => {
+        throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
+      },
+    );
     await show(args.out, name, args.json === true);
   },
 });
@@ -25,7 +36,11 @@ const generate = defineCommand({
 const inspect = defineCommand({
   meta: { name: "show", description: "Show the id and the public key of a private key" },
   args: {
-    file: { type: "positional", description: "The private key: PKCS #8, PEM or its base64", required: true },
+    file: {
+      type: "positional",
+      description: "The private key: PKCS #8, PEM or its base64",
+      required: true,
+    },
     ...jsonArg,
   },
   run: async ({ args }) => await show(args.file, "edgetier model keys show", args.json === true),
@@ -35,8 +50,15 @@ async function show(file: string, command: string, json: boolean): Promise<void>
   const { id, publicKey } = await readKeyFile(file, file, command);
   const text = publicKeysText([publicKey]);
   if (json) return printJson({ keyId: id, publicKey: text });
-  printLine(table([["key id", id], ["public key", text]]));
-  printLine(`\nEdge and region trust it with EDGETIER_TRUSTED_KEYS=${text}; several have commas between them.`);
+  printLine(
+    table([
+      ["key id", id],
+      ["public key", text],
+    ]),
+  );
+  printLine(
+    `\nEdge and region trust it with EDGETIER_TRUSTED_KEYS=${text}; several have commas between them.`,
+  );
 }
 
 export const command = defineCommand({

@@ -19,8 +19,14 @@ export const command = defineCommand({
       })),
     );
     if (args.json) return printJson({ models });
-    if (models.length === 0) return printLine("The store has no models. `edgetier model publish <folder>` adds one.");
-    const rows = models.map(({ model, versions, aliases }) => [model, versions.at(-1) ?? "-", versions.length, aliasText(aliases)]);
+    if (models.length === 0)
+      return printLine("The store has no models. `edgetier model publish <folder>` adds one.");
+    const rows = models.map(({ model, versions, aliases }) => [
+      model,
+      versions.at(-1) ?? "-",
+      versions.length,
+      aliasText(aliases),
+    ]);
     printLine(table([["MODEL", "NEWEST", "VERSIONS", "ALIASES"], ...rows]));
   },
 });
@@ -28,8 +34,13 @@ export const command = defineCommand({
 function aliasText(aliases: Aliases): string {
   const more = (target: AliasTarget) => {
     const [before] = previousOf(target);
-    const facts = [...(weightOf(target) === undefined ? [] : [`weight ${weightOf(target)}`]), ...(before === undefined ? [] : [`${before} before`])];
+    const facts = [
+      ...(weightOf(target) === undefined ? [] : [`weight ${weightOf(target)}`]),
+      ...(before === undefined ? [] : [`${before} before`]),
+    ];
     return facts.length === 0 ? "" : ` (${facts.join(", ")})`;
   };
-  return Object.entries(aliases).map(([name, target]) => `${name}=${aliasedVersion(target)}${more(target)}`).join(", ");
+  return Object.entries(aliases)
+    .map(([name, target]) => `${name}=${aliasedVersion(target)}${more(target)}`)
+    .join(", ");
 }

@@ -2,12 +2,17 @@
 
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
-import { readModelFile } from "../../build/import/read-model-file.ts";
-import { readTensorSamples } from "../../build/import/tensor-samples.ts";
-import { writeModel } from "../../build/onnx/model-file.ts";
-import { checkOutputs, DEFAULT_TOLERANCE, type OutputsCheck, refuseChanged } from "../../build/passes/check.ts";
-import { optimise, type OptimiseReport } from "../../build/passes/optimise.ts";
-import { GRAPH_PASSES, RUNTIME_PASSES } from "../../build/passes/passes.ts";
+import { readModelFile } from "../../toolchain/import/read-model-file.ts";
+import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
+import { writeModel } from "../../toolchain/onnx/model-file.ts";
+import {
+  checkOutputs,
+  DEFAULT_TOLERANCE,
+  type OutputsCheck,
+  refuseChanged,
+} from "../../toolchain/passes/check.ts";
+import { optimise, type OptimiseReport } from "../../toolchain/passes/optimise.ts";
+import { GRAPH_PASSES, RUNTIME_PASSES } from "../../toolchain/passes/passes.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createProgressLine } from "../judging.ts";
@@ -20,24 +25,59 @@ export const command = defineCommand({
   meta: { name: "optimise", description: "Simplify a graph, and check that it answers as before" },
   args: {
     in: { type: "positional", description: "The ONNX file", required: true },
-    out: { type: "string", alias: "o", valueHint: "file", description: "Where the optimised graph goes", required: true },
-    passes: { type: "string", valueHint: "names", description: `Which passes, with commas between: ${names(GRAPH_PASSES)} (all of these by default), ${names(RUNTIME_PASSES)}` },
-    samples: { type: "string", valueHint: "path", description: 'Inputs to check it on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on; made up by default' },
-    tolerance: { type: "string", valueHint: "share", description: "What numbers may be off by, as a share of the largest of their output", default: String(DEFAULT_TOLERANCE) },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "file",
+      description: "Where the optimised graph goes",
+      required: true,
+    },
+    passes: {
+      type: "string",
+      valueHint: "names",
+      description: `Which passes, with commas between: ${names(GRAPH_PASSES)} (all of these by default), ${names(RUNTIME_PASSES)}`,
+    },
+    samples: {
+      type: "string",
+      valueHint: "path",
+      description:
+        'Inputs to check it on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, or a folder with input_0.pb and so on; made up by default',
+    },
+    tolerance: {
+      type: "string",
+      valueHint: "share",
+      description: "What numbers may be off by, as a share of the largest of their output",
+      default: String(DEFAULT_TOLERANCE),
+    },
     ...jsonArg,
   },
   async run({ args }) {
     const tolerance = Number(args.tolerance);
-    if (!(tolerance >= 0 && tolerance <= 1)) throw errors.usage(`--tolerance is ${JSON.stringify(args.tolerance)}, and must be a number from 0 to 1`, NAME);
+    if (!(tolerance >= 0 && tolerance <= 1))
+      throw errors.usage(
+        `--tolerance is ${JSON.stringify(args.tolerance)}, and must be a number from 0 to 1`,
+        NAME,
+      );
     const { model, bytes } = await readModelFile(args.in);
     const before = writeModel(model); // with what the file keeps elsewhere
     const runtime = createNativeRuntime();
     const progress = createProgressLine();
-    const passes = args.passes?.split(",").map((name) => name.trim()) ?? GRAPH_PASSES.map(({ name }) => name);
-    const report = await optimise(model, { runtime, passes, onProgress: ({ pass, round }) => progress.show(`round ${round}, ${pass}`, passes.indexOf(pass) + 1, passes.length) });
+    const passes =
+      args.passes?.split(",").map((name) => name.trim()) ?? GRAPH_PASSES.map(({ name }) => name);
+    const report = await optimise(model, {
+      runtime,
+      passes,
+      onProgress: ({ pass, round }) =>
+        progress.show(`round ${round}, ${pass}`, passes.indexOf(pass) + 1, passes.length),
+    });
     progress.clear();
     const after = writeModel(model);
-    const check = await checkOutputs(runtime, before, after, { tolerance, ...(args.samples === undefined ? {} : { inputs: await samplesOf(runtime, before, args.samples) }) });
+    const check = await checkOutputs(runtime, before, after, {
+      tolerance,
+      ...(args.samples === undefined
+        ? {}
+        : { inputs: await samplesOf(runtime, before, args.samples) }),
+    });
     refuseChanged(check);
     await writeFile(args.out, after).catch((error: unknown) => {
       throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
@@ -56,20 +96,48 @@ async function samplesOf(runtime: NativeRuntime, model: Uint8Array, path: string
   }
 }
 
-function summary({ before, after, passes, foreignOperators }: OptimiseReport, { runs, outputs }: OutputsCheck, out: string): string {
-  const rows = passes.map(({ pass, changes, nodes, bytes }) => [pass, changes, signed(nodes), signed(bytes)]);
+function summary(
+  { before, after, passes, foreignOperators }: OptimiseReport,
+  { runs, outputs }: OutputsCheck,
+  out: string,
+): string {
+  const rows = passes.map(({ pass, changes, nodes, bytes }) => [
+    pass,
+    changes,
+    signed(nodes),
+    signed(bytes),
+  ]);
   const foreign = Object.entries(foreignOperators).map(([operator, nodes]) => [operator, nodes]);
   return [
-    table([["PASS", "CHANGES", "NODES", "BYTES"], ...rows, ["", "", `${before.nodes} -> ${after.nodes}`, `${inKiB(before.bytes)} -> ${inKiB(after.bytes)}`]]),
+    table([
+      ["PASS", "CHANGES", "NODES", "BYTES"],
+      ...rows,
+      [
+        "",
+        "",
+        `${before.nodes} -> ${after.nodes}`,
+        `${inKiB(before.bytes)} -> ${inKiB(after.bytes)}`,
+      ],
+    ]),
     `Against the original, in ${runs} runs:\n${table([["OUTPUT", "MAX DIFFERENCE", "MEAN", "LARGEST VALUE", "SAME ARGMAX"], ...outputs.map(differences)])}`,
-    ...(foreign.length === 0 ? [] : [`Operators of ONNX Runtime's own, which other runtimes may not have:\n${table([["OPERATOR", "NODES"], ...foreign])}`]),
+    ...(foreign.length === 0
+      ? []
+      : [
+          `Operators of ONNX Runtime's own, which other runtimes may not have:\n${table([["OPERATOR", "NODES"], ...foreign])}`,
+        ]),
     `Written to ${out}`,
   ].join("\n\n");
 }
 
 const signed = (count: number): string => (count > 0 ? `+${count}` : String(count));
 
-const differences = ({ output, maxAbsolute, meanAbsolute, largest, argmaxAgreement }: OutputsCheck["outputs"][number]) => [
+const differences = ({
+  output,
+  maxAbsolute,
+  meanAbsolute,
+  largest,
+  argmaxAgreement,
+}: OutputsCheck["outputs"][number]) => [
   output,
   maxAbsolute.toPrecision(3),
   meanAbsolute.toPrecision(3),

@@ -1,11 +1,20 @@
 // `edgetier model profile <folder> --samples <path>`: where the time and the memory of a project's tiers go.
 
 import { defineCommand } from "citty";
-import { type OperatorTime, profileInNativeEngine, profileInWasmEngine } from "../../build/judge/profile/operators.ts";
-import { PHASES, profileInNode, profileInWorkerd, type RuntimeProfile } from "../../build/judge/profile/phases.ts";
-import { classificationOf, fileOf, preprocessorOf } from "../../build/judge/project-tier.ts";
-import { readSamples } from "../../build/judge/samples.ts";
-import { readProject } from "../../build/project.ts";
+import {
+  type OperatorTime,
+  profileInNativeEngine,
+  profileInWasmEngine,
+} from "../../toolchain/judge/profile/operators.ts";
+import {
+  PHASES,
+  profileInNode,
+  profileInWorkerd,
+  type RuntimeProfile,
+} from "../../toolchain/judge/profile/phases.ts";
+import { classificationOf, fileOf, preprocessorOf } from "../../toolchain/judge/project-tier.ts";
+import { readSamples } from "../../toolchain/judge/samples.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../judging.ts";
@@ -27,9 +36,17 @@ interface TierProfile {
 }
 
 export const command = defineCommand({
-  meta: { name: "profile", description: "Show where the time and the memory of a project's tiers go: phases in workerd and in Node, and operators" },
+  meta: {
+    name: "profile",
+    description:
+      "Show where the time and the memory of a project's tiers go: phases in workerd and in Node, and operators",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
     ...samplesArgs,
     ...jsonArg,
   },
@@ -37,7 +54,11 @@ export const command = defineCommand({
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const limit = readCount("--limit", args.limit, "edgetier model profile") ?? DEFAULT_SAMPLES;
-    const samples = await readSamples(args.samples, { task: taskByName(project.task), limits: project.input, limit });
+    const samples = await readSamples(args.samples, {
+      task: taskByName(project.task),
+      limits: project.input,
+      limit,
+    });
     const progress = createProgressLine();
     const tiers: TierProfile[] = [];
     await withRunners(async ({ edge, region, engine }) => {
@@ -45,16 +66,32 @@ export const command = defineCommand({
         progress.show("tiers", position, project.tiers.length);
         const runtimes: RuntimeProfile[] = [];
         const without: { runtime: string; reason: string }[] = [];
-        const attempts = [() => profileInWorkerd(source, project, tier, samples, edge), () => profileInNode(source, project, tier, samples, region)];
+        const attempts = [
+          () => profileInWorkerd(source, project, tier, samples, edge),
+          () => profileInNode(source, project, tier, samples, region),
+        ];
         for (const [index, attempt] of attempts.entries()) {
           // A region's tier may be more than workerd holds.
-          await attempt().then((profile) => runtimes.push(profile), (error: unknown) => without.push({ runtime: index === 0 ? "workerd" : "node", reason: reasonOf(error) }));
+          await attempt().then(
+            (profile) => runtimes.push(profile),
+            (error: unknown) =>
+              without.push({ runtime: index === 0 ? "workerd" : "node", reason: reasonOf(error) }),
+          );
         }
         const preprocessor = preprocessorOf(source, project, tier);
         const inputs = samples.map(({ input }) => preprocessor.encode([input]));
         const graph = fileOf(source, tier.graph);
         const operators = {
-          ...(tier.place === "edge" ? { "onnxruntime-web": await profileInWasmEngine(await engine(), graph, inputs, OPERATOR_RUNS) } : {}),
+          ...(tier.place === "edge"
+            ? {
+                "onnxruntime-web": await profileInWasmEngine(
+                  await engine(),
+                  graph,
+                  inputs,
+                  OPERATOR_RUNS,
+                ),
+              }
+            : {}),
           "onnxruntime-node": await profileInNativeEngine(graph, inputs, OPERATOR_RUNS),
         };
         tiers.push({ tier: tier.id, place: tier.place, runtimes, without, operators });
@@ -70,7 +107,14 @@ function summary({ tier, place, runtimes, without, operators }: TierProfile): st
   const rows = runtimes.flatMap(({ runtime, phases, memoryBytes }) =>
     PHASES.map((phase, index) => {
       const { p50Ms, p95Ms, p99Ms } = phases[phase];
-      return [runtime, phase, p50Ms.toFixed(3), p95Ms.toFixed(3), p99Ms.toFixed(3), index === 0 && memoryBytes !== undefined ? inKiB(memoryBytes) : ""];
+      return [
+        runtime,
+        phase,
+        p50Ms.toFixed(3),
+        p95Ms.toFixed(3),
+        p99Ms.toFixed(3),
+        index === 0 && memoryBytes !== undefined ? inKiB(memoryBytes) : "",
+      ];
     }),
   );
   return [
@@ -80,7 +124,15 @@ function summary({ tier, place, runtimes, without, operators }: TierProfile): st
     table([
       ["ENGINE", "OPERATOR", "NODES", "MS A RUN", "SHARE"],
       ...Object.entries(operators).flatMap(([engine, times]) =>
-        times.slice(0, SHOWN_OPERATORS).map(({ operator, nodes, msPerRun, share }) => [engine, operator, nodes, msPerRun.toFixed(4), `${(100 * share).toFixed(1)} %`]),
+        times
+          .slice(0, SHOWN_OPERATORS)
+          .map(({ operator, nodes, msPerRun, share }) => [
+            engine,
+            operator,
+            nodes,
+            msPerRun.toFixed(4),
+            `${(100 * share).toFixed(1)} %`,
+          ]),
       ),
     ]),
   ].join("\n");

@@ -12,12 +12,25 @@ import { openStore, storeArgs } from "../store-options.ts";
 const NAME = "edgetier model promote";
 
 export const command = defineCommand({
-  meta: { name: "promote", description: "Move an alias to a version; one with a weight answers that share of the requests to `stable`" },
+  meta: {
+    name: "promote",
+    description:
+      "Move an alias to a version; one with a weight answers that share of the requests to `stable`",
+  },
   args: {
     model: { type: "positional", description: "Its name", required: true },
-    to: { type: "positional", description: "A version, or another alias for the version that it names", required: true },
+    to: {
+      type: "positional",
+      description: "A version, or another alias for the version that it names",
+      required: true,
+    },
     ...aliasArg,
-    weight: { type: "string", valueHint: "share", description: "Share of the requests to `stable` that another alias answers, from 0 to 1; as it is without it" },
+    weight: {
+      type: "string",
+      valueHint: "share",
+      description:
+        "Share of the requests to `stable` that another alias answers, from 0 to 1; as it is without it",
+    },
     ...purgeArgs,
     ...storeArgs,
     ...jsonArg,
@@ -29,15 +42,25 @@ export const command = defineCommand({
     const purge = readPurge(args, NAME);
     const move = await promote(openStore(args), model, target, { alias, weight });
     tellMove(move, args.json === true);
-    if (purge !== undefined) await purgeAfter({ model, alias, version: move.after.version }, purge, progressTo(args.json === true));
+    if (purge !== undefined)
+      await purgeAfter(
+        { model, alias, version: move.after.version },
+        purge,
+        progressTo(args.json === true),
+      );
   },
 });
 
 /** @throws usage */
 function readWeight(text: string | undefined, alias: string): number | undefined {
   if (text === undefined) return undefined;
-  if (alias === DEFAULT_ALIAS) throw errors.usage(`--weight is for an alias beside ${DEFAULT_ALIAS}: name it with --alias`, NAME);
+  if (alias === DEFAULT_ALIAS)
+    throw errors.usage(
+      `--weight is for an alias beside ${DEFAULT_ALIAS}: name it with --alias`,
+      NAME,
+    );
   const weight = /^(?:0|1|[01]?\.[0-9]+)$/.test(text) ? Number(text) : Number.NaN;
-  if (!(weight >= 0 && weight <= 1)) throw errors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
+  if (!(weight >= 0 && weight <= 1))
+    throw errors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
   return weight;
 }

@@ -1,7 +1,7 @@
 // `edgetier model publish <folder>`: a model project becomes a version in the store.
 
 import { defineCommand } from "citty";
-import { readProject } from "../../build/project.ts";
+import { readProject } from "../../toolchain/project.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
 import { reasonAgainst } from "../../runtime/wasm/snapshot-fit.ts";
@@ -16,11 +16,23 @@ import { openStoreToPublish, storeArgs } from "../store-options.ts";
 const NAME = "edgetier model publish";
 
 export const command = defineCommand({
-  meta: { name: "publish", description: "Publish a model project; the same content again changes nothing" },
+  meta: {
+    name: "publish",
+    description: "Publish a model project; the same content again changes nothing",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
     ...aliasArg,
-    snapshots: { type: "boolean", description: "Make the snapshots of edge tiers; without them the edge opens models itself", default: true, negativeDescription: "Leave the snapshots out" },
+    snapshots: {
+      type: "boolean",
+      description: "Make the snapshots of edge tiers; without them the edge opens models itself",
+      default: true,
+      negativeDescription: "Leave the snapshots out",
+    },
     ...purgeArgs,
     ...signArgs,
     ...storeArgs,
@@ -32,31 +44,53 @@ export const command = defineCommand({
     const signingKeys = await readSigningKeys(args["sign-key"], NAME);
     const store = openStoreToPublish(args, signingKeys);
     const log = args.json ? () => {} : printLine;
-    const { source, without } = args.snapshots ? await makeProjectSnapshots(await readProject(args.folder), log) : { source: await readProject(args.folder), without: [] };
+    const { source, without } = args.snapshots
+      ? await makeProjectSnapshots(await readProject(args.folder), log)
+      : { source: await readProject(args.folder), without: [] };
     const notAtTheEdge = await tiersNotAtTheEdge(store, source);
     for (const { tier, reason } of without) log(`${tier}: no snapshot. ${reason}`);
-    for (const { tier, reason } of notAtTheEdge) log(`${tier}: the edge cannot serve it, the next tier answers instead: ${reason}.\n  Run \`edgetier engine build\`, deploy, and \`edgetier engine publish\`.`);
+    for (const { tier, reason } of notAtTheEdge)
+      log(
+        `${tier}: the edge cannot serve it, the next tier answers instead: ${reason}.\n  Run \`edgetier engine build\`, deploy, and \`edgetier engine publish\`.`,
+      );
     const result = await publishModel(store, source, {
       alias,
-      publishing: await publishingFacts(args.folder, `${NAME} ${source.project.model} --alias ${alias}${args.snapshots ? "" : " --no-snapshots"}`),
+      publishing: await publishingFacts(
+        args.folder,
+        `${NAME} ${source.project.model} --alias ${alias}${args.snapshots ? "" : " --no-snapshots"}`,
+      ),
       onProgress(event) {
         if (args.json || event.step !== "artifact") return;
-        printLine(`${event.created ? "uploaded" : "in store"}  ${event.path}  ${inKiB(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`);
+        printLine(
+          `${event.created ? "uploaded" : "in store"}  ${event.path}  ${inKiB(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`,
+        );
       },
     });
     const signedBy = signingKeys.map(({ id }) => id);
     const { model, version, outcome, aliasMoved, aliasVersion } = result;
     if (args.json) printJson({ ...result, signedBy, withoutSnapshot: without, notAtTheEdge });
     else {
-      printLine(outcome === "published" ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}` : `unchanged: ${model}@${version} has this content already`);
+      printLine(
+        outcome === "published"
+          ? `published ${model}@${version}${signedBy.length === 0 ? "" : `, signed by ${signedBy.join(", ")}`}`
+          : `unchanged: ${model}@${version} has this content already`,
+      );
       printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
     }
-    if (purge !== undefined && aliasMoved) await purgeAfter({ model, alias, version: aliasVersion }, purge, progressTo(args.json === true));
+    if (purge !== undefined && aliasMoved)
+      await purgeAfter(
+        { model, alias, version: aliasVersion },
+        purge,
+        progressTo(args.json === true),
+      );
   },
 });
 
 /** Edge tiers that the deployed engine cannot start, and why; none where the store knows of no deployment. */
-async function tiersNotAtTheEdge(store: ModelStore, { project, snapshots }: PublishSource): Promise<{ tier: string; reason: string }[]> {
+async function tiersNotAtTheEdge(
+  store: ModelStore,
+  { project, snapshots }: PublishSource,
+): Promise<{ tier: string; reason: string }[]> {
   const engine = await store.readDeployedEngine();
   if (engine === undefined || engine.kind === "full") return []; // a full engine opens any model
   return project.tiers.flatMap(({ id, place }) => {

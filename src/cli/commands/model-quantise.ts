@@ -4,15 +4,24 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { defineCommand } from "citty";
-import { readModelFile } from "../../build/import/read-model-file.ts";
-import { readModel, writeModel } from "../../build/onnx/model-file.ts";
-import { madeUpInputs } from "../../build/passes/check.ts";
-import { type Calibration, CALIBRATIONS } from "../../build/quantise/calibration.ts";
-import { type OutputDifference, Reference } from "../../build/quantise/differences.ts";
-import type { Samples } from "../../build/quantise/observe.ts";
-import { prepareQuantisation, type QuantisedGraph, type QuantiseRequest } from "../../build/quantise/quantiser.ts";
-import { samplesOfFile } from "../../build/quantise/sample-file.ts";
-import { keepUntil, keepWorst, rankLayers, type Sensitivity } from "../../build/quantise/sensitivity.ts";
+import { readModelFile } from "../../toolchain/import/read-model-file.ts";
+import { readModel, writeModel } from "../../toolchain/onnx/model-file.ts";
+import { madeUpInputs } from "../../toolchain/passes/check.ts";
+import { type Calibration, CALIBRATIONS } from "../../toolchain/quantise/calibration.ts";
+import { type OutputDifference, Reference } from "../../toolchain/quantise/differences.ts";
+import type { Samples } from "../../toolchain/quantise/observe.ts";
+import {
+  prepareQuantisation,
+  type QuantisedGraph,
+  type QuantiseRequest,
+} from "../../toolchain/quantise/quantiser.ts";
+import { samplesOfFile } from "../../toolchain/quantise/sample-file.ts";
+import {
+  keepUntil,
+  keepWorst,
+  rankLayers,
+  type Sensitivity,
+} from "../../toolchain/quantise/sensitivity.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createProgressLine } from "../judging.ts";
@@ -21,34 +30,110 @@ import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 const NAME = "edgetier model quantise";
 
 export const command = defineCommand({
-  meta: { name: "quantise", description: "Make the layers of an FP32 graph 8-bit integers, and compare the two on the CPU" },
+  meta: {
+    name: "quantise",
+    description: "Make the layers of an FP32 graph 8-bit integers, and compare the two on the CPU",
+  },
   args: {
     in: { type: "positional", description: "The ONNX file", required: true },
-    out: { type: "string", alias: "o", valueHint: "file", description: "Where the quantised graph goes", required: true },
-    mode: { type: "enum", options: ["dynamic", "static"], default: "static", description: "dynamic needs no samples, and takes MatMul, Gemm and Gather only" },
-    samples: { type: "string", valueHint: "path", description: 'What static finds its ranges on, and the graphs are compared on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, a folder with input_0.pb and so on, or a .npy array of the samples of a graph with one input' },
-    "max-samples": { type: "string", valueHint: "number", default: "256", description: "How many of them" },
-    calibration: { type: "enum", options: [...CALIBRATIONS], default: "minmax", description: "How static chooses ranges" },
-    percentile: { type: "string", valueHint: "number", default: "99.99", description: "How many percent of an activation are in its range" },
-    "per-channel": { type: "boolean", default: true, description: "A scale for each output channel of the weights (--no-per-channel: one for all)" },
-    weights: { type: "enum", options: ["int8", "uint8"], default: "int8", description: "int8 is symmetric, uint8 affine" },
-    activations: { type: "enum", options: ["uint8", "int8"], default: "uint8", description: "Of static" },
-    symmetric: { type: "boolean", description: "Activations of static with their zero point in the middle" },
+    out: {
+      type: "string",
+      alias: "o",
+      valueHint: "file",
+      description: "Where the quantised graph goes",
+      required: true,
+    },
+    mode: {
+      type: "enum",
+      options: ["dynamic", "static"],
+      default: "static",
+      description: "dynamic needs no samples, and takes MatMul, Gemm and Gather only",
+    },
+    samples: {
+      type: "string",
+      valueHint: "path",
+      description:
+        'What static finds its ranges on, and the graphs are compared on: a file with one {"inputs": [{"name", "shape", "data"}]} a line, a folder with input_0.pb and so on, or a .npy array of the samples of a graph with one input',
+    },
+    "max-samples": {
+      type: "string",
+      valueHint: "number",
+      default: "256",
+      description: "How many of them",
+    },
+    calibration: {
+      type: "enum",
+      options: [...CALIBRATIONS],
+      default: "minmax",
+      description: "How static chooses ranges",
+    },
+    percentile: {
+      type: "string",
+      valueHint: "number",
+      default: "99.99",
+      description: "How many percent of an activation are in its range",
+    },
+    "per-channel": {
+      type: "boolean",
+      default: true,
+      description: "A scale for each output channel of the weights (--no-per-channel: one for all)",
+    },
+    weights: {
+      type: "enum",
+      options: ["int8", "uint8"],
+      default: "int8",
+      description: "int8 is symmetric, uint8 affine",
+    },
+    activations: {
+      type: "enum",
+      options: ["uint8", "int8"],
+      default: "uint8",
+      description: "Of static",
+    },
+    symmetric: {
+      type: "boolean",
+      description: "Activations of static with their zero point in the middle",
+    },
     "reduce-range": { type: "boolean", description: "7 bits a weight, for x86 without VNNI" },
     equalise: { type: "boolean", description: "Even out channels between layers first" },
-    "correct-biases": { type: "boolean", description: "Take back the mean error of static's layers" },
-    keep: { type: "string", valueHint: "name", description: "An operator, or a node by its name, that stays in FP32; may be given several times" },
-    "keep-worst": { type: "string", valueHint: "number", description: "So many layers stay in FP32: those that hurt most alone. With --min-agreement, at most so many" },
-    "min-agreement": { type: "string", valueHint: "share", description: "Layers stay in FP32, the worst first, until so many samples have the same argmax: 0.99" },
+    "correct-biases": {
+      type: "boolean",
+      description: "Take back the mean error of static's layers",
+    },
+    keep: {
+      type: "string",
+      valueHint: "name",
+      description:
+        "An operator, or a node by its name, that stays in FP32; may be given several times",
+    },
+    "keep-worst": {
+      type: "string",
+      valueHint: "number",
+      description:
+        "So many layers stay in FP32: those that hurt most alone. With --min-agreement, at most so many",
+    },
+    "min-agreement": {
+      type: "string",
+      valueHint: "share",
+      description:
+        "Layers stay in FP32, the worst first, until so many samples have the same argmax: 0.99",
+    },
     sensitivity: { type: "boolean", description: "Show what each layer does alone" },
     ...jsonArg,
   },
   async run({ args, rawArgs }) {
     const maxSamples = numberOf(args["max-samples"], "--max-samples", 1);
-    const bound = args["min-agreement"] === undefined ? undefined : numberOf(args["min-agreement"], "--min-agreement", 0, 1);
-    const wanted = args["keep-worst"] === undefined ? undefined : numberOf(args["keep-worst"], "--keep-worst", 0);
+    const bound =
+      args["min-agreement"] === undefined
+        ? undefined
+        : numberOf(args["min-agreement"], "--min-agreement", 0, 1);
+    const wanted =
+      args["keep-worst"] === undefined
+        ? undefined
+        : numberOf(args["keep-worst"], "--keep-worst", 0);
     const calibration = calibrationOf(args.calibration, args.percentile);
-    if (args.samples === undefined && args.mode === "static") throw errors.usage("--mode static needs --samples, to find ranges on", NAME);
+    if (args.samples === undefined && args.mode === "static")
+      throw errors.usage("--mode static needs --samples, to find ranges on", NAME);
     const { model } = await readModelFile(args.in);
     const before = writeModel(model);
     const samples = await samplesOf(before, args.samples, maxSamples);
@@ -67,11 +152,25 @@ export const command = defineCommand({
       keep: valuesOfKeep(rawArgs),
     };
     const progress = createProgressLine();
-    const prepared = await prepareQuantisation(runtime, model, request, ({ step, done, of = maxSamples }) => progress.show(step, done, of));
+    const prepared = await prepareQuantisation(
+      runtime,
+      model,
+      request,
+      ({ step, done, of = maxSamples }) => progress.show(step, done, of),
+    );
     const reference = await Reference.of(runtime, before, samples);
 
     const isRanked = args.sensitivity === true || bound !== undefined || wanted !== undefined;
-    const ranking = isRanked ? await rankLayers(runtime, readModel(prepared.original), prepared.quantiser, samples, request, (done, of) => progress.show("sensitivity", done, of)) : [];
+    const ranking = isRanked
+      ? await rankLayers(
+          runtime,
+          readModel(prepared.original),
+          prepared.quantiser,
+          samples,
+          request,
+          (done, of) => progress.show("sensitivity", done, of),
+        )
+      : [];
     const { quantised, differences, worst, holds } = await choose();
     progress.clear();
 
@@ -79,8 +178,20 @@ export const command = defineCommand({
       throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const { graph, kept, ...facts } = quantised;
-    const reasons = kept.map((one) => (worst.includes(one.node) ? { ...one, reason: reasonOfRank(one.node, ranking) } : one));
-    const result: Result = { out: args.out, bytesBefore: before.byteLength, bytesAfter: graph.byteLength, ...facts, kept: reasons, equalised: prepared.equalised, sensitivity: args.sensitivity === true ? ranking : [], comparedOn: args.samples === undefined ? "made-up inputs" : "samples", differences };
+    const reasons = kept.map((one) =>
+      worst.includes(one.node) ? { ...one, reason: reasonOfRank(one.node, ranking) } : one,
+    );
+    const result: Result = {
+      out: args.out,
+      bytesBefore: before.byteLength,
+      bytesAfter: graph.byteLength,
+      ...facts,
+      kept: reasons,
+      equalised: prepared.equalised,
+      sensitivity: args.sensitivity === true ? ranking : [],
+      comparedOn: args.samples === undefined ? "made-up inputs" : "samples",
+      differences,
+    };
     if (args.json) printJson(result);
     else printLine(summary(result));
     if (!holds) throw errors.agreementMissed(agreementOf(differences), bound ?? 0, worst.length);
@@ -90,10 +201,17 @@ export const command = defineCommand({
         const quantised = await prepared.make(worst);
         return { quantised, differences: await reference.compare(runtime, quantised.graph), worst };
       };
-      if (bound === undefined) return { ...(await make(keepWorst(ranking, wanted ?? 0))), holds: true };
+      if (bound === undefined)
+        return { ...(await make(keepWorst(ranking, wanted ?? 0))), holds: true };
       // All but one: a graph without integers is not what was asked for.
       const maxKept = Math.min(wanted ?? ranking.length, Math.max(0, ranking.length - 1));
-      const found = await keepUntil({ ranking, maxKept, judge: make, holds: ({ differences }) => agreementOf(differences) >= bound, onVerdict: (keep) => progress.show("layers in FP32", keep.length, maxKept) });
+      const found = await keepUntil({
+        ranking,
+        maxKept,
+        judge: make,
+        holds: ({ differences }) => agreementOf(differences) >= bound,
+        onVerdict: (keep) => progress.show("layers in FP32", keep.length, maxKept),
+      });
       return { ...found.verdict, holds: found.holds };
     }
   },
@@ -110,29 +228,67 @@ interface Result extends Omit<QuantisedGraph, "graph"> {
 }
 
 /** Made up where none are given. */
-async function samplesOf(graph: Uint8Array, path: string | undefined, limit: number): Promise<Samples> {
+async function samplesOf(
+  graph: Uint8Array,
+  path: string | undefined,
+  limit: number,
+): Promise<Samples> {
   const session = await createNativeRuntime().createSession(graph);
   await session.dispose();
-  return path === undefined ? madeUpInputs(session.inputs) : samplesOfFile(path, session.inputs, limit);
+  return path === undefined
+    ? madeUpInputs(session.inputs)
+    : samplesOfFile(path, session.inputs, limit);
 }
 
 const calibrationOf = (method: Calibration["method"], percentile: string): Calibration =>
-  method === "percentile" ? { method, percentile: numberOf(percentile, "--percentile", 50, 100) } : { method };
+  method === "percentile"
+    ? { method, percentile: numberOf(percentile, "--percentile", 50, 100) }
+    : { method };
 
-function numberOf(text: string, option: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
+function numberOf(
+  text: string,
+  option: string,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   const number = Number(text);
-  if (text.trim() === "" || !(number >= least && number <= most)) throw errors.usage(`${option} ${JSON.stringify(text)} is not a number from ${least}${most === Number.MAX_SAFE_INTEGER ? "" : ` to ${most}`}`, NAME);
+  if (text.trim() === "" || !(number >= least && number <= most))
+    throw errors.usage(
+      `${option} ${JSON.stringify(text)} is not a number from ${least}${most === Number.MAX_SAFE_INTEGER ? "" : ` to ${most}`}`,
+      NAME,
+    );
   return number;
 }
 
 /** citty takes an option once. */
 function valuesOfKeep(rawArgs: readonly string[]): string[] {
-  const withValue = Object.fromEntries(["mode", "samples", "max-samples", "calibration", "percentile", "weights", "activations", "keep-worst", "min-agreement"].map((name) => [name, { type: "string" } as const]));
-  const { values } = parseArgs({ args: [...rawArgs], options: { ...withValue, out: { type: "string", short: "o" }, keep: { type: "string", multiple: true } }, strict: false });
+  const withValue = Object.fromEntries(
+    [
+      "mode",
+      "samples",
+      "max-samples",
+      "calibration",
+      "percentile",
+      "weights",
+      "activations",
+      "keep-worst",
+      "min-agreement",
+    ].map((name) => [name, { type: "string" } as const]),
+  );
+  const { values } = parseArgs({
+    args: [...rawArgs],
+    options: {
+      ...withValue,
+      out: { type: "string", short: "o" },
+      keep: { type: "string", multiple: true },
+    },
+    strict: false,
+  });
   return [values["keep"] ?? []].flat().filter((one) => typeof one === "string");
 }
 
-const agreementOf = (differences: readonly OutputDifference[]): number => Math.min(1, ...differences.flatMap(({ argmaxAgreement }) => argmaxAgreement ?? []));
+const agreementOf = (differences: readonly OutputDifference[]): number =>
+  Math.min(1, ...differences.flatMap(({ argmaxAgreement }) => argmaxAgreement ?? []));
 const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
 const decibels = (ratio: number | null) => (ratio === null ? "-" : `${ratio.toFixed(1)} dB`);
 
@@ -141,7 +297,19 @@ function reasonOfRank(node: string, ranking: readonly Sensitivity[]): string {
   return `no. ${rank + 1} in sensitivity: ${decibels(ranking[rank]?.sqnrDb ?? null)} alone`;
 }
 
-function summary({ out, bytesBefore, bytesAfter, layers, kept, activations, corrected, equalised, sensitivity, comparedOn, differences }: Result): string {
+function summary({
+  out,
+  bytesBefore,
+  bytesAfter,
+  layers,
+  kept,
+  activations,
+  corrected,
+  equalised,
+  sensitivity,
+  comparedOn,
+  differences,
+}: Result): string {
   const facts = [
     ["bytes", `${inKiB(bytesBefore)} -> ${inKiB(bytesAfter)}`, percent(bytesAfter / bytesBefore)],
     ["layers in integers", layers.length, countsOf(layers)],
@@ -149,14 +317,29 @@ function summary({ out, bytesBefore, bytesAfter, layers, kept, activations, corr
     ...(equalised.length === 0 ? [] : [["pairs of layers equalised", equalised.length]]),
     ...(corrected.length === 0 ? [] : [["biases corrected", corrected.length]]),
   ];
-  const rows = differences.map((one) => [one.output, one.maxAbsolute.toPrecision(3), one.meanAbsolute.toPrecision(3), decibels(one.sqnrDb), one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement)]);
+  const rows = differences.map((one) => [
+    one.output,
+    one.maxAbsolute.toPrecision(3),
+    one.meanAbsolute.toPrecision(3),
+    decibels(one.sqnrDb),
+    one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement),
+  ]);
   return [
     table(facts),
     `Against the original, on ${comparedOn}:\n${table([["OUTPUT", "MAX DIFFERENCE", "MEAN", "SIGNAL TO NOISE", "SAME ARGMAX"], ...rows])}`,
-    ...(sensitivity.length === 0 ? [] : [`Each layer alone, the worst first:\n${table([["NODE", "OPERATOR", "SIGNAL TO NOISE", "SAME ARGMAX"], ...sensitivity.map((one) => [one.node, one.op, decibels(one.sqnrDb), one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement)])])}`]),
-    ...(kept.length === 0 ? [] : [`In FP32 still:\n${table([["NODE", "OPERATOR", "WHY"], ...kept.map(({ node, op, reason }) => [node, op, reason])])}`]),
+    ...(sensitivity.length === 0
+      ? []
+      : [
+          `Each layer alone, the worst first:\n${table([["NODE", "OPERATOR", "SIGNAL TO NOISE", "SAME ARGMAX"], ...sensitivity.map((one) => [one.node, one.op, decibels(one.sqnrDb), one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement)])])}`,
+        ]),
+    ...(kept.length === 0
+      ? []
+      : [
+          `In FP32 still:\n${table([["NODE", "OPERATOR", "WHY"], ...kept.map(({ node, op, reason }) => [node, op, reason])])}`,
+        ]),
     `Written to ${out}`,
   ].join("\n\n");
 }
 
-const countsOf = (layers: Result["layers"]): string => [...Map.groupBy(layers, ({ op }) => op)].map(([op, those]) => `${those.length} ${op}`).join(", ");
+const countsOf = (layers: Result["layers"]): string =>
+  [...Map.groupBy(layers, ({ op }) => op)].map(([op, those]) => `${those.length} ${op}`).join(", ");

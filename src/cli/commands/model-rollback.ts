@@ -25,6 +25,11 @@ export const command = defineCommand({
     const purge = readPurge(args, NAME);
     const move = await rollback(openStore(args), model, alias);
     tellMove(move, args.json === true);
-    if (purge !== undefined) await purgeAfter({ model, alias, version: move.after.version }, purge, progressTo(args.json === true));
+    if (purge !== undefined)
+      await purgeAfter(
+        { model, alias, version: move.after.version },
+        purge,
+        progressTo(args.json === true),
+      );
   },
 });

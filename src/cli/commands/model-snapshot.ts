@@ -3,29 +3,62 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { readProject } from "../../build/project.ts";
+import { readProject } from "../../toolchain/project.ts";
 import { decodeFunctions } from "../../runtime/wasm/function-set.ts";
 import { makeProjectSnapshots } from "../deployment.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 
 export const command = defineCommand({
-  meta: { name: "snapshot", description: "Make the snapshots of a project's edge tiers; `model publish` does it by itself" },
+  meta: {
+    name: "snapshot",
+    description: "Make the snapshots of a project's edge tiers; `model publish` does it by itself",
+  },
   args: {
-    folder: { type: "positional", description: "Folder with the model.json, for example models/intent", required: true },
-    out: { type: "string", valueHint: "folder", description: "Also write them there, as <tier>.etsnap" },
+    folder: {
+      type: "positional",
+      description: "Folder with the model.json, for example models/intent",
+      required: true,
+    },
+    out: {
+      type: "string",
+      valueHint: "folder",
+      description: "Also write them there, as <tier>.etsnap",
+    },
     ...jsonArg,
   },
   async run({ args }) {
-    const { source, without } = await makeProjectSnapshots(await readProject(args.folder), args.json ? () => {} : printLine);
+    const { source, without } = await makeProjectSnapshots(
+      await readProject(args.folder),
+      args.json ? () => {} : printLine,
+    );
     const snapshots = [...(source.snapshots ?? [])];
     if (args.out !== undefined) {
       await mkdir(args.out, { recursive: true });
-      for (const [tier, { bytes }] of snapshots) await writeFile(join(args.out, `${tier}.etsnap`), bytes);
+      for (const [tier, { bytes }] of snapshots)
+        await writeFile(join(args.out, `${tier}.etsnap`), bytes);
     }
-    const rows = snapshots.map(([tier, { bytes, engine, functions, memoryBytes }]) => ({ tier, bytes: bytes.byteLength, memoryBytes, engine, functions: decodeFunctions(functions).size }));
+    const rows = snapshots.map(([tier, { bytes, engine, functions, memoryBytes }]) => ({
+      tier,
+      bytes: bytes.byteLength,
+      memoryBytes,
+      engine,
+      functions: decodeFunctions(functions).size,
+    }));
     if (args.json) return printJson({ model: source.project.model, snapshots: rows, without });
     const header = ["tier", "file", "memory", "functions", "engine"];
-    if (rows.length > 0) printLine(table([header, ...rows.map((row) => [row.tier, inKiB(row.bytes), inKiB(row.memoryBytes), row.functions, row.engine.slice(0, 12)])]));
+    if (rows.length > 0)
+      printLine(
+        table([
+          header,
+          ...rows.map((row) => [
+            row.tier,
+            inKiB(row.bytes),
+            inKiB(row.memoryBytes),
+            row.functions,
+            row.engine.slice(0, 12),
+          ]),
+        ]),
+      );
     for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
     if (rows.length + without.length === 0) printLine(`${source.project.model} has no edge tier`);
   },

@@ -16,37 +16,112 @@ import { readCount } from "./samples-args.ts";
 const NAME = "edgetier precompute";
 const MAX_SHOWN = 10;
 
-const schema = z.object({ EDGETIER_PORT: localPort("EDGETIER_PORT"), EDGETIER_API_KEY: z.string().min(1).optional(), url: httpUrl().optional() });
+const schema = z.object({
+  EDGETIER_PORT: localPort("EDGETIER_PORT"),
+  EDGETIER_API_KEY: z.string().min(1).optional(),
+  url: httpUrl().optional(),
+});
 
 export const command = defineCommand({
-  meta: { name: "precompute", description: "Have an edge answer inputs in advance, so that its caches hold the answers" },
+  meta: {
+    name: "precompute",
+    description: "Have an edge answer inputs in advance, so that its caches hold the answers",
+  },
   args: {
-    model: { type: "string", valueHint: "ref", description: "name, name@version or name@alias", required: true },
-    inputs: { type: "string", valueHint: "path", description: 'One input a line, the likeliest first: "a text", {"text": "a text"}, {"b64": "<an image>"}', required: true },
-    url: { type: "string", valueHint: "url", description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787" },
-    batch: { type: "string", valueHint: "count", default: "16", description: "Inputs in one request; 1 where an answer must not depend on its neighbours, as dynamic quantisation has it in the last digits" },
-    rate: { type: "string", valueHint: "per second", description: "Inputs a second, at most; as fast as the edge answers without it" },
-    state: { type: "string", valueHint: "path", description: "What has been done, so that another run goes on from there; otherwise <inputs>.precomputed.json" },
+    model: {
+      type: "string",
+      valueHint: "ref",
+      description: "name, name@version or name@alias",
+      required: true,
+    },
+    inputs: {
+      type: "string",
+      valueHint: "path",
+      description:
+        'One input a line, the likeliest first: "a text", {"text": "a text"}, {"b64": "<an image>"}',
+      required: true,
+    },
+    url: {
+      type: "string",
+      valueHint: "url",
+      description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787",
+    },
+    batch: {
+      type: "string",
+      valueHint: "count",
+      default: "16",
+      description:
+        "Inputs in one request; 1 where an answer must not depend on its neighbours, as dynamic quantisation has it in the last digits",
+    },
+    rate: {
+      type: "string",
+      valueHint: "per second",
+      description: "Inputs a second, at most; as fast as the edge answers without it",
+    },
+    state: {
+      type: "string",
+      valueHint: "path",
+      description:
+        "What has been done, so that another run goes on from there; otherwise <inputs>.precomputed.json",
+    },
     refresh: { type: "boolean", description: "Compute anew what the caches hold, too" },
     ...jsonArg,
   },
   async run({ args }) {
-    const { EDGETIER_PORT: port, EDGETIER_API_KEY: apiKey, url } = parseConfig(schema, { EDGETIER_PORT: process.env["EDGETIER_PORT"], EDGETIER_API_KEY: process.env["EDGETIER_API_KEY"], url: args.url });
+    const {
+      EDGETIER_PORT: port,
+      EDGETIER_API_KEY: apiKey,
+      url,
+    } = parseConfig(schema, {
+      EDGETIER_PORT: process.env["EDGETIER_PORT"],
+      EDGETIER_API_KEY: process.env["EDGETIER_API_KEY"],
+      url: args.url,
+    });
     const batch = readCount("--batch", args.batch, NAME, 1_024);
     const perSecond = readCount("--rate", args.rate, NAME, 1_000_000);
     const inputs = await readInputs(args.inputs, NAME);
-    const edge = createEdgeAsker({ url: url ?? `http://${LOOPBACK}:${port}`, apiKey, refresh: args.refresh === true });
+    const edge = createEdgeAsker({
+      url: url ?? `http://${LOOPBACK}:${port}`,
+      apiKey,
+      refresh: args.refresh === true,
+    });
     const { model, version } = await edge.resolve(args.model);
-    const state = await openState(args.state ?? `${args.inputs}.precomputed.json`, { model, version, inputsSha256: inputs.sha256, count: inputs.lines.length });
-    const report = await runPrecompute({ inputs: inputs.lines, state, batch, perSecond, ask: (some) => edge.ask(`${model}@${version}`, some), tell: progressTo(args.json === true) });
+    const state = await openState(args.state ?? `${args.inputs}.precomputed.json`, {
+      model,
+      version,
+      inputsSha256: inputs.sha256,
+      count: inputs.lines.length,
+    });
+    const report = await runPrecompute({
+      inputs: inputs.lines,
+      state,
+      batch,
+      perSecond,
+      ask: (some) => edge.ask(`${model}@${version}`, some),
+      tell: progressTo(args.json === true),
+    });
     if (args.json) printJson({ model, version, ...report });
     else show(model, version, report);
     if (report.failed > 0) throw commandErrors.notPrecomputed(report.failed, report.asked);
   },
 });
 
-function show(model: string, version: number, { asked, cached, computed, failed, hitShare, failures }: PrecomputeReport): void {
-  printLine(table([["model", `${model}@${version}`], ["asked", asked], ["were there", cached], ["computed", computed], ["failed", failed], ["hit share", `${(100 * hitShare).toFixed(1)} %`]]));
-  for (const { line, code, detail } of failures.slice(0, MAX_SHOWN)) printLine(`line ${line}: ${code}: ${detail}`);
+function show(
+  model: string,
+  version: number,
+  { asked, cached, computed, failed, hitShare, failures }: PrecomputeReport,
+): void {
+  printLine(
+    table([
+      ["model", `${model}@${version}`],
+      ["asked", asked],
+      ["were there", cached],
+      ["computed", computed],
+      ["failed", failed],
+      ["hit share", `${(100 * hitShare).toFixed(1)} %`],
+    ]),
+  );
+  for (const { line, code, detail } of failures.slice(0, MAX_SHOWN))
+    printLine(`line ${line}: ${code}: ${detail}`);
   if (failures.length > MAX_SHOWN) printLine(`and ${failures.length - MAX_SHOWN} more`);
 }

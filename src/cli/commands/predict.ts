@@ -9,31 +9,69 @@ import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { type PredictionInput, predictionRows, requestPrediction } from "../predict-client.ts";
 
-const schema = z.object({ EDGETIER_PORT: localPort("EDGETIER_PORT"), EDGETIER_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, "must be a key or token, without spaces").optional(), url: httpUrl().optional() });
+const schema = z.object({
+  EDGETIER_PORT: localPort("EDGETIER_PORT"),
+  EDGETIER_API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, "must be a key or token, without spaces")
+    .optional(),
+  url: httpUrl().optional(),
+});
 
 export const command = defineCommand({
   meta: { name: "predict", description: "Ask an edge for one prediction" },
   args: {
     text: { type: "positional", description: "The input", required: false },
-    file: { type: "string", valueHint: "path", description: "A file that is the input, such as a JPEG or PNG" },
-    model: { type: "string", valueHint: "ref", description: "name, name@version or name@alias", required: true },
-    url: { type: "string", valueHint: "url", description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787" },
-    "api-key": { type: "string", valueHint: "key", description: "Key or token for the edge; otherwise EDGETIER_API_KEY, which other users of this machine cannot see" },
+    file: {
+      type: "string",
+      valueHint: "path",
+      description: "A file that is the input, such as a JPEG or PNG",
+    },
+    model: {
+      type: "string",
+      valueHint: "ref",
+      description: "name, name@version or name@alias",
+      required: true,
+    },
+    url: {
+      type: "string",
+      valueHint: "url",
+      description: "Address of the edge; otherwise the local system's, http://127.0.0.1:8787",
+    },
+    "api-key": {
+      type: "string",
+      valueHint: "key",
+      description:
+        "Key or token for the edge; otherwise EDGETIER_API_KEY, which other users of this machine cannot see",
+    },
     ...jsonArg,
   },
   async run({ args }) {
     const { EDGETIER_PORT, EDGETIER_API_KEY } = process.env;
-    const config = parseConfig(schema, { EDGETIER_PORT, EDGETIER_API_KEY: args["api-key"] ?? EDGETIER_API_KEY, url: args.url });
+    const config = parseConfig(schema, {
+      EDGETIER_PORT,
+      EDGETIER_API_KEY: args["api-key"] ?? EDGETIER_API_KEY,
+      url: args.url,
+    });
     const url = config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`;
-    const prediction = await requestPrediction(url, args.model, await inputOf(args), { apiKey: config.EDGETIER_API_KEY });
+    const prediction = await requestPrediction(url, args.model, await inputOf(args), {
+      apiKey: config.EDGETIER_API_KEY,
+    });
     if (args.json) printJson(prediction);
     else printLine(table(predictionRows(prediction)));
   },
 });
 
 /** @throws usage unless there is either a text or a file that can be read */
-async function inputOf({ text, file }: { readonly text?: string | undefined; readonly file?: string | undefined }): Promise<PredictionInput> {
-  if ((text === undefined) === (file === undefined)) throw errors.usage("Give a text, or a file with --file", "edgetier predict");
+async function inputOf({
+  text,
+  file,
+}: {
+  readonly text?: string | undefined;
+  readonly file?: string | undefined;
+}): Promise<PredictionInput> {
+  if ((text === undefined) === (file === undefined))
+    throw errors.usage("Give a text, or a file with --file", "edgetier predict");
   if (file === undefined) return { text: text ?? "" };
   const bytes = await readFile(file).catch((error: unknown) => {
     throw errors.usage(`--file ${file} cannot be read: ${reasonOf(error)}`, "edgetier predict");

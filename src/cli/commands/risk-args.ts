@@ -1,20 +1,46 @@
 // The options of commands that state a risk, or what tiers cost.
 
-import { METHODS, type Method } from "../../build/calibrate/fit-calibration.ts";
-import type { PriceOptions } from "../../build/judge/evaluate-project.ts";
+import { METHODS, type Method } from "../../toolchain/calibrate/fit-calibration.ts";
+import type { PriceOptions } from "../../toolchain/judge/evaluate-project.ts";
 import { errors } from "../../core/errors.ts";
 import { RISKS, type RiskRecord } from "../../registry/manifest.ts";
 
 export const riskArgs = {
-  epsilon: { type: "string", valueHint: "0.01", description: "The risk that is allowed: a share of the inputs" },
-  delta: { type: "string", valueHint: "0.05", description: "How likely it may be that the risk is above epsilon all the same" },
-  risk: { type: "string", valueHint: RISKS.join("|"), description: "What it is a risk of: answering otherwise than the last tier, or losing accuracy against it" },
-  method: { type: "string", valueHint: METHODS.join("|"), description: "How confidences are calibrated; the best in cross-validation by default" },
+  epsilon: {
+    type: "string",
+    valueHint: "0.01",
+    description: "The risk that is allowed: a share of the inputs",
+  },
+  delta: {
+    type: "string",
+    valueHint: "0.05",
+    description: "How likely it may be that the risk is above epsilon all the same",
+  },
+  risk: {
+    type: "string",
+    valueHint: RISKS.join("|"),
+    description:
+      "What it is a risk of: answering otherwise than the last tier, or losing accuracy against it",
+  },
+  method: {
+    type: "string",
+    valueHint: METHODS.join("|"),
+    description: "How confidences are calibrated; the best in cross-validation by default",
+  },
 } as const;
 
 export const priceArgs = {
-  "region-ms": { type: "string", valueHint: "ms", description: "The way to a region and back, added to the latency of its tiers; 0 by default" },
-  cost: { type: "string", valueHint: "tier=cost,…", description: "What one input costs at a tier, in any unit; the measured time of its computing by default" },
+  "region-ms": {
+    type: "string",
+    valueHint: "ms",
+    description: "The way to a region and back, added to the latency of its tiers; 0 by default",
+  },
+  cost: {
+    type: "string",
+    valueHint: "tier=cost,…",
+    description:
+      "What one input costs at a tier, in any unit; the measured time of its computing by default",
+  },
 } as const;
 
 interface GivenRisk {
@@ -31,7 +57,11 @@ export interface StatedRisk extends Pick<RiskRecord, "what" | "epsilon" | "delta
 const DEFAULT_RISK = { what: "disagreement", epsilon: 0.01, delta: 0.05 } as const;
 
 /** @param before what a project states already @throws usage */
-export function readRisk({ epsilon, delta, risk, method }: GivenRisk, command: string, before: Pick<RiskRecord, "what" | "epsilon" | "delta"> = DEFAULT_RISK): StatedRisk {
+export function readRisk(
+  { epsilon, delta, risk, method }: GivenRisk,
+  command: string,
+  before: Pick<RiskRecord, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
+): StatedRisk {
   return {
     what: risk === undefined ? before.what : oneOf("--risk", risk, RISKS, command),
     epsilon: epsilon === undefined ? before.epsilon : readShare("--epsilon", epsilon, command),
@@ -41,38 +71,81 @@ export function readRisk({ epsilon, delta, risk, method }: GivenRisk, command: s
 }
 
 /** @param epsilon the usual one, below it @throws usage */
-export function readSaturatedEpsilon(value: string | undefined, epsilon: number, command: string): number | undefined {
+export function readSaturatedEpsilon(
+  value: string | undefined,
+  epsilon: number,
+  command: string,
+): number | undefined {
   if (value === undefined) return undefined;
   const saturated = readShare("--saturated-epsilon", value, command);
-  if (saturated <= epsilon) throw errors.usage(`--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`, command);
+  if (saturated <= epsilon)
+    throw errors.usage(
+      `--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`,
+      command,
+    );
   return saturated;
 }
 
 /** @param tiers ids that there are @throws usage */
-export function readPrices(args: { readonly "region-ms"?: string | undefined; readonly cost?: string | undefined }, tiers: readonly string[], command: string): PriceOptions {
-  const costs = (args.cost ?? "").split(",").filter((part) => part !== "").map((part) => {
-    const [tier = "", value = ""] = part.split("=", 2);
-    if (!tiers.includes(tier)) throw errors.usage(`--cost names ${JSON.stringify(tier)}, and the tiers are ${tiers.join(", ")}`, command);
-    return [tier, readPositive("--cost", value, command)] as const;
-  });
-  if (costs.length > 0 && new Set(costs.map(([tier]) => tier)).size !== tiers.length) throw errors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
-  return { regionMs: args["region-ms"] === undefined ? undefined : readPositive("--region-ms", args["region-ms"], command), ...(costs.length === 0 ? {} : { costs: Object.fromEntries(costs) }) };
+export function readPrices(
+  args: { readonly "region-ms"?: string | undefined; readonly cost?: string | undefined },
+  tiers: readonly string[],
+  command: string,
+): PriceOptions {
+  const costs = (args.cost ?? "")
+    .split(",")
+    .filter((part) => part !== "")
+    .map((part) => {
+      const [tier = "", value = ""] = part.split("=", 2);
+      if (!tiers.includes(tier))
+        throw errors.usage(
+          `--cost names ${JSON.stringify(tier)}, and the tiers are ${tiers.join(", ")}`,
+          command,
+        );
+      return [tier, readPositive("--cost", value, command)] as const;
+    });
+  if (costs.length > 0 && new Set(costs.map(([tier]) => tier)).size !== tiers.length)
+    throw errors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
+  return {
+    regionMs:
+      args["region-ms"] === undefined
+        ? undefined
+        : readPositive("--region-ms", args["region-ms"], command),
+    ...(costs.length === 0 ? {} : { costs: Object.fromEntries(costs) }),
+  };
 }
 
 function readShare(option: string, value: string, command: string): number {
   const share = Number(value);
-  if (!(share > 0 && share < 1)) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be between 0 and 1`, command);
+  if (!(share > 0 && share < 1))
+    throw errors.usage(
+      `${option} is ${JSON.stringify(value)}, and must be between 0 and 1`,
+      command,
+    );
   return share;
 }
 
 function readPositive(option: string, value: string, command: string): number {
   const number = value === "" ? Number.NaN : Number(value);
-  if (!(number >= 0 && Number.isFinite(number))) throw errors.usage(`${option} has ${JSON.stringify(value)}, and must have numbers from 0 on`, command);
+  if (!(number >= 0 && Number.isFinite(number)))
+    throw errors.usage(
+      `${option} has ${JSON.stringify(value)}, and must have numbers from 0 on`,
+      command,
+    );
   return number;
 }
 
-function oneOf<Known extends string>(option: string, value: string, known: readonly Known[], command: string): Known {
+function oneOf<Known extends string>(
+  option: string,
+  value: string,
+  known: readonly Known[],
+  command: string,
+): Known {
   const found = known.find((one) => one === value);
-  if (found === undefined) throw errors.usage(`${option} is ${JSON.stringify(value)}, and must be ${known.join(" or ")}`, command);
+  if (found === undefined)
+    throw errors.usage(
+      `${option} is ${JSON.stringify(value)}, and must be ${known.join(" or ")}`,
+      command,
+    );
   return found;
 }

@@ -3,7 +3,8 @@
 import { type CommandDef, defineCommand } from "citty";
 
 /** citty's own type for sub-commands is not strict; a command's options stay typed within its file. */
-const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> => module.then(({ command }) => command as CommandDef);
+const load = (module: Promise<{ command: unknown }>): Promise<CommandDef> =>
+  module.then(({ command }) => command as CommandDef);
 
 const model = defineCommand({
   meta: { name: "model", description: "Publish models and see what is published" },
@@ -49,7 +50,10 @@ const region = defineCommand({
 });
 
 export const root: CommandDef = defineCommand({
-  meta: { name: "edgetier", description: "Turns an ONNX model into an HTTP endpoint with a bounded latency" },
+  meta: {
+    name: "edgetier",
+    description: "Turns an ONNX model into an HTTP endpoint with a bounded latency",
+  },
   subCommands: {
     init: () => load(import("./init.ts")),
     start: () => load(import("./start.ts")),

@@ -11,7 +11,12 @@ import { stopRequests } from "../local/stop-requests.ts";
 import { type LocalSystem, startLocalSystem } from "../local/system.ts";
 import { EDGETIER } from "../next-steps.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { type PredictionInput, predictionRows, requestPrediction, type ShownPrediction } from "../predict-client.ts";
+import {
+  type PredictionInput,
+  predictionRows,
+  requestPrediction,
+  type ShownPrediction,
+} from "../predict-client.ts";
 import { readSigningKeys } from "../signing-options.ts";
 
 const EXAMPLE_TEXT = "how do i freeze my account";
@@ -25,9 +30,15 @@ const schema = z.object({
 });
 
 export const command = defineCommand({
-  meta: { name: "start", description: "Run the whole system on this machine: model store, L2 cache, region and edge" },
+  meta: {
+    name: "start",
+    description: "Run the whole system on this machine: model store, L2 cache, region and edge",
+  },
   args: {
-    "open-region": { type: "boolean", description: "Have the region answer everyone on this machine, and not the edge alone" },
+    "open-region": {
+      type: "boolean",
+      description: "Have the region answer everyone on this machine, and not the edge alone",
+    },
     ...jsonArg,
   },
   async run({ args }) {
@@ -52,11 +63,19 @@ export const command = defineCommand({
     if (system === undefined) return;
     try {
       const first = await firstToAsk(system);
-      const predict = async () => first && (await requestPrediction(system.urls.edge, first.model, first.input));
+      const predict = async () =>
+        first && (await requestPrediction(system.urls.edge, first.model, first.input));
       const prediction = await predict();
       const again = await predict();
       const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
-      if (args.json) printJson({ urls: system.urls, models: system.models, prediction: prediction ?? null, again: again ?? null, seconds });
+      if (args.json)
+        printJson({
+          urls: system.urls,
+          models: system.models,
+          prediction: prediction ?? null,
+          again: again ?? null,
+          seconds,
+        });
       else greet(system, first, prediction, again, seconds);
       const ending = await Promise.race([stopRequest.requested, system.died]);
       if (typeof ending !== "string") throw ending;
@@ -68,7 +87,10 @@ export const command = defineCommand({
 });
 
 /** Undefined where the user stopped it while it was starting: no error. */
-async function starting(system: Promise<LocalSystem>, signal: AbortSignal): Promise<LocalSystem | undefined> {
+async function starting(
+  system: Promise<LocalSystem>,
+  signal: AbortSignal,
+): Promise<LocalSystem | undefined> {
   try {
     return await system;
   } catch (error) {
@@ -91,21 +113,44 @@ async function firstToAsk({ urls, models }: LocalSystem): Promise<FirstToAsk | u
   for (const { model } of models) {
     const response = await fetch(`${urls.edge}/v1/models/${model}`);
     const task = modelDetail.safeParse(await response.json()).data?.task;
-    if (task === "text-classification") return { model, input: { text: EXAMPLE_TEXT }, shown: JSON.stringify(EXAMPLE_TEXT), curl: `--json '{"inputs":"what is my balance"}'` };
-    if (task === "image-classification") return { model, input: { file: new Uint8Array(imageClassification.toBytes(imageClassification.example)) }, shown: "of a made-up image", curl: "-H 'content-type: image/jpeg' --data-binary @photo.jpg" };
+    if (task === "text-classification")
+      return {
+        model,
+        input: { text: EXAMPLE_TEXT },
+        shown: JSON.stringify(EXAMPLE_TEXT),
+        curl: `--json '{"inputs":"what is my balance"}'`,
+      };
+    if (task === "image-classification")
+      return {
+        model,
+        input: { file: new Uint8Array(imageClassification.toBytes(imageClassification.example)) },
+        shown: "of a made-up image",
+        curl: "-H 'content-type: image/jpeg' --data-binary @photo.jpg",
+      };
   }
   return undefined;
 }
 
 /** @param prediction the first of a cold isolate @param again the same once more */
-function greet({ urls, parts, models }: LocalSystem, first: FirstToAsk | undefined, prediction: ShownPrediction | undefined, again: ShownPrediction | undefined, seconds: number): void {
+function greet(
+  { urls, parts, models }: LocalSystem,
+  first: FirstToAsk | undefined,
+  prediction: ShownPrediction | undefined,
+  again: ShownPrediction | undefined,
+  seconds: number,
+): void {
   printLine(`\nEdgeTier runs on this machine (ready in ${seconds} s)\n`);
   printLine(table(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
-  if (models.length === 0) printLine(`\nNo models yet: \`${EDGETIER} init <name>\` makes one. Then start again.`);
+  if (models.length === 0)
+    printLine(`\nNo models yet: \`${EDGETIER} init <name>\` makes one. Then start again.`);
   const stop = `Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`;
-  if (first === undefined || prediction === undefined || again === undefined) return printLine(`\n${stop}`);
+  if (first === undefined || prediction === undefined || again === undefined)
+    return printLine(`\n${stop}`);
   printLine(`\nA first prediction, ${first.shown}:\n`);
-  const rows: [string, string][] = [...predictionRows(prediction), ["once more", `${again.latencyMs} ms (${again.cache})`]];
+  const rows: [string, string][] = [
+    ...predictionRows(prediction),
+    ["once more", `${again.latencyMs} ms (${again.cache})`],
+  ];
   printLine(table(rows.map(([name, value]) => [`  ${name}`, value])));
   printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${first.model}/predict ${first.curl}\n`);
   printLine(stop);

@@ -4,7 +4,12 @@ import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 
 const TIMEOUT_MS = 30_000;
-const problem = z.object({ code: z.string().optional(), detail: z.string().optional(), error: z.string().optional(), remedy: z.string().optional() });
+const problem = z.object({
+  code: z.string().optional(),
+  detail: z.string().optional(),
+  error: z.string().optional(),
+  remedy: z.string().optional(),
+});
 
 export interface Answer {
   readonly status: number;
@@ -27,18 +32,44 @@ export interface Edge {
 }
 
 /** @param version of the Worker, by its id: while a deployment spreads, Cloudflare sends the request to that one */
-export function createEdgeClient(url: string, worker: string, options: { readonly apiKey: string | undefined; readonly version: string | undefined }): Edge {
+export function createEdgeClient(
+  url: string,
+  worker: string,
+  options: { readonly apiKey: string | undefined; readonly version: string | undefined },
+): Edge {
   const { apiKey, version } = options;
-  const headers = version === undefined ? {} : { "cloudflare-workers-version-overrides": `${worker}="${version}"` };
+  const headers =
+    version === undefined
+      ? {}
+      : { "cloudflare-workers-version-overrides": `${worker}="${version}"` };
   const send = async (path: string, init: RequestInit = {}): Promise<Answer> => {
     try {
-      const response = await fetch(`${url}${path}`, { ...init, headers: { ...headers, "content-type": "application/json", ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) }, signal: AbortSignal.timeout(TIMEOUT_MS) });
-      return { status: response.status, headers: response.headers, body: parseJson(await response.text()) };
+      const response = await fetch(`${url}${path}`, {
+        ...init,
+        headers: {
+          ...headers,
+          "content-type": "application/json",
+          ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+        },
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      return {
+        status: response.status,
+        headers: response.headers,
+        body: parseJson(await response.text()),
+      };
     } catch (error) {
-      throw errors.edgeUnreachable(url, error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
+      throw errors.edgeUnreachable(
+        url,
+        error instanceof Error && error.cause instanceof Error
+          ? reasonOf(error.cause)
+          : reasonOf(error),
+        error,
+      );
     }
   };
-  const tryPost = async (path: string, body: unknown) => await send(path, { method: "POST", body: JSON.stringify(body) });
+  const tryPost = async (path: string, body: unknown) =>
+    await send(path, { method: "POST", body: JSON.stringify(body) });
   return {
     url,
     apiKey,
@@ -48,8 +79,18 @@ export function createEdgeClient(url: string, worker: string, options: { readonl
     async post(path, body) {
       const answer = await tryPost(path, body);
       if (answer.status === 200) return answer;
-      const { code = "edge_refused", detail, error, remedy = "See the Worker's log." } = problem.safeParse(answer.body).data ?? {};
-      throw errors.edgeRefused(code, answer.status, detail ?? error ?? `The edge answered ${answer.status} to ${path}.`, remedy);
+      const {
+        code = "edge_refused",
+        detail,
+        error,
+        remedy = "See the Worker's log.",
+      } = problem.safeParse(answer.body).data ?? {};
+      throw errors.edgeRefused(
+        code,
+        answer.status,
+        detail ?? error ?? `The edge answered ${answer.status} to ${path}.`,
+        remedy,
+      );
     },
   };
 }

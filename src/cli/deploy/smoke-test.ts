@@ -21,7 +21,11 @@ export interface TriedModel {
 const problem = z.object({ code: z.string(), detail: z.string(), remedy: z.string().min(1) });
 
 /** First requests to every model, until they are answered: isolates load what they serve. @throws what the last one failed with */
-export async function warm(edge: Edge, models: readonly TriedModel[], withinMs: number): Promise<string> {
+export async function warm(
+  edge: Edge,
+  models: readonly TriedModel[],
+  withinMs: number,
+): Promise<string> {
   const startedAtMs = performance.now();
   await untilItHolds(withinMs, async () => await expectStatus(edge, "/v2/health/ready", 200));
   for (const { model, version, trials } of models) {
@@ -47,42 +51,72 @@ export async function smokeTest(edge: Edge, models: readonly TriedModel[]): Prom
     const answers = [];
     for (const trial of trials) answers.push(await trial.ask(edge, version));
     const degraded = answers.filter((answer) => answer.degraded).length;
-    found.push(`${model}@${version}: ${trials.length === 0 ? "no samples to ask it" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`);
-    if (answers[0]?.cache !== undefined) found.push(`${model}@${version}: ${await cacheHit(edge, model, version, trials)}`);
+    found.push(
+      `${model}@${version}: ${trials.length === 0 ? "no samples to ask it" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`,
+    );
+    if (answers[0]?.cache !== undefined)
+      found.push(`${model}@${version}: ${await cacheHit(edge, model, version, trials)}`);
   }
   found.push(`errors: ${await refusal(edge)}`);
   return found;
 }
 
 /** @throws smoke_test_failed if the alias does not come to name the version */
-export async function expectAlias(edge: Edge, { model, version }: Pick<TriedModel, "model" | "version">, alias: string, withinMs: number): Promise<void> {
+export async function expectAlias(
+  edge: Edge,
+  { model, version }: Pick<TriedModel, "model" | "version">,
+  alias: string,
+  withinMs: number,
+): Promise<void> {
   await untilItHolds(withinMs, async () => {
     const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
     const served = modelDetail.safeParse(body).data?.version;
-    if (served !== version) throw commandErrors.smokeTestFailed(`${model}@${alias}`, served === undefined ? `status ${status}` : `the edge still serves version ${served}`);
+    if (served !== version)
+      throw commandErrors.smokeTestFailed(
+        `${model}@${alias}`,
+        served === undefined ? `status ${status}` : `the edge still serves version ${served}`,
+      );
   });
 }
 
-async function cacheHit(edge: Edge, model: string, version: number, [trial]: readonly Trial[]): Promise<string> {
+async function cacheHit(
+  edge: Edge,
+  model: string,
+  version: number,
+  [trial]: readonly Trial[],
+): Promise<string> {
   let seen = "";
   for (let tries = 1; tries <= CACHE_TRIES; tries++) {
     seen = (await trial?.ask(edge, version))?.cache ?? "none";
     if (CACHES.has(seen)) return `asked again, answered from ${seen}`;
   }
-  throw commandErrors.smokeTestFailed(`${model}@${version}, caches`, `the same request is not answered from one, but as ${seen}`);
+  throw commandErrors.smokeTestFailed(
+    `${model}@${version}, caches`,
+    `the same request is not answered from one, but as ${seen}`,
+  );
 }
 
 /** What is wrong must be said, with what to do about it. */
 async function refusal(edge: Edge): Promise<string> {
-  const { status, body } = await edge.tryPost("/v1/models/no.such.model/predict", { inputs: "hello" });
+  const { status, body } = await edge.tryPost("/v1/models/no.such.model/predict", {
+    inputs: "hello",
+  });
   const said = problem.safeParse(body).data;
-  if (status < 400 || status >= 500 || said === undefined) throw commandErrors.smokeTestFailed("errors", `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`);
+  if (status < 400 || status >= 500 || said === undefined)
+    throw commandErrors.smokeTestFailed(
+      "errors",
+      `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`,
+    );
   return `an unknown model is ${said.code} (${status}), with a remedy`;
 }
 
 async function expectStatus(edge: Edge, path: string, status: number): Promise<void> {
   const { status: got, body } = await edge.get(path);
-  if (got !== status) throw commandErrors.smokeTestFailed(path, `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`);
+  if (got !== status)
+    throw commandErrors.smokeTestFailed(
+      path,
+      `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`,
+    );
 }
 
 /** Again while it fails in a way that time may mend. */

@@ -31,7 +31,10 @@ export interface Undo {
 
 export interface Steps {
   /** @throws deployment_undone, after what the steps before have changed was taken back */
-  run<Value>(step: string, action: (changes: (undo: Undo) => void) => Promise<StepResult<Value>>): Promise<Value>;
+  run<Value>(
+    step: string,
+    action: (changes: (undo: Undo) => void) => Promise<StepResult<Value>>,
+  ): Promise<Value>;
   reports(): readonly StepReport[];
 }
 
@@ -46,8 +49,18 @@ interface StepsOptions {
 export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps {
   const reports: StepReport[] = [];
   const undos: Undo[] = [];
-  const report = (step: string, status: StepStatus, found: string | readonly string[], startedAtMs: number): void => {
-    const one = { step, status, found: [found].flat(), seconds: Math.round(performance.now() - startedAtMs) / 1000 };
+  const report = (
+    step: string,
+    status: StepStatus,
+    found: string | readonly string[],
+    startedAtMs: number,
+  ): void => {
+    const one = {
+      step,
+      status,
+      found: [found].flat(),
+      seconds: Math.round(performance.now() - startedAtMs) / 1000,
+    };
     reports.push(one);
     onReport(one);
   };
@@ -61,7 +74,9 @@ export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps 
         undone.push(undo.what);
         report("way back", "taken back", undo.what, startedAtMs);
       } catch (error) {
-        left.push(`${undo.what} (${asEdgeTierError(error).code === "internal" ? reasonOf(error) : asEdgeTierError(error).detail}); by hand: ${undo.byHand}`);
+        left.push(
+          `${undo.what} (${asEdgeTierError(error).code === "internal" ? reasonOf(error) : asEdgeTierError(error).detail}); by hand: ${undo.byHand}`,
+        );
         report("way back", "not taken back", left.at(-1) ?? "", startedAtMs);
       }
     }
@@ -78,8 +93,15 @@ export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps 
         report(step, status, found, startedAtMs);
         return value;
       } catch (thrown) {
-        const problems = (thrown instanceof AggregateError ? thrown.errors : [thrown]).map((one: unknown) => asEdgeTierError(one));
-        report(step, "failed", problems.map((one) => (one.code === "internal" ? reasonOf(one.cause) : one.detail)), startedAtMs);
+        const problems = (thrown instanceof AggregateError ? thrown.errors : [thrown]).map(
+          (one: unknown) => asEdgeTierError(one),
+        );
+        report(
+          step,
+          "failed",
+          problems.map((one) => (one.code === "internal" ? reasonOf(one.cause) : one.detail)),
+          startedAtMs,
+        );
         if (undos.length === 0) throw thrown;
         const { undone, left } = await takeBack();
         throw commandErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);

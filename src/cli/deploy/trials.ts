@@ -3,7 +3,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { readSamples, type Sample } from "../../build/judge/samples.ts";
+import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
 import { commandErrors } from "../../core/command-errors.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsResponse } from "../../protocol/embeddings.ts";
@@ -31,39 +31,80 @@ export interface TrialAnswer {
   readonly degraded: boolean;
 }
 
-const numbers = z.array(z.object({ name: z.string(), shape: z.array(z.int()), data: z.array(z.number()) }));
+const numbers = z.array(
+  z.object({ name: z.string(), shape: z.array(z.int()), data: z.array(z.number()) }),
+);
 const tensorLine = z.object({ inputs: numbers.min(1), outputs: numbers.default([]) });
 const inferResponse = z.object({ outputs: numbers });
 
 /** @param folder of the project @returns one without an expected answer where it has no samples @throws invalid_samples */
 export async function trialsOf(project: ModelProject, folder: string): Promise<readonly Trial[]> {
   const path = join(folder, SAMPLES_FILE);
-  const isThere = await stat(path).then(() => true, () => false);
-  if (project.task === "tensor") return isThere ? (await linesOf(path)).map((line, index) => tensorTrial(project, line, `sample ${index + 1}`)) : [];
+  const isThere = await stat(path).then(
+    () => true,
+    () => false,
+  );
+  if (project.task === "tensor")
+    return isThere
+      ? (await linesOf(path)).map((line, index) =>
+          tensorTrial(project, line, `sample ${index + 1}`),
+        )
+      : [];
   const task = taskByName(project.task);
   const limits = project.input;
-  const samples: readonly (Sample | { readonly input: Sample["input"]; readonly label: undefined })[] = isThere ? (await readSamples(path, { task, limits })).slice(0, MAX_SAMPLES) : [{ input: task.example, label: undefined }];
+  const samples: readonly (
+    | Sample
+    | { readonly input: Sample["input"]; readonly label: undefined }
+  )[] = isThere
+    ? (await readSamples(path, { task, limits })).slice(0, MAX_SAMPLES)
+    : [{ input: task.example, label: undefined }];
   return samples.map(({ input, label }, index) => {
     const bytes = task.toBytes(input);
     const name = label === undefined ? "a made-up input" : `sample ${index + 1} (${label})`;
-    if (isClassification(project)) return labelTrial(project.model, name, project.task === "image-classification" ? { file: new Uint8Array(bytes) } : { text: new TextDecoder().decode(bytes) }, label);
+    if (isClassification(project))
+      return labelTrial(
+        project.model,
+        name,
+        project.task === "image-classification"
+          ? { file: new Uint8Array(bytes) }
+          : { text: new TextDecoder().decode(bytes) },
+        label,
+      );
     return vectorTrial(project.model, name, new TextDecoder().decode(bytes), project.dimensions);
   });
 }
 
 async function linesOf(path: string): Promise<z.output<typeof tensorLine>[]> {
   try {
-    return (await readFile(path, "utf8")).split("\n").filter((line) => line.trim() !== "").slice(0, MAX_SAMPLES).map((line) => tensorLine.parse(JSON.parse(line)));
+    return (await readFile(path, "utf8"))
+      .split("\n")
+      .filter((line) => line.trim() !== "")
+      .slice(0, MAX_SAMPLES)
+      .map((line) => tensorLine.parse(JSON.parse(line)));
   } catch (error) {
     throw errors.invalidTensorSamples(path, reasonOf(error));
   }
 }
 
-const labelTrial = (model: string, name: string, input: PredictionInput, expected: string | undefined): Trial => ({
+const labelTrial = (
+  model: string,
+  name: string,
+  input: PredictionInput,
+  expected: string | undefined,
+): Trial => ({
   name,
   async ask(edge, version) {
-    const { label, cache, degraded } = await requestPrediction(edge.url, `${model}@${version}`, input, edge);
-    if (expected !== undefined && label !== expected) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `it answers ${JSON.stringify(label)}`);
+    const { label, cache, degraded } = await requestPrediction(
+      edge.url,
+      `${model}@${version}`,
+      input,
+      edge,
+    );
+    if (expected !== undefined && label !== expected)
+      throw commandErrors.smokeTestFailed(
+        `${model}@${version}, ${name}`,
+        `it answers ${JSON.stringify(label)}`,
+      );
     return { cache, degraded };
   },
 });
@@ -71,23 +112,48 @@ const labelTrial = (model: string, name: string, input: PredictionInput, expecte
 const vectorTrial = (model: string, name: string, text: string, dimensions: number): Trial => ({
   name,
   async ask(edge, version) {
-    const { body, headers } = await edge.post(EMBEDDINGS_PATH, { model: `${model}@${version}`, input: text, encoding_format: "float" });
+    const { body, headers } = await edge.post(EMBEDDINGS_PATH, {
+      model: `${model}@${version}`,
+      input: text,
+      encoding_format: "float",
+    });
     const vector = embeddingsResponse.safeParse(body).data?.data[0]?.embedding;
-    if (vector?.length !== dimensions) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its vector has not the ${dimensions} dimensions that model.json says`);
+    if (vector?.length !== dimensions)
+      throw commandErrors.smokeTestFailed(
+        `${model}@${version}, ${name}`,
+        `its vector has not the ${dimensions} dimensions that model.json says`,
+      );
     return { cache: headers.get("x-edgetier-cache") ?? undefined, degraded: false };
   },
 });
 
-const tensorTrial = ({ model, tiers }: ModelProject, { inputs, outputs }: z.output<typeof tensorLine>, name: string): Trial => ({
+const tensorTrial = (
+  { model, tiers }: ModelProject,
+  { inputs, outputs }: z.output<typeof tensorLine>,
+  name: string,
+): Trial => ({
   name,
   async ask(edge, version) {
     const datatypes = new Map(tiers[0]?.inputs.map((input) => [input.name, input.datatype]));
-    const { body } = await edge.post(`/v2/models/${model}/versions/${version}/infer`, { inputs: inputs.map((input) => ({ ...input, datatype: datatypes.get(input.name) })) });
+    const { body } = await edge.post(`/v2/models/${model}/versions/${version}/infer`, {
+      inputs: inputs.map((input) => ({ ...input, datatype: datatypes.get(input.name) })),
+    });
     const answered = inferResponse.safeParse(body).data?.outputs ?? [];
     for (const wanted of outputs) {
       const got = answered.find((one) => one.name === wanted.name)?.data;
-      const isRight = got !== undefined && got.length === wanted.data.length && wanted.data.every((value, index) => Math.abs(value - (got[index] ?? Number.NaN)) <= TOLERANCE * Math.max(1, Math.abs(value)));
-      if (!isRight) throw commandErrors.smokeTestFailed(`${model}@${version}, ${name}`, `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`);
+      const isRight =
+        got !== undefined &&
+        got.length === wanted.data.length &&
+        wanted.data.every(
+          (value, index) =>
+            Math.abs(value - (got[index] ?? Number.NaN)) <=
+            TOLERANCE * Math.max(1, Math.abs(value)),
+        );
+      if (!isRight)
+        throw commandErrors.smokeTestFailed(
+          `${model}@${version}, ${name}`,
+          `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`,
+        );
     }
     return { cache: undefined, degraded: false };
   },

@@ -28,30 +28,49 @@ export interface Wrangler {
   setSecrets(values: Readonly<Record<string, string>>): Promise<void>;
   /** What answers all requests now; undefined where nothing does, or several versions share them. */
   current(): Promise<DeployedVersion | undefined>;
-  deploy(what: { readonly tag: string; readonly message: string }): Promise<{ readonly versionId: string; readonly addresses: readonly string[] }>;
+  deploy(what: {
+    readonly tag: string;
+    readonly message: string;
+  }): Promise<{ readonly versionId: string; readonly addresses: readonly string[] }>;
   rollback(versionId: string, message: string): Promise<void>;
 }
 
 const secretList = z.array(z.object({ name: z.string() }));
-const deploymentStatus = z.object({ versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })) });
-const versionView = z.object({ id: z.string(), annotations: z.object({ "workers/tag": z.string().optional() }).default({}) });
-const deployRecord = z.object({ type: z.literal("deploy"), version_id: z.string(), targets: z.array(z.string()).default([]) });
+const deploymentStatus = z.object({
+  versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
+});
+const versionView = z.object({
+  id: z.string(),
+  annotations: z.object({ "workers/tag": z.string().optional() }).default({}),
+});
+const deployRecord = z.object({
+  type: z.literal("deploy"),
+  version_id: z.string(),
+  targets: z.array(z.string()).default([]),
+});
 
 /** @param folder of the wrangler.toml */
 export function createWrangler(folder: string): Wrangler {
-  const run = async (args: readonly string[], more: RunOptions = {}) => await runIn(folder, args, more);
+  const run = async (args: readonly string[], more: RunOptions = {}) =>
+    await runIn(folder, args, more);
   const unlessAbsent = async <Answer>(answer: Promise<Answer>): Promise<Answer | undefined> => {
     try {
       return await answer;
     } catch (error) {
-      if (error instanceof EdgeTierError && (NO_SUCH_WORKER.test(error.detail) || NO_DEPLOYMENTS.test(error.detail))) return undefined;
+      if (
+        error instanceof EdgeTierError &&
+        (NO_SUCH_WORKER.test(error.detail) || NO_DEPLOYMENTS.test(error.detail))
+      )
+        return undefined;
       throw error;
     }
   };
   return {
     async secrets() {
       const listed = await unlessAbsent(run(["secret", "list", "--format", "json"]));
-      return listed === undefined ? undefined : parsed(secretList, listed, "secret list").map(({ name }) => name);
+      return listed === undefined
+        ? undefined
+        : parsed(secretList, listed, "secret list").map(({ name }) => name);
     },
     async setSecrets(values) {
       await run(["secret", "bulk"], { input: JSON.stringify(values) });
@@ -61,18 +80,30 @@ export function createWrangler(folder: string): Wrangler {
       if (status === undefined) return undefined;
       const [only, ...others] = parsed(deploymentStatus, status, "deployments status").versions;
       if (only === undefined || others.length > 0) return undefined;
-      const { id, annotations } = parsed(versionView, await run(["versions", "view", only.version_id, "--json"]), "versions view");
+      const { id, annotations } = parsed(
+        versionView,
+        await run(["versions", "view", only.version_id, "--json"]),
+        "versions view",
+      );
       return { id, tag: annotations["workers/tag"] };
     },
     async deploy({ tag, message }) {
       const told = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
       try {
         const file = join(told, "wrangler.ndjson");
-        await run(["deploy", "--tag", tag, "--message", message], { environment: { WRANGLER_OUTPUT_FILE_PATH: file } });
+        await run(["deploy", "--tag", tag, "--message", message], {
+          environment: { WRANGLER_OUTPUT_FILE_PATH: file },
+        });
         const records = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "");
-        const record = records.map((line) => deployRecord.safeParse(JSON.parse(line)).data).find((one) => one !== undefined);
-        if (record === undefined) throw commandErrors.wranglerFailed("deploy", "it did not tell which version it made");
-        return { versionId: record.version_id, addresses: record.targets.filter((target) => target.startsWith("https://")) };
+        const record = records
+          .map((line) => deployRecord.safeParse(JSON.parse(line)).data)
+          .find((one) => one !== undefined);
+        if (record === undefined)
+          throw commandErrors.wranglerFailed("deploy", "it did not tell which version it made");
+        return {
+          versionId: record.version_id,
+          addresses: record.targets.filter((target) => target.startsWith("https://")),
+        };
       } finally {
         await rm(told, { recursive: true, force: true });
       }
@@ -89,24 +120,49 @@ interface RunOptions {
 }
 
 /** @returns stdout @throws wrangler_failed with the last lines that it printed */
-async function runIn(folder: string, args: readonly string[], { input = "", environment }: RunOptions): Promise<string> {
-  const child = spawn(process.execPath, [WRANGLER, ...args], { cwd: folder, env: { ...process.env, ...QUIET_WRANGLER, CI: "1", NO_COLOR: "1", ...environment }, stdio: ["pipe", "pipe", "pipe"] });
+async function runIn(
+  folder: string,
+  args: readonly string[],
+  { input = "", environment }: RunOptions,
+): Promise<string> {
+  const child = spawn(process.execPath, [WRANGLER, ...args], {
+    cwd: folder,
+    env: { ...process.env, ...QUIET_WRANGLER, CI: "1", NO_COLOR: "1", ...environment },
+    stdio: ["pipe", "pipe", "pipe"],
+  });
   let stdout = "";
   let all = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => ((stdout += text), (all += text)));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (all += text));
   child.stdin.on("error", () => {}).end(input); // one that ends early has closed it
-  const code = await new Promise<number | null>((resolve, reject) => child.once("error", reject).once("close", resolve));
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.once("error", reject).once("close", resolve),
+  );
   if (code === 0) return stdout;
-  const lines = stripVTControlCharacters(all).split("\n").filter((line) => line.trim() !== "");
-  throw commandErrors.wranglerFailed(args.slice(0, 2).filter((arg) => !arg.startsWith("-")).join(" "), lines.slice(-SHOWN_LINES).join(" ").replaceAll(/\s+/g, " "));
+  const lines = stripVTControlCharacters(all)
+    .split("\n")
+    .filter((line) => line.trim() !== "");
+  throw commandErrors.wranglerFailed(
+    args
+      .slice(0, 2)
+      .filter((arg) => !arg.startsWith("-"))
+      .join(" "),
+    lines.slice(-SHOWN_LINES).join(" ").replaceAll(/\s+/g, " "),
+  );
 }
 
 /** What comes before the JSON are notices. @throws wrangler_failed */
-function parsed<Schema extends z.ZodType>(schema: Schema, text: string, command: string): z.output<Schema> {
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  text: string,
+  command: string,
+): z.output<Schema> {
   try {
     return schema.parse(JSON.parse(text.slice(text.search(/^[[{]/m))));
   } catch {
-    throw commandErrors.wranglerFailed(command, `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`);
+    throw commandErrors.wranglerFailed(
+      command,
+      `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`,
+    );
   }
 }

@@ -5,7 +5,11 @@ import { reasonOf } from "../../core/errors.ts";
 
 export interface Inspector {
   /** Calls a method, for example `Runtime.enable`. @throws Error with the protocol's message */
-  call<Result>(method: string, parameters: Readonly<Record<string, unknown>>, result: z.ZodType<Result>): Promise<Result>;
+  call<Result>(
+    method: string,
+    parameters: Readonly<Record<string, unknown>>,
+    result: z.ZodType<Result>,
+  ): Promise<Result>;
   /** Parameters of the events of this name so far: V8 sends those that a call causes before it answers the call. */
   events(method: string): readonly unknown[];
   close(): void;
@@ -29,13 +33,20 @@ export async function attachInspector(url: string, signal: AbortSignal): Promise
   const ended = Promise.withResolvers<never>();
   ended.promise.catch(() => {}); // nobody may wait for it
   const opened = new Promise<void>((resolve) => socket.addEventListener("open", () => resolve()));
-  socket.addEventListener("close", ({ code }) => ended.reject(new Error(`the inspector closed the connection (${code})`)));
-  socket.addEventListener("error", () => ended.reject(new Error(`the inspector at ${target.webSocketDebuggerUrl} does not take the connection`)));
+  socket.addEventListener("close", ({ code }) =>
+    ended.reject(new Error(`the inspector closed the connection (${code})`)),
+  );
+  socket.addEventListener("error", () =>
+    ended.reject(
+      new Error(`the inspector at ${target.webSocketDebuggerUrl} does not take the connection`),
+    ),
+  );
   socket.addEventListener("message", ({ data }) => {
     try {
       const message = messageSchema.parse(JSON.parse(String(data)));
       if (message.id !== undefined) waiting.get(message.id)?.(message);
-      else if (message.method !== undefined) told.push({ method: message.method, parameters: message.params });
+      else if (message.method !== undefined)
+        told.push({ method: message.method, parameters: message.params });
     } catch (error) {
       ended.reject(new Error(`the inspector sent what is not of its protocol: ${reasonOf(error)}`));
     }
@@ -51,14 +62,17 @@ export async function attachInspector(url: string, signal: AbortSignal): Promise
   return {
     async call(method, parameters, result) {
       const id = ++calls;
-      const answer = new Promise<z.output<typeof messageSchema>>((resolve) => waiting.set(id, resolve));
+      const answer = new Promise<z.output<typeof messageSchema>>((resolve) =>
+        waiting.set(id, resolve),
+      );
       socket.send(JSON.stringify({ id, method, params: parameters }));
       const message = await Promise.race([answer, ended.promise]);
       waiting.delete(id);
       if (message.error !== undefined) throw new Error(`${method}: ${message.error.message}`);
       return result.parse(message.result);
     },
-    events: (wanted) => told.filter(({ method }) => method === wanted).map(({ parameters }) => parameters),
+    events: (wanted) =>
+      told.filter(({ method }) => method === wanted).map(({ parameters }) => parameters),
     close() {
       signal.removeEventListener("abort", abort);
       socket.close();

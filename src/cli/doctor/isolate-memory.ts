@@ -9,10 +9,14 @@
 // 50 MB after the same load, by nothing but the moment; it collects them when they press.
 
 import * as z from "zod";
-import type { IsolateMemory } from "../../build/doctor-measurements.ts";
+import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
 import { attachInspector, type Inspector } from "./inspector.ts";
 
-const usageSchema = z.object({ totalSize: z.number(), embedderHeapUsedSize: z.number(), backingStorageSize: z.number() });
+const usageSchema = z.object({
+  totalSize: z.number(),
+  embedderHeapUsedSize: z.number(),
+  backingStorageSize: z.number(),
+});
 const contextSchema = z.object({ context: z.object({ id: z.int() }) });
 const objectSchema = z.object({ result: z.object({ objectId: z.string() }) });
 const objectsSchema = z.object({ objects: z.object({ objectId: z.string() }) });
@@ -26,7 +30,11 @@ export async function isolateMemory(url: string, signal: AbortSignal): Promise<I
     const { totalSize, embedderHeapUsedSize } = await usage();
     const wasmBytes = await wasmMemory(inspector); // collects the garbage
     const { backingStorageSize } = await usage();
-    return { heapBytes: totalSize + embedderHeapUsedSize, bufferBytes: backingStorageSize, wasmBytes };
+    return {
+      heapBytes: totalSize + embedderHeapUsedSize,
+      bufferBytes: backingStorageSize,
+      wasmBytes,
+    };
   } finally {
     inspector.close();
   }
@@ -35,13 +43,29 @@ export async function isolateMemory(url: string, signal: AbortSignal): Promise<I
 /** Of every `WebAssembly.Memory` that is reachable, whoever made it. */
 async function wasmMemory(inspector: Inspector): Promise<number> {
   await inspector.call("Runtime.enable", {}, z.unknown()); // workerd names its contexts by this alone
-  const contexts = z.array(contextSchema).min(1).parse(inspector.events("Runtime.executionContextCreated"));
+  const contexts = z
+    .array(contextSchema)
+    .min(1)
+    .parse(inspector.events("Runtime.executionContextCreated"));
   let bytes = 0;
   for (const { context } of contexts) {
-    const { result: prototype } = await inspector.call("Runtime.evaluate", { contextId: context.id, expression: "WebAssembly.Memory.prototype" }, objectSchema);
-    const { objects } = await inspector.call("Runtime.queryObjects", { prototypeObjectId: prototype.objectId }, objectsSchema);
-    const functionDeclaration = "function () { return this.reduce((sum, { buffer }) => sum + buffer.byteLength, 0); }";
-    const { result } = await inspector.call("Runtime.callFunctionOn", { objectId: objects.objectId, functionDeclaration, returnByValue: true }, numberSchema);
+    const { result: prototype } = await inspector.call(
+      "Runtime.evaluate",
+      { contextId: context.id, expression: "WebAssembly.Memory.prototype" },
+      objectSchema,
+    );
+    const { objects } = await inspector.call(
+      "Runtime.queryObjects",
+      { prototypeObjectId: prototype.objectId },
+      objectsSchema,
+    );
+    const functionDeclaration =
+      "function () { return this.reduce((sum, { buffer }) => sum + buffer.byteLength, 0); }";
+    const { result } = await inspector.call(
+      "Runtime.callFunctionOn",
+      { objectId: objects.objectId, functionDeclaration, returnByValue: true },
+      numberSchema,
+    );
     bytes += result.value;
   }
   return bytes;

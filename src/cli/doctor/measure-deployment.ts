@@ -4,9 +4,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ExaminedGraph, Measurements } from "../../build/doctor-measurements.ts";
-import type { EngineReport } from "../../build/engine/report.ts";
-import { readProjects } from "../../build/project.ts";
+import type { ExaminedGraph, Measurements } from "../../toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../toolchain/engine/report.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { errors } from "../../core/errors.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
 import { embeddingsResponse } from "../../protocol/embeddings.ts";
@@ -37,7 +37,10 @@ export interface MeasuredDeployment {
 }
 
 /** @throws invalid_configuration, invalid_project, component_failed, not_measured */
-export async function measureDeployment({ log, signal }: DoctorOptions): Promise<MeasuredDeployment> {
+export async function measureDeployment({
+  log,
+  signal,
+}: DoctorOptions): Promise<MeasuredDeployment> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-doctor-"));
   try {
     const sources = await readProjects(MODELS_FOLDER, log);
@@ -54,8 +57,17 @@ export async function measureDeployment({ log, signal }: DoctorOptions): Promise
       log("publishing the models to a local store");
       await publishProjects(sources, deployment, s3.options, log);
       signal.throwIfAborted();
-      const { memory, graphs } = await measureServing(upload, sources, deployment.report, s3VariablesOf(s3.options), { log, signal });
-      return { measured: { upload: measureUpload(upload), startupCpuMs, memory, graphs }, report: deployment.report };
+      const { memory, graphs } = await measureServing(
+        upload,
+        sources,
+        deployment.report,
+        s3VariablesOf(s3.options),
+        { log, signal },
+      );
+      return {
+        measured: { upload: measureUpload(upload), startupCpuMs, memory, graphs },
+        report: deployment.report,
+      };
     } finally {
       await s3.stop();
     }
@@ -72,7 +84,9 @@ async function measureServing(
   variables: Readonly<Record<string, string>>,
   { log, signal }: DoctorOptions,
 ): Promise<Pick<Measurements, "memory" | "graphs">> {
-  const withWorker = async <Result>(use: (edge: InspectedEdge) => Promise<Result>): Promise<Result> => {
+  const withWorker = async <Result>(
+    use: (edge: InspectedEdge) => Promise<Result>,
+  ): Promise<Result> => {
     const edge = await startInspectedEdge(upload, variables);
     try {
       return await use(edge);
@@ -84,31 +98,60 @@ async function measureServing(
     }
   };
   const { details, load, cold } = await withWorker(async (edge) => {
-    const details = await Promise.all(sources.map(({ project }) => detailOf(edge, project.model, signal)));
+    const details = await Promise.all(
+      sources.map(({ project }) => detailOf(edge, project.model, signal)),
+    );
     const load = loadOf(sources, details, parseEdgeConfig({ ...upload.variables, ...variables }));
     log(`measuring memory: ${load.first.length} first predictions`);
-    return { details, load, cold: await measureCold(edge, load, (status, body) => countInputs(status, body, new Map()), signal) };
+    return {
+      details,
+      load,
+      cold: await measureCold(
+        edge,
+        load,
+        (status, body) => countInputs(status, body, new Map()),
+        signal,
+      ),
+    };
   });
   const inputs = new Map<string, number>();
   log(`measuring memory: the same in another isolate, then ${load.more.length} more`);
-  const { isolate: steady, peakResidentBytes } = await withWorker((edge) => measureSteady(edge, load, (status, body) => countInputs(status, body, inputs), signal));
+  const { isolate: steady, peakResidentBytes } = await withWorker((edge) =>
+    measureSteady(edge, load, (status, body) => countInputs(status, body, inputs), signal),
+  );
   log("measuring the process of an empty Worker");
   const processBytes = await aboveEmptyWorker(peakResidentBytes, upload, load, signal);
-  return { memory: { cold, steady, processBytes }, graphs: details.flatMap((detail) => graphsOf(detail, report, inputs)) };
+  return {
+    memory: { cold, steady, processBytes },
+    graphs: details.flatMap((detail) => graphsOf(detail, report, inputs)),
+  };
 }
 
-async function detailOf({ url }: BareEdge, model: string, signal: AbortSignal): Promise<ModelDetail> {
+async function detailOf(
+  { url }: BareEdge,
+  model: string,
+  signal: AbortSignal,
+): Promise<ModelDetail> {
   const response = await fetch(`${url}/v1/models/${model}`, { signal });
   const body = await response.text();
-  if (!response.ok) throw errors.notMeasured(`Model ${model}`, `the Worker answered ${response.status}: ${body}`);
+  if (!response.ok)
+    throw errors.notMeasured(`Model ${model}`, `the Worker answered ${response.status}: ${body}`);
   return modelDetail.parse(JSON.parse(body));
 }
 
 /** Of the models that the edge can answer for by itself: there is no region here. */
-function loadOf(sources: readonly PublishSource[], details: readonly ModelDetail[], config: EdgeConfig): Load {
+function loadOf(
+  sources: readonly PublishSource[],
+  details: readonly ModelDetail[],
+  config: EdgeConfig,
+): Load {
   const requests = sources.flatMap(({ project }) => {
-    const served = details.find(({ model }) => model === project.model)?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
-    return served === undefined || project.task === "tensor" ? [] : [sampleRequests(project, served.id, config)];
+    const served = details
+      .find(({ model }) => model === project.model)
+      ?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
+    return served === undefined || project.task === "tensor"
+      ? []
+      : [sampleRequests(project, served.id, config)];
   });
   return { first: requests.map(({ first }) => first), more: requests.flatMap(({ more }) => more) };
 }
@@ -125,15 +168,29 @@ function countInputs(status: number, body: string, inputs: Map<string, number>):
   }
   const { model, usage } = predictResponse.parse(json);
   for (const { tier, inputs: count, error } of usage.tiers) {
-    if (error !== undefined) throw errors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
+    if (error !== undefined)
+      throw errors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
     inputs.set(`${model}/${tier}`, (inputs.get(`${model}/${tier}`) ?? 0) + count);
   }
 }
 
-function graphsOf({ model, tiers }: ModelDetail, report: EngineReport, inputs: ReadonlyMap<string, number>): ExaminedGraph[] {
+function graphsOf(
+  { model, tiers }: ModelDetail,
+  report: EngineReport,
+  inputs: ReadonlyMap<string, number>,
+): ExaminedGraph[] {
   return tiers.flatMap(({ id, edge }) => {
     if (edge === undefined) return [];
     const built = report.graphs.find((graph) => graph.model === model && graph.tier === id);
-    return [{ model, tier: id, sha256: built?.sha256 ?? "", ...edge, memoryBytes: built?.snapshot?.memoryBytes ?? null, measuredInputs: inputs.get(`${model}/${id}`) ?? inputs.get(model) ?? null }];
+    return [
+      {
+        model,
+        tier: id,
+        sha256: built?.sha256 ?? "",
+        ...edge,
+        memoryBytes: built?.snapshot?.memoryBytes ?? null,
+        measuredInputs: inputs.get(`${model}/${id}`) ?? inputs.get(model) ?? null,
+      },
+    ];
   });
 }

@@ -12,7 +12,7 @@
 // workerd's own pages that only this Worker touches. It read two to four times as much as the isolate's figure.
 
 import { readFile } from "node:fs/promises";
-import type { IsolateMemory } from "../../build/doctor-measurements.ts";
+import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { type BareEdge, type InspectedEdge, startInspectedEdge } from "../local/bare-edge.ts";
 import type { Upload } from "../local/upload.ts";
@@ -33,23 +33,45 @@ export interface Load {
 export type OnAnswer = (status: number, body: string) => void;
 
 /** Of a Worker that has served nothing yet. @throws not_measured */
-export async function measureCold(edge: InspectedEdge, { first }: Load, onAnswer: OnAnswer, signal: AbortSignal): Promise<IsolateMemory> {
+export async function measureCold(
+  edge: InspectedEdge,
+  { first }: Load,
+  onAnswer: OnAnswer,
+  signal: AbortSignal,
+): Promise<IsolateMemory> {
   await send(edge, { first, more: [] }, onAnswer, signal);
   return await lookInto(edge, signal);
 }
 
 /** Of a Worker of its own. @returns with the process's peak; undefined where the platform has no /proc @throws not_measured */
-export async function measureSteady(edge: InspectedEdge, load: Load, onAnswer: OnAnswer, signal: AbortSignal): Promise<{ readonly isolate: IsolateMemory; readonly peakResidentBytes: number | undefined }> {
+export async function measureSteady(
+  edge: InspectedEdge,
+  load: Load,
+  onAnswer: OnAnswer,
+  signal: AbortSignal,
+): Promise<{ readonly isolate: IsolateMemory; readonly peakResidentBytes: number | undefined }> {
   await send(edge, load, onAnswer, signal);
   const peakResidentBytes = await peakResident(edge.pid);
   return { isolate: await lookInto(edge, signal), peakResidentBytes };
 }
 
 /** @returns without what an empty Worker's process takes at most, under the same settings and load */
-export async function aboveEmptyWorker(peakResidentBytes: number | undefined, upload: Upload, load: Load, signal: AbortSignal): Promise<number | undefined> {
+export async function aboveEmptyWorker(
+  peakResidentBytes: number | undefined,
+  upload: Upload,
+  load: Load,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   if (peakResidentBytes === undefined) return undefined;
-  const script = "export default { fetch: async (request) => new Response(`${(await request.text()).length}`) };";
-  const edge = await startInspectedEdge({ ...upload, modules: [{ name: "main.js", kind: "script", bytes: new TextEncoder().encode(script) }] }, {});
+  const script =
+    "export default { fetch: async (request) => new Response(`${(await request.text()).length}`) };";
+  const edge = await startInspectedEdge(
+    {
+      ...upload,
+      modules: [{ name: "main.js", kind: "script", bytes: new TextEncoder().encode(script) }],
+    },
+    {},
+  );
   try {
     await send(edge, load, () => {}, signal);
     const emptyBytes = await peakResident(edge.pid);
@@ -59,17 +81,31 @@ export async function aboveEmptyWorker(peakResidentBytes: number | undefined, up
   }
 }
 
-async function send({ url }: BareEdge, { first, more }: Load, onAnswer: OnAnswer, signal: AbortSignal): Promise<void> {
+async function send(
+  { url }: BareEdge,
+  { first, more }: Load,
+  onAnswer: OnAnswer,
+  signal: AbortSignal,
+): Promise<void> {
   const ask = async ({ path, mediaType, body }: SampleRequest) => {
     const headers = { "content-type": mediaType, "x-deadline-ms": `${TIMEOUT_MS}` };
-    const response = await fetch(`${url}${path}`, { method: "POST", headers, body, signal: within(signal) });
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      headers,
+      body,
+      signal: within(signal),
+    });
     onAnswer(response.status, await response.text());
   };
   for (const request of first) await ask(request);
-  for (let index = 0; index < more.length; index += CONCURRENT) await Promise.all(more.slice(index, index + CONCURRENT).map(ask));
+  for (let index = 0; index < more.length; index += CONCURRENT)
+    await Promise.all(more.slice(index, index + CONCURRENT).map(ask));
 }
 
-async function lookInto({ inspectorUrl }: InspectedEdge, signal: AbortSignal): Promise<IsolateMemory> {
+async function lookInto(
+  { inspectorUrl }: InspectedEdge,
+  signal: AbortSignal,
+): Promise<IsolateMemory> {
   try {
     return await isolateMemory(inspectorUrl, within(signal));
   } catch (error) {

@@ -32,6 +32,11 @@ export async function measureStartup(file: string, signal?: AbortSignal): Promis
 
 /** Time in which the script's thread did anything. */
 function busyMs({ nodes, samples, timeDeltas }: z.output<typeof profileSchema>): number {
-  const idle = new Set(nodes.filter(({ callFrame }) => callFrame.functionName === "(idle)").map(({ id }) => id));
-  return samples.reduce((sum, node, index) => sum + (idle.has(node) ? 0 : (timeDeltas[index] ?? 0) / 1000), 0);
+  const idle = new Set(
+    nodes.filter(({ callFrame }) => callFrame.functionName === "(idle)").map(({ id }) => id),
+  );
+  return samples.reduce(
+    (sum, node, index) => sum + (idle.has(node) ? 0 : (timeDeltas[index] ?? 0) / 1000),
+    0,
+  );
 }

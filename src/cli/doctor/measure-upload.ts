@@ -1,7 +1,7 @@
 // What the Worker's upload weighs, part by part.
 
 import { gzipSync } from "node:zlib";
-import type { Size, UploadSizes } from "../../build/doctor-measurements.ts";
+import type { Size, UploadSizes } from "../../toolchain/doctor-measurements.ts";
 import type { Upload, UploadModule } from "../local/upload.ts";
 
 /** Of the full engine beside a cut one, and of image decoders, as `build/engine/deployment-folder.ts` names them; wrangler puts a digest in front. */
@@ -10,14 +10,23 @@ const IMAGE_DECODER = /(^|[-/])image-[a-z]+\.wasm$/;
 
 export function measureUpload({ modules }: Upload): UploadSizes {
   const sizeOf = (belongs: (module: UploadModule) => boolean): Size => {
-    const sizes = modules.filter(belongs).map(({ bytes }) => ({ bytes: bytes.byteLength, gzipBytes: gzipSync(bytes, { level: 9 }).byteLength }));
-    return { bytes: sum(sizes.map(({ bytes }) => bytes)), gzipBytes: sum(sizes.map(({ gzipBytes }) => gzipBytes)) };
+    const sizes = modules.filter(belongs).map(({ bytes }) => ({
+      bytes: bytes.byteLength,
+      gzipBytes: gzipSync(bytes, { level: 9 }).byteLength,
+    }));
+    return {
+      bytes: sum(sizes.map(({ bytes }) => bytes)),
+      gzipBytes: sum(sizes.map(({ gzipBytes }) => gzipBytes)),
+    };
   };
   const isFallback = ({ kind, name }: UploadModule) => kind === "wasm" && FALLBACK.test(name);
-  const isImageDecoder = ({ kind, name }: UploadModule) => kind === "wasm" && IMAGE_DECODER.test(name);
+  const isImageDecoder = ({ kind, name }: UploadModule) =>
+    kind === "wasm" && IMAGE_DECODER.test(name);
   return {
     script: sizeOf(({ kind }) => kind === "script"),
-    engine: sizeOf((module) => module.kind === "wasm" && !isFallback(module) && !isImageDecoder(module)),
+    engine: sizeOf(
+      (module) => module.kind === "wasm" && !isFallback(module) && !isImageDecoder(module),
+    ),
     fallback: modules.some(isFallback) ? sizeOf(isFallback) : undefined,
     imageDecoders: modules.some(isImageDecoder) ? sizeOf(isImageDecoder) : undefined,
     data: sizeOf(({ kind }) => kind === "data"),
@@ -25,4 +34,5 @@ export function measureUpload({ modules }: Upload): UploadSizes {
   };
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0);

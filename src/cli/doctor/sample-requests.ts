@@ -1,10 +1,15 @@
 // Requests that show what a model takes: its task's example first, then texts of every length, alone and in batches, and
 // at last the largest that the Worker accepts; or images of many sizes.
 
-import { seededRandom } from "../../build/seeded-random.ts";
+import { seededRandom } from "../../toolchain/seeded-random.ts";
 import type { EdgeConfig } from "../../http/config.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
-import type { ClassificationProject, EmbeddingProject, ImageClassificationProject, TextClassificationProject } from "../../registry/manifest.ts";
+import type {
+  ClassificationProject,
+  EmbeddingProject,
+  ImageClassificationProject,
+  TextClassificationProject,
+} from "../../registry/manifest.ts";
 import { imageClassification } from "../../tasks/image-classification.ts";
 import { textClassification } from "../../tasks/text-classification.ts";
 import { noisePng } from "./sample-images.ts";
@@ -33,45 +38,105 @@ interface Samples {
   readonly more: readonly SampleRequest[];
 }
 
-type Limits = Pick<EdgeConfig, "EDGETIER_MAX_INPUTS" | "EDGETIER_MAX_TOKENS" | "EDGETIER_MAX_BODY_BYTES" | "EDGETIER_MAX_IMAGE_BODY_BYTES">;
+type Limits = Pick<
+  EdgeConfig,
+  | "EDGETIER_MAX_INPUTS"
+  | "EDGETIER_MAX_TOKENS"
+  | "EDGETIER_MAX_BODY_BYTES"
+  | "EDGETIER_MAX_IMAGE_BODY_BYTES"
+>;
 
 /** @param maxTier id of the last tier that may be asked; of an embedding model there is one only */
-export function sampleRequests(project: ClassificationProject | EmbeddingProject, maxTier: string, limits: Limits): Samples {
-  return project.task === "image-classification" ? ofImages(project, maxTier, limits) : ofTexts(project, maxTier, limits);
+export function sampleRequests(
+  project: ClassificationProject | EmbeddingProject,
+  maxTier: string,
+  limits: Limits,
+): Samples {
+  return project.task === "image-classification"
+    ? ofImages(project, maxTier, limits)
+    : ofTexts(project, maxTier, limits);
 }
 
-function ofTexts(project: TextClassificationProject | EmbeddingProject, maxTier: string, limits: Limits): Samples {
+function ofTexts(
+  project: TextClassificationProject | EmbeddingProject,
+  maxTier: string,
+  limits: Limits,
+): Samples {
   const random = seededRandom(SEED);
   const { maxBytes } = project.input;
   const request = (inputs: string | readonly string[]): SampleRequest => ({
     mediaType: "application/json",
     ...(project.task === "embedding"
-      ? { path: EMBEDDINGS_PATH, body: JSON.stringify({ input: inputs, model: project.model, cache: "bypass" }) }
-      : { path: `/v1/models/${project.model}/predict`, body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }) }),
+      ? {
+          path: EMBEDDINGS_PATH,
+          body: JSON.stringify({ input: inputs, model: project.model, cache: "bypass" }),
+        }
+      : {
+          path: `/v1/models/${project.model}/predict`,
+          body: JSON.stringify({ inputs, parameters: { cache: "bypass", maxTier } }),
+        }),
   });
   const some = Array.from({ length: REQUESTS }, (_, index) => {
     const input = () => text(random, Math.min(maxBytes, 1 + Math.floor(random() * 200)));
-    return request(index % BATCH_EVERY === 0 ? Array.from({ length: Math.min(BATCH, limits.EDGETIER_MAX_INPUTS) }, input) : input());
+    return request(
+      index % BATCH_EVERY === 0
+        ? Array.from({ length: Math.min(BATCH, limits.EDGETIER_MAX_INPUTS) }, input)
+        : input(),
+    );
   });
-  const tokensAllow = project.task === "embedding" ? Math.floor(limits.EDGETIER_MAX_TOKENS / Math.max(...project.tiers.map(({ preprocessor }) => preprocessor.maxTokens))) : Number.POSITIVE_INFINITY;
-  const largestBatch = Math.min(limits.EDGETIER_MAX_INPUTS, tokensAllow, Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes));
-  const largest = largestBatch < 1 ? [] : Array.from({ length: LARGEST_REQUESTS }, () => request(Array.from({ length: largestBatch }, () => text(random, maxBytes))));
-  return { first: request(new TextDecoder().decode(textClassification.toBytes(textClassification.example))), more: [...some, ...largest] };
+  const tokensAllow =
+    project.task === "embedding"
+      ? Math.floor(
+          limits.EDGETIER_MAX_TOKENS /
+            Math.max(...project.tiers.map(({ preprocessor }) => preprocessor.maxTokens)),
+        )
+      : Number.POSITIVE_INFINITY;
+  const largestBatch = Math.min(
+    limits.EDGETIER_MAX_INPUTS,
+    tokensAllow,
+    Math.floor((limits.EDGETIER_MAX_BODY_BYTES * INPUTS_SHARE) / maxBytes),
+  );
+  const largest =
+    largestBatch < 1
+      ? []
+      : Array.from({ length: LARGEST_REQUESTS }, () =>
+          request(Array.from({ length: largestBatch }, () => text(random, maxBytes))),
+        );
+  return {
+    first: request(
+      new TextDecoder().decode(textClassification.toBytes(textClassification.example)),
+    ),
+    more: [...some, ...largest],
+  };
 }
 
-function ofImages({ model, input }: ImageClassificationProject, maxTier: string, limits: Limits): Samples {
+function ofImages(
+  { model, input }: ImageClassificationProject,
+  maxTier: string,
+  limits: Limits,
+): Samples {
   const random = seededRandom(SEED);
-  const request = (body: Uint8Array): SampleRequest => ({ path: `/v1/models/${model}/predict?cache=bypass&maxTier=${maxTier}`, mediaType: "image/png", body: new Uint8Array(body) });
+  const request = (body: Uint8Array): SampleRequest => ({
+    path: `/v1/models/${model}/predict?cache=bypass&maxTier=${maxTier}`,
+    mediaType: "image/png",
+    body: new Uint8Array(body),
+  });
   const maxBytes = Math.min(input.maxBytes, limits.EDGETIER_MAX_IMAGE_BODY_BYTES) * INPUTS_SHARE;
-  const maxSide = Math.floor(Math.sqrt(Math.min(input.maxPixels, MAX_IMAGE_PIXELS, maxBytes / BYTES_PER_PIXEL)));
+  const maxSide = Math.floor(
+    Math.sqrt(Math.min(input.maxPixels, MAX_IMAGE_PIXELS, maxBytes / BYTES_PER_PIXEL)),
+  );
   const side = () => 1 + Math.floor(random() * maxSide);
-  return { first: request(imageClassification.toBytes(imageClassification.example)), more: Array.from({ length: IMAGES }, () => request(noisePng(side(), side(), random))) };
+  return {
+    first: request(imageClassification.toBytes(imageClassification.example)),
+    more: Array.from({ length: IMAGES }, () => request(noisePng(side(), side(), random))),
+  };
 }
 
 /** Made-up words of ASCII letters, `length` bytes in all. */
 function text(random: () => number, length: number): string {
   const letter = () => String.fromCharCode(97 + Math.floor(random() * 26));
   let words = "";
-  while (words.length < length) words += `${Array.from({ length: 1 + Math.floor(random() * 9) }, letter).join("")} `;
+  while (words.length < length)
+    words += `${Array.from({ length: 1 + Math.floor(random() * 9) }, letter).join("")} `;
   return words.slice(0, length);
 }

@@ -4,13 +4,36 @@ import { EDGETIER } from "../next-steps.ts";
 import { type InitTask, type Starter, STARTER_MODEL } from "./starters.ts";
 
 /** As a user would call it for a file of their own. @param folder of the project, as commands name it */
-export const importCommand = (file: string, name: string, task: InitTask, folder: string, options: readonly string[]): string =>
-  [EDGETIER, "model import", file, "--name", name, "--task", task, "--samples", `${folder}/samples/samples.jsonl`, "--out", folder, "--replace", ...options.map((option) => (option.startsWith("recipe/") ? `${folder}/${option}` : option))].join(" ");
+export const importCommand = (
+  file: string,
+  name: string,
+  task: InitTask,
+  folder: string,
+  options: readonly string[],
+): string =>
+  [
+    EDGETIER,
+    "model import",
+    file,
+    "--name",
+    name,
+    "--task",
+    task,
+    "--samples",
+    `${folder}/samples/samples.jsonl`,
+    "--out",
+    folder,
+    "--replace",
+    ...options.map((option) => (option.startsWith("recipe/") ? `${folder}/${option}` : option)),
+  ].join(" ");
 
 const TAKES: Readonly<Record<InitTask, string>> = {
-  "text-classification": "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`: `--tokenizer`) or `ids` (INT32, hashed n-grams: `--features`), and gives logits, one for each line of `labels.txt`",
-  "image-classification": "pixels as FP32 [batch, 3, height, width] or [batch, height, width, 3], normalised by `--mean` and `--std`, and gives logits, one for each line of `labels.txt`",
-  embedding: "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`), and gives a vector for each text, or one for each token (`--pooling mean` or `cls`)",
+  "text-classification":
+    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`: `--tokenizer`) or `ids` (INT32, hashed n-grams: `--features`), and gives logits, one for each line of `labels.txt`",
+  "image-classification":
+    "pixels as FP32 [batch, 3, height, width] or [batch, height, width, 3], normalised by `--mean` and `--std`, and gives logits, one for each line of `labels.txt`",
+  embedding:
+    "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`), and gives a vector for each text, or one for each token (`--pooling mean` or `cls`)",
   tensor: "any tensors, and gives any",
 };
 
@@ -22,13 +45,19 @@ const SAMPLE: Readonly<Record<InitTask, string>> = {
 };
 
 /** By their paths in the project. */
-export function projectFiles(name: string, task: InitTask, { about, importOptions }: Starter): ReadonlyMap<string, string> {
+export function projectFiles(
+  name: string,
+  task: InitTask,
+  { about, importOptions }: Starter,
+): ReadonlyMap<string, string> {
   const folder = `models/${name}`;
   return new Map([
     ["recipe/README.md", recipe(name, task, folder, about, importOptions)],
     ["CARD.md", card(name, about)],
     [".gitignore", "# What the recipe downloads or makes on its way.\nrecipe/data/\n*.part\n"],
-    ...(task === "text-classification" || task === "image-classification" ? [["build.json", `${JSON.stringify(PLAN, undefined, 2)}\n`] as const] : []),
+    ...(task === "text-classification" || task === "image-classification"
+      ? [["build.json", `${JSON.stringify(PLAN, undefined, 2)}\n`] as const]
+      : []),
   ]);
 }
 
@@ -49,7 +78,13 @@ const PLAN = {
   ],
 };
 
-const recipe = (name: string, task: InitTask, folder: string, about: string, options: readonly string[]): string => `# Where ${name} comes from
+const recipe = (
+  name: string,
+  task: InitTask,
+  folder: string,
+  about: string,
+  options: readonly string[],
+): string => `# Where ${name} comes from
 
 \`starter.onnx\` stands in for your model: it ${about}. It was imported with
 
@@ -58,7 +93,14 @@ const recipe = (name: string, task: InitTask, folder: string, about: string, opt
 ## Your own model
 
 1. Export it to ONNX. It takes ${TAKES[task]}. The first dimension is the batch, and variable.
-2. Put it, and what goes with it, into this folder${options.length === 0 ? "" : ` (${options.filter((option) => option.startsWith("recipe/")).map((option) => `\`${option.replace("recipe/", "")}\``).join(", ")} now are the starter's)`}.
+2. Put it, and what goes with it, into this folder${
+  options.length === 0
+    ? ""
+    : ` (${options
+        .filter((option) => option.startsWith("recipe/"))
+        .map((option) => `\`${option.replace("recipe/", "")}\``)
+        .join(", ")} now are the starter's)`
+}.
 3. Replace \`../samples/samples.jsonl\`, one sample a line: ${SAMPLE[task]}. Import tries the model with them, and every deployment asks the first five.
 4. Run the command above with your file in place of \`${STARTER_MODEL}\`. It says what it changed, or all that keeps the model from being served.
 5. \`${EDGETIER} start\` serves it on this machine.

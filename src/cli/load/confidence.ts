@@ -35,4 +35,5 @@ export function mostOver(n: number, share: number, confidence = CONFIDENCE): num
 }
 
 /** So many samples show a percentile to be within a bound that none of them is over. */
-export const samplesToShow = (share: number, confidence = CONFIDENCE): number => Math.ceil(Math.log(1 - confidence) / Math.log(share));
+export const samplesToShow = (share: number, confidence = CONFIDENCE): number =>
+  Math.ceil(Math.log(1 - confidence) / Math.log(share));

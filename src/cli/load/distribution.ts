@@ -46,12 +46,18 @@ const LEAST_MS = 0.01;
 
 /** Buckets that grow with their values, without a gap. */
 export function histogramOf({ values }: Distribution): Bucket[] {
-  const bucketOf = (ms: number) => Math.floor(BUCKETS_PER_DECADE * Math.log10(Math.max(ms, LEAST_MS)));
+  const bucketOf = (ms: number) =>
+    Math.floor(BUCKETS_PER_DECADE * Math.log10(Math.max(ms, LEAST_MS)));
   const [least, most] = [values[0], values.at(-1)];
   if (least === undefined || most === undefined) return [];
   const first = bucketOf(least);
   const counts = new Uint32Array(bucketOf(most) - first + 1);
-  for (const value of values) counts[bucketOf(value) - first] = (counts[bucketOf(value) - first] ?? 0) + 1;
+  for (const value of values)
+    counts[bucketOf(value) - first] = (counts[bucketOf(value) - first] ?? 0) + 1;
   const edge = (bucket: number) => Number((10 ** (bucket / BUCKETS_PER_DECADE)).toPrecision(4));
-  return [...counts].map((count, index) => ({ fromMs: edge(first + index), toMs: edge(first + index + 1), count }));
+  return [...counts].map((count, index) => ({
+    fromMs: edge(first + index),
+    toMs: edge(first + index + 1),
+    count,
+  }));
 }

@@ -1,9 +1,9 @@
 // The inputs of a load: of a file, or made up from a seed.
 
 import { readFile } from "node:fs/promises";
-import { readTensorSamples } from "../../build/import/tensor-samples.ts";
-import { madeUpInputs } from "../../build/passes/check.ts";
-import { seededRandom } from "../../build/seeded-random.ts";
+import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
+import { madeUpInputs } from "../../toolchain/passes/check.ts";
+import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { errors, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import { imageFormatOf } from "../../tasks/image/image-header.ts";
@@ -29,7 +29,12 @@ const MADE_UP = "made up";
 /** @throws usage */
 export async function readLines(path: string, command: string): Promise<LoadInputs> {
   const { lines } = await readInputs(path, command);
-  return { source: path, inputs: lines.map(({ input }) => (typeof input === "string" ? input : image(Buffer.from(input.b64, "base64")))) };
+  return {
+    source: path,
+    inputs: lines.map(({ input }) =>
+      typeof input === "string" ? input : image(Buffer.from(input.b64, "base64")),
+    ),
+  };
 }
 
 /** @throws usage */
@@ -37,17 +42,32 @@ export async function readFileInput(path: string, command: string): Promise<Load
   const bytes = await readFile(path).catch((error: unknown) => {
     throw errors.usage(`--file ${path} cannot be read: ${reasonOf(error)}`, command);
   });
-  return { source: path, inputs: [imageFormatOf(bytes) === undefined ? bytes.toString() : image(bytes)] };
+  return {
+    source: path,
+    inputs: [imageFormatOf(bytes) === undefined ? bytes.toString() : image(bytes)],
+  };
 }
 
 /** What is neither JPEG nor PNG goes as what it should be: the server says what is wrong with it. */
-const image = (bytes: Uint8Array): LoadInput => ({ bytes, mediaType: `image/${imageFormatOf(bytes) ?? "png"}` });
+const image = (bytes: Uint8Array): LoadInput => ({
+  bytes,
+  mediaType: `image/${imageFormatOf(bytes) ?? "png"}`,
+});
 
-export const sampleTexts = (seed: number): LoadInputs => ({ source: MADE_UP, inputs: makeQueries(TEXTS, seed) });
+export const sampleTexts = (seed: number): LoadInputs => ({
+  source: MADE_UP,
+  inputs: makeQueries(TEXTS, seed),
+});
 
 export function sampleImages(seed: number): LoadInputs {
   const random = seededRandom(seed);
-  return { source: MADE_UP, inputs: Array.from({ length: IMAGES }, () => ({ bytes: noisePng(IMAGE_SIDE, IMAGE_SIDE, random), mediaType: "image/png" })) };
+  return {
+    source: MADE_UP,
+    inputs: Array.from({ length: IMAGES }, () => ({
+      bytes: noisePng(IMAGE_SIDE, IMAGE_SIDE, random),
+      mediaType: "image/png",
+    })),
+  };
 }
 
 interface TensorInputs {
@@ -57,11 +77,20 @@ interface TensorInputs {
 
 /** One row each. @throws not_comparable for tensors that nobody can make up */
 export function sampleTensors(specs: readonly TensorSpec[]): TensorInputs {
-  const oneRow = specs.map((spec) => ({ ...spec, shape: spec.shape.map((size) => (size === -1 ? 1 : size)) }));
+  const oneRow = specs.map((spec) => ({
+    ...spec,
+    shape: spec.shape.map((size) => (size === -1 ? 1 : size)),
+  }));
   return { source: MADE_UP, rows: madeUpInputs(oneRow) };
 }
 
 /** @throws invalid_tensor_samples */
-export async function readTensors(path: string, inputs: readonly TensorSpec[]): Promise<TensorInputs> {
-  return { source: path, rows: (await readTensorSamples(path, { inputs, outputs: [] })).map((sample) => sample.inputs) };
+export async function readTensors(
+  path: string,
+  inputs: readonly TensorSpec[],
+): Promise<TensorInputs> {
+  return {
+    source: path,
+    rows: (await readTensorSamples(path, { inputs, outputs: [] })).map((sample) => sample.inputs),
+  };
 }

@@ -25,7 +25,12 @@ export interface OpenLoopOptions {
  * @param dueMs from the beginning, ascending
  * @returns when all calls have ended: how long that took from the beginning
  */
-export async function openLoop(dueMs: Float64Array, send: (index: number) => Promise<Reply>, events: LoopEvents, options: OpenLoopOptions = {}): Promise<number> {
+export async function openLoop(
+  dueMs: Float64Array,
+  send: (index: number) => Promise<Reply>,
+  events: LoopEvents,
+  options: OpenLoopOptions = {},
+): Promise<number> {
   const { signal, pace = paceByThread, nowMs = () => performance.now() } = options;
   const { promise: ended, resolve: end } = Promise.withResolvers<void>();
   let beganAtMs = nowMs();
@@ -60,7 +65,10 @@ export interface ClosedLoopOptions {
 }
 
 /** Callers of whom each sends its next call when its last is answered. @returns calls a second */
-export async function closedLoop(call: () => Promise<void>, { callers, seconds, signal }: ClosedLoopOptions): Promise<number> {
+export async function closedLoop(
+  call: () => Promise<void>,
+  { callers, seconds, signal }: ClosedLoopOptions,
+): Promise<number> {
   const startedAtMs = performance.now();
   const endAtMs = startedAtMs + seconds * 1_000;
   let done = 0;

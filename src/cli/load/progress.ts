@@ -14,7 +14,10 @@ export interface ProgressOptions {
 }
 
 /** @param events are told the same as what is returned, which also wants to be stopped */
-export function startProgress({ show, everyMs, clock, ratePerSecond, totalMs }: ProgressOptions, events: LoopEvents): LoopEvents & { stop(): void } {
+export function startProgress(
+  { show, everyMs, clock, ratePerSecond, totalMs }: ProgressOptions,
+  events: LoopEvents,
+): LoopEvents & { stop(): void } {
   const beganAtMs = clock.now();
   let [running, sent, answered, failed] = [0, 0, 0, 0];
   let latenciesMs: number[] = [];
@@ -23,8 +26,13 @@ export function startProgress({ show, everyMs, clock, ratePerSecond, totalMs }: 
   function next(): () => void {
     return clock.setTimer(() => {
       const recent = distributionOf(latenciesMs);
-      const latency = recent.n === 0 ? "no answers" : `p50 ${shownMs(recent.at(0.5))}, p99 ${shownMs(recent.at(0.99))}, max ${shownMs(recent.at(1))}`;
-      show(`${seconds(clock.now() - beganAtMs)} of ${seconds(totalMs)} s at ${shownRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${running} running`);
+      const latency =
+        recent.n === 0
+          ? "no answers"
+          : `p50 ${shownMs(recent.at(0.5))}, p99 ${shownMs(recent.at(0.99))}, max ${shownMs(recent.at(1))}`;
+      show(
+        `${seconds(clock.now() - beganAtMs)} of ${seconds(totalMs)} s at ${shownRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${running} running`,
+      );
       [sent, answered, latenciesMs] = [0, 0, []];
       cancel = next();
     }, everyMs);
@@ -53,5 +61,7 @@ export function startProgress({ show, everyMs, clock, ratePerSecond, totalMs }: 
 }
 
 const seconds = (ms: number) => Math.round(ms / 1_000);
-export const shownMs = (ms: number): string => `${ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
-export const shownRate = (rate: number): string => (rate < 100 ? String(Number(rate.toFixed(1))) : String(Math.round(rate)));
+export const shownMs = (ms: number): string =>
+  `${ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
+export const shownRate = (rate: number): string =>
+  rate < 100 ? String(Number(rate.toFixed(1))) : String(Math.round(rate));

@@ -1,6 +1,6 @@
 // Seeded randomness for load: when calls are due, and what they ask.
 
-import { seededRandom } from "../../build/seeded-random.ts";
+import { seededRandom } from "../../toolchain/seeded-random.ts";
 
 export interface Random {
   /** Uniform in [0, 1). */

@@ -30,7 +30,8 @@ export function createRateSearch({ low, high, resolution }: RateSearchOptions): 
   let next: number | undefined = low;
 
   function choose(): number | undefined {
-    if (held !== undefined && failed !== undefined) return failed / held <= resolution ? undefined : Math.sqrt(held * failed);
+    if (held !== undefined && failed !== undefined)
+      return failed / held <= resolution ? undefined : Math.sqrt(held * failed);
     if (held === low) return high;
     if (stepsOut++ >= MAX_STEPS_OUT) return undefined;
     return held === undefined ? (failed ?? low) / STEP_OUT : held * STEP_OUT;

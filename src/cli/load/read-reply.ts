@@ -4,7 +4,13 @@ import * as z from "zod";
 import type { Reply } from "./http-sender.ts";
 import type { ReadReply } from "./record.ts";
 
-const problemSchema = z.object({ code: z.string().optional(), detail: z.string().optional(), error: z.union([z.string(), z.object({ message: z.string(), code: z.string().nullish() })]).optional() });
+const problemSchema = z.object({
+  code: z.string().optional(),
+  detail: z.string().optional(),
+  error: z
+    .union([z.string(), z.object({ message: z.string(), code: z.string().nullish() })])
+    .optional(),
+});
 
 export interface Refusal {
   readonly code: string | undefined;
@@ -29,17 +35,30 @@ export function readReply(reply: Reply): ReadReply {
   };
   const tier = headerOf("x-edgetier-tier");
   return {
-    ...(refusal === undefined ? {} : { error: { code: [reply.status, refusal.code].filter((part) => part !== undefined).join(" "), detail: refusal.detail } }),
+    ...(refusal === undefined
+      ? {}
+      : {
+          error: {
+            code: [reply.status, refusal.code].filter((part) => part !== undefined).join(" "),
+            detail: refusal.detail,
+          },
+        }),
     tier,
     cache: headerOf("x-edgetier-cache"),
-    isDegraded: tier !== undefined && Buffer.from(reply.bytes.buffer, reply.bytes.byteOffset, reply.bytes.byteLength).includes(DEGRADED),
+    isDegraded:
+      tier !== undefined &&
+      Buffer.from(reply.bytes.buffer, reply.bytes.byteOffset, reply.bytes.byteLength).includes(
+        DEGRADED,
+      ),
     phases: phasesOf(headerOf("server-timing")),
   };
 }
 
 /** https://www.w3.org/TR/server-timing/: `edge;dur=1.5, total;dur=3`. What tells no duration is left out. */
 function phasesOf(header = ""): (readonly [string, number])[] {
-  return [...header.matchAll(/([!#$%&'*+\-.^_`|~\w]+)\s*;[^,]*?dur\s*=\s*"?(\d+(?:\.\d+)?)/g)].map(([, phase = "", ms]) => [phase, Number(ms)]);
+  return [...header.matchAll(/([!#$%&'*+\-.^_`|~\w]+)\s*;[^,]*?dur\s*=\s*"?(\d+(?:\.\d+)?)/g)].map(
+    ([, phase = "", ms]) => [phase, Number(ms)],
+  );
 }
 
 function parseJson(text: string): unknown {

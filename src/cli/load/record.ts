@@ -54,8 +54,13 @@ export class NameColumn {
   /** Over the calls that `counts` is true for; most frequent first. */
   count(counts: (index: number) => boolean): { readonly name: string; readonly count: number }[] {
     const byNumber = new Uint32Array(MAX_NAMES + 1);
-    for (let index = 0; index < this.#numbers.length; index++) if (counts(index)) byNumber[this.#numbers[index] ?? 0] = (byNumber[this.#numbers[index] ?? 0] ?? 0) + 1;
-    const counted = [...this.#names.entries()].map(([name, number]) => ({ name, count: byNumber[number] ?? 0 }));
+    for (let index = 0; index < this.#numbers.length; index++)
+      if (counts(index))
+        byNumber[this.#numbers[index] ?? 0] = (byNumber[this.#numbers[index] ?? 0] ?? 0) + 1;
+    const counted = [...this.#names.entries()].map(([name, number]) => ({
+      name,
+      count: byNumber[number] ?? 0,
+    }));
     return counted.filter(({ count }) => count > 0).toSorted((a, b) => b.count - a.count);
   }
 }
@@ -125,7 +130,8 @@ export class LoadRecord implements LoopEvents {
   #fail(index: number, code: string, detail: string): void {
     this.outcome[index] = OUTCOME.failed;
     this.errors.set(index, code);
-    if (!this.examples.has(code) && this.examples.size < MAX_NAMES) this.examples.set(code, detail.slice(0, MAX_EXAMPLE_CHARACTERS));
+    if (!this.examples.has(code) && this.examples.size < MAX_NAMES)
+      this.examples.set(code, detail.slice(0, MAX_EXAMPLE_CHARACTERS));
   }
 
   #phase(index: number, phase: string, ms: number): void {

@@ -1,14 +1,26 @@
 // A load report as one HTML page: tables, the latencies' distribution, and how they went over time. Nothing is loaded from elsewhere.
 
-import { htmlTable, plotFigures, reportPage } from "../../build/report/report-page.ts";
-import { escapeXml, type Plot, rangeOf, type Series } from "../../build/report/svg-plot.ts";
+import { htmlTable, plotFigures, reportPage } from "../../toolchain/report/report-page.ts";
+import { escapeXml, type Plot, rangeOf, type Series } from "../../toolchain/report/svg-plot.ts";
 import { shownMs, shownRate } from "./progress.ts";
 import type { LoadReport, Trial } from "./report-schema.ts";
 import { percent, subjectOf, TRIAL_HEADS, trialCells, verdictLine } from "./report-text.ts";
 
 export function reportHtml(report: LoadReport): string {
-  const { trials, model, edgetier, startedAt, highestRatePerSecond: highest, isInterrupted } = report;
-  const found = highest === undefined ? "" : highest === null ? "No rate held the objective. " : `The highest rate that holds the objective is ${shownRate(highest)} calls a second. `;
+  const {
+    trials,
+    model,
+    edgetier,
+    startedAt,
+    highestRatePerSecond: highest,
+    isInterrupted,
+  } = report;
+  const found =
+    highest === undefined
+      ? ""
+      : highest === null
+        ? "No rate held the objective. "
+        : `The highest rate that holds the objective is ${shownRate(highest)} calls a second. `;
   return reportPage(`${model}: load`, [
     `<p>${escapeXml(`${found}${isInterrupted ? "It was stopped before its end. " : ""}`)}Measured from ${escapeXml(startedAt)} on by edgetier ${escapeXml(edgetier)}. A latency is from a call's scheduled moment to the last byte of its answer.</p>`,
     `<p>${escapeXml(subjectOf(report)).replace("\n", "<br>")}</p>`,
@@ -21,18 +33,59 @@ export function reportHtml(report: LoadReport): string {
 function trialParts(trial: Trial, position: number): string[] {
   const { slo, warnings, errors, phases, generator, degraded } = trial;
   const lines = [...(slo === undefined ? [] : [verdictLine(slo)]), ...warnings];
-  const shares = [...trial.tiers.map((one) => ({ what: "tier", ...one })), ...trial.caches.map((one) => ({ what: "cache", ...one })), { what: "degraded", name: "", ...degraded }];
+  const shares = [
+    ...trial.tiers.map((one) => ({ what: "tier", ...one })),
+    ...trial.caches.map((one) => ({ what: "cache", ...one })),
+    { what: "degraded", name: "", ...degraded },
+  ];
   return [
     `<section>\n<h2>${shownRate(trial.ratePerSecond)} calls a second</h2>`,
     ...lines.map((line) => `<p>${escapeXml(line)}</p>`),
-    plotFigures([histogramPlot, percentilePlot, latencyOverTime, rateOverTime].map((plot) => plot(trial, position))),
-    htmlTable(["Latency", "", "At most (99 % sure)", "Samples above"], trial.latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [`p${percentile}`, shownMs(ms), atMostMs === null ? "-" : shownMs(atMostMs), samplesAbove])),
-    ...(errors.length === 0 ? [] : [htmlTable(["Error", "Calls", "For example"], errors.map(({ code, count, example }) => [code, count, example]))]),
-    htmlTable(["Answers by", "", "Count", "Share"], shares.map(({ what, name, count, share }) => [what, name, count, percent(share)])),
-    ...(phases.length === 0 ? [] : [htmlTable(["Server phase", "p50", "p99", "Answers that tell it"], phases.map(({ phase, p50Ms, p99Ms, samples }) => [phase, shownMs(p50Ms), shownMs(p99Ms), samples]))]),
+    plotFigures(
+      [histogramPlot, percentilePlot, latencyOverTime, rateOverTime].map((plot) =>
+        plot(trial, position),
+      ),
+    ),
+    htmlTable(
+      ["Latency", "", "At most (99 % sure)", "Samples above"],
+      trial.latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
+        `p${percentile}`,
+        shownMs(ms),
+        atMostMs === null ? "-" : shownMs(atMostMs),
+        samplesAbove,
+      ]),
+    ),
+    ...(errors.length === 0
+      ? []
+      : [
+          htmlTable(
+            ["Error", "Calls", "For example"],
+            errors.map(({ code, count, example }) => [code, count, example]),
+          ),
+        ]),
+    htmlTable(
+      ["Answers by", "", "Count", "Share"],
+      shares.map(({ what, name, count, share }) => [what, name, count, percent(share)]),
+    ),
+    ...(phases.length === 0
+      ? []
+      : [
+          htmlTable(
+            ["Server phase", "p50", "p99", "Answers that tell it"],
+            phases.map(({ phase, p50Ms, p99Ms, samples }) => [
+              phase,
+              shownMs(p50Ms),
+              shownMs(p99Ms),
+              samples,
+            ]),
+          ),
+        ]),
     htmlTable(
       ["The generator's own", "p50", "p99", "Max"],
-      [["sent late", generator.sendLagMs] as const, ["waited for a connection", generator.connectionWaitMs] as const].map(([what, { p50, p99, max }]) => [what, shownMs(p50), shownMs(p99), shownMs(max)]),
+      [
+        ["sent late", generator.sendLagMs] as const,
+        ["waited for a connection", generator.connectionWaitMs] as const,
+      ].map(([what, { p50, p99, max }]) => [what, shownMs(p50), shownMs(p99), shownMs(max)]),
     ),
     "</section>",
   ];
@@ -45,8 +98,17 @@ const tenToThe = (exponent: number) => shownMs(10 ** exponent);
 
 /** Both ends of a bucket, so that a line makes steps. */
 function histogramPlot({ histogram, latency, slo }: Trial, position: number): Plot {
-  const points = histogram.flatMap(({ fromMs, toMs, count }) => [[Math.log10(fromMs), count], [Math.log10(toMs), count]] as const);
-  const [from, to] = rangeOf([...points.map(([x]) => x), ...(slo === undefined ? [] : [Math.log10(slo.ms)])]);
+  const points = histogram.flatMap(
+    ({ fromMs, toMs, count }) =>
+      [
+        [Math.log10(fromMs), count],
+        [Math.log10(toMs), count],
+      ] as const,
+  );
+  const [from, to] = rangeOf([
+    ...points.map(([x]) => x),
+    ...(slo === undefined ? [] : [Math.log10(slo.ms)]),
+  ]);
   const most = Math.max(1, ...histogram.map(({ count }) => count));
   return {
     id: `histogram-${position}`,
@@ -54,7 +116,13 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
     description: `How many of ${latency.samples} calls took how long; both ends of the scale are powers of ten.`,
     x: { label: "latency", from, to, format: tenToThe },
     y: { label: "calls", from: 0, to: most, format: whole },
-    series: [{ name: "calls", kind: "line", colour: 2, points }, ...objectiveLine(slo, (ms) => [[Math.log10(ms), 0], [Math.log10(ms), most]])],
+    series: [
+      { name: "calls", kind: "line", colour: 2, points },
+      ...objectiveLine(slo, (ms) => [
+        [Math.log10(ms), 0],
+        [Math.log10(ms), most],
+      ]),
+    ],
   };
 }
 
@@ -65,27 +133,58 @@ function percentilePlot({ histogram, latency, slo }: Trial, position: number): P
   let below = 0;
   const points = histogram.flatMap(({ toMs, count }): [number, number][] => {
     below += count;
-    return below < latency.samples ? [[-Math.log10(1 - below / latency.samples), Math.log10(toMs)]] : [];
+    return below < latency.samples
+      ? [[-Math.log10(1 - below / latency.samples), Math.log10(toMs)]]
+      : [];
   });
-  const last = latency.maxMs === null ? [] : [[Math.log10(latency.samples), Math.log10(latency.maxMs)] as const];
-  const [from, to] = rangeOf([...points.map(([, y]) => y), ...last.map(([, y]) => y), ...(slo === undefined ? [] : [Math.log10(slo.ms)])]);
+  const last =
+    latency.maxMs === null
+      ? []
+      : [[Math.log10(latency.samples), Math.log10(latency.maxMs)] as const];
+  const [from, to] = rangeOf([
+    ...points.map(([, y]) => y),
+    ...last.map(([, y]) => y),
+    ...(slo === undefined ? [] : [Math.log10(slo.ms)]),
+  ]);
   return {
     id: `percentiles-${position}`,
     title: "Latency by percentile",
-    description: latency.percentiles.map(({ percentile, ms }) => `p${percentile}: ${shownMs(ms)}.`).join(" "),
-    x: { label: "percentile", from: 0, to: NINES, format: (nines) => String(Number((100 * (1 - 10 ** -nines)).toFixed(3))) },
+    description: latency.percentiles
+      .map(({ percentile, ms }) => `p${percentile}: ${shownMs(ms)}.`)
+      .join(" "),
+    x: {
+      label: "percentile",
+      from: 0,
+      to: NINES,
+      format: (nines) => String(Number((100 * (1 - 10 ** -nines)).toFixed(3))),
+    },
     y: { label: "latency", from, to, format: tenToThe },
-    series: [{ name: "latency", kind: "line", colour: 2, points: [...points, ...last] }, ...objectiveLine(slo, (ms) => [[0, Math.log10(ms)], [NINES, Math.log10(ms)]])],
+    series: [
+      { name: "latency", kind: "line", colour: 2, points: [...points, ...last] },
+      ...objectiveLine(slo, (ms) => [
+        [0, Math.log10(ms)],
+        [NINES, Math.log10(ms)],
+      ]),
+    ],
   };
 }
 
-const objectiveLine = (slo: Trial["slo"], points: (ms: number) => Series["points"]): Series[] => (slo === undefined ? [] : [{ name: `objective, ${slo.ms} ms`, kind: "dashed", colour: 3, points: points(slo.ms) }]);
+const objectiveLine = (slo: Trial["slo"], points: (ms: number) => Series["points"]): Series[] =>
+  slo === undefined
+    ? []
+    : [{ name: `objective, ${slo.ms} ms`, kind: "dashed", colour: 3, points: points(slo.ms) }];
 
 function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Plot {
   const [from, to] = [0, trial.seconds];
-  const values = series.points.flatMap(({ p50Ms, p99Ms }) => [p50Ms, p99Ms]).filter((ms) => ms !== null);
+  const values = series.points
+    .flatMap(({ p50Ms, p99Ms }) => [p50Ms, p99Ms])
+    .filter((ms) => ms !== null);
   const [yFrom, yTo] = rangeOf([...values, ...(slo === undefined ? [] : [slo.ms])].map(Math.log10));
-  const line = (pick: (point: Trial["series"]["points"][number]) => number | null) => series.points.map((point) => [point.atSeconds + series.stepSeconds / 2, Math.log10(pick(point) ?? Number.NaN)] as const);
+  const line = (pick: (point: Trial["series"]["points"][number]) => number | null) =>
+    series.points.map(
+      (point) =>
+        [point.atSeconds + series.stepSeconds / 2, Math.log10(pick(point) ?? Number.NaN)] as const,
+    );
   return {
     id: `latency-over-time-${position}`,
     title: "Latency over time",
@@ -95,20 +194,36 @@ function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Pl
     series: [
       { name: "p99", kind: "line", colour: 1, points: line(({ p99Ms }) => p99Ms) },
       { name: "p50", kind: "line", colour: 2, points: line(({ p50Ms }) => p50Ms) },
-      ...objectiveLine(slo, (ms) => [[from, Math.log10(ms)], [to, Math.log10(ms)]]),
+      ...objectiveLine(slo, (ms) => [
+        [from, Math.log10(ms)],
+        [to, Math.log10(ms)],
+      ]),
     ],
   };
 }
 
 function rateOverTime({ series, seconds: to }: Trial, position: number): Plot {
-  const line = (pick: (point: Trial["series"]["points"][number]) => number) => series.points.map((point) => [point.atSeconds + series.stepSeconds / 2, pick(point) / series.stepSeconds] as const);
-  const lines = { offered: line(({ offered }) => offered), answered: line(({ answered }) => answered), failed: line(({ failed }) => failed) };
+  const line = (pick: (point: Trial["series"]["points"][number]) => number) =>
+    series.points.map(
+      (point) =>
+        [point.atSeconds + series.stepSeconds / 2, pick(point) / series.stepSeconds] as const,
+    );
+  const lines = {
+    offered: line(({ offered }) => offered),
+    answered: line(({ answered }) => answered),
+    failed: line(({ failed }) => failed),
+  };
   return {
     id: `rate-over-time-${position}`,
     title: "Rate over time",
     description: `Calls due, answered and failed in each ${series.stepSeconds} s, as calls a second.`,
     x: { label: "time", from: 0, to, format: seconds },
-    y: { label: "calls a second", from: 0, to: Math.max(1, ...Object.values(lines).flatMap((points) => points.map(([, y]) => y))), format: whole },
+    y: {
+      label: "calls a second",
+      from: 0,
+      to: Math.max(1, ...Object.values(lines).flatMap((points) => points.map(([, y]) => y))),
+      format: whole,
+    },
     series: [
       { name: "offered", kind: "dashed", colour: 0, points: lines.offered },
       { name: "answered", kind: "line", colour: 2, points: lines.answered },
@@ -118,11 +233,25 @@ function rateOverTime({ series, seconds: to }: Trial, position: number): Plot {
 }
 
 function latencyByRate(trials: readonly Trial[]): Plot {
-  const line = (percentile: number) => trials.map((trial) => [trial.offeredPerSecond, Math.log10(trial.latency.percentiles.find((one) => one.percentile === percentile)?.ms ?? Number.NaN)] as const).toSorted(([a], [b]) => a - b);
+  const line = (percentile: number) =>
+    trials
+      .map(
+        (trial) =>
+          [
+            trial.offeredPerSecond,
+            Math.log10(
+              trial.latency.percentiles.find((one) => one.percentile === percentile)?.ms ??
+                Number.NaN,
+            ),
+          ] as const,
+      )
+      .toSorted(([a], [b]) => a - b);
   const [p50, p99] = [line(50), line(99)];
   const slo = trials[0]?.slo;
   const [xFrom, xTo] = rangeOf(trials.map(({ offeredPerSecond }) => offeredPerSecond));
-  const [yFrom, yTo] = rangeOf([...p50, ...p99].map(([, y]) => y).concat(slo === undefined ? [] : [Math.log10(slo.ms)]));
+  const [yFrom, yTo] = rangeOf(
+    [...p50, ...p99].map(([, y]) => y).concat(slo === undefined ? [] : [Math.log10(slo.ms)]),
+  );
   return {
     id: "latency-by-rate",
     title: "Latency by rate",
@@ -133,7 +262,10 @@ function latencyByRate(trials: readonly Trial[]): Plot {
       { name: "p99", kind: "line", colour: 1, points: p99 },
       { name: "p99", kind: "points", colour: 1, points: p99 },
       { name: "p50", kind: "line", colour: 2, points: p50 },
-      ...objectiveLine(slo, (ms) => [[xFrom, Math.log10(ms)], [xTo, Math.log10(ms)]]),
+      ...objectiveLine(slo, (ms) => [
+        [xFrom, Math.log10(ms)],
+        [xTo, Math.log10(ms)],
+      ]),
     ],
   };
 }

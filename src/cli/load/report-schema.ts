@@ -15,7 +15,10 @@ const spread = z.object({ p50: milliseconds, p99: milliseconds, max: millisecond
 export const percentileSchema = z.object({
   percentile: z.number().meta({ description: "99 for the p99." }),
   ms: milliseconds,
-  atMostMs: milliseconds.nullable().meta({ description: "What bounds the percentile of all answers with 99 % confidence; null where there are too few samples." }),
+  atMostMs: milliseconds.nullable().meta({
+    description:
+      "What bounds the percentile of all answers with 99 % confidence; null where there are too few samples.",
+  }),
   samplesAbove: count,
 });
 
@@ -24,13 +27,17 @@ export const trialSchema = z.object({
   seconds: z.number().meta({ description: "Measured, without the warm-up." }),
   scheduled: count,
   offeredPerSecond: z.number(),
-  achievedPerSecond: z.number().meta({ description: "Answers that came within the time measured." }),
+  achievedPerSecond: z
+    .number()
+    .meta({ description: "Answers that came within the time measured." }),
   answered: count,
   failed: count.meta({ description: "Time-outs are none of these." }),
   timedOut: count,
   unfinished: count.meta({ description: "Were running when the load was stopped." }),
   latency: z.object({
-    samples: count.meta({ description: "Answers, and time-outs with the time after which they were given up." }),
+    samples: count.meta({
+      description: "Answers, and time-outs with the time after which they were given up.",
+    }),
     minMs: milliseconds.nullable(),
     meanMs: milliseconds.nullable(),
     maxMs: milliseconds.nullable(),
@@ -43,13 +50,21 @@ export const trialSchema = z.object({
       confidence: share,
       samples: count,
       over: count.meta({ description: "Were slower, failed or timed out." }),
-      mostOver: count.nullable().meta({ description: "So many may be over that the objective is shown to be held; null: too few samples for that even with none." }),
+      mostOver: count.nullable().meta({
+        description:
+          "So many may be over that the objective is shown to be held; null: too few samples for that even with none.",
+      }),
       verdict: z.enum(["held", "not shown", "missed"]),
     })
     .optional(),
   generator: z.object({
-    sendLagMs: spread.meta({ description: "How late calls were sent: the generator's own doing, and part of every latency." }),
-    connectionWaitMs: spread.meta({ description: "Until a connection was free: the server's doing, or that of --connections." }),
+    sendLagMs: spread.meta({
+      description:
+        "How late calls were sent: the generator's own doing, and part of every latency.",
+    }),
+    connectionWaitMs: spread.meta({
+      description: "Until a connection was free: the server's doing, or that of --connections.",
+    }),
     connectionsOpened: count,
     cores: z.number().meta({ description: "Of processor time taken." }),
   }),
@@ -57,11 +72,24 @@ export const trialSchema = z.object({
   degraded: z.object({ count, share }),
   tiers: countedNames,
   caches: countedNames,
-  phases: z.array(z.object({ phase: z.string(), samples: count, p50Ms: milliseconds, p99Ms: milliseconds })).meta({ description: "By the answers' `server-timing`." }),
+  phases: z
+    .array(
+      z.object({ phase: z.string(), samples: count, p50Ms: milliseconds, p99Ms: milliseconds }),
+    )
+    .meta({ description: "By the answers' `server-timing`." }),
   histogram: z.array(z.object({ fromMs: milliseconds, toMs: milliseconds, count })),
   series: z.object({
     stepSeconds: z.number(),
-    points: z.array(z.object({ atSeconds: z.number(), offered: count, answered: count, failed: count, p50Ms: milliseconds.nullable(), p99Ms: milliseconds.nullable() })),
+    points: z.array(
+      z.object({
+        atSeconds: z.number(),
+        offered: count,
+        answered: count,
+        failed: count,
+        p50Ms: milliseconds.nullable(),
+        p99Ms: milliseconds.nullable(),
+      }),
+    ),
   }),
   warnings: z.array(z.string()),
 });
@@ -80,7 +108,9 @@ export const loadReportSchema = z.object({
   timeoutMs: z.int(),
   warmUpSeconds: z.number(),
   trials: z.array(trialSchema),
-  highestRatePerSecond: z.number().nullable().optional().meta({ description: "Of a search: the highest rate that holds the objective; null: none did." }),
+  highestRatePerSecond: z.number().nullable().optional().meta({
+    description: "Of a search: the highest rate that holds the objective; null: none did.",
+  }),
   isInterrupted: z.boolean(),
 });
 

@@ -7,59 +7,191 @@ import type { LoadReport, Percentile, Trial } from "./report-schema.ts";
 export function reportText(report: LoadReport): string {
   const { trials } = report;
   const [only] = trials;
-  const body = trials.length === 1 && only !== undefined ? detailsOf(only) : [trialsTable(trials), ...trials.flatMap(warningLines)];
+  const body =
+    trials.length === 1 && only !== undefined
+      ? detailsOf(only)
+      : [trialsTable(trials), ...trials.flatMap(warningLines)];
   return [subjectOf(report), ...body, ...endingOf(report)].join("\n\n");
 }
 
 /** What was asked of whom, and how. */
-export function subjectOf({ url, model, protocol, inputs, cache, arrivals, seed, connections, timeoutMs, warmUpSeconds }: LoadReport): string {
+export function subjectOf({
+  url,
+  model,
+  protocol,
+  inputs,
+  cache,
+  arrivals,
+  seed,
+  connections,
+  timeoutMs,
+  warmUpSeconds,
+}: LoadReport): string {
   const asked = `${model} at ${url}, by ${protocol}: ${inputs.count} inputs (${inputs.source}), cache: ${cache}`;
   return `${asked}\n${arrivals} arrivals, seed ${seed}; at most ${connections} connections; given up after ${timeoutMs} ms; a warm-up of ${warmUpSeconds} s before each rate is not counted`;
 }
 
-const percentileOf = ({ latency }: Trial, wanted: number): Percentile | undefined => latency.percentiles.find(({ percentile }) => percentile === wanted);
-const shownOrDash = (ms: number | null | undefined) => (ms === null || ms === undefined ? "-" : shownMs(ms));
-export const percent = (share: number): string => `${(100 * share).toFixed(share > 0 && share < 0.01 ? 2 : 1)} %`;
+const percentileOf = ({ latency }: Trial, wanted: number): Percentile | undefined =>
+  latency.percentiles.find(({ percentile }) => percentile === wanted);
+const shownOrDash = (ms: number | null | undefined) =>
+  ms === null || ms === undefined ? "-" : shownMs(ms);
+export const percent = (share: number): string =>
+  `${(100 * share).toFixed(share > 0 && share < 0.01 ? 2 : 1)} %`;
 
-export const TRIAL_HEADS = ["Offered/s", "Answered/s", "Calls", "Failed", "Timed out", "p50", "p90", "p99", "p99 at most", "p99.9", "Max", "Over", "Objective"];
+export const TRIAL_HEADS = [
+  "Offered/s",
+  "Answered/s",
+  "Calls",
+  "Failed",
+  "Timed out",
+  "p50",
+  "p90",
+  "p99",
+  "p99 at most",
+  "p99.9",
+  "Max",
+  "Over",
+  "Objective",
+];
 
 export function trialCells(trial: Trial): string[] {
   const { offeredPerSecond, achievedPerSecond, scheduled, failed, timedOut, latency, slo } = trial;
   const ms = (percentile: number) => shownOrDash(percentileOf(trial, percentile)?.ms);
   const counts = [scheduled, failed, timedOut].map(String);
-  return [shownRate(offeredPerSecond), shownRate(achievedPerSecond), ...counts, ms(50), ms(90), ms(99), shownOrDash(percentileOf(trial, 99)?.atMostMs), ms(99.9), shownOrDash(latency.maxMs), slo === undefined ? "-" : String(slo.over), slo?.verdict ?? "-"];
+  return [
+    shownRate(offeredPerSecond),
+    shownRate(achievedPerSecond),
+    ...counts,
+    ms(50),
+    ms(90),
+    ms(99),
+    shownOrDash(percentileOf(trial, 99)?.atMostMs),
+    ms(99.9),
+    shownOrDash(latency.maxMs),
+    slo === undefined ? "-" : String(slo.over),
+    slo?.verdict ?? "-",
+  ];
 }
 
-const trialsTable = (trials: readonly Trial[]) => table([TRIAL_HEADS.map((head) => head.toUpperCase()), ...trials.map(trialCells)]);
+const trialsTable = (trials: readonly Trial[]) =>
+  table([TRIAL_HEADS.map((head) => head.toUpperCase()), ...trials.map(trialCells)]);
 
 function detailsOf(trial: Trial): string[] {
-  const { offeredPerSecond, achievedPerSecond, seconds, scheduled, answered, failed, timedOut, unfinished, generator, latency, degraded, errors } = trial;
-  const rates = [["offered", `${shownRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`], ["answered", `${shownRate(achievedPerSecond)}/s`, `${answered} answered, ${failed} failed, ${timedOut} timed out${unfinished === 0 ? "" : `, ${unfinished} not ended`}`]];
-  const lag = [["sent late", `p50 ${shownMs(generator.sendLagMs.p50)}, p99 ${shownMs(generator.sendLagMs.p99)}, max ${shownMs(generator.sendLagMs.max)}`, `${generator.cores.toFixed(2)} cores taken, ${generator.connectionsOpened} connections opened`]];
-  const percentiles = latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [`p${percentile}`, shownMs(ms), shownOrDash(atMostMs), samplesAbove]);
+  const {
+    offeredPerSecond,
+    achievedPerSecond,
+    seconds,
+    scheduled,
+    answered,
+    failed,
+    timedOut,
+    unfinished,
+    generator,
+    latency,
+    degraded,
+    errors,
+  } = trial;
+  const rates = [
+    ["offered", `${shownRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`],
+    [
+      "answered",
+      `${shownRate(achievedPerSecond)}/s`,
+      `${answered} answered, ${failed} failed, ${timedOut} timed out${unfinished === 0 ? "" : `, ${unfinished} not ended`}`,
+    ],
+  ];
+  const lag = [
+    [
+      "sent late",
+      `p50 ${shownMs(generator.sendLagMs.p50)}, p99 ${shownMs(generator.sendLagMs.p99)}, max ${shownMs(generator.sendLagMs.max)}`,
+      `${generator.cores.toFixed(2)} cores taken, ${generator.connectionsOpened} connections opened`,
+    ],
+  ];
+  const percentiles = latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
+    `p${percentile}`,
+    shownMs(ms),
+    shownOrDash(atMostMs),
+    samplesAbove,
+  ]);
   return [
     table([...rates, ...lag]),
-    table([["LATENCY", "", "AT MOST (99 % SURE)", "SAMPLES ABOVE"], ...percentiles, ["max", shownOrDash(latency.maxMs)]]),
+    table([
+      ["LATENCY", "", "AT MOST (99 % SURE)", "SAMPLES ABOVE"],
+      ...percentiles,
+      ["max", shownOrDash(latency.maxMs)],
+    ]),
     ...(trial.slo === undefined ? [] : [verdictLine(trial.slo)]),
-    ...(errors.length === 0 ? [] : [table([["ERROR", "CALLS", "FOR EXAMPLE"], ...errors.map(({ code, count, example }) => [code, count, example])])]),
+    ...(errors.length === 0
+      ? []
+      : [
+          table([
+            ["ERROR", "CALLS", "FOR EXAMPLE"],
+            ...errors.map(({ code, count, example }) => [code, count, example]),
+          ]),
+        ]),
     ...named("TIER", trial.tiers),
     ...named("CACHE", trial.caches),
     ...(degraded.count === 0 ? [] : [`degraded: ${degraded.count} (${percent(degraded.share)})`]),
-    ...(trial.phases.length === 0 ? [] : [table([["SERVER PHASE", "P50", "P99", "ANSWERS THAT TELL IT"], ...trial.phases.map(({ phase, p50Ms, p99Ms, samples }) => [phase, shownMs(p50Ms), shownMs(p99Ms), samples])])]),
+    ...(trial.phases.length === 0
+      ? []
+      : [
+          table([
+            ["SERVER PHASE", "P50", "P99", "ANSWERS THAT TELL IT"],
+            ...trial.phases.map(({ phase, p50Ms, p99Ms, samples }) => [
+              phase,
+              shownMs(p50Ms),
+              shownMs(p99Ms),
+              samples,
+            ]),
+          ]),
+        ]),
     ...warningLines(trial),
   ];
 }
 
-const named = (head: string, rows: Trial["tiers"]): string[] => (rows.length === 0 ? [] : [table([[head, "ANSWERS", "SHARE"], ...rows.map(({ name, count, share }) => [name, count, percent(share)])])]);
+const named = (head: string, rows: Trial["tiers"]): string[] =>
+  rows.length === 0
+    ? []
+    : [
+        table([
+          [head, "ANSWERS", "SHARE"],
+          ...rows.map(({ name, count, share }) => [name, count, percent(share)]),
+        ]),
+      ];
 
-export function verdictLine({ ms, percentile, confidence, samples, over, mostOver, verdict }: NonNullable<Trial["slo"]>): string {
-  const allowed = mostOver === null ? "too few samples to show it even with none" : `${mostOver} may be, to show it with ${percent(confidence)} confidence`;
+export function verdictLine({
+  ms,
+  percentile,
+  confidence,
+  samples,
+  over,
+  mostOver,
+  verdict,
+}: NonNullable<Trial["slo"]>): string {
+  const allowed =
+    mostOver === null
+      ? "too few samples to show it even with none"
+      : `${mostOver} may be, to show it with ${percent(confidence)} confidence`;
   return `objective: p${percentile} within ${ms} ms: ${verdict} (${over} of ${samples} calls were over it or failed; ${allowed})`;
 }
 
-const warningLines = ({ warnings, ratePerSecond }: Trial): string[] => (warnings.length === 0 ? [] : [`at ${shownRate(ratePerSecond)}/s:\n${warnings.map((warning) => `! ${warning}`).join("\n")}`]);
+const warningLines = ({ warnings, ratePerSecond }: Trial): string[] =>
+  warnings.length === 0
+    ? []
+    : [
+        `at ${shownRate(ratePerSecond)}/s:\n${warnings.map((warning) => `! ${warning}`).join("\n")}`,
+      ];
 
 function endingOf({ highestRatePerSecond, isInterrupted }: LoadReport): string[] {
-  const found = highestRatePerSecond === undefined ? [] : [highestRatePerSecond === null ? "No rate held the objective." : `highest rate that holds the objective: ${shownRate(highestRatePerSecond)}/s`];
-  return [...found, ...(isInterrupted ? ["Stopped before its end: what was measured until then."] : [])];
+  const found =
+    highestRatePerSecond === undefined
+      ? []
+      : [
+          highestRatePerSecond === null
+            ? "No rate held the objective."
+            : `highest rate that holds the objective: ${shownRate(highestRatePerSecond)}/s`,
+        ];
+  return [
+    ...found,
+    ...(isInterrupted ? ["Stopped before its end: what was measured until then."] : []),
+  ];
 }

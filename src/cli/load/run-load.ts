@@ -24,7 +24,9 @@ export interface LoadPlan {
   readonly connections: number;
   readonly objective: Objective | undefined;
   /** One trial each; or the highest that holds the objective, beginning near `near`. */
-  readonly rates: readonly number[] | { readonly near: number | undefined; readonly objective: Objective };
+  readonly rates:
+    | readonly number[]
+    | { readonly near: number | undefined; readonly objective: Objective };
 }
 
 export interface LoadTools {
@@ -63,7 +65,11 @@ export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadRes
     trials.push(trial);
     return trial;
   };
-  if ("near" in plan.rates) return { highestRatePerSecond: await findRate(plan, plan.rates, tools, measure, random), trials };
+  if ("near" in plan.rates)
+    return {
+      highestRatePerSecond: await findRate(plan, plan.rates, tools, measure, random),
+      trials,
+    };
   for (const rate of plan.rates) {
     if (tools.signal.aborted) break;
     await measure(rate, plan.durationMs);
@@ -71,9 +77,18 @@ export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadRes
   return { trials };
 }
 
-async function findRate(plan: LoadPlan, { near, objective }: Exclude<LoadPlan["rates"], readonly number[]>, tools: LoadTools, measure: (rate: number, durationMs: number) => Promise<Trial>, random: Random): Promise<number | null> {
+async function findRate(
+  plan: LoadPlan,
+  { near, objective }: Exclude<LoadPlan["rates"], readonly number[]>,
+  tools: LoadTools,
+  measure: (rate: number, durationMs: number) => Promise<Trial>,
+  random: Random,
+): Promise<number | null> {
   const { signal, tell } = tools;
-  const { low, high } = near === undefined ? await beginningOf(tools, plan, random) : { low: near, high: near * NEAR_HIGH };
+  const { low, high } =
+    near === undefined
+      ? await beginningOf(tools, plan, random)
+      : { low: near, high: near * NEAR_HIGH };
   const search = createRateSearch({ low, high, resolution: SEARCH_RESOLUTION });
   const samples = SAMPLES_MARGIN * samplesToShow(objective.percentile / 100);
   while (search.next !== undefined && !signal.aborted) {
@@ -81,37 +96,69 @@ async function findRate(plan: LoadPlan, { near, objective }: Exclude<LoadPlan["r
     const { slo } = await measure(rate, Math.max(plan.durationMs, (1_000 * samples) / rate));
     if (signal.aborted) break; // half a trial says nothing about its rate
     const holds = slo?.verdict === "held";
-    tell(`${shownRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`);
+    tell(
+      `${shownRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`,
+    );
     search.tell(holds);
   }
   return search.highest ?? null;
 }
 
 /** @throws what the server refuses a call with */
-async function beginningOf({ send, calls, signal, tell }: LoadTools, { connections, timeoutMs }: LoadPlan, random: Random): Promise<{ readonly low: number; readonly high: number }> {
+async function beginningOf(
+  { send, calls, signal, tell }: LoadTools,
+  { connections, timeoutMs }: LoadPlan,
+  random: Random,
+): Promise<{ readonly low: number; readonly high: number }> {
   const callers = Math.min(CAPACITY_CALLERS, connections);
-  tell(`${callers} callers that wait for their answers, for ${CAPACITY_SECONDS} s, to find where to begin`);
+  tell(
+    `${callers} callers that wait for their answers, for ${CAPACITY_SECONDS} s, to find where to begin`,
+  );
   const remedy = `${callers} callers at once are too many for it: say with --rate where to begin.`;
   const call = async () => {
     const reply = await send(random.pick(calls), { timeoutMs }).catch((error: unknown) => {
       if (signal.aborted) return undefined;
-      throw errors.edgeRefused("no_answer", 504, `A call was not answered: ${reasonOf(error)}.`, remedy);
+      throw errors.edgeRefused(
+        "no_answer",
+        504,
+        `A call was not answered: ${reasonOf(error)}.`,
+        remedy,
+      );
     });
     const refusal = reply && refusalOf(reply);
-    if (refusal !== undefined) throw errors.edgeRefused(refusal.code ?? "edge_refused", reply?.status ?? 0, refusal.detail, remedy);
+    if (refusal !== undefined)
+      throw errors.edgeRefused(
+        refusal.code ?? "edge_refused",
+        reply?.status ?? 0,
+        refusal.detail,
+        remedy,
+      );
   };
   const capacity = await closedLoop(call, { callers, seconds: CAPACITY_SECONDS, signal });
   return { low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH };
 }
 
-async function runTrial(ratePerSecond: number, plan: LoadPlan, { send, calls, show, showEveryMs, signal, clock = systemClock, loop = {} }: LoadTools, random: Random): Promise<Trial> {
+async function runTrial(
+  ratePerSecond: number,
+  plan: LoadPlan,
+  { send, calls, show, showEveryMs, signal, clock = systemClock, loop = {} }: LoadTools,
+  random: Random,
+): Promise<Trial> {
   const { arrivals, warmUpMs, durationMs, timeoutMs, objective } = plan;
   const totalMs = warmUpMs + durationMs;
   const dueMs = arrivalsMs(arrivals, ratePerSecond, totalMs, random);
   const record = new LoadRecord(dueMs, readReply);
-  const progress = startProgress({ show, everyMs: showEveryMs, clock, ratePerSecond, totalMs }, record);
+  const progress = startProgress(
+    { show, everyMs: showEveryMs, clock, ratePerSecond, totalMs },
+    record,
+  );
   const [cpuBefore, openedBefore] = [process.threadCpuUsage(), send.opened()];
-  const tookMs = await openLoop(dueMs, async () => await send(random.pick(calls), { timeoutMs }), progress, { ...loop, signal });
+  const tookMs = await openLoop(
+    dueMs,
+    async () => await send(random.pick(calls), { timeoutMs }),
+    progress,
+    { ...loop, signal },
+  );
   progress.stop();
   const { user, system } = process.threadCpuUsage(cpuBefore);
   return summarise(record, {
@@ -119,6 +166,9 @@ async function runTrial(ratePerSecond: number, plan: LoadPlan, { send, calls, sh
     fromMs: warmUpMs,
     untilMs: signal.aborted ? Math.min(Math.max(tookMs, warmUpMs), totalMs) : totalMs,
     objective,
-    generator: { connectionsOpened: send.opened() - openedBefore, cores: tookMs === 0 ? 0 : (user + system) / 1_000 / tookMs },
+    generator: {
+      connectionsOpened: send.opened() - openedBefore,
+      cores: tookMs === 0 ? 0 : (user + system) / 1_000 / tookMs,
+    },
   });
 }

@@ -2,7 +2,16 @@
 
 import { createRandom } from "./random.ts";
 
-const OPENINGS = ["", "please ", "hey ", "can you ", "i want you to ", "could you maybe ", "tell me, ", "quick question: "];
+const OPENINGS = [
+  "",
+  "please ",
+  "hey ",
+  "can you ",
+  "i want you to ",
+  "could you maybe ",
+  "tell me, ",
+  "quick question: ",
+];
 const REQUESTS = [
   "what is my account balance",
   "freeze my bank account",
@@ -25,8 +34,28 @@ const REQUESTS = [
   "change the {thing} to {number}",
   "cancel the {thing}",
 ];
-const PLACES = ["france", "japan", "new york", "the kitchen", "brazil", "london", "my office", "seattle"];
-const THINGS = ["pizza", "jazz", "meeting", "credit card", "apples", "reservation", "volume", "car", "insurance", "list"];
+const PLACES = [
+  "france",
+  "japan",
+  "new york",
+  "the kitchen",
+  "brazil",
+  "london",
+  "my office",
+  "seattle",
+];
+const THINGS = [
+  "pizza",
+  "jazz",
+  "meeting",
+  "credit card",
+  "apples",
+  "reservation",
+  "volume",
+  "car",
+  "insurance",
+  "list",
+];
 
 /** `count` different queries, the same for the same seed. */
 export function makeQueries(count: number, seed: number): string[] {

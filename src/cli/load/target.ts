@@ -9,7 +9,16 @@ import { headersOf } from "../../protocol/http.ts";
 import { encodeInferRequest } from "../../protocol/open-inference.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import type { Call, Reply, Send } from "./http-sender.ts";
-import { type LoadInput, type LoadInputs, readFileInput, readLines, readTensors, sampleImages, sampleTensors, sampleTexts } from "./inputs.ts";
+import {
+  type LoadInput,
+  type LoadInputs,
+  readFileInput,
+  readLines,
+  readTensors,
+  sampleImages,
+  sampleTensors,
+  sampleTexts,
+} from "./inputs.ts";
 import { refusalOf } from "./read-reply.ts";
 
 /** predict: POST /v1/models/{model}/predict. embeddings: POST /v1/embeddings. infer: POST /v2/models/{model}/infer, tensors as bytes. */
@@ -41,13 +50,20 @@ const NAME = "edgetier bench";
 
 /** Asks the server what the model is, and for one answer. @throws edge_unreachable, what the server refuses that with, or usage */
 export async function createTarget(send: Send, options: TargetOptions): Promise<Target> {
-  const ask = (call: Call) => askOnce(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
+  const ask = (call: Call) =>
+    askOnce(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
   const protocol = options.protocol ?? protocolOf(await taskOf(ask, options.model));
-  const { calls, source } = await (protocol === "infer" ? inferCalls(ask, options) : inputCalls(ask, protocol, options));
+  const { calls, source } = await (protocol === "infer"
+    ? inferCalls(ask, options)
+    : inputCalls(ask, protocol, options));
   const [first] = calls;
   if (first === undefined) throw errors.usage("There is nothing to ask", NAME);
   await ask(first);
-  return { protocol, inputs: { count: calls.length, source }, calls: calls.map((call) => ({ ...call, headers: { ...options.headers, ...call.headers } })) };
+  return {
+    protocol,
+    inputs: { count: calls.length, source },
+    calls: calls.map((call) => ({ ...call, headers: { ...options.headers, ...call.headers } })),
+  };
 }
 
 type Ask = (call: Call) => Promise<Reply>;
@@ -58,7 +74,12 @@ async function askOnce(send: Send, url: string, call: Call): Promise<Reply> {
   });
   const refusal = refusalOf(reply);
   if (refusal === undefined) return reply;
-  throw errors.edgeRefused(refusal.code ?? "edge_refused", reply.status, `${url}${call.path} answered ${reply.status}: ${refusal.detail.slice(0, 500)}`, "No load was put on it. See what it says, and --protocol.");
+  throw errors.edgeRefused(
+    refusal.code ?? "edge_refused",
+    reply.status,
+    `${url}${call.path} answered ${reply.status}: ${refusal.detail.slice(0, 500)}`,
+    "No load was put on it. See what it says, and --protocol.",
+  );
 }
 
 const taskSchema = z.object({ task: z.string() });
@@ -68,18 +89,33 @@ async function taskOf(ask: Ask, model: string): Promise<string> {
   return parsed(taskSchema, reply, "says no task; name a --protocol").task;
 }
 
-const protocolOf = (task: string): Protocol => (task === "embedding" ? "embeddings" : task === "tensor" ? "infer" : "predict");
+const protocolOf = (task: string): Protocol =>
+  task === "embedding" ? "embeddings" : task === "tensor" ? "infer" : "predict";
 
 interface Calls {
   readonly calls: readonly Call[];
   readonly source: string;
 }
 
-async function inputCalls(ask: Ask, protocol: "predict" | "embeddings", options: TargetOptions): Promise<Calls> {
+async function inputCalls(
+  ask: Ask,
+  protocol: "predict" | "embeddings",
+  options: TargetOptions,
+): Promise<Calls> {
   const { model, cache, seed } = options;
-  const takesImages = async () => protocol === "predict" && (await taskOf(ask, model)) === "image-classification";
-  const { inputs, source }: LoadInputs = (await givenInputs(options)) ?? ((await takesImages()) ? sampleImages(seed) : sampleTexts(seed));
-  return { source, calls: inputs.map((input) => (protocol === "embeddings" ? embeddingsCall(model, input, cache) : predictCall(model, input, cache))) };
+  const takesImages = async () =>
+    protocol === "predict" && (await taskOf(ask, model)) === "image-classification";
+  const { inputs, source }: LoadInputs =
+    (await givenInputs(options)) ??
+    ((await takesImages()) ? sampleImages(seed) : sampleTexts(seed));
+  return {
+    source,
+    calls: inputs.map((input) =>
+      protocol === "embeddings"
+        ? embeddingsCall(model, input, cache)
+        : predictCall(model, input, cache),
+    ),
+  };
 }
 
 async function givenInputs({ inputs, file }: TargetOptions): Promise<LoadInputs | undefined> {
@@ -89,23 +125,46 @@ async function givenInputs({ inputs, file }: TargetOptions): Promise<LoadInputs 
 
 function predictCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
   const path = `/v1/models/${encodeURIComponent(model)}/predict`;
-  if (typeof input === "string") return { path, body: Buffer.from(JSON.stringify({ inputs: input, ...(cache === "use" ? {} : { parameters: { cache } }) })) };
-  return { path: cache === "use" ? path : `${path}?cache=${cache}`, body: input.bytes, headers: { "content-type": input.mediaType } };
+  if (typeof input === "string")
+    return {
+      path,
+      body: Buffer.from(
+        JSON.stringify({ inputs: input, ...(cache === "use" ? {} : { parameters: { cache } }) }),
+      ),
+    };
+  return {
+    path: cache === "use" ? path : `${path}?cache=${cache}`,
+    body: input.bytes,
+    headers: { "content-type": input.mediaType },
+  };
 }
 
 function embeddingsCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
-  if (typeof input !== "string") throw errors.usage("/v1/embeddings takes texts, and no images", NAME);
-  return { path: EMBEDDINGS_PATH, body: Buffer.from(JSON.stringify({ input, model, ...(cache === "use" ? {} : { cache }) })) };
+  if (typeof input !== "string")
+    throw errors.usage("/v1/embeddings takes texts, and no images", NAME);
+  return {
+    path: EMBEDDINGS_PATH,
+    body: Buffer.from(JSON.stringify({ input, model, ...(cache === "use" ? {} : { cache }) })),
+  };
 }
 
-const metadataSchema = z.object({ inputs: z.array(z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) })).min(1) });
+const metadataSchema = z.object({
+  inputs: z
+    .array(z.object({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int()) }))
+    .min(1),
+});
 
 async function inferCalls(ask: Ask, options: TargetOptions): Promise<Calls> {
-  if (options.cache !== "use") throw errors.usage(`--cache ${options.cache} says nothing to /v2, which knows no cache`, NAME);
+  if (options.cache !== "use")
+    throw errors.usage(`--cache ${options.cache} says nothing to /v2, which knows no cache`, NAME);
   const { model, target } = parseModelRef(options.model);
   const version = target.kind === "version" ? String(target.version) : target.alias;
   const path = `/v2/models/${model}${version === DEFAULT_ALIAS ? "" : `/versions/${version}`}`;
-  const { inputs: specs } = parsed(metadataSchema, await ask({ path }), "is no model of the Open Inference Protocol");
+  const { inputs: specs } = parsed(
+    metadataSchema,
+    await ask({ path }),
+    "is no model of the Open Inference Protocol",
+  );
   const { rows, source } = await rowsFor(specs, options);
   return { source, calls: rows.map((inputs) => inferCall(`${path}/infer`, inputs)) };
 }
@@ -116,15 +175,34 @@ function inferCall(path: string, inputs: NamedTensors): Call {
 }
 
 /** A model that takes one tensor of bytes takes texts or images; any other takes tensors. */
-async function rowsFor(specs: readonly TensorSpec[], options: TargetOptions): Promise<{ readonly rows: readonly NamedTensors[]; readonly source: string }> {
+async function rowsFor(
+  specs: readonly TensorSpec[],
+  options: TargetOptions,
+): Promise<{ readonly rows: readonly NamedTensors[]; readonly source: string }> {
   const [spec] = specs;
-  if (spec?.datatype !== "BYTES" || specs.length > 1) return options.inputs === undefined ? sampleTensors(specs) : await readTensors(options.inputs, specs);
+  if (spec?.datatype !== "BYTES" || specs.length > 1)
+    return options.inputs === undefined
+      ? sampleTensors(specs)
+      : await readTensors(options.inputs, specs);
   const { inputs, source } = (await givenInputs(options)) ?? sampleTexts(options.seed);
   const encoder = new TextEncoder();
-  return { source, rows: inputs.map((input) => ({ [spec.name]: { datatype: "BYTES", shape: spec.shape.map(() => 1), data: [typeof input === "string" ? encoder.encode(input) : input.bytes] } })) };
+  return {
+    source,
+    rows: inputs.map((input) => ({
+      [spec.name]: {
+        datatype: "BYTES",
+        shape: spec.shape.map(() => 1),
+        data: [typeof input === "string" ? encoder.encode(input) : input.bytes],
+      },
+    })),
+  };
 }
 
-function parsed<Schema extends z.ZodType>(schema: Schema, { body }: Reply, problem: string): z.output<Schema> {
+function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  { body }: Reply,
+  problem: string,
+): z.output<Schema> {
   let value: unknown;
   try {
     value = JSON.parse(body);

@@ -48,20 +48,39 @@ export interface CountedEdge extends BareEdge {
  * Isolates of one process that report what they count to one aggregator, as `EDGETIER_METRICS`. As `startBareEdge` else.
  * @param folder keeps what the aggregator stores
  */
-export async function startCountedEdge(upload: Upload, variables: Variables, { isolates = 1, folder }: { readonly isolates?: number; readonly folder: string }): Promise<CountedEdge> {
+export async function startCountedEdge(
+  upload: Upload,
+  variables: Variables,
+  { isolates = 1, folder }: { readonly isolates?: number; readonly folder: string },
+): Promise<CountedEdge> {
   const all = await sockets(isolates);
-  return { ...(await start({ upload, variables, sockets: all, metricsFolder: folder })), urls: all.map(urlOf) };
+  return {
+    ...(await start({ upload, variables, sockets: all, metricsFolder: folder })),
+    urls: all.map(urlOf),
+  };
 }
 
 /** With V8's inspector, for which the isolate keeps what it logs. As `startBareEdge` else. */
-export async function startInspectedEdge(upload: Upload, variables: Variables): Promise<InspectedEdge> {
+export async function startInspectedEdge(
+  upload: Upload,
+  variables: Variables,
+): Promise<InspectedEdge> {
   const [port, inspectorPort] = await Promise.all([findFreePort(), findFreePort()]); // at once, so that they differ
   const address = `${LOOPBACK}:${inspectorPort}`;
-  return { ...(await start({ upload, variables, sockets: [port], options: [`--inspector-addr=${address}`] })), inspectorUrl: `http://${address}` };
+  return {
+    ...(await start({
+      upload,
+      variables,
+      sockets: [port],
+      options: [`--inspector-addr=${address}`],
+    })),
+    inspectorUrl: `http://${address}`,
+  };
 }
 
 /** At once, so that they differ. */
-const sockets = (count: number): Promise<number[]> => Promise.all(Array.from({ length: count }, findFreePort));
+const sockets = (count: number): Promise<number[]> =>
+  Promise.all(Array.from({ length: count }, findFreePort));
 const urlOf = (port: number) => `http://${LOOPBACK}:${port}`;
 
 interface Setup {
@@ -83,7 +102,12 @@ async function start(setup: Setup): Promise<BareEdge> {
   let child: Child | undefined;
   try {
     const config = await encodedConfig(binary, folder, setup);
-    child = await startChild({ name: "bare edge", command: binary, args: ["serve", "--binary", ...(setup.options ?? []), config], onLine: (line) => lines.push(line) });
+    child = await startChild({
+      name: "bare edge",
+      command: binary,
+      args: ["serve", "--binary", ...(setup.options ?? []), config],
+      onLine: (line) => lines.push(line),
+    });
     if (child === undefined) throw errors.componentFailed("bare edge", `${binary} is not there`);
   } catch (error) {
     await removeFolder();
@@ -95,11 +119,14 @@ async function start(setup: Setup): Promise<BareEdge> {
     await removeFolder();
   };
   const [url = ""] = setup.sockets.map(urlOf);
-  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isLive(url)); ) {
+  for (const giveUpAt = Date.now() + READY_WITHIN_MS; !(await isLive(url));) {
     const how = await Promise.race([died, sleep(50)]);
     if (how === undefined && Date.now() < giveUpAt) continue;
     await stop();
-    throw errors.componentFailed("bare edge", `${how ?? `it did not answer within ${READY_WITHIN_MS / 1000} s`}\n${lines.slice(0, SHOWN_LINES).join("\n")}`);
+    throw errors.componentFailed(
+      "bare edge",
+      `${how ?? `it did not answer within ${READY_WITHIN_MS / 1000} s`}\n${lines.slice(0, SHOWN_LINES).join("\n")}`,
+    );
   }
   return { url, pid, output: () => lines.join("\n"), stop };
 }
@@ -116,36 +143,64 @@ async function isLive(url: string): Promise<boolean> {
 
 /** Writes the configuration in binary form: of a textual one, workerd keeps several copies of every module (measured). */
 async function encodedConfig(binary: string, folder: string, setup: Setup): Promise<string> {
-  for (const [index, { bytes }] of setup.upload.modules.entries()) await writeFile(join(folder, fileOf(index)), bytes);
+  for (const [index, { bytes }] of setup.upload.modules.entries())
+    await writeFile(join(folder, fileOf(index)), bytes);
   const [config, encoded] = [join(folder, "config.capnp"), join(folder, "config.bin")];
   await writeFile(config, workerdConfig(setup));
   const options = { encoding: "buffer", maxBuffer: Number.POSITIVE_INFINITY } as const;
-  await writeFile(encoded, (await promisify(execFile)(binary, ["compile", "--config-only", config], options)).stdout);
+  await writeFile(
+    encoded,
+    (await promisify(execFile)(binary, ["compile", "--config-only", config], options)).stdout,
+  );
   return encoded;
 }
 
 const fileOf = (index: number) => `module-${index}`;
-const FIELDS: Readonly<Record<UploadModule["kind"], string>> = { script: "esModule", wasm: "wasm", data: "data" };
+const FIELDS: Readonly<Record<UploadModule["kind"], string>> = {
+  script: "esModule",
+  wasm: "wasm",
+  data: "data",
+};
 
 /** workerd's own configuration format (workerd.capnp). The first module is the main one. */
 function workerdConfig({ upload, variables: more, sockets, metricsFolder }: Setup): string {
   const { modules, variables, compatibilityDate, compatibilityFlags } = upload;
   const text = (value: string) => JSON.stringify(value);
   const list = (items: readonly string[]) => `[ ${items.join(", ")} ]`;
-  const metrics = metricsFolder === undefined ? [] : [`(name = "EDGETIER_METRICS", durableObjectNamespace = (className = "MetricsAggregator", serviceName = "edge-0"))`];
-  const bindings = [...Object.entries({ ...variables, ...more }).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`), ...metrics];
+  const metrics =
+    metricsFolder === undefined
+      ? []
+      : [
+          `(name = "EDGETIER_METRICS", durableObjectNamespace = (className = "MetricsAggregator", serviceName = "edge-0"))`,
+        ];
+  const bindings = [
+    ...Object.entries({ ...variables, ...more }).map(
+      ([name, value]) => `(name = ${text(name)}, text = ${text(value)})`,
+    ),
+    ...metrics,
+  ];
   const services = sockets.map((_, index) => `(name = "edge-${index}", worker = .edge${index})`);
-  const disk = metricsFolder === undefined ? [] : [`(name = "metrics", disk = (path = ${text(metricsFolder)}, writable = true))`];
-  const aggregator = metricsFolder === undefined ? "" : `, durableObjectNamespaces = [ (className = "MetricsAggregator", uniqueKey = "edgetier-metrics", enableSql = true) ], durableObjectStorage = (localDisk = "metrics")`;
+  const disk =
+    metricsFolder === undefined
+      ? []
+      : [`(name = "metrics", disk = (path = ${text(metricsFolder)}, writable = true))`];
+  const aggregator =
+    metricsFolder === undefined
+      ? ""
+      : `, durableObjectNamespaces = [ (className = "MetricsAggregator", uniqueKey = "edgetier-metrics", enableSql = true) ], durableObjectStorage = (localDisk = "metrics")`;
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = ${list([...services, ...disk, `(name = "internet", network = (allow = ["public", "private", "local"]))`])},
   sockets = ${list(sockets.map((port, index) => `(name = "http-${index}", address = "${LOOPBACK}:${port}", http = (), service = "edge-${index}")`))}
 );
-${sockets.map((_, index) => `const edge${index} :Workerd.Worker = (
+${sockets
+  .map(
+    (_, index) => `const edge${index} :Workerd.Worker = (
   modules = .modules, compatibilityDate = ${text(compatibilityDate)}, compatibilityFlags = ${list(compatibilityFlags.map(text))},
   bindings = .bindings${index === 0 ? aggregator : ""}
-);`).join("\n")}
+);`,
+  )
+  .join("\n")}
 const bindings :List(Workerd.Worker.Binding) = ${list(bindings)};
 const modules :List(Workerd.Worker.Module) = ${list(modules.map(({ name, kind }, index) => `(name = ${text(name)}, ${FIELDS[kind]} = embed ${text(fileOf(index))})`))};
 `;

@@ -26,7 +26,11 @@ export interface ChildOptions {
 }
 
 /** Keeps what a part prints while it starts: of interest only if it does not come up. */
-export function heldBack(onLine: (line: string) => void): { readonly onLine: (line: string) => void; readonly drop: () => void; readonly tell: () => void } {
+export function heldBack(onLine: (line: string) => void): {
+  readonly onLine: (line: string) => void;
+  readonly drop: () => void;
+  readonly tell: () => void;
+} {
   let held: string[] | undefined = [];
   return {
     onLine: (line) => (held === undefined ? onLine(line) : held.push(line)),
@@ -42,12 +46,27 @@ export function heldBack(onLine: (line: string) => void): { readonly onLine: (li
  * Starts it in a process group of its own, so that Ctrl-C reaches only this process, which then stops its parts in order.
  * @returns undefined where there is no such command. @throws component_failed
  */
-export async function startChild({ name, command, args, environment, onLine }: ChildOptions): Promise<Child | undefined> {
-  const child = spawn(command, args, { detached: true, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...environment } });
-  for (const output of [child.stdout, child.stderr]) createInterface({ input: output }).on("line", onLine);
+export async function startChild({
+  name,
+  command,
+  args,
+  environment,
+  onLine,
+}: ChildOptions): Promise<Child | undefined> {
+  const child = spawn(command, args, {
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...environment },
+  });
+  for (const output of [child.stdout, child.stderr])
+    createInterface({ input: output }).on("line", onLine);
   let stopping = false;
-  const ended = new Promise<string>((resolve) => child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`)));
-  const died = new Promise<string>((resolve) => void ended.then((how) => !stopping && resolve(how)));
+  const ended = new Promise<string>((resolve) =>
+    child.once("exit", (code, signal) => resolve(signal ?? `exit code ${code}`)),
+  );
+  const died = new Promise<string>(
+    (resolve) => void ended.then((how) => !stopping && resolve(how)),
+  );
 
   try {
     await once(child, "spawn");

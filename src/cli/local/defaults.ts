@@ -13,9 +13,16 @@ export const DEFAULT_PORTS = {
 } as const;
 export type PortVariable = keyof typeof DEFAULT_PORTS;
 
-export const localPort = (variable: PortVariable) => wholeNumber(DEFAULT_PORTS[variable], 0, 65_535);
+export const localPort = (variable: PortVariable) =>
+  wholeNumber(DEFAULT_PORTS[variable], 0, 65_535);
 
 /** Not secret: the local S3 listens on loopback only. */
-export const LOCAL_S3 = { bucket: "edgetier-models", region: "auto", accessKeyId: "edgetier", secretAccessKey: "edgetier-local" } as const;
+export const LOCAL_S3 = {
+  bucket: "edgetier-models",
+  region: "auto",
+  accessKeyId: "edgetier",
+  secretAccessKey: "edgetier-local",
+} as const;
 
-export const localS3Endpoint = (port: number): string => `http://${LOOPBACK}:${port}/cdn-cgi/local/r2/s3`;
+export const localS3Endpoint = (port: number): string =>
+  `http://${LOOPBACK}:${port}/cdn-cgi/local/r2/s3`;

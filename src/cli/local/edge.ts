@@ -5,7 +5,12 @@ import { LOOPBACK } from "./defaults.ts";
 import { diesWhenSilent, type Part } from "./part.ts";
 
 /** No telemetry, no look-up of Cloudflare's location data, and only errors on the terminal. */
-const QUIET = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_LOG: "error", WRANGLER_WRITE_LOGS: "false" } as const;
+const QUIET = {
+  WRANGLER_SEND_METRICS: "false",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  WRANGLER_LOG: "error",
+  WRANGLER_WRITE_LOGS: "false",
+} as const;
 
 export interface EdgeOptions {
   /** wrangler.toml */
@@ -17,7 +22,13 @@ export interface EdgeOptions {
 }
 
 /** @throws component_failed, for example when the Worker cannot be bundled */
-export async function startLocalEdge({ config, port, stateFolder, variables, onLine }: EdgeOptions): Promise<Part> {
+export async function startLocalEdge({
+  config,
+  port,
+  stateFolder,
+  variables,
+  onLine,
+}: EdgeOptions): Promise<Part> {
   Object.assign(process.env, QUIET); // wrangler reads them while it is loaded
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const environment = new DevEnv();
@@ -25,14 +36,22 @@ export async function startLocalEdge({ config, port, stateFolder, variables, onL
   try {
     const worker = environment.startWorker({
       config,
-      bindings: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, { type: "plain_text", value }])),
+      bindings: Object.fromEntries(
+        Object.entries(variables).map(([name, value]) => [name, { type: "plain_text", value }]),
+      ),
       build: { custom: { command: "" } }, // the engine has been prepared
       dev: {
         server: { hostname: LOOPBACK, port },
         inspector: false,
         watch: false,
         persist: stateFolder,
-        structuredLogsHandler({ level, message }: { readonly level: string; readonly message: string }) {
+        structuredLogsHandler({
+          level,
+          message,
+        }: {
+          readonly level: string;
+          readonly message: string;
+        }) {
           if (level !== "debug") onLine(message);
         },
       },
@@ -60,9 +79,14 @@ interface StartedWorker {
 }
 
 /** The Worker's address, or the error that keeps it from having one: some show only as an event. */
-async function addressOf(starting: Promise<StartedWorker>, environment: NodeJS.EventEmitter): Promise<URL> {
+async function addressOf(
+  starting: Promise<StartedWorker>,
+  environment: NodeJS.EventEmitter,
+): Promise<URL> {
   const failed = new Promise<never>((_, reject) => {
-    environment.once("error", (event: { readonly cause?: unknown }) => reject(event.cause ?? event));
+    environment.once("error", (event: { readonly cause?: unknown }) =>
+      reject(event.cause ?? event),
+    );
   });
   const address = starting.then(async (worker) => {
     await worker.ready;
@@ -73,5 +97,7 @@ async function addressOf(starting: Promise<StartedWorker>, environment: NodeJS.E
 
 /** wrangler wraps what happened, for example a build error, in several layers. */
 function rootReason(error: unknown): string {
-  return error instanceof Error && error.cause instanceof Error ? rootReason(error.cause) : reasonOf(error);
+  return error instanceof Error && error.cause instanceof Error
+    ? rootReason(error.cause)
+    : reasonOf(error);
 }

@@ -8,7 +8,9 @@ const LISTENS_WITHIN_MS = 30_000;
 const listeningSchema = z.object({ event: z.literal("listening"), url: z.url() });
 
 /** Runs a TypeScript file of this project with the Node that runs now. @throws component_failed */
-export async function startListeningChild(options: Omit<ChildOptions, "command" | "args"> & { readonly file: string }): Promise<Child & { readonly url: string }> {
+export async function startListeningChild(
+  options: Omit<ChildOptions, "command" | "args"> & { readonly file: string },
+): Promise<Child & { readonly url: string }> {
   const { file, onLine, name, ...rest } = options;
   let tell: (url: string) => void = () => {};
   const listening = new Promise<string>((resolve) => (tell = resolve));
@@ -31,7 +33,13 @@ export async function startListeningChild(options: Omit<ChildOptions, "command" 
     const url = await Promise.race([
       listening,
       child.died.then((how) => Promise.reject(failed(how))),
-      new Promise<never>((_, reject) => (timer = setTimeout(() => reject(failed(`it did not listen within ${LISTENS_WITHIN_MS / 1000} s`)), LISTENS_WITHIN_MS))),
+      new Promise<never>(
+        (_, reject) =>
+          (timer = setTimeout(
+            () => reject(failed(`it did not listen within ${LISTENS_WITHIN_MS / 1000} s`)),
+            LISTENS_WITHIN_MS,
+          )),
+      ),
     ]);
     return { ...child, url };
   } catch (error) {

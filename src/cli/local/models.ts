@@ -1,6 +1,6 @@
 // The local system's models: every project, with its snapshots, published to its store.
 
-import type { BuiltDeployment } from "../../build/engine/build.ts";
+import type { BuiltDeployment } from "../../toolchain/engine/build.ts";
 import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
 import { publishModel, type PublishResult, type PublishSource } from "../../registry/publish.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
@@ -9,11 +9,19 @@ import { createModelStore } from "../../registry/store.ts";
 import { deployedEngine, makeProjectSnapshots } from "../deployment.ts";
 
 /** Also notes the engine that the local edge runs. @param signingKeys none leaves the manifests unsigned @throws model_store_unavailable, component_failed */
-export async function publishProjects(sources: readonly PublishSource[], deployment: BuiltDeployment, options: S3Options, log: (line: string) => void, signingKeys: readonly SigningKey[] = []): Promise<PublishResult[]> {
-  const trustedKeys = signingKeys.length === 0 ? undefined : signingKeys.map(({ publicKey }) => publicKey);
+export async function publishProjects(
+  sources: readonly PublishSource[],
+  deployment: BuiltDeployment,
+  options: S3Options,
+  log: (line: string) => void,
+  signingKeys: readonly SigningKey[] = [],
+): Promise<PublishResult[]> {
+  const trustedKeys =
+    signingKeys.length === 0 ? undefined : signingKeys.map(({ publicKey }) => publicKey);
   const store = createModelStore(createS3ObjectStore(options), { trustedKeys, signingKeys });
   await store.writeDeployedEngine(deployedEngine(deployment));
   const published: PublishResult[] = [];
-  for (const project of sources) published.push(await publishModel(store, (await makeProjectSnapshots(project, log)).source));
+  for (const project of sources)
+    published.push(await publishModel(store, (await makeProjectSnapshots(project, log)).source));
   return published;
 }

@@ -23,7 +23,7 @@ const FAILURES_TO_BE_DEAD = 2;
 export function diesWhenSilent(url: string, stopped: AbortSignal): Promise<string> {
   return new Promise((resolve) => {
     void (async () => {
-      for (let failures = 0; failures < FAILURES_TO_BE_DEAD; ) {
+      for (let failures = 0; failures < FAILURES_TO_BE_DEAD;) {
         await sleep(WATCH_EVERY_MS, undefined, { ref: false });
         if (stopped.aborted) return;
         failures = (await answers(url)) ? 0 : failures + 1;

@@ -19,4 +19,6 @@ export const SNAPSHOTS_FOLDER = join(PROJECT_ROOT, "dist/snapshots");
 export const MODELS_FOLDER = join(PROJECT_ROOT, "models");
 export const STATE_FOLDER = join(PROJECT_ROOT, ".edgetier");
 export const WRANGLER_CONFIG = join(PROJECT_ROOT, "wrangler.toml");
-export const REGION_ENTRY = fileURLToPath(new URL("../../../functions/region/main.ts", import.meta.url));
+export const REGION_ENTRY = fileURLToPath(
+  new URL("../../../functions/region/main.ts", import.meta.url),
+);

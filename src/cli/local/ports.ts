@@ -19,12 +19,20 @@ const USERS: Readonly<Record<PortVariable, string>> = {
  * @throws port_in_use, or an AggregateError with one for each busy port; invalid_configuration if two are the same
  */
 export async function requireFreePorts(ports: Partial<LocalPorts>): Promise<void> {
-  const wanted = (Object.entries(ports) as [PortVariable, number][]).filter(([, port]) => port !== 0);
-  const repeated = wanted.filter(([, port], index) => wanted.findIndex(([, other]) => other === port) !== index);
-  if (repeated.length > 0) throw errors.invalidConfiguration(repeated.map(([variable, port]) => `${variable}: ${port} is given to another part, too`));
+  const wanted = (Object.entries(ports) as [PortVariable, number][]).filter(
+    ([, port]) => port !== 0,
+  );
+  const repeated = wanted.filter(
+    ([, port], index) => wanted.findIndex(([, other]) => other === port) !== index,
+  );
+  if (repeated.length > 0)
+    throw errors.invalidConfiguration(
+      repeated.map(([variable, port]) => `${variable}: ${port} is given to another part, too`),
+    );
 
   const busy: EdgeTierError[] = [];
-  for (const [variable, port] of wanted) if (!(await isFree(port))) busy.push(errors.portInUse(USERS[variable], port, variable));
+  for (const [variable, port] of wanted)
+    if (!(await isFree(port))) busy.push(errors.portInUse(USERS[variable], port, variable));
   if (busy.length === 1) throw busy[0];
   if (busy.length > 1) throw new AggregateError(busy, busy.map((one) => one.message).join("\n"));
 }

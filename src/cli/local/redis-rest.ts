@@ -9,7 +9,9 @@ const { PORT, URS_TOKEN: token = "", REDIS_URL: redisUrl } = process.env;
 const app = createApp({ token, redisUrl });
 
 serve({ fetch: authorised, hostname: LOOPBACK, port: Number(PORT) }, ({ port }) => {
-  process.stdout.write(`${JSON.stringify({ event: "listening", url: `http://${LOOPBACK}:${port}` })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ event: "listening", url: `http://${LOOPBACK}:${port}` })}\n`,
+  );
 });
 
 /** The library asks for the token at `/` only, and not at `/pipeline`. */

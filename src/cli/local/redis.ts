@@ -24,10 +24,28 @@ export interface LocalRedis extends Part {
  * @param options.port of the REST interface
  * @returns undefined where the machine has no redis-server. @throws component_failed
  */
-export async function startLocalRedis(options: { readonly port: number; readonly onLine: (line: string) => void }): Promise<LocalRedis | undefined> {
+export async function startLocalRedis(options: {
+  readonly port: number;
+  readonly onLine: (line: string) => void;
+}): Promise<LocalRedis | undefined> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-redis-")); // short: a socket's path has at most 107 bytes
   const socket = join(folder, "redis.sock");
-  const args = ["--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--dir", folder, "--save", "", "--appendonly", "no", "--loglevel", "warning"];
+  const args = [
+    "--port",
+    "0",
+    "--unixsocket",
+    socket,
+    "--unixsocketperm",
+    "700",
+    "--dir",
+    folder,
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--loglevel",
+    "warning",
+  ];
   const started: Child[] = [];
   const output = heldBack(options.onLine);
   const stop = async () => {
@@ -35,7 +53,12 @@ export async function startLocalRedis(options: { readonly port: number; readonly
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    const redis = await startChild({ name: "Redis", command: "redis-server", args, onLine: output.onLine });
+    const redis = await startChild({
+      name: "Redis",
+      command: "redis-server",
+      args,
+      onLine: output.onLine,
+    });
     if (redis === undefined) {
       await stop();
       return undefined;
@@ -51,7 +74,13 @@ export async function startLocalRedis(options: { readonly port: number; readonly
     });
     started.push(rest);
     output.drop();
-    return { name: "L2 cache (Redis)", url: rest.url, token, died: Promise.race([redis.died, rest.died]), stop };
+    return {
+      name: "L2 cache (Redis)",
+      url: rest.url,
+      token,
+      died: Promise.race([redis.died, rest.died]),
+      stop,
+    };
   } catch (error) {
     output.tell();
     await stop();
@@ -64,7 +93,8 @@ async function connects(socket: string, redis: Child): Promise<void> {
   while (!(await accepts(socket))) {
     const died = await Promise.race([redis.died, sleep(20)]);
     if (died !== undefined) throw errors.componentFailed("Redis", died);
-    if (Date.now() > giveUpAt) throw errors.componentFailed("Redis", `it did not listen within ${READY_WITHIN_MS / 1000} s`);
+    if (Date.now() > giveUpAt)
+      throw errors.componentFailed("Redis", `it did not listen within ${READY_WITHIN_MS / 1000} s`);
   }
 }
 

@@ -25,7 +25,14 @@ export interface LocalRegion extends Part {
 }
 
 /** @throws component_failed */
-export async function startLocalRegion({ file, port, store, preload, variables, onLine }: RegionOptions): Promise<LocalRegion> {
+export async function startLocalRegion({
+  file,
+  port,
+  store,
+  preload,
+  variables,
+  onLine,
+}: RegionOptions): Promise<LocalRegion> {
   const output = heldBack(onLine);
   const child = await startListeningChild({
     name: "region",
@@ -48,7 +55,10 @@ export async function startLocalRegion({ file, port, store, preload, variables, 
     if (died === undefined && Date.now() < giveUpAt) continue;
     output.tell();
     await child.stop();
-    throw errors.componentFailed("region", died ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`);
+    throw errors.componentFailed(
+      "region",
+      died ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`,
+    );
   }
   output.drop();
   return { ...child, name: "region" };

@@ -6,7 +6,8 @@ import type { S3Options } from "../../registry/s3-config.ts";
 import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
 import { diesWhenSilent, type Part } from "./part.ts";
 
-const NO_WORKER = "export default { fetch: () => new Response('This is only an S3 store.', { status: 404 }) };";
+const NO_WORKER =
+  "export default { fetch: () => new Response('This is only an S3 store.', { status: 404 }) };";
 
 export interface LocalS3 extends Part {
   readonly options: S3Options;
@@ -19,7 +20,10 @@ export interface LocalS3 extends Part {
  * @param options.folder keeps the objects; they are in memory without it
  * @throws component_failed
  */
-export async function startLocalS3(options: { readonly port: number; readonly folder?: string }): Promise<LocalS3> {
+export async function startLocalS3(options: {
+  readonly port: number;
+  readonly folder?: string;
+}): Promise<LocalS3> {
   const { accessKeyId, secretAccessKey, bucket } = LOCAL_S3;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({

@@ -30,7 +30,8 @@ export function stopRequests(): StopRequests {
 /** Miniflare's own handlers would end this process at once, before the other parts have stopped. */
 function refuseOtherHandlers(): void {
   process.on("newListener", (event: string, listener: NodeJS.SignalsListener) => {
-    if (["SIGINT", "SIGTERM", "SIGHUP"].includes(event)) queueMicrotask(() => process.off(event, listener));
+    if (["SIGINT", "SIGTERM", "SIGHUP"].includes(event))
+      queueMicrotask(() => process.off(event, listener));
   });
 }
 

@@ -2,7 +2,7 @@
 
 import { access } from "node:fs/promises";
 import { join } from "node:path";
-import { readProjects } from "../../build/project.ts";
+import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeTierError, errors } from "../../core/errors.ts";
 import { generateRegionKey, type RegionKey, regionKeyText } from "../../region/region-keys.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
@@ -47,7 +47,12 @@ export interface LocalSystemOptions {
 }
 
 export interface LocalSystem {
-  readonly urls: { readonly edge: string; readonly region?: string; readonly s3: string; readonly redis?: string };
+  readonly urls: {
+    readonly edge: string;
+    readonly region?: string;
+    readonly s3: string;
+    readonly redis?: string;
+  };
   readonly parts: readonly Part[];
   readonly store: S3Options;
   readonly redisToken: string | undefined;
@@ -62,8 +67,18 @@ export interface LocalSystem {
 
 /** @throws port_in_use (AggregateError for several), component_failed, invalid_project, or the signal's reason */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
-  const { ports = {}, stateFolder, signingKeys = [], signal, log = () => {}, onLine = () => {} } = options;
-  const trust = signingKeys.length === 0 ? {} : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
+  const {
+    ports = {},
+    stateFolder,
+    signingKeys = [],
+    signal,
+    log = () => {},
+    onLine = () => {},
+  } = options;
+  const trust =
+    signingKeys.length === 0
+      ? {}
+      : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
   const regionKey = generateRegionKey("local");
   const keyText = regionKeyText(regionKey);
   await requireFreePorts(ports);
@@ -79,31 +94,50 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
   };
 
   try {
-    const s3 = await started(startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }));
-    const redis = options.redis === false ? undefined : await startLocalRedis({ port: ports.EDGETIER_REDIS_REST_PORT ?? 0, onLine: (line) => onLine("redis", line) });
+    const s3 = await started(
+      startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }),
+    );
+    const redis =
+      options.redis === false
+        ? undefined
+        : await startLocalRedis({
+            port: ports.EDGETIER_REDIS_REST_PORT ?? 0,
+            onLine: (line) => onLine("redis", line),
+          });
     if (redis !== undefined) await started(Promise.resolve(redis));
     else if (options.redis !== false) log("no redis-server on this machine: the L2 cache is off");
 
     const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER, log);
-    const deployment = await buildProjectDeployment(sources, { log, ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }) });
+    const deployment = await buildProjectDeployment(sources, {
+      log,
+      ...(options.deploymentFolder === undefined ? {} : { outFolder: options.deploymentFolder }),
+    });
     signal?.throwIfAborted();
     const models = await publishProjects(sources, deployment, s3.options, log, signingKeys);
-    for (const { model, version, outcome } of models) log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
+    for (const { model, version, outcome } of models)
+      log(`${outcome === "published" ? "published" : "in the store:"} ${model}@${version}`);
     signal?.throwIfAborted();
 
     // Both take seconds, and neither needs the other before it is asked something.
-    const [regionPort, edgePort] = await Promise.all([ports.EDGETIER_REGION_PORT || findFreePort(), ports.EDGETIER_PORT || findFreePort()]); // at once, so that they differ
+    const [regionPort, edgePort] = await Promise.all([
+      ports.EDGETIER_REGION_PORT || findFreePort(),
+      ports.EDGETIER_PORT || findFreePort(),
+    ]); // at once, so that they differ
     const starting = [
-      options.region === false ? undefined : started(
-        startLocalRegion({
-          file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
-          port: regionPort,
-          store: s3.options,
-          preload: sources.filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region")).map(({ project: { model } }) => model),
-          variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
-          onLine: (line) => onLine("region", line),
-        }),
-      ),
+      options.region === false
+        ? undefined
+        : started(
+            startLocalRegion({
+              file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
+              port: regionPort,
+              store: s3.options,
+              preload: sources
+                .filter(({ project: { tiers } }) => tiers.some(({ place }) => place === "region"))
+                .map(({ project: { model } }) => model),
+              variables: { ...trust, EDGETIER_REGION_KEYS: keyText, ...options.regionVariables },
+              onLine: (line) => onLine("region", line),
+            }),
+          ),
       started(
         startLocalEdge({
           config: options.wranglerConfig ?? WRANGLER_CONFIG,
@@ -113,8 +147,15 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
             ...s3VariablesOf(s3.options),
             ...trust,
             EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
-            ...(options.region === false ? {} : { EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`, EDGETIER_REGION_KEY: keyText }),
-            ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
+            ...(options.region === false
+              ? {}
+              : {
+                  EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`,
+                  EDGETIER_REGION_KEY: keyText,
+                }),
+            ...(redis === undefined
+              ? {}
+              : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
             ...options.edgeVariables,
           },
           onLine: (line) => onLine("edge", line),
@@ -123,9 +164,25 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     ] as const;
     await Promise.allSettled(starting); // what has been started by then is stopped if one fails
     const [region, edge] = [await starting[0], await starting[1]];
-    const urls = { edge: edge.url, s3: s3.url, ...(region && { region: region.url }), ...(redis && { redis: redis.url }) };
-    const died = Promise.race(parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))));
-    return { urls, parts, store: s3.options, redisToken: redis?.token, regionKey, models, died, stop };
+    const urls = {
+      edge: edge.url,
+      s3: s3.url,
+      ...(region && { region: region.url }),
+      ...(redis && { redis: redis.url }),
+    };
+    const died = Promise.race(
+      parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))),
+    );
+    return {
+      urls,
+      parts,
+      store: s3.options,
+      redisToken: redis?.token,
+      regionKey,
+      models,
+      died,
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;

@@ -9,8 +9,15 @@ import * as z from "zod";
 import { errors, reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
-export const WRANGLER = join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
-export const QUIET_WRANGLER = { WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_WRITE_LOGS: "false" } as const;
+export const WRANGLER = join(
+  dirname(createRequire(import.meta.url).resolve("wrangler/package.json")),
+  "bin/wrangler.js",
+);
+export const QUIET_WRANGLER = {
+  WRANGLER_SEND_METRICS: "false",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  WRANGLER_WRITE_LOGS: "false",
+} as const;
 
 export interface UploadModule {
   /** As it is uploaded: scripts import it by this name. */
@@ -30,7 +37,11 @@ export interface Upload {
 
 /** Runs wrangler in the project's folder, without its telemetry. @throws Error with what it printed */
 export async function runWrangler(args: readonly string[], signal?: AbortSignal): Promise<void> {
-  const options = { cwd: PROJECT_ROOT, env: { ...process.env, ...QUIET_WRANGLER }, ...(signal === undefined ? {} : { signal }) };
+  const options = {
+    cwd: PROJECT_ROOT,
+    env: { ...process.env, ...QUIET_WRANGLER },
+    ...(signal === undefined ? {} : { signal }),
+  };
   await promisify(execFile)(process.execPath, [WRANGLER, ...args], options);
 }
 
@@ -40,31 +51,49 @@ export async function runWrangler(args: readonly string[], signal?: AbortSignal)
  * @param options.entry in place of the one that wrangler.toml names
  * @throws not_measured
  */
-export async function bundleWorker(file: string, options: { readonly entry?: string; readonly signal?: AbortSignal } = {}): Promise<Upload> {
+export async function bundleWorker(
+  file: string,
+  options: { readonly entry?: string; readonly signal?: AbortSignal } = {},
+): Promise<Upload> {
   const entry = options.entry === undefined ? [] : [options.entry];
   try {
-    await runWrangler(["deploy", ...entry, "--dry-run", "--outdir", `${file}.out`, "--outfile", file], options.signal);
+    await runWrangler(
+      ["deploy", ...entry, "--dry-run", "--outdir", `${file}.out`, "--outfile", file],
+      options.signal,
+    );
     return await parseUpload(await readFile(file));
   } catch (error) {
     throw errors.notMeasured("The Worker's bundle", reasonOf(error), error);
   }
 }
 
-const KINDS: Readonly<Record<string, UploadModule["kind"]>> = { "application/javascript+module": "script", "application/wasm": "wasm", "application/octet-stream": "data" };
+const KINDS: Readonly<Record<string, UploadModule["kind"]>> = {
+  "application/javascript+module": "script",
+  "application/wasm": "wasm",
+  "application/octet-stream": "data",
+};
 const SOURCE_MAP = "application/source-map";
 
 const metadataSchema = z.object({
   main_module: z.string(),
   compatibility_date: z.string(),
   compatibility_flags: z.array(z.string()).default([]),
-  bindings: z.array(z.object({ name: z.string(), type: z.string(), text: z.string().optional() })).default([]),
+  bindings: z
+    .array(z.object({ name: z.string(), type: z.string(), text: z.string().optional() }))
+    .default([]),
 });
 
 /** @param form multipart/form-data: a part `metadata`, and one for each module */
 export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
   const boundary = form.subarray("--".length, form.indexOf("\n")).toString().trim();
-  const parts = [...(await new Response(form, { headers: { "content-type": `multipart/form-data; boundary=${boundary}` } }).formData())];
-  const metadata = metadataSchema.parse(JSON.parse(String(parts.find(([name]) => name === "metadata")?.[1])));
+  const parts = [
+    ...(await new Response(form, {
+      headers: { "content-type": `multipart/form-data; boundary=${boundary}` },
+    }).formData()),
+  ];
+  const metadata = metadataSchema.parse(
+    JSON.parse(String(parts.find(([name]) => name === "metadata")?.[1])),
+  );
   const modules: UploadModule[] = [];
   for (const [name, part] of parts) {
     if (typeof part === "string" || part.type === SOURCE_MAP) continue;
@@ -73,8 +102,14 @@ export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
     modules.push({ name, kind, bytes: new Uint8Array(await part.arrayBuffer()) });
   }
   return {
-    modules: modules.toSorted((a, b) => Number(b.name === metadata.main_module) - Number(a.name === metadata.main_module)),
-    variables: Object.fromEntries(metadata.bindings.flatMap(({ name, type, text }) => (type === "plain_text" && text !== undefined ? [[name, text]] : []))),
+    modules: modules.toSorted(
+      (a, b) => Number(b.name === metadata.main_module) - Number(a.name === metadata.main_module),
+    ),
+    variables: Object.fromEntries(
+      metadata.bindings.flatMap(({ name, type, text }) =>
+        type === "plain_text" && text !== undefined ? [[name, text]] : [],
+      ),
+    ),
     compatibilityDate: metadata.compatibility_date,
     compatibilityFlags: metadata.compatibility_flags,
   };

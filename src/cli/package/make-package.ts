@@ -11,7 +11,8 @@ const ROOT = join(import.meta.dirname, "../../..");
 const OUT = join(ROOT, "dist/package");
 const FOLDERS = ["src", "functions"];
 /** Neither of use to who installs it, nor compiled. */
-const LEFT_OUT = /(?<!MOBILE)\.(md|py)$|(^|\/)tsconfig\.json$|^src\/playground\/screenshots\/|^src\/cli\/package\//;
+const LEFT_OUT =
+  /(?<!MOBILE)\.(md|py)$|(^|\/)tsconfig\.json$|^src\/playground\/screenshots\/|^src\/cli\/package\//;
 /** Whose types are for who installs it: `exports` of package.json. */
 const TYPED = /^src\/(client|protocol|core|cascade|registry|runtime|tasks)\//;
 /** What the Worker bundles is made in the project that deploys it: the alias is in its wrangler.toml. */
@@ -19,7 +20,8 @@ const DEPLOYMENT = '"../../dist/edge/deployment.mjs"';
 const DEPLOYMENT_ALIAS = "edgetier-deployment";
 
 await rm(OUT, { recursive: true, force: true });
-for (const project of ["tsconfig.json", "tsconfig.playground.json"]) await compile(join(import.meta.dirname, project));
+for (const project of ["tsconfig.json", "tsconfig.playground.json"])
+  await compile(join(import.meta.dirname, project));
 for (const folder of FOLDERS) await copyOthers(folder);
 await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml")); // `edgetier init` makes a project's of it
 for (const path of await filesUnder(OUT)) {
@@ -28,7 +30,11 @@ for (const path of await filesUnder(OUT)) {
 }
 
 async function compile(project: string): Promise<void> {
-  await promisify(execFile)(process.execPath, [createRequire(import.meta.url).resolve("typescript/lib/tsc.js"), "-p", project], { cwd: ROOT }).catch((error: { readonly stdout: string }) => {
+  await promisify(execFile)(
+    process.execPath,
+    [createRequire(import.meta.url).resolve("typescript/lib/tsc.js"), "-p", project],
+    { cwd: ROOT },
+  ).catch((error: { readonly stdout: string }) => {
     process.stderr.write(error.stdout);
     process.exit(1);
   });
@@ -48,15 +54,22 @@ async function copyOthers(folder: string): Promise<void> {
 async function changeFile(file: string): Promise<void> {
   const before = await readFile(file, "utf8");
   let after = before.replace(DEPLOYMENT, `"${DEPLOYMENT_ALIAS}"`);
-  for (const [literal, path = ""] of before.matchAll(/"([\w./-]+)\.ts"/g)) if (await isFile(join(dirname(file), `${path}.js`))) after = after.replace(literal, `"${path}.js"`);
+  for (const [literal, path = ""] of before.matchAll(/"([\w./-]+)\.ts"/g))
+    if (await isFile(join(dirname(file), `${path}.js`)))
+      after = after.replace(literal, `"${path}.js"`);
   if (after !== before) await writeFile(file, after);
 }
 
 async function isFile(path: string): Promise<boolean> {
-  return await stat(path).then((found) => found.isFile(), () => false);
+  return await stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
 }
 
 async function filesUnder(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }

@@ -8,7 +8,12 @@ export type Asked =
   /** @param computed of the inputs, the rest was in a cache; @param degraded indexes of answers that no cache keeps */
   | { readonly is: "answered"; readonly computed: number; readonly degraded: readonly number[] }
   /** Another time it may be answered. */
-  | { readonly is: "put off"; readonly retryAfterMs: number | undefined; readonly code: string; readonly detail: string }
+  | {
+      readonly is: "put off";
+      readonly retryAfterMs: number | undefined;
+      readonly code: string;
+      readonly detail: string;
+    }
   | { readonly is: "refused"; readonly code: string; readonly detail: string };
 
 export interface EdgeAsker {
@@ -25,17 +30,44 @@ const answerSchema = z.object({
   outputs: z.array(z.object({ degraded: z.boolean() })),
   usage: z.object({ tiers: z.array(z.object({ inputs: z.int() })) }),
 });
-const problemSchema = z.object({ code: z.string(), detail: z.string(), remedy: z.string().default("See the edge's log."), retryable: z.boolean().default(false) });
+const problemSchema = z.object({
+  code: z.string(),
+  detail: z.string(),
+  remedy: z.string().default("See the edge's log."),
+  retryable: z.boolean().default(false),
+});
 
-export function createEdgeAsker({ url, apiKey, refresh }: { readonly url: string; readonly apiKey: string | undefined; readonly refresh: boolean }): EdgeAsker {
+export function createEdgeAsker({
+  url,
+  apiKey,
+  refresh,
+}: {
+  readonly url: string;
+  readonly apiKey: string | undefined;
+  readonly refresh: boolean;
+}): EdgeAsker {
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
 
-  async function send(path: string, init: RequestInit = {}): Promise<{ readonly response: Response; readonly body: unknown }> {
+  async function send(
+    path: string,
+    init: RequestInit = {},
+  ): Promise<{ readonly response: Response; readonly body: unknown }> {
     try {
-      const response = await fetch(`${url}${path}`, { ...init, headers: { ...authorization, "content-type": "application/json" }, redirect: "error", signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await fetch(`${url}${path}`, {
+        ...init,
+        headers: { ...authorization, "content-type": "application/json" },
+        redirect: "error",
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
       return { response, body: parseJson(await response.text()) };
     } catch (error) {
-      throw errors.edgeUnreachable(url, error instanceof Error && error.cause instanceof Error ? reasonOf(error.cause) : reasonOf(error), error);
+      throw errors.edgeUnreachable(
+        url,
+        error instanceof Error && error.cause instanceof Error
+          ? reasonOf(error.cause)
+          : reasonOf(error),
+        error,
+      );
     }
   }
 
@@ -43,29 +75,56 @@ export function createEdgeAsker({ url, apiKey, refresh }: { readonly url: string
     async resolve(ref) {
       const { response, body } = await send(`/v1/models/${encodeURIComponent(ref)}`);
       const problem = problemSchema.safeParse(body).data;
-      if (!response.ok) throw errors.edgeRefused(problem?.code ?? "edge_refused", response.status, problem?.detail ?? `The edge answered ${response.status}.`, problem?.remedy ?? "See the edge's log.");
+      if (!response.ok)
+        throw errors.edgeRefused(
+          problem?.code ?? "edge_refused",
+          response.status,
+          problem?.detail ?? `The edge answered ${response.status}.`,
+          problem?.remedy ?? "See the edge's log.",
+        );
       const detail = detailSchema.safeParse(body).data;
-      if (detail === undefined) throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+      if (detail === undefined)
+        throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
       return detail;
     },
 
     async ask(ref, inputs) {
       let sent: Awaited<ReturnType<typeof send>>;
       try {
-        sent = await send(`/v1/models/${encodeURIComponent(ref)}/predict`, { method: "POST", body: JSON.stringify({ inputs, parameters: { cache: refresh ? "refresh" : "use" } }) });
+        sent = await send(`/v1/models/${encodeURIComponent(ref)}/predict`, {
+          method: "POST",
+          body: JSON.stringify({ inputs, parameters: { cache: refresh ? "refresh" : "use" } }),
+        });
       } catch (error) {
-        return { is: "put off", retryAfterMs: undefined, code: "edge_unreachable", detail: reasonOf(error) };
+        return {
+          is: "put off",
+          retryAfterMs: undefined,
+          code: "edge_unreachable",
+          detail: reasonOf(error),
+        };
       }
       const { response, body } = sent;
       const answer = answerSchema.safeParse(body).data;
       if (response.ok && answer !== undefined) {
-        const degraded = answer.outputs.flatMap((output, index) => (output.degraded ? [index] : []));
+        const degraded = answer.outputs.flatMap((output, index) =>
+          output.degraded ? [index] : [],
+        );
         return { is: "answered", computed: answer.usage.tiers[0]?.inputs ?? 0, degraded };
       }
-      const { code, detail, retryable } = problemSchema.safeParse(body).data ?? { code: "edge_refused", detail: `The edge answered ${response.status}.`, retryable: false };
-      if (!retryable && !PASSING_STATUSES.has(response.status)) return { is: "refused", code, detail };
+      const { code, detail, retryable } = problemSchema.safeParse(body).data ?? {
+        code: "edge_refused",
+        detail: `The edge answered ${response.status}.`,
+        retryable: false,
+      };
+      if (!retryable && !PASSING_STATUSES.has(response.status))
+        return { is: "refused", code, detail };
       const seconds = response.headers.get("retry-after") ?? "";
-      return { is: "put off", retryAfterMs: /^[0-9]+$/.test(seconds) ? 1_000 * Number(seconds) : undefined, code, detail };
+      return {
+        is: "put off",
+        retryAfterMs: /^[0-9]+$/.test(seconds) ? 1_000 * Number(seconds) : undefined,
+        code,
+        detail,
+      };
     },
   };
 }

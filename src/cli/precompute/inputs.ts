@@ -15,10 +15,20 @@ export interface InputLine {
 }
 
 /** Rows of samples have a label and more beside their text, which does not matter here. */
-const lineSchema = z.union([z.string(), z.object({ text: z.string() }).transform(({ text }) => text), z.object({ b64: z.base64() })], 'must be "a text", {"text": "a text"} or {"b64": "<an image>"}');
+const lineSchema = z.union(
+  [
+    z.string(),
+    z.object({ text: z.string() }).transform(({ text }) => text),
+    z.object({ b64: z.base64() }),
+  ],
+  'must be "a text", {"text": "a text"} or {"b64": "<an image>"}',
+);
 
 /** Each input once, in the order of the file. @throws usage, where a line is none or there is none */
-export async function readInputs(path: string, command: string): Promise<{ readonly lines: readonly InputLine[]; readonly sha256: string }> {
+export async function readInputs(
+  path: string,
+  command: string,
+): Promise<{ readonly lines: readonly InputLine[]; readonly sha256: string }> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
     throw errors.usage(`--inputs ${path} cannot be read: ${reasonOf(error)}`, command);
   });
@@ -30,7 +40,10 @@ export async function readInputs(path: string, command: string): Promise<{ reado
     if (!byContent.has(content)) byContent.set(content, { line: index + 1, input });
   }
   if (byContent.size === 0) throw errors.usage(`--inputs ${path} has no inputs`, command);
-  return { lines: [...byContent.values()], sha256: createHash("sha256").update(text).digest("hex") };
+  return {
+    lines: [...byContent.values()],
+    sha256: createHash("sha256").update(text).digest("hex"),
+  };
 }
 
 function parseLine(row: string, where: string, command: string): PrecomputeInput {
@@ -41,6 +54,7 @@ function parseLine(row: string, where: string, command: string): PrecomputeInput
     throw errors.usage(`${where} is not JSON: ${reasonOf(error)}`, command);
   }
   const parsed = lineSchema.safeParse(value);
-  if (!parsed.success) throw errors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
+  if (!parsed.success)
+    throw errors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
   return parsed.data;
 }

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { writeWhole } from "../../build/write-whole.ts";
+import { writeWhole } from "../../toolchain/write-whole.ts";
 import { problemsOf } from "../../core/config.ts";
 import { commandErrors } from "../../core/command-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
@@ -27,7 +27,13 @@ const progressSchema = z.object({
 export type PrecomputeProgress = z.output<typeof progressSchema>;
 export type PrecomputeFailure = z.output<typeof failure>;
 
-const fileSchema = z.object({ model: z.string(), version: z.int(), inputsSha256: z.string(), count: z.int(), progress: progressSchema });
+const fileSchema = z.object({
+  model: z.string(),
+  version: z.int(),
+  inputsSha256: z.string(),
+  count: z.int(),
+  progress: progressSchema,
+});
 
 export interface PrecomputeState {
   readonly path: string;
@@ -38,11 +44,18 @@ export interface PrecomputeState {
 /** @throws state_unreadable where the file is something else */
 export async function openState(path: string, job: PrecomputeJob): Promise<PrecomputeState> {
   const stored = await read(path);
-  const isOurs = stored !== undefined && stored.model === job.model && stored.version === job.version && stored.inputsSha256 === job.inputsSha256;
+  const isOurs =
+    stored !== undefined &&
+    stored.model === job.model &&
+    stored.version === job.version &&
+    stored.inputsSha256 === job.inputsSha256;
   return {
     path,
     // What failed is tried again once the end was reached.
-    progress: isOurs && stored.progress.asked < job.count ? stored.progress : { asked: 0, cached: 0, computed: 0, failures: [] },
+    progress:
+      isOurs && stored.progress.asked < job.count
+        ? stored.progress
+        : { asked: 0, cached: 0, computed: 0, failures: [] },
     save: (progress) => writeWhole(path, `${JSON.stringify({ ...job, progress })}\n`),
   };
 }
@@ -62,6 +75,7 @@ async function read(path: string): Promise<z.output<typeof fileSchema> | undefin
     throw commandErrors.stateUnreadable(path, reasonOf(error));
   }
   const parsed = fileSchema.safeParse(value);
-  if (!parsed.success) throw commandErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
+  if (!parsed.success)
+    throw commandErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
   return parsed.data;
 }

@@ -33,23 +33,35 @@ export interface TierParts {
 }
 
 /** @throws EdgeTierError `invalid_input` for what no device can prepare */
-export function createDeviceTier({ input: limits }: DeviceManifest, tier: DeviceTier, { run, labels, artifact, images }: TierParts): TierOnDevice {
+export function createDeviceTier(
+  { input: limits }: DeviceManifest,
+  tier: DeviceTier,
+  { run, labels, artifact, images }: TierParts,
+): TierOnDevice {
   const encode = encoderOf(tier, limits, artifact, images);
   return {
     id: tier.id,
     async answer(input, topK) {
       const [answer] = readAnswers(await run(encode(input)), 1, labels, tier.calibration, topK);
-      if (answer === undefined) throw fault("invalid_answer", `Tier ${tier.id} gave no answer.`, "");
+      if (answer === undefined)
+        throw fault("invalid_answer", `Tier ${tier.id} gave no answer.`, "");
       return answer;
     },
     exits: (answer) => exits(answer, tier.exit),
   };
 }
 
-function encoderOf({ id, preprocessor }: DeviceTier, limits: DeviceManifest["input"], artifact: Uint8Array | undefined, images: ImageDecoder | undefined): (input: DeviceInput) => NamedTensors {
+function encoderOf(
+  { id, preprocessor }: DeviceTier,
+  limits: DeviceManifest["input"],
+  artifact: Uint8Array | undefined,
+  images: ImageDecoder | undefined,
+): (input: DeviceInput) => NamedTensors {
   switch (preprocessor.kind) {
     case "hashed-ngrams": {
-      const idsOf = createHashedNgrams(parse<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())));
+      const idsOf = createHashedNgrams(
+        parse<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())),
+      );
       return (input) => {
         const ids = idsOf(parseText(input, 0, { maxBytes: limits.maxBytes }).text);
         return { ids: { datatype: "INT32", shape: [1, ids.length], data: ids } };
@@ -58,11 +70,25 @@ function encoderOf({ id, preprocessor }: DeviceTier, limits: DeviceManifest["inp
     case "image": {
       const { encode } = createImagePreprocessor(preprocessor, { images });
       return (input) => {
-        if (typeof input === "string") throw fault("invalid_input", "This model takes images.", "Give a JPEG or PNG file's bytes.");
-        return encode([imageClassification.fromBytes(input, 0, { maxBytes: limits.maxBytes, maxPixels: limits.maxPixels ?? Number.POSITIVE_INFINITY })]);
+        if (typeof input === "string")
+          throw fault(
+            "invalid_input",
+            "This model takes images.",
+            "Give a JPEG or PNG file's bytes.",
+          );
+        return encode([
+          imageClassification.fromBytes(input, 0, {
+            maxBytes: limits.maxBytes,
+            maxPixels: limits.maxPixels ?? Number.POSITIVE_INFINITY,
+          }),
+        ]);
       };
     }
     default:
-      throw fault("invalid_input", `Tier ${id} has the preprocessor ${preprocessor.kind}, which is not made for devices.`, "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distil`.");
+      throw fault(
+        "invalid_input",
+        `Tier ${id} has the preprocessor ${preprocessor.kind}, which is not made for devices.`,
+        "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distil`.",
+      );
   }
 }

@@ -19,17 +19,35 @@ const SCHEMA_VERSION = 1;
 export async function readManifest(readFile: ReadFile): Promise<DeviceManifest> {
   const manifest = parse<DeviceManifest>(fromUtf8(await readFile(MANIFEST_FILE)));
   if (manifest.schemaVersion !== SCHEMA_VERSION) {
-    throw fault("invalid_input", `${MANIFEST_FILE} has the schema version ${manifest.schemaVersion}; this client reads ${SCHEMA_VERSION}.`, "Export the model again with the EdgeTier of this client.");
+    throw fault(
+      "invalid_input",
+      `${MANIFEST_FILE} has the schema version ${manifest.schemaVersion}; this client reads ${SCHEMA_VERSION}.`,
+      "Export the model again with the EdgeTier of this client.",
+    );
   }
   return manifest;
 }
 
 /** @throws EdgeTierError `invalid_input` for a file that is another */
-export async function readVerified(readFile: ReadFile, { file, sha256, bytes }: ExportedFile, digest: Sha256 | undefined): Promise<Uint8Array<ArrayBuffer>> {
+export async function readVerified(
+  readFile: ReadFile,
+  { file, sha256, bytes }: ExportedFile,
+  digest: Sha256 | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
   const content = await readFile(file);
-  const isSame = content.byteLength === bytes && (digest === undefined || toHex(new Uint8Array(await digest(content))) === sha256);
-  if (!isSame) throw fault("invalid_input", `${file} is not the file that the manifest names.`, "Bring all files of one export along.");
+  const isSame =
+    content.byteLength === bytes &&
+    (digest === undefined || toHex(new Uint8Array(await digest(content))) === sha256);
+  if (!isSame)
+    throw fault(
+      "invalid_input",
+      `${file} is not the file that the manifest names.`,
+      "Bring all files of one export along.",
+    );
   return content;
 }
 
-export const webSha256: Sha256 | undefined = globalThis.crypto?.subtle === undefined ? undefined : (bytes) => crypto.subtle.digest("SHA-256", bytes);
+export const webSha256: Sha256 | undefined =
+  globalThis.crypto?.subtle === undefined
+    ? undefined
+    : (bytes) => crypto.subtle.digest("SHA-256", bytes);

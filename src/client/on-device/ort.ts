@@ -15,7 +15,11 @@ export interface OrtSession<AnyTensor> {
 
 export interface Ort<AnyTensor extends OrtTensor = OrtTensor> {
   readonly InferenceSession: { create(model: Uint8Array): Promise<OrtSession<AnyTensor>> };
-  readonly Tensor: new (type: "float32" | "int32" | "int64", data: never, dims: readonly number[]) => AnyTensor;
+  readonly Tensor: new (
+    type: "float32" | "int32" | "int64",
+    data: never,
+    dims: readonly number[],
+  ) => AnyTensor;
 }
 
 /** Runs a graph; calls wait for each other, since a session does one thing at a time. */
@@ -23,26 +27,39 @@ export type RunGraph = (inputs: NamedTensors) => Promise<NamedTensors>;
 
 const TYPES = { FP32: "float32", INT32: "int32", INT64: "int64" } as const;
 
-export async function openGraph<AnyTensor extends OrtTensor>(ort: Ort<AnyTensor>, graph: Uint8Array): Promise<RunGraph> {
+export async function openGraph<AnyTensor extends OrtTensor>(
+  ort: Ort<AnyTensor>,
+  graph: Uint8Array,
+): Promise<RunGraph> {
   const session = await ort.InferenceSession.create(graph);
   let last: Promise<unknown> = Promise.resolve();
   return (inputs) => {
-    const feeds = Object.fromEntries(Object.entries(inputs).map(([name, tensor]) => [name, toOrt(ort, name, tensor)]));
+    const feeds = Object.fromEntries(
+      Object.entries(inputs).map(([name, tensor]) => [name, toOrt(ort, name, tensor)]),
+    );
     const run = last.then(() => session.run(feeds)).then(fromOrt);
     last = run.catch(() => undefined);
     return run;
   };
 }
 
-function toOrt<AnyTensor extends OrtTensor>(ort: Ort<AnyTensor>, name: string, { datatype, data, shape }: Tensor): AnyTensor {
-  if (datatype !== "FP32" && datatype !== "INT32" && datatype !== "INT64") throw fault("invalid_input", `Input ${name} is ${datatype}, which no preprocessor makes.`, "");
+function toOrt<AnyTensor extends OrtTensor>(
+  ort: Ort<AnyTensor>,
+  name: string,
+  { datatype, data, shape }: Tensor,
+): AnyTensor {
+  if (datatype !== "FP32" && datatype !== "INT32" && datatype !== "INT64")
+    throw fault("invalid_input", `Input ${name} is ${datatype}, which no preprocessor makes.`, "");
   return new ort.Tensor(TYPES[datatype], data as never, [...shape]);
 }
 
 /** Floats are what an answer is read off; others are left out. */
 function fromOrt(outputs: Readonly<Record<string, OrtTensor>>): NamedTensors {
-  const floats = Object.entries(outputs).flatMap(([name, { type, data, dims }]): [string, Tensor][] =>
-    type === "float32" && data instanceof Float32Array ? [[name, { datatype: "FP32", shape: [...dims], data }]] : [],
+  const floats = Object.entries(outputs).flatMap(
+    ([name, { type, data, dims }]): [string, Tensor][] =>
+      type === "float32" && data instanceof Float32Array
+        ? [[name, { datatype: "FP32", shape: [...dims], data }]]
+        : [],
   );
   return Object.fromEntries(floats);
 }

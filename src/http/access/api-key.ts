@@ -24,7 +24,8 @@ const encoder = new TextEncoder();
 
 export function generateApiKey(): string {
   let value = 0n;
-  for (const byte of crypto.getRandomValues(new Uint8Array(RANDOM_BYTES))) value = value * 256n + BigInt(byte);
+  for (const byte of crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)))
+    value = value * 256n + BigInt(byte);
   const body = PREFIX + inBase62(value, RANDOM_DIGITS);
   return body + checksumOf(body);
 }
@@ -33,17 +34,23 @@ export const looksLikeApiKey = (credential: string): boolean => credential.start
 
 /** Whether it is whole, and nothing in it was changed. */
 export function isWholeApiKey(credential: string): boolean {
-  return FORM.test(credential) && credential.slice(-CHECKSUM_DIGITS) === checksumOf(credential.slice(0, -CHECKSUM_DIGITS));
+  return (
+    FORM.test(credential) &&
+    credential.slice(-CHECKSUM_DIGITS) === checksumOf(credential.slice(0, -CHECKSUM_DIGITS))
+  );
 }
 
 /** As it is kept. */
-export const hashOfApiKey = async (key: string): Promise<string> => await sha256Hex(encoder.encode(key));
+export const hashOfApiKey = async (key: string): Promise<string> =>
+  await sha256Hex(encoder.encode(key));
 
-const checksumOf = (body: string): string => inBase62(BigInt(crc32(encoder.encode(body))), CHECKSUM_DIGITS);
+const checksumOf = (body: string): string =>
+  inBase62(BigInt(crc32(encoder.encode(body))), CHECKSUM_DIGITS);
 
 function inBase62(value: bigint, digits: number): string {
   let text = "";
-  for (let rest = value; text.length < digits; rest /= 62n) text = DIGITS.charAt(Number(rest % 62n)) + text;
+  for (let rest = value; text.length < digits; rest /= 62n)
+    text = DIGITS.charAt(Number(rest % 62n)) + text;
   return text;
 }
 

@@ -4,7 +4,8 @@ const IPV4 = /^\d{1,3}(\.\d{1,3}){3}$/;
 const GROUPS_OF_A_NETWORK = 4;
 
 /** @param header may name several addresses: the nearest proxy has added the last one, and the others can be made up */
-export const addressIn = (header: string | undefined): string | undefined => networkOf(header?.split(",").at(-1)?.trim());
+export const addressIn = (header: string | undefined): string | undefined =>
+  networkOf(header?.split(",").at(-1)?.trim());
 
 /** @returns an IPv4 address, or the /64 of an IPv6 one, since a client has all of that; undefined for what is neither */
 function networkOf(address: string | undefined): string | undefined {
@@ -16,7 +17,10 @@ function networkOf(address: string | undefined): string | undefined {
   const groups = groupsOf(head);
   const rest = tail === undefined ? [] : groupsOf(tail);
   const zeros = Array.from({ length: Math.max(0, 8 - groups.length - rest.length) }, () => "0");
-  return [...groups, ...zeros, ...rest].slice(0, GROUPS_OF_A_NETWORK).map((group) => Number.parseInt(group, 16).toString(16)).join(":");
+  return [...groups, ...zeros, ...rest]
+    .slice(0, GROUPS_OF_A_NETWORK)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":");
 }
 
 const groupsOf = (text: string): string[] => text.split(":").filter((group) => group !== "");

@@ -6,4 +6,5 @@ import type { Principal } from "./authenticator.ts";
 /** A refusal is kept until the request has been counted. */
 export type Identity = { readonly principal: Principal } | { readonly refusal: EdgeTierError };
 
-export const principalOf = (identity: Identity | undefined): Principal | undefined => (identity !== undefined && "principal" in identity ? identity.principal : undefined);
+export const principalOf = (identity: Identity | undefined): Principal | undefined =>
+  identity !== undefined && "principal" in identity ? identity.principal : undefined;

@@ -4,7 +4,8 @@ import type { Scope } from "./authenticator.ts";
 
 /** Health is asked by load balancers, and the description of the API is no secret. */
 const OPEN = /^\/$|^\/(docs|openapi\.json)$|^\/v2\/health\/(live|ready)$/;
-const PREDICT = /^\/v1\/embeddings$|^\/v1\/models\/[^/]+\/predict$|^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/infer$/;
+const PREDICT =
+  /^\/v1\/embeddings$|^\/v1\/models\/[^/]+\/predict$|^\/v2\/models\/[^/]+(\/versions\/[^/]+)?\/infer$/;
 const METADATA = /^\/v1\/(models|regions)(\/|$)|^\/v2(\/|$)/;
 const ADMIN = /^\/(v1\/)?admin(\/|$)/;
 

@@ -41,7 +41,11 @@ export function takeOne(fullAtMs: number, limit: RateLimit, nowMs: number): Buck
   return { allowed, fullAtMs: allowed ? nextMs : filledMs };
 }
 
-export function decisionOf({ allowed, fullAtMs }: Bucket, limit: RateLimit, nowMs: number): RateLimitDecision {
+export function decisionOf(
+  { allowed, fullAtMs }: Bucket,
+  limit: RateLimit,
+  nowMs: number,
+): RateLimitDecision {
   const missingMs = Math.max(0, fullAtMs - nowMs);
   const intervalMs = intervalMsOf(limit);
   const waitMs = missingMs + intervalMs - windowMsOf(limit);

@@ -14,24 +14,35 @@ const REALM = 'Bearer realm="edgetier"';
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
 export function access({ authenticators, limits, metricsScope }: Access): Handlers {
-  return [identify(authenticators), ...(limits === undefined ? [] : [rateLimit(limits)]), authorise(authenticators.length > 0, metricsScope)];
+  return [
+    identify(authenticators),
+    ...(limits === undefined ? [] : [rateLimit(limits)]),
+    authorise(authenticators.length > 0, metricsScope),
+  ];
 }
 
 function identify(authenticators: readonly Authenticator[]): MiddlewareHandler<AppEnv> {
   return async function findPrincipal(c, next) {
     if (authenticators.length > 0 && needOf(c.req.path).scope !== undefined) {
-      c.set("identity", await c.get("context").phases.measure("access", () => identityOf(c, authenticators)));
+      c.set(
+        "identity",
+        await c.get("context").phases.measure("access", () => identityOf(c, authenticators)),
+      );
     }
     await next();
   };
 }
 
-async function identityOf(c: Context<AppEnv>, authenticators: readonly Authenticator[]): Promise<Identity> {
+async function identityOf(
+  c: Context<AppEnv>,
+  authenticators: readonly Authenticator[],
+): Promise<Identity> {
   // RFC 6750, section 2.1; and no other header: what caches and proxies treat as secret is this one.
   const credential = /^Bearer +([\w.~+/-]+=*) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
   if (credential === undefined) return { refusal: errors.missingCredential() };
   const authenticator = authenticators.find((one) => one.recognises(credential));
-  if (authenticator === undefined) return { refusal: errors.invalidCredential("it has the form of none that is taken here") };
+  if (authenticator === undefined)
+    return { refusal: errors.invalidCredential("it has the form of none that is taken here") };
   try {
     return { principal: await authenticator.authenticate(credential) };
   } catch (error) {
@@ -40,7 +51,10 @@ async function identityOf(c: Context<AppEnv>, authenticators: readonly Authentic
 }
 
 /** @param isClosed whether there is any credential; without one only administration is closed */
-function authorise(isClosed: boolean, metricsScope: Access["metricsScope"]): MiddlewareHandler<AppEnv> {
+function authorise(
+  isClosed: boolean,
+  metricsScope: Access["metricsScope"],
+): MiddlewareHandler<AppEnv> {
   return async function requireScope(c, next) {
     const { scope } = needOf(c.req.path, metricsScope);
     if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
@@ -48,7 +62,13 @@ function authorise(isClosed: boolean, metricsScope: Access["metricsScope"]): Mid
     if ("refusal" in identity) {
       const { code, status, detail } = identity.refusal;
       // RFC 6750, section 3: without a credential the challenge says no more.
-      if (status === 401) c.header("www-authenticate", code === "missing_credential" ? REALM : `${REALM}, error="invalid_token", error_description="${detail.replaceAll('"', "'")}"`);
+      if (status === 401)
+        c.header(
+          "www-authenticate",
+          code === "missing_credential"
+            ? REALM
+            : `${REALM}, error="invalid_token", error_description="${detail.replaceAll('"', "'")}"`,
+        );
       throw identity.refusal;
     }
     const { scopes, tenant } = identity.principal;
@@ -65,7 +85,14 @@ function authorise(isClosed: boolean, metricsScope: Access["metricsScope"]): Mid
 /** What is told to one tenant must stay in no cache that others read (RFC 9111, section 3.5). */
 function keepPrivate(c: Context<AppEnv>): void {
   const directives = (c.res.headers.get("cache-control") ?? "").split(",").map((one) => one.trim());
-  c.header("cache-control", ["private", ...directives.filter((one) => one !== "" && !/^(public|private|s-maxage)/i.test(one))].join(", "));
+  c.header(
+    "cache-control",
+    [
+      "private",
+      ...directives.filter((one) => one !== "" && !/^(public|private|s-maxage)/i.test(one)),
+    ].join(", "),
+  );
   c.header("vary", "authorization", { append: true });
-  for (const name of ["cache-tag", "cdn-cache-control", "cloudflare-cdn-cache-control"]) c.header(name, undefined);
+  for (const name of ["cache-tag", "cdn-cache-control", "cloudflare-cdn-cache-control"])
+    c.header(name, undefined);
 }

@@ -6,8 +6,29 @@ import { secureHeaders } from "hono/secure-headers";
 import type { Access } from "../access/access.ts";
 import type { AppEnv } from "../app-env.ts";
 
-const REQUEST_HEADERS = ["authorization", "cache-control", "content-type", "if-none-match", "inference-header-content-length", "prefer", "traceparent", "x-deadline-ms", "x-request-id"];
-const RESPONSE_HEADERS = ["etag", "inference-header-content-length", "ratelimit", "ratelimit-policy", "retry-after", "server-timing", "www-authenticate", "x-edgetier-cache", "x-edgetier-tier", "x-request-id"];
+const REQUEST_HEADERS = [
+  "authorization",
+  "cache-control",
+  "content-type",
+  "if-none-match",
+  "inference-header-content-length",
+  "prefer",
+  "traceparent",
+  "x-deadline-ms",
+  "x-request-id",
+];
+const RESPONSE_HEADERS = [
+  "etag",
+  "inference-header-content-length",
+  "ratelimit",
+  "ratelimit-policy",
+  "retry-after",
+  "server-timing",
+  "www-authenticate",
+  "x-edgetier-cache",
+  "x-edgetier-tier",
+  "x-request-id",
+];
 const PREFLIGHT_SECONDS = 7_200; // browsers keep none for longer
 
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
@@ -28,5 +49,14 @@ export function browserHeaders({ corsOrigins }: Access): Handlers {
   if (corsOrigins === undefined) return [forAll];
   // Without `credentials`: browsers send no cookies, and a page brings its key itself.
   const origin = corsOrigins.includes("*") ? "*" : [...corsOrigins];
-  return [forAll, cors({ origin, allowMethods: ["GET", "HEAD", "POST", "QUERY"], allowHeaders: REQUEST_HEADERS, exposeHeaders: RESPONSE_HEADERS, maxAge: PREFLIGHT_SECONDS })];
+  return [
+    forAll,
+    cors({
+      origin,
+      allowMethods: ["GET", "HEAD", "POST", "QUERY"],
+      allowHeaders: REQUEST_HEADERS,
+      exposeHeaders: RESPONSE_HEADERS,
+      maxAge: PREFLIGHT_SECONDS,
+    }),
+  ];
 }

@@ -44,11 +44,15 @@ function degrees(most: number) {
 
 function placeOf(request: Request): Place | undefined {
   const parsed = located.safeParse(request);
-  return parsed.success ? { latitudeDegrees: parsed.data.cf.latitude, longitudeDegrees: parsed.data.cf.longitude } : undefined;
+  return parsed.success
+    ? { latitudeDegrees: parsed.data.cf.latitude, longitudeDegrees: parsed.data.cf.longitude }
+    : undefined;
 }
 
 /** Outside Workers (`app.request` in tests, Node) there is no execution context, and work goes on by itself. */
-function waitUntilOf(c: Parameters<MiddlewareHandler<AppEnv>>[0]): (work: Promise<unknown>) => void {
+function waitUntilOf(
+  c: Parameters<MiddlewareHandler<AppEnv>>[0],
+): (work: Promise<unknown>) => void {
   try {
     const { executionCtx } = c;
     return (work) => executionCtx.waitUntil(work);

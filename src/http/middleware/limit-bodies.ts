@@ -10,9 +10,15 @@ export interface BodyLimits {
   readonly maxImageBodyBytes: number;
 }
 
-export function limitBodies({ maxBodyBytes, maxImageBodyBytes }: BodyLimits): MiddlewareHandler<AppEnv> {
+export function limitBodies({
+  maxBodyBytes,
+  maxImageBodyBytes,
+}: BodyLimits): MiddlewareHandler<AppEnv> {
   return async function setLimit(c, next) {
-    c.set("maxBodyBytes", mediaTypeOf(c.req).startsWith("image/") ? maxImageBodyBytes : maxBodyBytes);
+    c.set(
+      "maxBodyBytes",
+      mediaTypeOf(c.req).startsWith("image/") ? maxImageBodyBytes : maxBodyBytes,
+    );
     await next();
   };
 }

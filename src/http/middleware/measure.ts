@@ -14,8 +14,13 @@ export function measure({ metrics, reporter }: Telemetry, clock: Clock): Middlew
     const { model = "", arrivedAtMs, phases, waitUntil } = c.get("context");
     const route = routeOf(c.req.path);
     metrics.count("edgetier_requests_total", { route, model, status: String(c.res.status) });
-    metrics.observe("edgetier_request_duration_seconds", { route, model }, (clock.now() - arrivedAtMs) / 1_000);
-    for (const [phase, durationMs] of phases.durations()) metrics.observe("edgetier_phase_duration_seconds", { phase }, durationMs / 1_000);
+    metrics.observe(
+      "edgetier_request_duration_seconds",
+      { route, model },
+      (clock.now() - arrivedAtMs) / 1_000,
+    );
+    for (const [phase, durationMs] of phases.durations())
+      metrics.observe("edgetier_phase_duration_seconds", { phase }, durationMs / 1_000);
     reporter.schedule(waitUntil);
   };
 }

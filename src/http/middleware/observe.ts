@@ -34,14 +34,42 @@ export function observe({ tracer, clock, log }: ObserveOptions): MiddlewareHandl
     const route = matchedRoutes(c).findLast(({ path }) => !path.includes("*"))?.path ?? "";
     const { status } = c.res;
     const error = c.error && asEdgeTierError(c.error).code;
-    log?.({ level: "info", event: "request", requestId, traceId: trace.span.traceId, method, route, status, durationMs: clock.now() - startedAtMs, ...answerOf(c), ...(error && { code: error }) });
-    const facts = { "http.request.method": method, "http.route": route, "http.response.status_code": status, "edgetier.request_id": requestId, ...answerOf(c, "edgetier.") };
-    trace.finish(waitUntil, isTraced ? { name: `${method} ${route}`, facts: { ...facts, ...(error && { "error.type": error }) }, error: status >= 500 ? (error ?? String(status)) : undefined } : undefined);
+    log?.({
+      level: "info",
+      event: "request",
+      requestId,
+      traceId: trace.span.traceId,
+      method,
+      route,
+      status,
+      durationMs: clock.now() - startedAtMs,
+      ...answerOf(c),
+      ...(error && { code: error }),
+    });
+    const facts = {
+      "http.request.method": method,
+      "http.route": route,
+      "http.response.status_code": status,
+      "edgetier.request_id": requestId,
+      ...answerOf(c, "edgetier."),
+    };
+    trace.finish(
+      waitUntil,
+      isTraced
+        ? {
+            name: `${method} ${route}`,
+            facts: { ...facts, ...(error && { "error.type": error }) },
+            error: status >= 500 ? (error ?? String(status)) : undefined,
+          }
+        : undefined,
+    );
   };
 }
 
 /** What answered: its tiers and cache layer. */
 function answerOf(c: Context, prefix = ""): Readonly<Record<string, string>> {
-  const told = ["tier", "cache"].map((name) => [`${prefix}${name}`, c.res.headers.get(`x-edgetier-${name}`)] as const);
+  const told = ["tier", "cache"].map(
+    (name) => [`${prefix}${name}`, c.res.headers.get(`x-edgetier-${name}`)] as const,
+  );
   return Object.fromEntries(told.filter((pair): pair is [string, string] => pair[1] !== null));
 }

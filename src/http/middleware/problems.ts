@@ -10,21 +10,43 @@ import { PROBLEM_MEDIA_TYPE, problemOf } from "../../protocol/problem.ts";
 import type { AppEnv } from "../app-env.ts";
 
 /** @param log is told of every 5xx, with the cause that the client does not see */
-export function problems(log: (record: Readonly<Record<string, unknown>>) => void): ErrorHandler<AppEnv> {
+export function problems(
+  log: (record: Readonly<Record<string, unknown>>) => void,
+): ErrorHandler<AppEnv> {
   return function toProblem(thrown, c) {
     const error = asEdgeTierError(thrown);
     const requestId = c.get("requestId") ?? "";
     if (error.status >= 500) {
-      log({ level: "error", event: "request_failed", requestId, traceId: c.get("span")?.traceId, code: error.code, detail: error.detail, ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }) });
+      log({
+        level: "error",
+        event: "request_failed",
+        requestId,
+        traceId: c.get("span")?.traceId,
+        code: error.code,
+        detail: error.detail,
+        ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }),
+      });
     }
-    if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
+    if (error.retryAfterSeconds !== undefined)
+      c.header("retry-after", String(error.retryAfterSeconds));
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     c.header("cache-control", "no-store");
-    return /^\/v2(\/|$)/.test(c.req.path) ? openInferenceError(c, error) : problemDetails(c, error, requestId);
+    return /^\/v2(\/|$)/.test(c.req.path)
+      ? openInferenceError(c, error)
+      : problemDetails(c, error, requestId);
   };
 }
 
-const openInferenceError = (c: Context, error: EdgeTierError): Response => c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
+const openInferenceError = (c: Context, error: EdgeTierError): Response =>
+  c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
 
 const problemDetails = (c: Context, error: EdgeTierError, requestId: string): Response =>
-  c.body(JSON.stringify(c.req.path === EMBEDDINGS_PATH ? embeddingsProblemOf(error, requestId) : problemOf(error, requestId)), error.status as ContentfulStatusCode, { "content-type": PROBLEM_MEDIA_TYPE });
+  c.body(
+    JSON.stringify(
+      c.req.path === EMBEDDINGS_PATH
+        ? embeddingsProblemOf(error, requestId)
+        : problemOf(error, requestId),
+    ),
+    error.status as ContentfulStatusCode,
+    { "content-type": PROBLEM_MEDIA_TYPE },
+  );

@@ -18,10 +18,19 @@ interface Counted {
   readonly subject: string;
 }
 
-export function rateLimit({ limiter, perPrincipal, perAddress, addressHeader }: RateLimits): MiddlewareHandler<AppEnv> {
+export function rateLimit({
+  limiter,
+  perPrincipal,
+  perAddress,
+  addressHeader,
+}: RateLimits): MiddlewareHandler<AppEnv> {
   async function countedAs(c: Context<AppEnv>): Promise<Counted | undefined> {
     const principal = principalOf(c.get("identity"));
-    if (principal !== undefined) return await counted("key", principal.rateLimit ?? perPrincipal, [principal.tenant, principal.id]);
+    if (principal !== undefined)
+      return await counted("key", principal.rateLimit ?? perPrincipal, [
+        principal.tenant,
+        principal.id,
+      ]);
     const address = addressIn(c.req.header(addressHeader));
     return address === undefined ? undefined : await counted("address", perAddress, [address]);
   }
@@ -30,17 +39,30 @@ export function rateLimit({ limiter, perPrincipal, perAddress, addressHeader }: 
     const one = needOf(c.req.path).scope === undefined ? undefined : await countedAs(c);
     if (one !== undefined) {
       const { policy, limit, subject } = one;
-      const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c.get("context").phases.measure("access", () => limiter.take(subject, limit));
+      const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c
+        .get("context")
+        .phases.measure("access", () => limiter.take(subject, limit));
       c.header("ratelimit-policy", `"${policy}";q=${limit.requests};w=${limit.windowSeconds}`);
       c.header("ratelimit", `"${policy}";r=${remaining};t=${resetSeconds}`);
-      if (!allowed) throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
+      if (!allowed)
+        throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
     }
     await next();
   };
 }
 
 /** A limit that is changed begins anew. */
-async function counted(policy: Counted["policy"], limit: RateLimit | undefined, fields: readonly string[]): Promise<Counted | undefined> {
+async function counted(
+  policy: Counted["policy"],
+  limit: RateLimit | undefined,
+  fields: readonly string[],
+): Promise<Counted | undefined> {
   if (limit === undefined) return undefined;
-  return { policy, limit, subject: await sha256Hex(lengthPrefixed([policy, ...fields, `${limit.requests}/${limit.windowSeconds}`])) };
+  return {
+    policy,
+    limit,
+    subject: await sha256Hex(
+      lengthPrefixed([policy, ...fields, `${limit.requests}/${limit.windowSeconds}`]),
+    ),
+  };
 }

@@ -15,7 +15,12 @@ export interface ShedOptions {
 }
 
 /** Routes that compute. Metadata and health are answered always. */
-export const COMPUTING_PATHS = ["/v1/models/:model/predict", EMBEDDINGS_PATH, "/v2/models/:model/infer", "/v2/models/:model/versions/:version/infer"];
+export const COMPUTING_PATHS = [
+  "/v1/models/:model/predict",
+  EMBEDDINGS_PATH,
+  "/v2/models/:model/infer",
+  "/v2/models/:model/versions/:version/infer",
+];
 
 /** Beyond what the platform lets a request take, should it end one without a word: so old a permit is free again. */
 const PERMIT_LIFE_MS = 60_000;
@@ -36,7 +41,12 @@ export function shed({ maxInFlight, clock }: ShedOptions): MiddlewareHandler<App
   return async function takePermit(c, next) {
     if (taken.size >= maxInFlight) forgetOld();
     // OpenAI's clients wait and ask again after a 429.
-    if (taken.size >= maxInFlight) throw errors.overloaded(maxInFlight, c.req.path === EMBEDDINGS_PATH ? 429 : 503, RETRY_AFTER_SECONDS);
+    if (taken.size >= maxInFlight)
+      throw errors.overloaded(
+        maxInFlight,
+        c.req.path === EMBEDDINGS_PATH ? 429 : 503,
+        RETRY_AFTER_SECONDS,
+      );
     const permit = Symbol("permit");
     const giveBack = () => taken.delete(permit);
     taken.set(permit, clock.now());

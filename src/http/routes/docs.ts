@@ -14,8 +14,13 @@ export function docsRoutes(): Hono<AppEnv> {
   routes.get("/", (c) => c.redirect("/docs"));
   routes.get("/openapi.json", (c) => c.json(get()));
   routes.get("/docs", async (c) => {
-    const styleHash = toBase64(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(STYLE))));
-    c.header("content-security-policy", `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`);
+    const styleHash = toBase64(
+      new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(STYLE))),
+    );
+    c.header(
+      "content-security-policy",
+      `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    );
     return c.html(docsPage(get(), new URL(c.req.url).origin));
   });
   return routes;

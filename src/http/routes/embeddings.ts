@@ -3,7 +3,12 @@
 import { Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
-import { EMBEDDINGS_PATH, embeddingsBody, embeddingsResponseOf, inputsOf } from "../../protocol/embeddings.ts";
+import {
+  EMBEDDINGS_PATH,
+  embeddingsBody,
+  embeddingsResponseOf,
+  inputsOf,
+} from "../../protocol/embeddings.ts";
 import type { Embedder } from "../../serving/embedder.ts";
 import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
@@ -14,18 +19,28 @@ import { mediaTypeOf, readJson } from "../request-body.ts";
 const JSON_MEDIA_TYPE = "application/json";
 
 /** @param defaultModel of a request that names none */
-export function embeddingsRoutes(embedder: Embedder, defaultModel: string | undefined): Hono<AppEnv> {
+export function embeddingsRoutes(
+  embedder: Embedder,
+  defaultModel: string | undefined,
+): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.post(EMBEDDINGS_PATH, async (c) => {
     const mediaType = mediaTypeOf(c.req);
-    if (mediaType !== JSON_MEDIA_TYPE) throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
+    if (mediaType !== JSON_MEDIA_TYPE)
+      throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
     const parsed = embeddingsBody.safeParse(await readJson(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw errors.missingModel();
 
-    const request = { ref: requestedModel(c, model), inputs: inputsOf(parsed.data), dimensions, cache: requestedCacheMode(c.req, parsed.data.cache), deadlineMs: requestedDeadlineMs(c.req) };
+    const request = {
+      ref: requestedModel(c, model),
+      inputs: inputsOf(parsed.data),
+      dimensions,
+      cache: requestedCacheMode(c.req, parsed.data.cache),
+      deadlineMs: requestedDeadlineMs(c.req),
+    };
     const embeddings = await embedder.embed(request, c.get("context"));
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));
     c.header("x-edgetier-cache", embeddings.cacheResult);

@@ -14,13 +14,21 @@ import type { AppEnv } from "../app-env.ts";
 export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/metrics", async (c) => {
-    if (telemetry?.read === undefined) throw errors.unsupported("GET /metrics without an aggregator", "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.");
+    if (telemetry?.read === undefined)
+      throw errors.unsupported(
+        "GET /metrics without an aggregator",
+        "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.",
+      );
     await telemetry.reporter.flush(); // who has just asked this isolate something finds it
     const series = await telemetry.read().catch((error: unknown) => {
       throw errors.metricsUnavailable(error);
     });
     c.header("cache-control", "no-store");
-    if (prefersJson(c.req.header("accept"))) return c.json({ takenAtMs: clock.now(), series: series.flatMap(shown) } satisfies MetricsSnapshot);
+    if (prefersJson(c.req.header("accept")))
+      return c.json({
+        takenAtMs: clock.now(),
+        series: series.flatMap(shown),
+      } satisfies MetricsSnapshot);
     return c.body(prometheusText(series), 200, { "content-type": PROMETHEUS_MEDIA_TYPE });
   });
   return routes;
@@ -33,8 +41,13 @@ function shown(series: Series): MetricsSnapshot["series"] {
   const { name } = series;
   if (!isMetricName(name)) return [];
   const definition: MetricDefinition = EDGE_METRICS[name];
-  const labels = Object.fromEntries(definition.labels.map((label, index) => [label, series.labels[index] ?? ""]));
-  if (series.kind !== "histogram") return [{ kind: series.kind, name, labels, value: series.value }];
+  const labels = Object.fromEntries(
+    definition.labels.map((label, index) => [label, series.labels[index] ?? ""]),
+  );
+  if (series.kind !== "histogram")
+    return [{ kind: series.kind, name, labels, value: series.value }];
   const buckets = definition.kind === "histogram" ? [...definition.buckets] : [];
-  return [{ kind: series.kind, name, labels, buckets, counts: [...series.counts], sum: series.sum }];
+  return [
+    { kind: series.kind, name, labels, buckets, counts: [...series.counts], sum: series.sum },
+  ];
 }

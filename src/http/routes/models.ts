@@ -9,12 +9,18 @@ import type { EdgeSessions } from "../../serving/edge-sessions.ts";
 import { mayAsk, requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 
-export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "servingOf">): Hono<AppEnv> {
+export function modelRoutes(
+  catalogue: Catalogue,
+  sessions: Pick<EdgeSessions, "servingOf">,
+): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.get("/v1/models", async (c) => {
     const names = (await catalogue.models()).filter((model) => mayAsk(c, model));
-    const models = names.map(async (model) => ({ model, ...aliasesOf(await catalogue.aliases(model, c.get("context"))) }));
+    const models = names.map(async (model) => ({
+      model,
+      ...aliasesOf(await catalogue.aliases(model, c.get("context"))),
+    }));
     return c.json({ models: await Promise.all(models) });
   });
 
@@ -42,7 +48,9 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
       })),
       ...("risk" in manifest && manifest.risk !== undefined ? { risk: manifest.risk } : {}),
       figures: manifest.figures,
-      ...("report" in manifest && manifest.report !== undefined ? { report: `/v1/models/${ref.model}@${manifest.version}/report` } : {}),
+      ...("report" in manifest && manifest.report !== undefined
+        ? { report: `/v1/models/${ref.model}@${manifest.version}/report` }
+        : {}),
     };
     return c.json(detail);
   });
@@ -50,15 +58,26 @@ export function modelRoutes(catalogue: Catalogue, sessions: Pick<EdgeSessions, "
   return routes;
 }
 
-function exitOf(tier: TierManifest): Pick<ModelDetail["tiers"][number], "exitConfidence" | "saturatedExitConfidence"> {
+function exitOf(
+  tier: TierManifest,
+): Pick<ModelDetail["tiers"][number], "exitConfidence" | "saturatedExitConfidence"> {
   const exit = "exit" in tier ? tier.exit : null;
-  return { exitConfidence: exit?.confidence ?? null, ...(exit?.whenSaturated === undefined ? {} : { saturatedExitConfidence: exit.whenSaturated.confidence }) };
+  return {
+    exitConfidence: exit?.confidence ?? null,
+    ...(exit?.whenSaturated === undefined
+      ? {}
+      : { saturatedExitConfidence: exit.whenSaturated.confidence }),
+  };
 }
 
 function aliasesOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
   const shares = sharesOf(aliases);
   return {
-    aliases: Object.fromEntries(Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)])),
-    ...(shares.length === 0 ? {} : { weights: Object.fromEntries(shares.map(({ alias, weight }) => [alias, weight])) }),
+    aliases: Object.fromEntries(
+      Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)]),
+    ),
+    ...(shares.length === 0
+      ? {}
+      : { weights: Object.fromEntries(shares.map(({ alias, weight }) => [alias, weight])) }),
   };
 }

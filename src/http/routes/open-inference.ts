@@ -5,10 +5,24 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { errors } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import { headersOf, jsonLengthOf } from "../../protocol/http.ts";
-import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, type InferRequest, JSON_LENGTH_HEADER, type ModelMetadata, type ServerMetadata, wantsBinary } from "../../protocol/open-inference.ts";
+import {
+  decodeInferRequest,
+  decodeRawInferRequest,
+  encodeInferResponse,
+  type InferRequest,
+  JSON_LENGTH_HEADER,
+  type ModelMetadata,
+  type ServerMetadata,
+  wantsBinary,
+} from "../../protocol/open-inference.ts";
 import { readBody } from "../../protocol/read-body.ts";
 import { checkRequestInputs } from "../../protocol/request-inputs.ts";
-import { pickOutputs, readTimeoutMs, readWantedOutputs, refuseUnheededParameters } from "../../protocol/request-options.ts";
+import {
+  pickOutputs,
+  readTimeoutMs,
+  readWantedOutputs,
+  refuseUnheededParameters,
+} from "../../protocol/request-options.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import type { EdgeRun } from "../../serving/edge-plan.ts";
@@ -24,7 +38,11 @@ export interface OpenInferenceDependencies {
   readonly maxBodyBytes: number;
 }
 
-const SERVER: ServerMetadata = { name: "edgetier", version: VERSION, extensions: ["binary_tensor_data", "classification", "parameters"] };
+const SERVER: ServerMetadata = {
+  name: "edgetier",
+  version: VERSION,
+  extensions: ["binary_tensor_data", "classification", "parameters"],
+};
 
 /** Extensions that only a server with models of its own has. */
 const OF_THE_REGION = [
@@ -38,9 +56,17 @@ const OF_THE_REGION = [
   "/v2/cudasharedmemory/*",
 ];
 
-export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenInferenceDependencies): Hono<AppEnv> {
+export function openInferenceRoutes({
+  catalogue,
+  tensors,
+  maxBodyBytes,
+}: OpenInferenceDependencies): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
-  const route = (method: "GET" | "POST", paths: readonly string[], handler: (c: Context<AppEnv>) => Response | Promise<Response>): void => {
+  const route = (
+    method: "GET" | "POST",
+    paths: readonly string[],
+    handler: (c: Context<AppEnv>) => Response | Promise<Response>,
+  ): void => {
     routes.on(method, [...paths], handler);
     routes.on("ALL", [...paths], (c) => {
       c.header("allow", method);
@@ -49,7 +75,10 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
   };
 
   routes.on("ALL", OF_THE_REGION, (c) => {
-    throw errors.unsupported(`${c.req.path} at the edge`, "Ask the region server, or GET /v1/models for what is served here.");
+    throw errors.unsupported(
+      `${c.req.path} at the edge`,
+      "Ask the region server, or GET /v1/models for what is served here.",
+    );
   });
   route("GET", ["/v2", "/v2/"], (c) => c.json(SERVER));
 
@@ -63,7 +92,13 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
   route("GET", modelPaths(""), async (c) => {
     const { manifest, inputs, outputs } = await tensors.find(refOf(c), c.get("context"));
     const versions = await catalogue.versions(manifest.model);
-    return c.json({ name: manifest.model, versions: versions.map(String), platform: "onnxruntime_onnx", inputs, outputs } satisfies ModelMetadata);
+    return c.json({
+      name: manifest.model,
+      versions: versions.map(String),
+      platform: "onnxruntime_onnx",
+      inputs,
+      outputs,
+    } satisfies ModelMetadata);
   });
 
   route("POST", modelPaths("/infer"), async (c) => {
@@ -73,12 +108,16 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
     const jsonBytes = jsonLengthOf(c.req.raw.headers);
     const body = await readBody(c.req.raw, maxBodyBytes);
     const name = model.manifest.model;
-    const request = jsonBytes === 0 ? decodeRawInferRequest(body, model.inputs, name) : decodeInferRequest(body, jsonBytes, name);
+    const request =
+      jsonBytes === 0
+        ? decodeRawInferRequest(body, model.inputs, name)
+        : decodeInferRequest(body, jsonBytes, name);
     refuseUnheededParameters(request);
     const deadline = model.startDeadline(soonest(deadlineMs, readTimeoutMs(request)), context);
     try {
       const run = planOf(model, request);
-      const response = run === undefined ? undefined : await answerHere(c, model, request, run, deadline);
+      const response =
+        run === undefined ? undefined : await answerHere(c, model, request, run, deadline);
       return response ?? (await answerFromRegion(c, model, body, deadline));
     } finally {
       deadline.end();
@@ -90,13 +129,26 @@ export function openInferenceRoutes({ catalogue, tensors, maxBodyBytes }: OpenIn
 
 type Deadline = ReturnType<TensorModel["startDeadline"]>;
 
-function planOf(model: TensorModel, { inputs, outputs, parameters }: InferRequest): EdgeRun | undefined {
+function planOf(
+  model: TensorModel,
+  { inputs, outputs, parameters }: InferRequest,
+): EdgeRun | undefined {
   const tier = parameters?.["tier"];
-  return model.plan({ inputs, tier: tier === undefined ? undefined : String(tier), outputs: outputs?.map(({ name }) => name) });
+  return model.plan({
+    inputs,
+    tier: tier === undefined ? undefined : String(tier),
+    outputs: outputs?.map(({ name }) => name),
+  });
 }
 
 /** @returns undefined where this edge could not, and the region can */
-async function answerHere(c: Context<AppEnv>, model: TensorModel, request: InferRequest, run: EdgeRun, deadline: Deadline): Promise<Response | undefined> {
+async function answerHere(
+  c: Context<AppEnv>,
+  model: TensorModel,
+  request: InferRequest,
+  run: EdgeRun,
+  deadline: Deadline,
+): Promise<Response | undefined> {
   const context = c.get("context");
   const { model: name, version } = model.manifest;
   if (run.takes !== undefined) checkRequestInputs(name, run.takes, request.inputs);
@@ -104,25 +156,51 @@ async function answerHere(c: Context<AppEnv>, model: TensorModel, request: Infer
   const answer = await run.run(context, deadline);
   if (answer === undefined) return undefined;
   const classifies = wanted?.some(({ classes }) => classes !== undefined) === true;
-  const outputs = pickOutputs(answer.outputs, wanted, classifies ? await model.labels(context, deadline) : undefined);
+  const outputs = pickOutputs(
+    answer.outputs,
+    wanted,
+    classifies ? await model.labels(context, deadline) : undefined,
+  );
   const tier = answer.tiers.join(", ");
-  const response = { model: name, version: String(version), id: request.id, parameters: { tier, ...(answer.degraded ? { degraded: true } : {}) }, outputs };
+  const response = {
+    model: name,
+    version: String(version),
+    id: request.id,
+    parameters: { tier, ...(answer.degraded ? { degraded: true } : {}) },
+    outputs,
+  };
   const message = encodeInferResponse(response, (output) => wantsBinary(request, output));
   c.header("x-edgetier-tier", tier);
   return c.body(message.body, 200, headersOf(message));
 }
 
 /** @param body decompressed, but else as it came */
-async function answerFromRegion(c: Context<AppEnv>, model: TensorModel, body: Uint8Array<ArrayBuffer>, deadline: Deadline): Promise<Response> {
+async function answerFromRegion(
+  c: Context<AppEnv>,
+  model: TensorModel,
+  body: Uint8Array<ArrayBuffer>,
+  deadline: Deadline,
+): Promise<Response> {
   const headers = ["content-type", JSON_LENGTH_HEADER].flatMap((name): [string, string][] => {
     const value = c.req.header(name);
     return value === undefined ? [] : [[name, value]];
   });
-  const answer = await model.forward({ body, headers: Object.fromEntries(headers) }, c.get("context"), deadline);
-  return c.newResponse(answer.body, answer.status as ContentfulStatusCode, Object.fromEntries(answer.headers));
+  const answer = await model.forward(
+    { body, headers: Object.fromEntries(headers) },
+    c.get("context"),
+    deadline,
+  );
+  return c.newResponse(
+    answer.body,
+    answer.status as ContentfulStatusCode,
+    Object.fromEntries(answer.headers),
+  );
 }
 
-const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
+const modelPaths = (suffix: string) => [
+  `/v2/models/:model${suffix}`,
+  `/v2/models/:model/versions/:version${suffix}`,
+];
 
 /** The alias `stable` where the path names no version. @throws invalid_model_name, model_not_allowed */
 function refOf(c: Context<AppEnv>): ModelRef {

@@ -3,7 +3,14 @@
 import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
-import { type PredictParameters, type PredictResponse, predictBody, predictBodyQuery, predictParameters, predictQuery } from "../../protocol/predict.ts";
+import {
+  type PredictParameters,
+  type PredictResponse,
+  predictBody,
+  predictBodyQuery,
+  predictParameters,
+  predictQuery,
+} from "../../protocol/predict.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
 import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
@@ -24,11 +31,15 @@ interface ParsedRequest {
 export function predictRoutes(predictor: Predictor, options: FreshnessOptions): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
-  async function answer(c: Context<AppEnv>, { inputs, parameters }: ParsedRequest): Promise<Response> {
+  async function answer(
+    c: Context<AppEnv>,
+    { inputs, parameters }: ParsedRequest,
+  ): Promise<Response> {
     const context = c.get("context");
     const ref = requestedModel(c, c.req.param("model") ?? "");
     const cache = requestedCacheMode(c.req, parameters.cache);
-    const isHeld = async (keys: readonly string[]) => matchesEtag(c.req.header("if-none-match"), await answerEtag(keys));
+    const isHeld = async (keys: readonly string[]) =>
+      matchesEtag(c.req.header("if-none-match"), await answerEtag(keys));
     const prediction = await predictor.predict(
       {
         ref,
@@ -42,10 +53,19 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
       context,
     );
     if (prediction.cacheResult !== undefined) {
-      c.header("x-edgetier-tier", [...new Set(prediction.outcomes.map((outcome) => outcome.tier))].join(", "));
+      c.header(
+        "x-edgetier-tier",
+        [...new Set(prediction.outcomes.map((outcome) => outcome.tier))].join(", "),
+      );
       c.header("x-edgetier-cache", prediction.cacheResult);
     }
-    const { isKeepable, isShared } = setFreshness(c, ref, cache !== "bypass" && parameters.cache !== "refresh", prediction, options);
+    const { isKeepable, isShared } = setFreshness(
+      c,
+      ref,
+      cache !== "bypass" && parameters.cache !== "refresh",
+      prediction,
+      options,
+    );
     if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.uses));
 
     const etag = await answerEtag(prediction.keys);
@@ -87,15 +107,25 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
     // Whether its model takes the media type is its task's to say.
     const parsed = predictBodyQuery.safeParse(readQuery(c));
     if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
-    return { inputs: { mediaType, bytes: await readBytes(c) }, parameters: predictParameters.parse(parsed.data) };
+    return {
+      inputs: { mediaType, bytes: await readBytes(c) },
+      parameters: predictParameters.parse(parsed.data),
+    };
   }
   const parsed = predictBody.safeParse(await readJson(c));
   if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
   const { inputs, parameters } = parsed.data;
-  return { inputs: Array.isArray(inputs) ? inputs : [inputs], parameters: parameters ?? predictParameters.parse({}) };
+  return {
+    inputs: Array.isArray(inputs) ? inputs : [inputs],
+    parameters: parameters ?? predictParameters.parse({}),
+  };
 }
 
-function responseOf({ model, version, outcomes }: Prediction, id: string, uses: Prediction["uses"]): PredictResponse {
+function responseOf(
+  { model, version, outcomes }: Prediction,
+  id: string,
+  uses: Prediction["uses"],
+): PredictResponse {
   const outputs = outcomes.map(({ label, confidence, ranking, tier, degraded, degradedBy }) => ({
     label,
     score: confidence,

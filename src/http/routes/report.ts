@@ -10,12 +10,16 @@ import { matchesEtag } from "../etag.ts";
 export function reportRoutes(catalogue: Pick<Catalogue, "resolve" | "artifact">): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/v1/models/:model/report", async (c) => {
-    const { manifest } = await catalogue.resolve(requestedModel(c, c.req.param("model")), c.get("context"));
+    const { manifest } = await catalogue.resolve(
+      requestedModel(c, c.req.param("model")),
+      c.get("context"),
+    );
     const report = "report" in manifest ? manifest.report : undefined;
     if (report === undefined) throw errors.noReport(manifest.model, manifest.version);
     c.header("etag", `"${report.sha256.slice(0, 32)}"`);
     c.header("cache-control", "private, no-cache");
-    if (matchesEtag(c.req.header("if-none-match"), `"${report.sha256.slice(0, 32)}"`)) return c.body(null, 304);
+    if (matchesEtag(c.req.header("if-none-match"), `"${report.sha256.slice(0, 32)}"`))
+      return c.body(null, 304);
     return c.body(await catalogue.artifact(report), 200, { "content-type": "application/json" });
   });
   return routes;

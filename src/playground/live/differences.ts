@@ -8,27 +8,43 @@ type Series = MetricsSnapshot["series"][number];
 type Histogram = Extract<Series, { readonly kind: "histogram" }>;
 export type Labels = Readonly<Record<string, string>>;
 
-const keyOf = ({ name, labels }: Series): string => `${name}${JSON.stringify(Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`;
+const keyOf = ({ name, labels }: Series): string =>
+  `${name}${JSON.stringify(Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`;
 
 /** Gauges are as they are in `after`. */
 export function difference(before: MetricsSnapshot, after: MetricsSnapshot): MetricsSnapshot {
   const earlier = new Map(before.series.map((series) => [keyOf(series), series]));
-  return { ...after, series: after.series.map((series) => since(earlier.get(keyOf(series)), series)) };
+  return {
+    ...after,
+    series: after.series.map((series) => since(earlier.get(keyOf(series)), series)),
+  };
 }
 
 function since(before: Series | undefined, after: Series): Series {
   if (before === undefined || after.kind === "gauge") return after;
   if (after.kind === "histogram") {
     if (before.kind !== "histogram" || countOf(before) > countOf(after)) return after;
-    return { ...after, counts: after.counts.map((count, index) => count - (before.counts[index] ?? 0)), sum: after.sum - before.sum };
+    return {
+      ...after,
+      counts: after.counts.map((count, index) => count - (before.counts[index] ?? 0)),
+      sum: after.sum - before.sum,
+    };
   }
-  return before.kind === "histogram" || before.value > after.value ? after : { ...after, value: after.value - before.value };
+  return before.kind === "histogram" || before.value > after.value
+    ? after
+    : { ...after, value: after.value - before.value };
 }
 
-export const countOf = ({ counts }: Pick<Histogram, "counts">): number => counts.reduce((sum, one) => sum + one, 0);
+export const countOf = ({ counts }: Pick<Histogram, "counts">): number =>
+  counts.reduce((sum, one) => sum + one, 0);
 
 /** By the value of a label, summed over all others. */
-export function countsBy({ series }: MetricsSnapshot, name: MetricName, label: string, where: Labels = {}): Map<string, number> {
+export function countsBy(
+  { series }: MetricsSnapshot,
+  name: MetricName,
+  label: string,
+  where: Labels = {},
+): Map<string, number> {
   const counts = new Map<string, number>();
   for (const one of series) {
     if (one.name !== name || !has(one.labels, where)) continue;
@@ -38,26 +54,48 @@ export function countsBy({ series }: MetricsSnapshot, name: MetricName, label: s
   return counts;
 }
 
-export const total = (counts: ReadonlyMap<string, number>): number => [...counts.values()].reduce((sum, one) => sum + one, 0);
+export const total = (counts: ReadonlyMap<string, number>): number =>
+  [...counts.values()].reduce((sum, one) => sum + one, 0);
 
 /** All that match, as one; undefined where there is none. */
-export function merged({ series }: MetricsSnapshot, name: MetricName, where: Labels = {}): Histogram | undefined {
-  const all = series.filter((one): one is Histogram => one.kind === "histogram" && one.name === name && has(one.labels, where));
+export function merged(
+  { series }: MetricsSnapshot,
+  name: MetricName,
+  where: Labels = {},
+): Histogram | undefined {
+  const all = series.filter(
+    (one): one is Histogram =>
+      one.kind === "histogram" && one.name === name && has(one.labels, where),
+  );
   const [first] = all;
-  return first && { ...first, labels: where, counts: first.counts.map((_, bucket) => all.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0)), sum: all.reduce((sum, one) => sum + one.sum, 0) };
+  return (
+    first && {
+      ...first,
+      labels: where,
+      counts: first.counts.map((_, bucket) =>
+        all.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), 0),
+      ),
+      sum: all.reduce((sum, one) => sum + one.sum, 0),
+    }
+  );
 }
 
-const has = (labels: Labels, where: Labels): boolean => Object.entries(where).every(([name, value]) => labels[name] === value);
+const has = (labels: Labels, where: Labels): boolean =>
+  Object.entries(where).every(([name, value]) => labels[name] === value);
 
 /** As Prometheus' histogram_quantile: evenly spread within its bucket; the largest bound for what is above all of them. */
-export function quantile({ buckets, counts }: Pick<Histogram, "buckets" | "counts">, share: number): number | undefined {
+export function quantile(
+  { buckets, counts }: Pick<Histogram, "buckets" | "counts">,
+  share: number,
+): number | undefined {
   const rank = share * countOf({ counts });
   if (rank === 0) return undefined;
   let below = 0;
   for (const [index, bound] of buckets.entries()) {
     const own = counts[index] ?? 0;
     const from = buckets[index - 1] ?? 0;
-    if (below + own >= rank) return own === 0 ? from : from + ((bound - from) * (rank - below)) / own;
+    if (below + own >= rank)
+      return own === 0 ? from : from + ((bound - from) * (rank - below)) / own;
     below += own;
   }
   return buckets.at(-1);

@@ -16,7 +16,11 @@ const FINAL = new Set([401, 403, 404, 406]);
 
 /** @returns what begins to poll, or begins anew with another key */
 export function showLive(): () => void {
-  const [panels, note, window_] = [found("live-panels", HTMLElement), found("live-note", HTMLElement), found("window", HTMLSelectElement)];
+  const [panels, note, window_] = [
+    found("live-panels", HTMLElement),
+    found("live-note", HTMLElement),
+    found("window", HTMLSelectElement),
+  ];
   let history = createHistory();
   let regions: RegionList["regions"] = [];
   let models: ModelList["models"] = [];
@@ -28,7 +32,9 @@ export function showLive(): () => void {
       regions = (await ask<RegionList>("/v1/regions")).body.regions;
       models = (await ask<ModelList>("/v1/models")).body.models;
     }
-    const { body } = await ask<MetricsSnapshot>("/metrics", { headers: { accept: "application/json" } });
+    const { body } = await ask<MetricsSnapshot>("/metrics", {
+      headers: { accept: "application/json" },
+    });
     history.add(body);
     note.textContent = `Counted over all isolates of this edge; read ${new Date(body.takenAtMs).toLocaleTimeString()}.`;
   }
@@ -36,7 +42,15 @@ export function showLive(): () => void {
   function draw(): void {
     if (panels.contains(document.activeElement)) return; // somebody reads there by keyboard
     const shown = window_.value === "minute" ? history.lastMinute() : history.newest;
-    panels.replaceChildren(...livePanels({ shown, rates: history.rates(), pollSeconds: POLL_MS / 1_000, regions, models }));
+    panels.replaceChildren(
+      ...livePanels({
+        shown,
+        rates: history.rates(),
+        pollSeconds: POLL_MS / 1_000,
+        regions,
+        models,
+      }),
+    );
   }
 
   async function turn(): Promise<void> {
@@ -45,7 +59,10 @@ export function showLive(): () => void {
     try {
       await poll();
     } catch (error) {
-      note.textContent = error instanceof Refusal && error.status === 404 ? "This edge counts nothing." : `No counts: ${error instanceof Error ? error.message : String(error)}`;
+      note.textContent =
+        error instanceof Refusal && error.status === 404
+          ? "This edge counts nothing."
+          : `No counts: ${error instanceof Error ? error.message : String(error)}`;
       if (error instanceof Refusal && FINAL.has(error.status)) return draw();
     }
     draw();

@@ -21,25 +21,49 @@ export function showThresholds(onFailed: (error: unknown) => void): (model: Chos
   return ({ detail }) => {
     const own = ++turn;
     const name = `${detail.model}@${detail.version}`;
-    if (detail.report === undefined) return place.replaceChildren(element("p", { class: "note" }, `${name} was published without a report. `, element("code", {}, "edgetier model calibrate"), " writes one, for models that answer with labels."));
+    if (detail.report === undefined)
+      return place.replaceChildren(
+        element(
+          "p",
+          { class: "note" },
+          `${name} was published without a report. `,
+          element("code", {}, "edgetier model calibrate"),
+          " writes one, for models that answer with labels.",
+        ),
+      );
     void ask<ModelReport>(detail.report).then(
-      ({ body }) => own === turn && place.replaceChildren(...reportView(name, body, servedPoint(body, detail))),
+      ({ body }) =>
+        own === turn && place.replaceChildren(...reportView(name, body, servedPoint(body, detail))),
       onFailed,
     );
   };
 }
 
 function reportView(name: string, report: ModelReport, served: number): HTMLElement[] {
-  const about = element("p", { class: "note" }, `${name}, on ${count(report.tested)} samples that its thresholds were tested on.`);
-  const reliability = element("div", { class: "card" }, reliabilityChart(report), binsTable(report));
+  const about = element(
+    "p",
+    { class: "note" },
+    `${name}, on ${count(report.tested)} samples that its thresholds were tested on.`,
+  );
+  const reliability = element(
+    "div",
+    { class: "card" },
+    reliabilityChart(report),
+    binsTable(report),
+  );
   const cards = report.points.length === 0 ? [] : sliderCards(report, served);
   return [about, element("div", { class: "panels two" }, ...cards, reliability)];
 }
 
 function reliabilityChart({ tiers }: ModelReport): HTMLElement {
   const lines = tiers.flatMap(({ id, bins }, colour): Line[] => {
-    const points = bins.filter(({ samples }) => samples >= MIN_IN_BIN).map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy] as const);
-    return [{ name: id, kind: "line", colour, points }, { name: id, kind: "dots", colour, points }];
+    const points = bins
+      .filter(({ samples }) => samples >= MIN_IN_BIN)
+      .map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy] as const);
+    return [
+      { name: id, kind: "line", colour, points },
+      { name: id, kind: "dots", colour, points },
+    ];
   });
   const chart = {
     id: "reliability",
@@ -48,20 +72,64 @@ function reliabilityChart({ tiers }: ModelReport): HTMLElement {
     x: { label: "confidence", scale: SHARES, format: whole },
     y: { label: "right", scale: SHARES, format: whole },
   };
-  const made = lineChart(chart, [{ name: "as it should be", kind: "dashed", colour: 5, points: [[0, 0], [1, 1]] }, ...lines.filter(({ kind }) => kind === "line"), ...lines.filter(({ kind }) => kind === "dots").map((line) => ({ ...line, name: "" }))]);
+  const made = lineChart(chart, [
+    {
+      name: "as it should be",
+      kind: "dashed",
+      colour: 5,
+      points: [
+        [0, 0],
+        [1, 1],
+      ],
+    },
+    ...lines.filter(({ kind }) => kind === "line"),
+    ...lines.filter(({ kind }) => kind === "dots").map((line) => ({ ...line, name: "" })),
+  ]);
   for (const empty of made.querySelectorAll(".legend li:empty")) empty.remove();
-  made.append(element("p", { class: "note" }, tiers.map(({ id, expectedCalibrationError, accuracy }) => `${id}: ${percent(accuracy)} right by itself, calibration error ${percent(expectedCalibrationError)}`).join("; "), "."));
+  made.append(
+    element(
+      "p",
+      { class: "note" },
+      tiers
+        .map(
+          ({ id, expectedCalibrationError, accuracy }) =>
+            `${id}: ${percent(accuracy)} right by itself, calibration error ${percent(expectedCalibrationError)}`,
+        )
+        .join("; "),
+      ".",
+    ),
+  );
   return made;
 }
 
 function binsTable({ tiers }: ModelReport): HTMLElement {
-  const rows = tiers.flatMap(({ id, bins }) => bins.map(({ samples, meanConfidence, accuracy }) => [id, percent(meanConfidence), percent(accuracy), samples]));
-  return element("details", {}, element("summary", {}, "The bins as a table"), table("Reliability by bin", [["Tier", "Mean confidence", "Right", "Samples"], ...rows]));
+  const rows = tiers.flatMap(({ id, bins }) =>
+    bins.map(({ samples, meanConfidence, accuracy }) => [
+      id,
+      percent(meanConfidence),
+      percent(accuracy),
+      samples,
+    ]),
+  );
+  return element(
+    "details",
+    {},
+    element("summary", {}, "The bins as a table"),
+    table("Reliability by bin", [["Tier", "Mean confidence", "Right", "Samples"], ...rows]),
+  );
 }
 
 function sliderCards(report: ModelReport, served: number): HTMLElement[] {
   const { points } = report;
-  const slider = element("input", { type: "range", id: "threshold", min: 0, max: points.length - 1, step: 1, value: served, "aria-describedby": "threshold-note" });
+  const slider = element("input", {
+    type: "range",
+    id: "threshold",
+    min: 0,
+    max: points.length - 1,
+    step: 1,
+    value: served,
+    "aria-describedby": "threshold-note",
+  });
   const output = element("output", { for: "threshold" });
   const chart = element("div", { class: "card" });
   const figures = element("div", { role: "status" });
@@ -73,7 +141,10 @@ function sliderCards(report: ModelReport, served: number): HTMLElement[] {
     const now = points[served];
     if (point === undefined || now === undefined) return;
     output.textContent = `${thresholdsText(point, report)}${at === served ? " (served)" : ""}`;
-    slider.setAttribute("aria-valuetext", `threshold ${thresholdsText(point, report)}: ${percent(regionShareOf(point, report))} go to the region, risk ${percent(point.risk, 2)}`);
+    slider.setAttribute(
+      "aria-valuetext",
+      `threshold ${thresholdsText(point, report)}: ${percent(regionShareOf(point, report))} go to the region, risk ${percent(point.risk, 2)}`,
+    );
     chart.replaceChildren(riskChart(report, now, point));
     figures.replaceChildren(pointFigures(report, now, point));
     back.disabled = at === served;
@@ -84,13 +155,43 @@ function sliderCards(report: ModelReport, served: number): HTMLElement[] {
     show();
   });
   show();
-  const control = element("div", { class: "slide" }, element("label", { for: "threshold" }, "Exit from a confidence of"), output, slider, element("p", { id: "threshold-note", class: "note" }, "To the left, more goes on to the region; to the right, more is answered early. Nothing is changed by it."), element("p", {}, back));
-  return [element("div", { class: "card wide" }, element("h3", {}, "What another threshold would cost"), control, figures), chart];
+  const control = element(
+    "div",
+    { class: "slide" },
+    element("label", { for: "threshold" }, "Exit from a confidence of"),
+    output,
+    slider,
+    element(
+      "p",
+      { id: "threshold-note", class: "note" },
+      "To the left, more goes on to the region; to the right, more is answered early. Nothing is changed by it.",
+    ),
+    element("p", {}, back),
+  );
+  return [
+    element(
+      "div",
+      { class: "card wide" },
+      element("h3", {}, "What another threshold would cost"),
+      control,
+      figures,
+    ),
+    chart,
+  ];
 }
 
 function pointFigures(report: ModelReport, served: Point, point: Point): HTMLElement {
-  const against = (own: number, now: number) => (own === now ? "as served" : `${own > now ? "+" : "−"}${(100 * Math.abs(own - now)).toFixed(2)} points`);
-  const entry = (name: string, value: string, more: string, id: string) => element("div", { "data-figure": id }, element("dt", {}, name), element("dd", {}, value, element("small", {}, more)));
+  const against = (own: number, now: number) =>
+    own === now
+      ? "as served"
+      : `${own > now ? "+" : "−"}${(100 * Math.abs(own - now)).toFixed(2)} points`;
+  const entry = (name: string, value: string, more: string, id: string) =>
+    element(
+      "div",
+      { "data-figure": id },
+      element("dt", {}, name),
+      element("dd", {}, value, element("small", {}, more)),
+    );
   const [early, earlyNow] = [coverageOf(point), coverageOf(served)];
   const [region, regionNow] = [regionShareOf(point, report), regionShareOf(served, report)];
   const { risk } = report;
@@ -99,9 +200,23 @@ function pointFigures(report: ModelReport, served: Point, point: Point): HTMLEle
     { class: "figures" },
     entry("Answered early", percent(early), against(early, earlyNow), "coverage"),
     entry("To the region", percent(region), against(region, regionNow), "region"),
-    entry(risk?.what === "accuracy" ? "Accuracy lost" : "Answered otherwise", percent(point.risk, 2), against(point.risk, served.risk), "risk"),
+    entry(
+      risk?.what === "accuracy" ? "Accuracy lost" : "Answered otherwise",
+      percent(point.risk, 2),
+      against(point.risk, served.risk),
+      "risk",
+    ),
     entry("Right", percent(point.accuracy), against(point.accuracy, served.accuracy), "accuracy"),
-    ...(risk === undefined ? [] : [entry(`Risk of ${percent(risk.epsilon)} at most`, point.holds ? "shown" : "not shown", `with ${percent(1 - risk.delta, 0)} confidence`, "holds")]),
+    ...(risk === undefined
+      ? []
+      : [
+          entry(
+            `Risk of ${percent(risk.epsilon)} at most`,
+            point.holds ? "shown" : "not shown",
+            `with ${percent(1 - risk.delta, 0)} confidence`,
+            "holds",
+          ),
+        ]),
   );
 }
 
@@ -116,10 +231,26 @@ function riskChart(report: ModelReport, served: Point, point: Point): HTMLElemen
     title: "Risk and coverage",
     description: `The risk by the share of inputs that are answered before the last tier, from ${confidence(points[0]?.thresholds[0] ?? 1)} as the threshold to ${confidence(points.at(-1)?.thresholds[0] ?? 0)}. Served: ${percent(coverageOf(served))} at a risk of ${percent(served.risk, 2)}${risk === undefined ? "" : `, where ${percent(epsilon)} are allowed`}.`,
     x: { label: "answered before the last tier", scale: SHARES, format: whole },
-    y: { label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise", scale: roundScale(least, most), format: (value: number) => percent(value, 2) },
+    y: {
+      label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise",
+      scale: roundScale(least, most),
+      format: (value: number) => percent(value, 2),
+    },
   };
   return lineChart(chart, [
-    ...(risk === undefined ? [] : [{ name: "allowed", kind: "dashed", colour: 4, points: [[0, epsilon], [1, epsilon]] } as const]),
+    ...(risk === undefined
+      ? []
+      : [
+          {
+            name: "allowed",
+            kind: "dashed",
+            colour: 4,
+            points: [
+              [0, epsilon],
+              [1, epsilon],
+            ],
+          } as const,
+        ]),
     { name: "this version", kind: "line", colour: 0, points: points.map(place) },
     { name: "served", kind: "dots", colour: 2, points: [place(served)] },
     { name: "the slider", kind: "now", colour: 0, points: [place(point)] },

@@ -8,39 +8,130 @@ import type { TierStep } from "./tier-steps.ts";
 
 type Output = PredictResponse["outputs"][number];
 
-export const labelOf = ({ label }: Pick<Output, "label">): HTMLElement => element("p", { class: "label" }, label);
+export const labelOf = ({ label }: Pick<Output, "label">): HTMLElement =>
+  element("p", { class: "label" }, label);
 
 export function ranking({ scores }: Output): HTMLElement {
-  const rows = scores.map(({ label, score }) => element("tr", {}, element("td", {}, label), element("td", {}, bar(`score of ${label}`, score)), element("td", { class: "n" }, percent(score, 2))));
-  const head = element("tr", {}, ...["Label", "Score", "Percent"].map((name) => element("th", { scope: "col" }, name)));
-  return element("table", { class: "ranking" }, element("caption", { class: "unseen" }, "The likeliest labels"), element("thead", { class: "unseen" }, head), element("tbody", {}, ...rows));
+  const rows = scores.map(({ label, score }) =>
+    element(
+      "tr",
+      {},
+      element("td", {}, label),
+      element("td", {}, bar(`score of ${label}`, score)),
+      element("td", { class: "n" }, percent(score, 2)),
+    ),
+  );
+  const head = element(
+    "tr",
+    {},
+    ...["Label", "Score", "Percent"].map((name) => element("th", { scope: "col" }, name)),
+  );
+  return element(
+    "table",
+    { class: "ranking" },
+    element("caption", { class: "unseen" }, "The likeliest labels"),
+    element("thead", { class: "unseen" }, head),
+    element("tbody", {}, ...rows),
+  );
 }
 
-const MARKS: Readonly<Record<TierStep["state"], string>> = { answered: "✓", passed: "→", failed: "✗", "not asked": "·" };
+const MARKS: Readonly<Record<TierStep["state"], string>> = {
+  answered: "✓",
+  passed: "→",
+  failed: "✗",
+  "not asked": "·",
+};
 
 export function tierList(steps: readonly TierStep[]): HTMLElement {
-  return element("ol", { class: "tiers", "aria-label": "Tiers, in the order in which they are asked" }, ...steps.map(tierItem));
+  return element(
+    "ol",
+    { class: "tiers", "aria-label": "Tiers, in the order in which they are asked" },
+    ...steps.map(tierItem),
+  );
 }
 
-function tierItem({ id, place, state, what, threshold, confidence: own, label }: TierStep): HTMLElement {
-  const limit = threshold === null ? "takes every input that comes to it" : `exits from ${confidence(threshold)} on`;
-  const title = element("div", { class: "title" }, element("span", {}, element("b", {}, `${MARKS[state]} ${id}`), ` ${what}`), element("span", { class: "badge" }, place));
-  const shown = own === undefined ? [element("p", { class: "note" }, limit)] : [bar(`confidence ${confidence(own)}, ${limit}`, own, threshold ?? undefined), element("p", { class: "note" }, `${label === undefined ? "" : `“${label}”, `}confidence ${confidence(own)}; ${limit}`)];
-  return element("li", { class: state === "not asked" ? "" : state, "data-tier": id }, title, ...shown);
+function tierItem({
+  id,
+  place,
+  state,
+  what,
+  threshold,
+  confidence: own,
+  label,
+}: TierStep): HTMLElement {
+  const limit =
+    threshold === null
+      ? "takes every input that comes to it"
+      : `exits from ${confidence(threshold)} on`;
+  const title = element(
+    "div",
+    { class: "title" },
+    element("span", {}, element("b", {}, `${MARKS[state]} ${id}`), ` ${what}`),
+    element("span", { class: "badge" }, place),
+  );
+  const shown =
+    own === undefined
+      ? [element("p", { class: "note" }, limit)]
+      : [
+          bar(`confidence ${confidence(own)}, ${limit}`, own, threshold ?? undefined),
+          element(
+            "p",
+            { class: "note" },
+            `${label === undefined ? "" : `“${label}”, `}confidence ${confidence(own)}; ${limit}`,
+          ),
+        ];
+  return element(
+    "li",
+    { class: state === "not asked" ? "" : state, "data-tier": id },
+    title,
+    ...shown,
+  );
 }
 
 /** How it was answered: version, cache, times, id. */
-export function facts(entries: readonly (readonly [string, string])[], headers: Headers, tookMs: number): HTMLElement {
-  const told = [...entries, ["cache", headers.get("x-edgetier-cache") ?? "none"], ["took", milliseconds(tookMs)], ["request", headers.get("x-request-id") ?? "not told"]] as const;
-  return element("ul", { class: "facts", "aria-label": "How it was answered" }, ...told.map(([name, value]) => element("li", { "data-fact": name }, `${name} `, element("b", {}, value))));
+export function facts(
+  entries: readonly (readonly [string, string])[],
+  headers: Headers,
+  tookMs: number,
+): HTMLElement {
+  const told = [
+    ...entries,
+    ["cache", headers.get("x-edgetier-cache") ?? "none"],
+    ["took", milliseconds(tookMs)],
+    ["request", headers.get("x-request-id") ?? "not told"],
+  ] as const;
+  return element(
+    "ul",
+    { class: "facts", "aria-label": "How it was answered" },
+    ...told.map(([name, value]) =>
+      element("li", { "data-fact": name }, `${name} `, element("b", {}, value)),
+    ),
+  );
 }
 
 export function timings(headers: Headers): HTMLElement | string {
   const phases = phasesOf(headers.get("server-timing"));
   if (phases.length === 0) return "";
-  const rows = phases.map(({ name, ms }) => element("tr", {}, element("td", {}, name), element("td", { class: "n" }, milliseconds(ms))));
-  const head = element("tr", {}, element("th", { scope: "col" }, "Phase"), element("th", { scope: "col", class: "n" }, "Waited"));
-  return element("details", {}, element("summary", {}, "Where the edge waited"), element("p", { class: "note" }, "By the isolate's clock, which stands still while it computes."), element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  const rows = phases.map(({ name, ms }) =>
+    element("tr", {}, element("td", {}, name), element("td", { class: "n" }, milliseconds(ms))),
+  );
+  const head = element(
+    "tr",
+    {},
+    element("th", { scope: "col" }, "Phase"),
+    element("th", { scope: "col", class: "n" }, "Waited"),
+  );
+  return element(
+    "details",
+    {},
+    element("summary", {}, "Where the edge waited"),
+    element(
+      "p",
+      { class: "note" },
+      "By the isolate's clock, which stands still while it computes.",
+    ),
+    element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)),
+  );
 }
 
 export function command(text: string): HTMLElement {
@@ -51,12 +142,19 @@ export function command(text: string): HTMLElement {
       () => (copy.textContent = "Select it to copy"),
     );
   });
-  return element("details", { open: true }, element("summary", {}, "The same with curl"), element("pre", { tabindex: 0, "aria-label": "curl command" }, text), copy);
+  return element(
+    "details",
+    { open: true },
+    element("summary", {}, "The same with curl"),
+    element("pre", { tabindex: 0, "aria-label": "curl command" }, text),
+    copy,
+  );
 }
 
 /** @returns undefined for vectors without a direction */
 export function cosine(one: readonly number[], other: readonly number[]): number | undefined {
-  const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
+  const dot = (a: readonly number[], b: readonly number[]) =>
+    a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
   const lengths = Math.sqrt(dot(one, one) * dot(other, other));
   return lengths === 0 ? undefined : dot(one, other) / lengths;
 }

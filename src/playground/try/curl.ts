@@ -9,9 +9,14 @@ export interface SentRequest {
 }
 
 export function curlCommand(origin: string, { path, headers, body, hasKey }: SentRequest): string {
-  const parts = [`curl ${quoted(`${origin}${path}`)}`, ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`)];
+  const parts = [
+    `curl ${quoted(`${origin}${path}`)}`,
+    ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
+  ];
   if (hasKey) parts.push('-H "authorization: Bearer $EDGETIER_API_KEY"');
-  parts.push("json" in body ? `--json ${quoted(body.json)}` : `--data-binary ${quoted(`@${body.file}`)}`);
+  parts.push(
+    "json" in body ? `--json ${quoted(body.json)}` : `--data-binary ${quoted(`@${body.file}`)}`,
+  );
   return parts.join(" \\\n  ");
 }
 

@@ -5,7 +5,11 @@ import { element } from "../dom.ts";
 const EXAMPLE = "how do i freeze my account";
 const OTHER_EXAMPLE = "please block my card";
 
-export type Input = { readonly kind: "text"; readonly text: string } | { readonly kind: "texts"; readonly texts: readonly string[] } | { readonly kind: "image"; readonly file: File } | { readonly kind: "none"; readonly why: string };
+export type Input =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "texts"; readonly texts: readonly string[] }
+  | { readonly kind: "image"; readonly file: File }
+  | { readonly kind: "none"; readonly why: string };
 
 export interface InputFields {
   readonly content: readonly HTMLElement[];
@@ -13,17 +17,31 @@ export interface InputFields {
 }
 
 /** @param before texts that were typed, to be kept @param onImage is told that an image was chosen */
-export function inputFields(task: string, before: readonly string[], onImage: () => void): InputFields {
+export function inputFields(
+  task: string,
+  before: readonly string[],
+  onImage: () => void,
+): InputFields {
   if (task === "text-classification") {
     const text = textField("text", "Text", before[0] ?? EXAMPLE);
     return { content: [text.field], read: () => ({ kind: "text", text: text.area.value }) };
   }
   if (task === "embedding") {
-    const [one, other] = [textField("text", "Text", before[0] ?? EXAMPLE), textField("other-text", "Another text, to compare it with", before[1] ?? OTHER_EXAMPLE)];
-    return { content: [one.field, other.field], read: () => ({ kind: "texts", texts: [one.area.value, other.area.value].filter((text) => text !== "") }) };
+    const [one, other] = [
+      textField("text", "Text", before[0] ?? EXAMPLE),
+      textField("other-text", "Another text, to compare it with", before[1] ?? OTHER_EXAMPLE),
+    ];
+    return {
+      content: [one.field, other.field],
+      read: () => ({
+        kind: "texts",
+        texts: [one.area.value, other.area.value].filter((text) => text !== ""),
+      }),
+    };
   }
   if (task === "image-classification") return imageFields(onImage);
-  const why = "This model takes tensors, over the Open Inference Protocol: see the API page for POST /v2/models/{model}/infer.";
+  const why =
+    "This model takes tensors, over the Open Inference Protocol: see the API page for POST /v2/models/{model}/infer.";
   return { content: [element("p", { class: "note" }, why)], read: () => ({ kind: "none", why }) };
 }
 
@@ -35,7 +53,12 @@ function textField(id: string, label: string, value: string) {
 
 function imageFields(onImage: () => void): InputFields {
   let chosen: File | undefined;
-  const picker = element("input", { type: "file", id: "image", accept: "image/jpeg,image/png", "aria-describedby": "image-name" });
+  const picker = element("input", {
+    type: "file",
+    id: "image",
+    accept: "image/jpeg,image/png",
+    "aria-describedby": "image-name",
+  });
   const name = element("span", { id: "image-name" }, "Drop a JPEG or PNG here, or choose one");
   const preview = element("img", { alt: "", hidden: true });
   const drop = element("label", { class: "drop", for: "image" }, preview, name, picker);
@@ -57,5 +80,11 @@ function imageFields(onImage: () => void): InputFields {
       if (event === "drop") take(happened.dataTransfer?.files[0]);
     });
   }
-  return { content: [element("p", {}, drop)], read: () => (chosen === undefined ? { kind: "none", why: "Choose an image first." } : { kind: "image", file: chosen }) };
+  return {
+    content: [element("p", {}, drop)],
+    read: () =>
+      chosen === undefined
+        ? { kind: "none", why: "Choose an image first." }
+        : { kind: "image", file: chosen },
+  };
 }

@@ -8,7 +8,11 @@ export interface Phase {
 export function phasesOf(header: string | null): Phase[] {
   return (header ?? "").split(",").flatMap((entry) => {
     const [name = "", ...parameters] = entry.split(";").map((part) => part.trim());
-    const duration = parameters.find((parameter) => parameter.startsWith("dur="))?.slice("dur=".length);
-    return name === "" || duration === undefined || !Number.isFinite(Number(duration)) ? [] : [{ name, ms: Number(duration) }];
+    const duration = parameters
+      .find((parameter) => parameter.startsWith("dur="))
+      ?.slice("dur=".length);
+    return name === "" || duration === undefined || !Number.isFinite(Number(duration))
+      ? []
+      : [{ name, ms: Number(duration) }];
   });
 }

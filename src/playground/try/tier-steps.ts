@@ -15,21 +15,43 @@ export interface TierStep {
   readonly label?: string;
 }
 
-export function tierSteps({ tiers }: Pick<ModelDetail, "tiers">, { outputs: [output], usage }: Pick<PredictResponse, "outputs" | "usage">, isCached: boolean): TierStep[] {
+export function tierSteps(
+  { tiers }: Pick<ModelDetail, "tiers">,
+  { outputs: [output], usage }: Pick<PredictResponse, "outputs" | "usage">,
+  isCached: boolean,
+): TierStep[] {
   const by = tiers.findIndex(({ id }) => id === output?.tier);
   return tiers.map(({ id, place, exitConfidence: threshold }, position): TierStep => {
     const step = { id, place, threshold };
     const use = usage.tiers.find(({ tier }) => tier === id);
-    if (use?.error !== undefined) return { ...step, state: "failed", what: use.inputs === 0 ? `left out (${use.error})` : `failed (${use.error})` };
+    if (use?.error !== undefined)
+      return {
+        ...step,
+        state: "failed",
+        what: use.inputs === 0 ? `left out (${use.error})` : `failed (${use.error})`,
+      };
     if (position === by && output !== undefined) {
-      return { ...step, state: "answered", what: isCached ? "gave the answer that was kept" : answeredHow(output, threshold), confidence: output.confidence, label: output.label };
+      return {
+        ...step,
+        state: "answered",
+        what: isCached ? "gave the answer that was kept" : answeredHow(output, threshold),
+        confidence: output.confidence,
+        label: output.label,
+      };
     }
-    return position < by ? { ...step, state: "passed", what: "was not sure enough: the next tier was asked" } : { ...step, state: "not asked", what: "was not needed" };
+    return position < by
+      ? { ...step, state: "passed", what: "was not sure enough: the next tier was asked" }
+      : { ...step, state: "not asked", what: "was not needed" };
   });
 }
 
-function answeredHow({ degraded, confidence }: PredictResponse["outputs"][number], threshold: number | null): string {
+function answeredHow(
+  { degraded, confidence }: PredictResponse["outputs"][number],
+  threshold: number | null,
+): string {
   if (degraded) return "gave the best answer that could be had";
   if (threshold === null) return "answered: it is the last tier";
-  return confidence >= threshold ? "was sure enough: its answer was taken" : "answered as the last tier that was allowed";
+  return confidence >= threshold
+    ? "was sure enough: its answer was taken"
+    : "answered as the last tier that was allowed";
 }

@@ -1,7 +1,12 @@
 // One call of one region, which hears how it ended.
 
 import { EdgeTierError } from "../../core/errors.ts";
-import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOf } from "../region-client.ts";
+import {
+  type RegionCall,
+  type RegionClient,
+  type RegionFailure,
+  regionFailureOf,
+} from "../region-client.ts";
 import type { ExtraCall } from "./call-budget.ts";
 import type { RegionState } from "./region-state.ts";
 
@@ -43,17 +48,29 @@ export interface AttemptOptions {
 }
 
 /** @returns undefined where the region's breaker lets none through */
-export function startAttempt<Request extends RegionCall, Answer>(state: RegionState, question: Question<Request, Answer>, { timeoutMs, isRepeat, why, onEnd }: AttemptOptions): Attempt<Answer> | undefined {
+export function startAttempt<Request extends RegionCall, Answer>(
+  state: RegionState,
+  question: Question<Request, Answer>,
+  { timeoutMs, isRepeat, why, onEnd }: AttemptOptions,
+): Attempt<Answer> | undefined {
   const { request, kind, caller, send, failureOf = () => undefined } = question;
   const end = state.begin(kind, request.place, timeoutMs);
   if (end === undefined) return undefined;
-  const span = request.span?.child("region call", { "edgetier.region": state.region.id, "edgetier.attempt": why }, { kind: "client" });
+  const span = request.span?.child(
+    "region call",
+    { "edgetier.region": state.region.id, "edgetier.attempt": why },
+    { kind: "client" },
+  );
   const own = new AbortController();
   const signal = caller === undefined ? own.signal : AbortSignal.any([caller, own.signal]);
 
   async function run(): Promise<Ended<Answer>> {
     try {
-      const answer = await send(state.region.client, { ...request, timeoutMs, onLoad: state.noteLoad, ...(span && { span }) }, signal);
+      const answer = await send(
+        state.region.client,
+        { ...request, timeoutMs, onLoad: state.noteLoad, ...(span && { span }) },
+        signal,
+      );
       return close(failureOf(answer), "answered", () => answer);
     } catch (error) {
       const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
@@ -63,7 +80,11 @@ export function startAttempt<Request extends RegionCall, Answer>(state: RegionSt
     }
   }
 
-  function close(failure: RegionFailure | undefined, otherwise: keyof typeof RESULTS, settle: () => Answer): Ended<Answer> {
+  function close(
+    failure: RegionFailure | undefined,
+    otherwise: keyof typeof RESULTS,
+    settle: () => Answer,
+  ): Ended<Answer> {
     const result = own.signal.aborted ? "abandoned" : (failure ?? RESULTS[otherwise]);
     span?.set({ "edgetier.result": result });
     span?.end(own.signal.aborted ? undefined : failure);

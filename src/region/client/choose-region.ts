@@ -12,14 +12,21 @@ export interface Candidate {
 const ABOUT_AS_GOOD = 1.5;
 
 /** @param random from 0 to 1 @returns undefined for none */
-export function chooseRegion<Region extends Candidate>(regions: readonly Region[], random: () => number): Region | undefined {
+export function chooseRegion<Region extends Candidate>(
+  regions: readonly Region[],
+  random: () => number,
+): Region | undefined {
   const bestMs = Math.min(...regions.map(({ expectedMs }) => expectedMs));
   const near = regions.filter(({ expectedMs }) => expectedMs <= ABOUT_AS_GOOD * bestMs);
   const first = takeOne(near, random);
-  const second = takeOne(near.filter((one) => one !== first), random);
+  const second = takeOne(
+    near.filter((one) => one !== first),
+    random,
+  );
   if (first === undefined || second === undefined) return first;
   return cost(second) < cost(first) ? second : first;
 }
 
-const takeOne = <Item>(items: readonly Item[], random: () => number): Item | undefined => items[Math.floor(random() * items.length)];
+const takeOne = <Item>(items: readonly Item[], random: () => number): Item | undefined =>
+  items[Math.floor(random() * items.length)];
 const cost = ({ expectedMs, inFlight }: Candidate): number => expectedMs * (1 + inFlight);

@@ -56,7 +56,11 @@ const MAX_OPEN_MS = 30_000;
 const JITTER = 0.5;
 const PROBE_GRACE_MS = 1_000;
 
-export function createCircuitBreaker({ clock, random, onChange = () => {} }: CircuitBreakerOptions): CircuitBreaker {
+export function createCircuitBreaker({
+  clock,
+  random,
+  onChange = () => {},
+}: CircuitBreakerOptions): CircuitBreaker {
   let state: State = closed();
 
   function become(next: State): void {
@@ -66,25 +70,36 @@ export function createCircuitBreaker({ clock, random, onChange = () => {} }: Cir
 
   /** Time alone makes an open circuit half open. */
   function now(): State {
-    if (state.kind === "open" && clock.now() >= state.untilMs) become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
+    if (state.kind === "open" && clock.now() >= state.untilMs)
+      become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
     return state;
   }
 
-  const recent = (outcomes: readonly Outcome[]) => outcomes.filter(({ atMs }) => atMs > clock.now() - WINDOW_MS);
+  const recent = (outcomes: readonly Outcome[]) =>
+    outcomes.filter(({ atMs }) => atMs > clock.now() - WINDOW_MS);
 
   function open(openForMs: number): void {
-    become({ kind: "open", openForMs, untilMs: clock.now() + openForMs * (1 + JITTER * (random() - 0.5)) });
+    become({
+      kind: "open",
+      openForMs,
+      untilMs: clock.now() + openForMs * (1 + JITTER * (random() - 0.5)),
+    });
   }
 
   function settleClosed(began: State & { readonly kind: "closed" }, failed: boolean): void {
-    const outcomes = [...recent(began.outcomes), { atMs: clock.now(), failed }].slice(-WINDOW_CALLS);
+    const outcomes = [...recent(began.outcomes), { atMs: clock.now(), failed }].slice(
+      -WINDOW_CALLS,
+    );
     began.outcomes = outcomes;
     const failures = outcomes.filter((one) => one.failed).length;
-    const isMostlyFailing = outcomes.length >= MIN_CALLS && failures >= MAX_FAILED_SHARE * outcomes.length;
-    if (failed && (isMostlyFailing || failuresInARow(outcomes) >= MAX_FAILURES_IN_A_ROW)) open(FIRST_OPEN_MS);
+    const isMostlyFailing =
+      outcomes.length >= MIN_CALLS && failures >= MAX_FAILED_SHARE * outcomes.length;
+    if (failed && (isMostlyFailing || failuresInARow(outcomes) >= MAX_FAILURES_IN_A_ROW))
+      open(FIRST_OPEN_MS);
   }
 
-  const mayProbe = ({ probe }: State & { readonly kind: "half_open" }) => probe === undefined || clock.now() >= probe.endsAtMs;
+  const mayProbe = ({ probe }: State & { readonly kind: "half_open" }) =>
+    probe === undefined || clock.now() >= probe.endsAtMs;
 
   return {
     get kind() {
@@ -126,10 +141,12 @@ export function createCircuitBreaker({ clock, random, onChange = () => {} }: Cir
     },
 
     probeEarly() {
-      if (state.kind === "open") become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
+      if (state.kind === "open")
+        become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
     },
   };
 }
 
 const closed = (): State & { readonly kind: "closed" } => ({ kind: "closed", outcomes: [] });
-const failuresInARow = (outcomes: readonly Outcome[]): number => outcomes.length - 1 - outcomes.findLastIndex(({ failed }) => !failed);
+const failuresInARow = (outcomes: readonly Outcome[]): number =>
+  outcomes.length - 1 - outcomes.findLastIndex(({ failed }) => !failed);

@@ -15,10 +15,16 @@ export interface FurtherAttempts<Answer> {
 }
 
 /** @returns the attempt that counts: the first without a failure, else the last to fail */
-export function firstGood<Answer>(first: Attempt<Answer>, { clock, hedgeAfterMs, hedge, retry }: FurtherAttempts<Answer>): Promise<{ readonly attempt: Attempt<Answer>; readonly ended: Ended<Answer> }> {
+export function firstGood<Answer>(
+  first: Attempt<Answer>,
+  { clock, hedgeAfterMs, hedge, retry }: FurtherAttempts<Answer>,
+): Promise<{ readonly attempt: Attempt<Answer>; readonly ended: Ended<Answer> }> {
   return new Promise((resolve) => {
     const running = new Set<Attempt<Answer>>();
-    const stopTimer = hedgeAfterMs === undefined ? () => {} : clock.setTimer(() => void watch(hedge()), hedgeAfterMs);
+    const stopTimer =
+      hedgeAfterMs === undefined
+        ? () => {}
+        : clock.setTimer(() => void watch(hedge()), hedgeAfterMs);
 
     function watch(attempt: Attempt<Answer> | undefined): boolean {
       if (attempt === undefined) return false;

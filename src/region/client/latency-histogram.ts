@@ -38,7 +38,10 @@ export function createLatencyHistogram(clock: Clock): LatencyHistogram {
     record(latencyMs) {
       turnIfOld();
       if (recorded === GENERATION) turn();
-      const bucket = Math.min(LAST_BUCKET, Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))));
+      const bucket = Math.min(
+        LAST_BUCKET,
+        Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))),
+      );
       newer[bucket] = (newer[bucket] ?? 0) + 1;
       recorded++;
     },
@@ -51,7 +54,11 @@ export function createLatencyHistogram(clock: Clock): LatencyHistogram {
 }
 
 /** @returns of all histograms together the upper bound of the bucket that the quantile lies in; undefined for fewer samples than `atLeast` */
-export function quantileMs(histograms: readonly LatencyHistogram[], quantile: number, atLeast: number): number | undefined {
+export function quantileMs(
+  histograms: readonly LatencyHistogram[],
+  quantile: number,
+  atLeast: number,
+): number | undefined {
   const samples = histograms.reduce((sum, one) => sum + one.samples, 0);
   if (samples < Math.max(1, atLeast)) return undefined;
   let rank = Math.max(1, Math.ceil(quantile * samples));

@@ -19,7 +19,9 @@ const HALF_LIFE_MS = 10_000;
 const LEAST_MS = 0.5;
 
 export function createRecentMeans(clock: Clock): RecentMeans {
-  const means = new LRUCache<string, { readonly log: number; readonly atMs: number }>({ max: MAX_KINDS });
+  const means = new LRUCache<string, { readonly log: number; readonly atMs: number }>({
+    max: MAX_KINDS,
+  });
   return {
     record(kind, ms) {
       const log = Math.log(Math.max(LEAST_MS, ms));

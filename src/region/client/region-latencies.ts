@@ -38,7 +38,11 @@ export function createRegionLatencies(clock: Clock): RegionLatencies {
     meanMs: means.value,
     quantileMs(quantile, atLeast, kind) {
       const one = kind === undefined ? undefined : histograms.get(kind);
-      return quantileMs(kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one], quantile, atLeast);
+      return quantileMs(
+        kind === undefined ? [...histograms.values()] : one === undefined ? [] : [one],
+        quantile,
+        atLeast,
+      );
     },
   };
 }

@@ -4,7 +4,12 @@
 import type { Clock } from "../../core/clock.ts";
 import { errors } from "../../core/errors.ts";
 import type { Place } from "../../core/place.ts";
-import { regionFailureOfStatus, type RegionCall, type RegionClient, type RegionFailure } from "../region-client.ts";
+import {
+  regionFailureOfStatus,
+  type RegionCall,
+  type RegionClient,
+  type RegionFailure,
+} from "../region-client.ts";
 import { type Attempt, type AttemptResult, type Question, startAttempt } from "./attempt.ts";
 import { createCallBudget, type ExtraCall } from "./call-budget.ts";
 import { chooseRegion } from "./choose-region.ts";
@@ -16,7 +21,8 @@ import { regionsSeen, type RegionSeen } from "./regions-seen.ts";
 
 type Measured = "latencyMs" | "isSaturated";
 
-export interface RegionPool extends Omit<RegionClient, Measured>, Required<Pick<RegionClient, Measured>> {
+export interface RegionPool
+  extends Omit<RegionClient, Measured>, Required<Pick<RegionClient, Measured>> {
   /** The nearest to `place` first; those whose place is unknown last. */
   regions(place: Place | undefined): RegionSeen[];
 }
@@ -35,9 +41,19 @@ export interface RegionPoolOptions {
 export type RegionEvent =
   | { readonly event: "circuit"; readonly region: string; readonly to: CircuitKind }
   /** Of every attempt. */
-  | { readonly event: "call"; readonly region: string; readonly result: AttemptResult; readonly tookMs: number }
+  | {
+      readonly event: "call";
+      readonly region: string;
+      readonly result: AttemptResult;
+      readonly tookMs: number;
+    }
   /** `sent`, and `won` where its answer counts; `over_budget` where one was wanted. */
-  | { readonly event: "extra_call"; readonly region: string; readonly kind: ExtraCall; readonly result: "sent" | "won" | "over_budget" };
+  | {
+      readonly event: "extra_call";
+      readonly region: string;
+      readonly kind: ExtraCall;
+      readonly result: "sent" | "won" | "over_budget";
+    };
 
 const BURST = 10;
 /** As many failures in a row open a circuit. */
@@ -54,34 +70,72 @@ const ENOUGH_SAMPLES = 30;
 const RETRIED = new Set<RegionFailure>(["unreached", "busy", "unreadable"]);
 
 /** @param regions one at least, of different ids */
-export function createRegionPool(regions: readonly PooledRegion[], options: RegionPoolOptions): RegionPool {
-  const { clock, random = Math.random, extraCallsShare = 0.03, hedgeSameRegion = true, onEvent = () => {} } = options;
+export function createRegionPool(
+  regions: readonly PooledRegion[],
+  options: RegionPoolOptions,
+): RegionPool {
+  const {
+    clock,
+    random = Math.random,
+    extraCallsShare = 0.03,
+    hedgeSameRegion = true,
+    onEvent = () => {},
+  } = options;
   const services = createRecentMeans(clock);
-  const states = regions.map((region) => createRegionState(region, { clock, random, services, onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }) }));
+  const states = regions.map((region) =>
+    createRegionState(region, {
+      clock,
+      random,
+      services,
+      onCircuit: (to) => onEvent({ event: "circuit", region: region.id, to }),
+    }),
+  );
   const usable = () => states.filter(({ breaker, isReady }) => breaker.lets && isReady);
   const budget = createCallBudget({ share: extraCallsShare, burst: BURST, reserve: RESERVE });
   const hedgeQuantile = Math.max(HEDGE_QUANTILE, 1 - HEDGED_SHARE * extraCallsShare);
 
   /** One client's call, of which there may be several attempts. @throws region_unavailable, and as the region's client */
-  async function call<Request extends RegionCall, Answer>(question: Question<Request, Answer>): Promise<Answer> {
+  async function call<Request extends RegionCall, Answer>(
+    question: Question<Request, Answer>,
+  ): Promise<Answer> {
     const { request, kind, caller } = question;
     const startedAtMs = clock.now();
     const leftMs = () => request.timeoutMs - (clock.now() - startedAtMs);
     const expectedMs = (state: RegionState) => state.expectedMs(kind, request.place);
-    const choose = (among: readonly RegionState[]) => chooseRegion(among.map((state) => ({ state, expectedMs: expectedMs(state), inFlight: state.inFlight })), random)?.state;
+    const choose = (among: readonly RegionState[]) =>
+      chooseRegion(
+        among.map((state) => ({ state, expectedMs: expectedMs(state), inFlight: state.inFlight })),
+        random,
+      )?.state;
     const asked = new Set<RegionState>();
-    const extras = new Map<Attempt<Answer>, { readonly kind: ExtraCall; readonly region: string }>();
+    const extras = new Map<
+      Attempt<Answer>,
+      { readonly kind: ExtraCall; readonly region: string }
+    >();
 
-    function start(state: RegionState, why: "first" | ExtraCall = "first"): Attempt<Answer> | undefined {
+    function start(
+      state: RegionState,
+      why: "first" | ExtraCall = "first",
+    ): Attempt<Answer> | undefined {
       const isRepeat = asked.has(state);
       asked.add(state);
       const beganAtMs = clock.now();
-      const onEnd = (result: AttemptResult) => onEvent({ event: "call", region: state.region.id, result, tookMs: clock.now() - beganAtMs });
+      const onEnd = (result: AttemptResult) =>
+        onEvent({
+          event: "call",
+          region: state.region.id,
+          result,
+          tookMs: clock.now() - beganAtMs,
+        });
       return startAttempt(state, question, { timeoutMs: leftMs(), isRepeat, why, onEnd });
     }
 
-    function startExtra(kind: ExtraCall, state: RegionState | undefined): Attempt<Answer> | undefined {
-      if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state)) return undefined;
+    function startExtra(
+      kind: ExtraCall,
+      state: RegionState | undefined,
+    ): Attempt<Answer> | undefined {
+      if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state))
+        return undefined;
       const isPaid = budget.spend(kind);
       const extra = { kind, region: state.region.id };
       onEvent({ event: "extra_call", ...extra, result: isPaid ? "sent" : "over_budget" });
@@ -90,15 +144,22 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
       return attempt;
     }
 
-    if (request.waitUntil !== undefined) for (const state of states) state.checkIfDue(request.waitUntil);
+    if (request.waitUntil !== undefined)
+      for (const state of states) state.checkIfDue(request.waitUntil);
     budget.earn();
     const ready = usable();
     const chosen = choose(ready.length > 0 ? ready : states.filter(({ breaker }) => breaker.lets));
     const first = chosen && start(chosen);
     // No region is asked through an open circuit, not even when all are open: it would only be waited for in vain.
-    if (chosen === undefined || first === undefined) throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
+    if (chosen === undefined || first === undefined)
+      throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
 
-    const another = () => choose(states.filter((state) => !asked.has(state) && state.isReady && state.breaker.kind === "closed"));
+    const another = () =>
+      choose(
+        states.filter(
+          (state) => !asked.has(state) && state.isReady && state.breaker.kind === "closed",
+        ),
+      );
     const same = () => (hedgeSameRegion && chosen.breaker.kind === "closed" ? chosen : undefined);
     const { attempt, ended } = await firstGood(first, {
       clock,
@@ -107,32 +168,67 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
       retry: (failure) => (RETRIED.has(failure) ? startExtra("retry", another()) : undefined),
     });
     const extra = extras.get(attempt);
-    if (extra !== undefined && ended.failure === undefined) onEvent({ event: "extra_call", ...extra, result: "won" });
+    if (extra !== undefined && ended.failure === undefined)
+      onEvent({ event: "extra_call", ...extra, result: "won" });
     return ended.settle();
   }
 
-  function hedgeAfterMs(state: RegionState, kind: string, expectedMs: number, timeoutMs: number): number | undefined {
+  function hedgeAfterMs(
+    state: RegionState,
+    kind: string,
+    expectedMs: number,
+    timeoutMs: number,
+  ): number | undefined {
     if (extraCallsShare === 0) return undefined;
-    const afterMs = Math.max(MIN_HEDGE_MS, state.latencies.quantileMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs);
+    const afterMs = Math.max(
+      MIN_HEDGE_MS,
+      state.latencies.quantileMs(hedgeQuantile, ENOUGH_SAMPLES, kind) ?? SEEDED_HEDGE * expectedMs,
+    );
     return afterMs < timeoutMs ? afterMs : undefined;
   }
 
   const anyOf = async (ask: (client: RegionClient) => Promise<boolean>): Promise<boolean> => {
-    const yes = states.map(async ({ region }) => ((await ask(region.client)) ? true : await Promise.reject(new Error("not ready"))));
+    const yes = states.map(async ({ region }) =>
+      (await ask(region.client)) ? true : await Promise.reject(new Error("not ready")),
+    );
     return await Promise.any(yes).catch(() => false);
   };
 
   return {
-    infer: (request, caller) => call({ request, kind: kindOf(request), caller, send: (client, ...rest) => client.infer(...rest) }),
-    resume: (request, caller) => call({ request, kind: `${kindOf(request)} resumed`, caller, send: (client, ...rest) => client.resume(...rest) }),
+    infer: (request, caller) =>
+      call({
+        request,
+        kind: kindOf(request),
+        caller,
+        send: (client, ...rest) => client.infer(...rest),
+      }),
+    resume: (request, caller) =>
+      call({
+        request,
+        kind: `${kindOf(request)} resumed`,
+        caller,
+        send: (client, ...rest) => client.resume(...rest),
+      }),
     // Its body is whole in memory, so it can be sent twice. The answer is chosen when it begins: what breaks off later is not asked for again.
-    forward: (request, caller) => call({ request, kind: kindOf(request), caller, send: (client, ...rest) => client.forward(...rest), failureOf: ({ status }) => regionFailureOfStatus(status) }),
+    forward: (request, caller) =>
+      call({
+        request,
+        kind: kindOf(request),
+        caller,
+        send: (client, ...rest) => client.forward(...rest),
+        failureOf: ({ status }) => regionFailureOfStatus(status),
+      }),
     ready: (signal) => anyOf((client) => client.ready(signal)),
-    modelReady: (model, version, signal) => anyOf((client) => client.modelReady(model, version, signal)),
+    modelReady: (model, version, signal) =>
+      anyOf((client) => client.modelReady(model, version, signal)),
     regions: (place) => regionsSeen(states, place),
     latencyMs(quantile, of) {
       const kind = kindOf(of);
-      const measured = usable().flatMap(({ latencies }) => (latencies.isRenewed(kind) ? (latencies.quantileMs(quantile, ENOUGH_SAMPLES, kind) ?? []) : []));
+      const measured = usable().flatMap(({ latencies }) =>
+        latencies.isRenewed(kind)
+          ? (latencies.quantileMs(quantile, ENOUGH_SAMPLES, kind) ?? [])
+          : [],
+      );
       return measured.length === 0 ? undefined : Math.min(...measured);
     },
     isSaturated: () => usable().length > 0 && usable().every((state) => state.isSaturated),
@@ -140,4 +236,5 @@ export function createRegionPool(regions: readonly PooledRegion[], options: Regi
 }
 
 /** Of calls that take about as long; a forwarded one names no tier outside its body. */
-const kindOf = ({ model, tier = "" }: { readonly model: string; readonly tier?: string }): string => `${model} ${tier}`;
+const kindOf = ({ model, tier = "" }: { readonly model: string; readonly tier?: string }): string =>
+  `${model} ${tier}`;

@@ -48,7 +48,11 @@ export interface RegionState {
   /** Whether it has more to do than it can, by its own word of just now. */
   readonly isSaturated: boolean;
   /** @returns tells how it ended; undefined where the breaker lets none through */
-  begin(kind: string, from: Place | undefined, timeoutMs: number): ((end: CallEnd) => void) | undefined;
+  begin(
+    kind: string,
+    from: Place | undefined,
+    timeoutMs: number,
+  ): ((end: CallEnd) => void) | undefined;
   /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
   checkIfDue(waitUntil: (work: Promise<unknown>) => void): void;
 }
@@ -82,7 +86,10 @@ const MAX_PENALTY = 6;
 /** For what runs in a region, until it has been measured. */
 const SERVICE_MS = 10;
 
-export function createRegionState(region: PooledRegion, { clock, random, services, onCircuit }: RegionStateOptions): RegionState {
+export function createRegionState(
+  region: PooledRegion,
+  { clock, random, services, onCircuit }: RegionStateOptions,
+): RegionState {
   const breaker = createCircuitBreaker({ clock, random, onChange: onCircuit });
   const latencies = createRegionLatencies(clock);
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
@@ -92,9 +99,11 @@ export function createRegionState(region: PooledRegion, { clock, random, service
   let isReady = true;
   let checkedAtMs = -Infinity;
 
-  const usualMs = (kind: string, tripMs: number) => latencies.meanMs(kind, tripMs + services.value(kind, SERVICE_MS));
+  const usualMs = (kind: string, tripMs: number) =>
+    latencies.meanMs(kind, tripMs + services.value(kind, SERVICE_MS));
 
-  const freshReport = (): LoadReport => (load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {});
+  const freshReport = (): LoadReport =>
+    load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {};
 
   /** In the order in which they began. */
   function running(): readonly { readonly startedAtMs: number }[] {
@@ -109,7 +118,8 @@ export function createRegionState(region: PooledRegion, { clock, random, service
     return middle === undefined ? 0 : clock.now() - middle.startedAtMs;
   }
 
-  const isInDoubt = () => !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
+  const isInDoubt = () =>
+    !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
 
   async function check(): Promise<void> {
     const wasReady = isReady;
@@ -134,8 +144,16 @@ export function createRegionState(region: PooledRegion, { clock, random, service
 
     expectedMs(kind, from) {
       const report = freshReport();
-      const leastMs = Math.max(usualMs(kind, roundTripMs(from, region.place)), medianAgeMs(), report.oldestQueuedMs ?? 0);
-      return leastMs * (1 + (report.utilisation ?? 0)) * 2 ** Math.min(MAX_PENALTY, breaker.failuresInARow);
+      const leastMs = Math.max(
+        usualMs(kind, roundTripMs(from, region.place)),
+        medianAgeMs(),
+        report.oldestQueuedMs ?? 0,
+      );
+      return (
+        leastMs *
+        (1 + (report.utilisation ?? 0)) *
+        2 ** Math.min(MAX_PENALTY, breaker.failuresInARow)
+      );
     },
 
     noteLoad(report) {
@@ -162,12 +180,16 @@ export function createRegionState(region: PooledRegion, { clock, random, service
         const tookMs = clock.now() - startedAtMs;
         const isOutOfTime = end === "timed_out" || (end === "failed" && tookMs >= timeoutMs);
         if (end === "answered" || end === "refused") verdict.succeeded();
-        else if (isOutOfTime ? tookMs >= TIME_ENOUGH * medianMs : end === "failed") verdict.failed();
+        else if (isOutOfTime ? tookMs >= TIME_ENOUGH * medianMs : end === "failed")
+          verdict.failed();
         else verdict.cancelled();
         if (end === "answered") services.record(kind, tookMs - tripMs);
         // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
         // So would those that ran out of their client's time; but a short time says nothing of a region that is slower than it anyway.
-        const isLate = end === "abandoned" ? tookMs > medianMs : isOutOfTime && tookMs > (latencies.quantileMs(0.95, 1, kind) ?? 0);
+        const isLate =
+          end === "abandoned"
+            ? tookMs > medianMs
+            : isOutOfTime && tookMs > (latencies.quantileMs(0.95, 1, kind) ?? 0);
         if (end === "answered" || isLate) latencies.record(kind, tookMs);
         else if (isOutOfTime && tookMs > medianMs) latencies.recordLoss(kind, tookMs);
       };

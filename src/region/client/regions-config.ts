@@ -4,11 +4,16 @@ import * as z from "zod";
 import { httpUrl, jsonText } from "../../core/config.ts";
 import { errors } from "../../core/errors.ts";
 
-const place = z.strictObject({ latitudeDegrees: z.number().min(-90).max(90), longitudeDegrees: z.number().min(-180).max(180) });
+const place = z.strictObject({
+  latitudeDegrees: z.number().min(-90).max(90),
+  longitudeDegrees: z.number().min(-180).max(180),
+});
 
 const region = z.strictObject({
   /** In logs, metrics and GET /v1/regions. */
-  id: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be of a-z, 0-9, '-' and '_', 32 at most"),
+  id: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be of a-z, 0-9, '-' and '_', 32 at most"),
   /** Never told to clients. */
   url: httpUrl(),
   place: place.optional(),
@@ -21,11 +26,16 @@ const list = z
   .array(region)
   .min(1)
   .max(32)
-  .refine((regions) => new Set(regions.map(({ id }) => id)).size === regions.length, "two regions have the same id");
+  .refine(
+    (regions) => new Set(regions.map(({ id }) => id)).size === regions.length,
+    "two regions have the same id",
+  );
 
 export const regionVariables = {
   /** `[{"id": "eu-1", "url": "https://…", "place": {"latitudeDegrees": 50.1, "longitudeDegrees": 8.7}}]` */
-  EDGETIER_REGIONS: jsonText((reason) => `must be JSON: ${reason}`).pipe(list).optional(),
+  EDGETIER_REGIONS: jsonText((reason) => `must be JSON: ${reason}`)
+    .pipe(list)
+    .optional(),
   /** The same for one region. Without either, every model has only its edge tiers. */
   EDGETIER_REGION_URL: httpUrl().optional(),
   /** Hedges and retries for each call to a region; 0 forbids them. */
@@ -37,7 +47,13 @@ export const regionVariables = {
 export type RegionVariables = z.output<z.ZodObject<typeof regionVariables>>;
 
 /** @returns none where no region is configured @throws invalid_configuration for both forms at once */
-export function regionsOf({ EDGETIER_REGIONS: regions, EDGETIER_REGION_URL: url }: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly ConfiguredRegion[] {
-  if (regions !== undefined && url !== undefined) throw errors.invalidConfiguration(["EDGETIER_REGIONS: EDGETIER_REGION_URL is set, too: keep one of them"]);
+export function regionsOf({
+  EDGETIER_REGIONS: regions,
+  EDGETIER_REGION_URL: url,
+}: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly ConfiguredRegion[] {
+  if (regions !== undefined && url !== undefined)
+    throw errors.invalidConfiguration([
+      "EDGETIER_REGIONS: EDGETIER_REGION_URL is set, too: keep one of them",
+    ]);
   return regions ?? (url === undefined ? [] : [{ id: "default", url }]);
 }

@@ -23,7 +23,8 @@ export function regionsSeen(states: readonly RegionState[], from: Place | undefi
       place: place ?? null,
       ...(publicUrl === undefined ? {} : { url: publicUrl }),
       health: state.health,
-      distanceKm: from === undefined || place === undefined ? null : Math.round(distanceKm(from, place)),
+      distanceKm:
+        from === undefined || place === undefined ? null : Math.round(distanceKm(from, place)),
       latencyMs: p50 === undefined || p95 === undefined ? null : { p50, p95 },
     };
   });

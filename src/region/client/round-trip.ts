@@ -10,5 +10,7 @@ const LEAST_MS = 2;
 const UNKNOWN_MS = 50;
 
 export function roundTripMs(from: Place | undefined, to: Place | undefined): number {
-  return from === undefined || to === undefined ? UNKNOWN_MS : LEAST_MS + distanceKm(from, to) / KM_PER_MS;
+  return from === undefined || to === undefined
+    ? UNKNOWN_MS
+    : LEAST_MS + distanceKm(from, to) / KM_PER_MS;
 }

@@ -3,11 +3,25 @@
 import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { headersOf as messageHeaders } from "../../protocol/http.ts";
-import { LOAD_FORMAT_HEADER, LOAD_REPORT_HEADER, readLoadReport } from "../../protocol/load-report.ts";
-import { decodeInferResponse, encodeInferRequest, type InferMessage, JSON_LENGTH_HEADER } from "../../protocol/open-inference.ts";
+import {
+  LOAD_FORMAT_HEADER,
+  LOAD_REPORT_HEADER,
+  readLoadReport,
+} from "../../protocol/load-report.ts";
+import {
+  decodeInferResponse,
+  encodeInferRequest,
+  type InferMessage,
+  JSON_LENGTH_HEADER,
+} from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import { readAtMost } from "../../core/read-at-most.ts";
-import { type RegionCall, type RegionClient, type RegionFailure, regionFailureOfStatus } from "../region-client.ts";
+import {
+  type RegionCall,
+  type RegionClient,
+  type RegionFailure,
+  regionFailureOfStatus,
+} from "../region-client.ts";
 import { plainFetch, type RegionFetch } from "../region-fetch.ts";
 
 export interface OipHttpOptions {
@@ -33,12 +47,24 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   const { fetch: send = plainFetch, maxResponseBytes = 16_777_216 } = options;
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
 
-  const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) => `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
+  const urlOf = ({ model, version }: Pick<RegionCall, "model" | "version">, action: string) =>
+    `${baseUrl}/v2/models/${encodeURIComponent(model)}/versions/${version}/${action}`;
 
   /** @throws region_unavailable */
-  async function post(call: RegionCall, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
+  async function post(
+    call: RegionCall,
+    body: Uint8Array<ArrayBuffer>,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Response> {
     try {
-      const response = await send(urlOf(call, "infer"), { method: "POST", headers: { ...headers, ...headersOf(call) }, body, signal, redirect: "manual" });
+      const response = await send(urlOf(call, "infer"), {
+        method: "POST",
+        headers: { ...headers, ...headersOf(call) },
+        body,
+        signal,
+        redirect: "manual",
+      });
       call.onLoad?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
       return response;
     } catch (error) {
@@ -48,7 +74,11 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
 
   async function saysYes(url: string, signal: AbortSignal | undefined): Promise<boolean> {
     try {
-      const response = await send(url, { method: "GET", signal: limited(READY_TIMEOUT_MS, signal), redirect: "manual" });
+      const response = await send(url, {
+        method: "GET",
+        signal: limited(READY_TIMEOUT_MS, signal),
+        redirect: "manual",
+      });
       await response.body?.cancel();
       return response.status === 200;
     } catch {
@@ -57,14 +87,20 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   }
 
   /** @returns what a tier gives for these rows @throws region_unavailable, region_refused */
-  async function ask(call: TierCall, inputs: NamedTensors, rows: number, caller: AbortSignal | undefined): Promise<NamedTensors> {
+  async function ask(
+    call: TierCall,
+    inputs: NamedTensors,
+    rows: number,
+    caller: AbortSignal | undefined,
+  ): Promise<NamedTensors> {
     const signal = limited(call.timeoutMs, caller);
     const message = encodeMessage(call, inputs);
     const response = await post(call, message.body, messageHeaders(message), signal);
     try {
       if (response.status !== 200) throw await refusal(response);
       const bytes = await readAtMost(response.body, maxResponseBytes);
-      if (bytes === undefined) throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
+      if (bytes === undefined)
+        throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
       return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
     } catch (error) {
       throw error instanceof EdgeTierError ? error : brokenOff("unreadable", error, call, signal);
@@ -72,13 +108,26 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
   }
 
   return {
-    infer: ({ inputs, ...call }, signal) => ask(call, { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } }, inputs.length, signal),
+    infer: ({ inputs, ...call }, signal) =>
+      ask(
+        call,
+        { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [inputs.length], data: inputs } },
+        inputs.length,
+        signal,
+      ),
     resume: ({ tensors, rows, ...call }, signal) => ask(call, tensors, rows, signal),
 
     async forward(request, signal) {
-      const response = await post(request, request.body, request.headers, limited(request.timeoutMs, signal));
+      const response = await post(
+        request,
+        request.body,
+        request.headers,
+        limited(request.timeoutMs, signal),
+      );
       if (!isOfTheProtocol(response)) throw await refusal(response);
-      const headers = ANSWER_HEADERS.map((name) => [name, response.headers.get(name)] as const).filter((pair): pair is [string, string] => pair[1] !== null);
+      const headers = ANSWER_HEADERS.map(
+        (name) => [name, response.headers.get(name)] as const,
+      ).filter((pair): pair is [string, string] => pair[1] !== null);
       return new Response(response.body, { status: response.status, headers });
     },
 
@@ -90,11 +139,21 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
 /** And not that of something on the way: refusals are JSON, too. */
 function isOfTheProtocol({ status, headers }: Response): boolean {
   if (status === 401) return false;
-  return status === 200 || (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true);
+  return (
+    status === 200 ||
+    (status >= 400 && headers.get("content-type")?.startsWith("application/json") === true)
+  );
 }
 
-function encodeMessage({ tier, timeoutMs, requestId }: TierCall, inputs: NamedTensors): InferMessage {
-  const parameters = { tier, timeout: Math.max(1, Math.floor(timeoutMs * 1_000)), binary_data_output: true };
+function encodeMessage(
+  { tier, timeoutMs, requestId }: TierCall,
+  inputs: NamedTensors,
+): InferMessage {
+  const parameters = {
+    tier,
+    timeout: Math.max(1, Math.floor(timeoutMs * 1_000)),
+    binary_data_output: true,
+  };
   return encodeInferRequest({ id: requestId, parameters, inputs }, true);
 }
 
@@ -114,19 +173,31 @@ function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSigna
   return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
 }
 
-const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError => errors.regionUnavailable(reason, cause, { failure });
+const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError =>
+  errors.regionUnavailable(reason, cause, { failure });
 
-function brokenOff(failure: RegionFailure, error: unknown, { timeoutMs }: RegionCall, { aborted, reason }: AbortSignal): EdgeTierError {
+function brokenOff(
+  failure: RegionFailure,
+  error: unknown,
+  { timeoutMs }: RegionCall,
+  { aborted, reason }: AbortSignal,
+): EdgeTierError {
   if (!aborted) return unavailable(failure, reasonOf(error), error);
   const isTooLate = reason instanceof DOMException && reason.name === "TimeoutError"; // else the caller has ended it
-  return unavailable("timed_out", isTooLate ? `no answer within ${Math.ceil(timeoutMs)} ms` : reasonOf(error), error);
+  return unavailable(
+    "timed_out",
+    isTooLate ? `no answer within ${Math.ceil(timeoutMs)} ms` : reasonOf(error),
+    error,
+  );
 }
 
 async function refusal(response: Response): Promise<EdgeTierError> {
   const { status } = response;
   const reason = shown(await errorText(response), 300);
   const kind = regionFailureOfStatus(status);
-  return kind === undefined && status >= 400 && status < 500 ? errors.regionRefused(status, reason) : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
+  return kind === undefined && status >= 400 && status < 500
+    ? errors.regionRefused(status, reason)
+    : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
 }
 
 /** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
@@ -153,6 +224,7 @@ function checkedRows(outputs: NamedTensors, rows: number): NamedTensors {
   const names = Object.keys(outputs);
   if (names.length === 0) throw unavailable("unreadable", "its answer has no outputs");
   const wrong = names.find((name) => outputs[name]?.shape[0] !== rows);
-  if (wrong !== undefined) throw unavailable("unreadable", `its output ${shown(wrong)} does not have ${rows} rows`);
+  if (wrong !== undefined)
+    throw unavailable("unreadable", `its output ${shown(wrong)} does not have ${rows} rows`);
   return outputs;
 }

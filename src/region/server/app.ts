@@ -78,8 +78,26 @@ const whenItCan: WaitUntil = (work) => void work;
 const NO_LIMIT: Permits = { takenShare: 0, take: () => () => {} };
 
 export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> {
-  const { repository, executor, lifecycle, version, metrics, clock = createPreciseClock(), permits = NO_LIMIT, sharedRuns = unsharedRuns, statistics = createStatistics(clock), config = NO_MODELS_CONFIG } = dependencies;
-  const { maxBodyBytes = 8_388_608, maxRows = 256, onOutcome = () => {}, onAnswer = () => {}, onFailure = () => {}, tracer = passingTracer } = dependencies;
+  const {
+    repository,
+    executor,
+    lifecycle,
+    version,
+    metrics,
+    clock = createPreciseClock(),
+    permits = NO_LIMIT,
+    sharedRuns = unsharedRuns,
+    statistics = createStatistics(clock),
+    config = NO_MODELS_CONFIG,
+  } = dependencies;
+  const {
+    maxBodyBytes = 8_388_608,
+    maxRows = 256,
+    onOutcome = () => {},
+    onAnswer = () => {},
+    onFailure = () => {},
+    tracer = passingTracer,
+  } = dependencies;
   const app = new Hono<Env>();
 
   app.use(requestId());
@@ -91,14 +109,28 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     await next();
     trace.finish(whenItCan, endOf(c));
     // So that no client sends its next request into a connection that is about to close.
-    if (lifecycle.state === "leaving" || lifecycle.state === "draining") c.header("connection", "close");
-    onAnswer({ action: c.get("action"), status: c.res.status, durationMs: clock.now() - startedMs, requestId: c.get("requestId"), traceId: c.get("span").traceId });
+    if (lifecycle.state === "leaving" || lifecycle.state === "draining")
+      c.header("connection", "close");
+    onAnswer({
+      action: c.get("action"),
+      status: c.res.status,
+      durationMs: clock.now() - startedMs,
+      requestId: c.get("requestId"),
+      traceId: c.get("span").traceId,
+    });
   });
   if (dependencies.gate !== undefined) app.use(dependencies.gate);
   const refuse = (c: RegionContext, error: EdgeTierError): Response => {
     const isOurs = error.status >= 500 && error.status !== 501;
-    if (isOurs) onFailure({ event: "request_failed", requestId: c.get("requestId"), traceId: c.get("span").traceId, error: error.cause ?? error });
-    if (error.retryAfterSeconds !== undefined) c.header("retry-after", String(error.retryAfterSeconds));
+    if (isOurs)
+      onFailure({
+        event: "request_failed",
+        requestId: c.get("requestId"),
+        traceId: c.get("span").traceId,
+        error: error.cause ?? error,
+      });
+    if (error.retryAfterSeconds !== undefined)
+      c.header("retry-after", String(error.retryAfterSeconds));
     if (error.status === 401) c.header("www-authenticate", "Signature");
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
     return c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
@@ -110,7 +142,17 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
   addRepositoryRoutes(app, repository);
   addModelRoutes(app, { repository, statistics, config });
   addLoadReport(app, { lifecycle, executor, permits, clock });
-  addInferRoute(app, { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome });
+  addInferRoute(app, {
+    repository,
+    executor,
+    sharedRuns,
+    lifecycle,
+    permits,
+    clock,
+    maxBodyBytes,
+    maxRows,
+    onOutcome,
+  });
   return app;
 }
 
@@ -119,6 +161,15 @@ function endOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
   if (c.get("action") !== "infer") return undefined;
   const { status } = c.res;
   const error = c.error && asEdgeTierError(c.error).code;
-  const facts = { "http.request.method": "POST", "http.route": ROUTE, "http.response.status_code": status, "edgetier.request_id": c.get("requestId") };
-  return { name: `POST ${ROUTE}`, facts: { ...facts, ...(error && { "error.type": error }) }, error: status >= 500 ? (error ?? String(status)) : undefined };
+  const facts = {
+    "http.request.method": "POST",
+    "http.route": ROUTE,
+    "http.response.status_code": status,
+    "edgetier.request_id": c.get("requestId"),
+  };
+  return {
+    name: `POST ${ROUTE}`,
+    facts: { ...facts, ...(error && { "error.type": error }) },
+    error: status >= 500 ? (error ?? String(status)) : undefined,
+  };
 }

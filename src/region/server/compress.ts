@@ -22,14 +22,23 @@ export function chooseEncoding(c: Context, bytes: number): Encoding {
     supports: ["gzip", "deflate", "identity"],
     default: "identity",
     match(accepted, { supports }) {
-      const others = supports.find((encoding) => accepted.every(({ type }) => type !== encoding)) ?? "identity"; // what `*` stands for
-      const known = accepted.map(({ type, q }) => ({ encoding: type === "*" ? others : type.toLowerCase(), q })).filter(({ encoding, q }) => supports.includes(encoding) && q > 0);
-      return known.reduce((best, one) => (one.q > best.q ? one : best), { encoding: "identity", q: 0 }).encoding;
+      const others =
+        supports.find((encoding) => accepted.every(({ type }) => type !== encoding)) ?? "identity"; // what `*` stands for
+      const known = accepted
+        .map(({ type, q }) => ({ encoding: type === "*" ? others : type.toLowerCase(), q }))
+        .filter(({ encoding, q }) => supports.includes(encoding) && q > 0);
+      return known.reduce((best, one) => (one.q > best.q ? one : best), {
+        encoding: "identity",
+        q: 0,
+      }).encoding;
     },
   });
   return chosen === "gzip" || chosen === "deflate" ? chosen : "identity";
 }
 
-export async function compress(encoding: Exclude<Encoding, "identity">, body: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+export async function compress(
+  encoding: Exclude<Encoding, "identity">,
+  body: Uint8Array,
+): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await coders[encoding](body, OPTIONS));
 }

@@ -7,4 +7,8 @@ import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 const MAX_MEMORY_BYTES = 256 * 1024 * 1024;
 const KEPT_MEMORY_BYTES = 64 * 1024 * 1024;
 
-export const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: MAX_MEMORY_BYTES, keptMemoryBytes: KEPT_MEMORY_BYTES });
+export const images = createImageDecoder({
+  modules: nodeImageCodecs(),
+  maxMemoryBytes: MAX_MEMORY_BYTES,
+  keptMemoryBytes: KEPT_MEMORY_BYTES,
+});

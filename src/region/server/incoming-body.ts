@@ -32,15 +32,26 @@ const ALIGNMENT = 8;
  * @param bindings of the Node server; without them, and for a body that is compressed or sent in chunks, it is read as the web does
  * @throws as readBody
  */
-export async function readIncomingBody(request: Request, bindings: Partial<HttpBindings> | undefined, { maxBytes, jsonBytes = 0, pool, check }: IncomingBodyOptions): Promise<IncomingBody> {
+export async function readIncomingBody(
+  request: Request,
+  bindings: Partial<HttpBindings> | undefined,
+  { maxBytes, jsonBytes = 0, pool, check }: IncomingBodyOptions,
+): Promise<IncomingBody> {
   const incoming = bindings?.incoming;
   const length = Number(incoming?.headers["content-length"] ?? Number.NaN);
-  if (incoming === undefined || !("socket" in incoming) || !(length <= maxBytes) || (incoming.headers["content-encoding"] ?? "identity") !== "identity") {
+  if (
+    incoming === undefined ||
+    !("socket" in incoming) ||
+    !(length <= maxBytes) ||
+    (incoming.headers["content-encoding"] ?? "identity") !== "identity"
+  ) {
     return { bytes: await readBody(request, maxBytes, check), release: () => {} };
   }
   const offset = (ALIGNMENT - (jsonBytes % ALIGNMENT)) % ALIGNMENT;
   const isPooled = length >= MIN_POOLED_BYTES;
-  const buffer = isPooled ? pool.take(2 ** Math.ceil(Math.log2(length + offset))) : new ArrayBuffer(length + offset);
+  const buffer = isPooled
+    ? pool.take(2 ** Math.ceil(Math.log2(length + offset)))
+    : new ArrayBuffer(length + offset);
   const bytes = new Uint8Array(buffer, offset, length);
   await fill(bytes, incoming as IncomingMessage);
   await check?.(bytes);
@@ -51,7 +62,8 @@ export async function readIncomingBody(request: Request, bindings: Partial<HttpB
 async function fill(bytes: Uint8Array, incoming: IncomingMessage): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let filled = 0;
-  const breakOff = (reason: unknown = "the client closed the connection") => reject(errors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
+  const breakOff = (reason: unknown = "the client closed the connection") =>
+    reject(errors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
   incoming
     .on("data", (chunk: Uint8Array) => {
       bytes.set(chunk, filled); // no more than its content-length: Node's parser sees to it

@@ -6,7 +6,13 @@ import type { Span } from "../../core/span.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
 import { checkRequestInputs } from "../../protocol/request-inputs.ts";
-import { pickOutputs, readPriority, readTimeoutMs, readWantedOutputs, refuseUnheededParameters } from "../../protocol/request-options.ts";
+import {
+  pickOutputs,
+  readPriority,
+  readTimeoutMs,
+  readWantedOutputs,
+  refuseUnheededParameters,
+} from "../../protocol/request-options.ts";
 import { taskRowsOf } from "../../tasks/task-rows.ts";
 import type { Executor, TierName, Work } from "./executor.ts";
 import type { LoadedModel, LoadedResumption, LoadedTier } from "./load-model.ts";
@@ -53,7 +59,11 @@ export interface InferOutcome {
  * @returns the graph's raw outputs, all or those asked for, in the order asked for.
  * @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
  */
-export async function infer(model: LoadedModel, request: InferRequest, context: InferContext): Promise<InferResponse> {
+export async function infer(
+  model: LoadedModel,
+  request: InferRequest,
+  context: InferContext,
+): Promise<InferResponse> {
   const { executor, sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
   const { manifest } = model;
   refuseUnheededParameters(request);
@@ -63,25 +73,58 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
   const wanted = readWantedOutputs(request, session.outputs, manifest.model);
   const timeoutMs = readTimeoutMs(request);
   const priority = readPriority(request);
-  const expiresAtMs = Math.min(context.expiresAtMs ?? Infinity, timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs);
+  const expiresAtMs = Math.min(
+    context.expiresAtMs ?? Infinity,
+    timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs,
+  );
 
-  const of: TierName = { model: manifest.model, version: manifest.version, tier: resumption?.name ?? tier.manifest.id };
-  span.set({ "edgetier.model": of.model, "edgetier.version": of.version, "edgetier.tier": of.tier });
+  const of: TierName = {
+    model: manifest.model,
+    version: manifest.version,
+    tier: resumption?.name ?? tier.manifest.id,
+  };
+  span.set({
+    "edgetier.model": of.model,
+    "edgetier.version": of.version,
+    "edgetier.tier": of.tier,
+  });
   const startedMs = clock.now();
   let preprocessMs = 0;
   const start = async (waiter: Waiter): Promise<NamedTensors> => {
     const begunMs = clock.now();
-    const prepared = resumption === undefined ? toGraphInputs(model, tier, request.inputs, context.maxRows) : checkedInputs(manifest.model, session.inputs, request.inputs);
+    const prepared =
+      resumption === undefined
+        ? toGraphInputs(model, tier, request.inputs, context.maxRows)
+        : checkedInputs(manifest.model, session.inputs, request.inputs);
     const preparedMs = clock.now();
     preprocessMs = preparedMs - begunMs;
     span.child("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
     // A shared run does not expire with this request, but waits for company no longer than it can.
-    const latencyBoundMs = waiter.expiresAtMs === undefined ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs) : manifest.deadlineMs;
-    return await executor.execute({ session, of, batching: tier.serving.batching, ...prepared, ...waiter, priority, latencyBoundMs, span });
+    const latencyBoundMs =
+      waiter.expiresAtMs === undefined
+        ? Math.min(manifest.deadlineMs, expiresAtMs - preparedMs)
+        : manifest.deadlineMs;
+    return await executor.execute({
+      session,
+      of,
+      batching: tier.serving.batching,
+      ...prepared,
+      ...waiter,
+      priority,
+      latencyBoundMs,
+      span,
+    });
   };
-  const report = (isShared: boolean, failure?: FailureReason) => onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs, isShared, failure });
+  const report = (isShared: boolean, failure?: FailureReason) =>
+    onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs, isShared, failure });
   const runs = expiresByItself(tier.serving.batching?.queue) ? sharedRuns : unsharedRuns;
-  const asked = { session, inputs: request.inputs, priority, expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs, signal };
+  const asked = {
+    session,
+    inputs: request.inputs,
+    priority,
+    expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs,
+    signal,
+  };
   const { outputs, isShared } = await runs.run(asked, start).catch((thrown: unknown) => {
     const error = asEdgeTierError(thrown);
     if (error.status >= 499) report(false, failureOf(error)); // below, the request was wrong
@@ -99,27 +142,55 @@ export async function infer(model: LoadedModel, request: InferRequest, context: 
 }
 
 function chooseTier(model: LoadedModel, asked: string | number | boolean | undefined): LoadedTier {
-  const tier = asked === undefined ? defaultTierOf(model) : model.tiers.find((one) => one.manifest.id === asked);
-  if (tier === undefined) throw errors.noSuchTier(model.manifest.model, String(asked), model.tiers.map((one) => one.manifest.id));
+  const tier =
+    asked === undefined
+      ? defaultTierOf(model)
+      : model.tiers.find((one) => one.manifest.id === asked);
+  if (tier === undefined)
+    throw errors.noSuchTier(
+      model.manifest.model,
+      String(asked),
+      model.tiers.map((one) => one.manifest.id),
+    );
   return tier;
 }
 
 /** By the names alone: its inputs are never just those of the tier. */
-function resumptionFor({ resumption }: LoadedTier, inputs: NamedTensors): LoadedResumption | undefined {
+function resumptionFor(
+  { resumption }: LoadedTier,
+  inputs: NamedTensors,
+): LoadedResumption | undefined {
   const names = resumption?.session.inputs.map(({ name }) => name) ?? [];
-  return names.length === Object.keys(inputs).length && names.every((name) => Object.hasOwn(inputs, name)) ? resumption : undefined;
+  return names.length === Object.keys(inputs).length &&
+    names.every((name) => Object.hasOwn(inputs, name))
+    ? resumption
+    : undefined;
 }
 
-function checkedInputs(model: string, specs: readonly TensorSpec[], inputs: NamedTensors): Pick<Work, "inputs"> {
+function checkedInputs(
+  model: string,
+  specs: readonly TensorSpec[],
+  inputs: NamedTensors,
+): Pick<Work, "inputs"> {
   checkRequestInputs(model, specs, inputs);
   return { inputs };
 }
 
 /** What was encoded here may be padded as its preprocessor says; a client's own tensors as the model's configuration does. */
-function toGraphInputs({ manifest, parseInput }: LoadedModel, { preprocessor, session }: LoadedTier, inputs: NamedTensors, maxRows: number): Pick<Work, "inputs" | "padding"> {
-  const rows = parseInput === undefined || preprocessor === undefined ? undefined : taskRowsOf(inputs, parseInput, maxRows);
-  if (preprocessor !== undefined && rows !== undefined) return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
-  const isGraphs = preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
+function toGraphInputs(
+  { manifest, parseInput }: LoadedModel,
+  { preprocessor, session }: LoadedTier,
+  inputs: NamedTensors,
+  maxRows: number,
+): Pick<Work, "inputs" | "padding"> {
+  const rows =
+    parseInput === undefined || preprocessor === undefined
+      ? undefined
+      : taskRowsOf(inputs, parseInput, maxRows);
+  if (preprocessor !== undefined && rows !== undefined)
+    return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
+  const isGraphs =
+    preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
   return checkedInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
 }
 

@@ -26,17 +26,32 @@ export interface Leftovers {
   stop(): void;
 }
 
-export function createLeftovers({ clock, idleMs, loaded, namedOf, unload }: LeftoversOptions): Leftovers {
+export function createLeftovers({
+  clock,
+  idleMs,
+  loaded,
+  namedOf,
+  unload,
+}: LeftoversOptions): Leftovers {
   let stop: (() => void) | undefined;
 
   /** Of models with several: the only one of its model is no leftover, whatever its number. */
-  const modelsWithSeveral = () => [...Map.groupBy(loaded(), ({ model }) => model)].filter(([, versions]) => versions.length > 1).map(([model]) => model);
+  const modelsWithSeveral = () =>
+    [...Map.groupBy(loaded(), ({ model }) => model)]
+      .filter(([, versions]) => versions.length > 1)
+      .map(([model]) => model);
 
   async function look(): Promise<void> {
     for (const model of modelsWithSeveral()) {
       const named = await namedOf(model).catch(() => undefined);
       if (named === undefined) continue; // nobody can tell: next time, perhaps
-      const idle = loaded().filter((one) => one.model === model && !named.has(one.version) && !one.isInUse && clock.now() - one.lastUsedMs >= idleMs);
+      const idle = loaded().filter(
+        (one) =>
+          one.model === model &&
+          !named.has(one.version) &&
+          !one.isInUse &&
+          clock.now() - one.lastUsedMs >= idleMs,
+      );
       await Promise.all(idle.map(({ key }) => unload(key)));
     }
   }

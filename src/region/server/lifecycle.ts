@@ -33,7 +33,8 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
   let inFlight = 0;
   let whenIdle = () => {};
 
-  const passed = (delayMs: number) => new Promise<void>((resolve) => void clock.setTimer(resolve, delayMs));
+  const passed = (delayMs: number) =>
+    new Promise<void>((resolve) => void clock.setTimer(resolve, delayMs));
 
   return {
     get state() {
@@ -62,7 +63,10 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
       state = "draining";
       if (inFlight === 0) return true;
       return await new Promise((resolve) => {
-        const cancelTimer = clock.setTimer(() => resolve(false), Math.max(0, endsAtMs - clock.now()));
+        const cancelTimer = clock.setTimer(
+          () => resolve(false),
+          Math.max(0, endsAtMs - clock.now()),
+        );
         whenIdle = () => {
           cancelTimer();
           resolve(true);

@@ -58,39 +58,67 @@ interface PlannedTier {
  * manifest_invalid where manifest and graph do not belong together; preprocessor_invalid; session_failed, warmup_failed;
  * and what `makeRoom` throws.
  */
-export async function loadModel(options: LoadOptions, model: string, version: number): Promise<LoadedModel> {
+export async function loadModel(
+  options: LoadOptions,
+  model: string,
+  version: number,
+): Promise<LoadedModel> {
   const { store, config, storeTimeoutMs, makeRoom } = options;
   const inTime = () => AbortSignal.timeout(storeTimeoutMs);
   const manifest = await readKnownManifest(store, model, version, inTime());
-  const planned = manifest.tiers.filter(({ place }) => place === "region").map((tier): PlannedTier => ({ manifest: tier, serving: servingOf(config, model, tier) }));
+  const planned = manifest.tiers
+    .filter(({ place }) => place === "region")
+    .map((tier): PlannedTier => ({ manifest: tier, serving: servingOf(config, model, tier) }));
   if (planned.length === 0) throw errors.noRegionTier(model, version);
   await makeRoom(planned.reduce((sum, tier) => sum + graphBytes(tier), 0));
 
-  const readFile = async (file: ArtifactRef) => config.files.get(file.sha256) ?? (await store.readArtifact(file, inTime()));
+  const readFile = async (file: ArtifactRef) =>
+    config.files.get(file.sha256) ?? (await store.readArtifact(file, inTime()));
   const { labels: labelFile } = manifest;
-  const labels = labelFile === undefined ? {} : { labels: labelsOf(manifest, await readFile(labelFile)) };
+  const labels =
+    labelFile === undefined ? {} : { labels: labelsOf(manifest, await readFile(labelFile)) };
   const tiers: LoadedTier[] = [];
   try {
-    for (const tier of planned) tiers.push(await loadTier(manifest, tier, { ...options, readFile }));
+    for (const tier of planned)
+      tiers.push(await loadTier(manifest, tier, { ...options, readFile }));
   } catch (error) {
     await disposeTiers(tiers);
     throw error;
   }
   const [first, ...others] = tiers;
   if (first === undefined) throw errors.noRegionTier(model, version);
-  const bytes = tiers.reduce((sum, tier) => sum + Math.max(sessionsOf(tier).reduce((total, { memoryBytes }) => total + memoryBytes, 0), graphBytes(tier)), 0);
+  const bytes = tiers.reduce(
+    (sum, tier) =>
+      sum +
+      Math.max(
+        sessionsOf(tier).reduce((total, { memoryBytes }) => total + memoryBytes, 0),
+        graphBytes(tier),
+      ),
+    0,
+  );
   return { manifest, ...ownInputsOf(manifest), ...labels, tiers: [first, ...others], bytes };
 }
 
 /** @throws model_not_found, version_not_found, model_store_unavailable, manifest_invalid */
-export async function readKnownManifest(store: ModelStore, model: string, version: number, signal?: AbortSignal): Promise<Manifest> {
+export async function readKnownManifest(
+  store: ModelStore,
+  model: string,
+  version: number,
+  signal?: AbortSignal,
+): Promise<Manifest> {
   const manifest = await store.readManifest(model, version, signal);
   if (manifest !== undefined) return manifest;
   const versions = await store.listVersions(model, signal);
-  throw versions.length === 0 ? errors.modelNotFound(model) : errors.versionNotFound(model, version);
+  throw versions.length === 0
+    ? errors.modelNotFound(model)
+    : errors.versionNotFound(model, version);
 }
 
-async function loadTier(manifest: Manifest, { manifest: tier, serving }: PlannedTier, opener: TierOpener): Promise<LoadedTier> {
+async function loadTier(
+  manifest: Manifest,
+  { manifest: tier, serving }: PlannedTier,
+  opener: TierOpener,
+): Promise<LoadedTier> {
   const loaded = { manifest: tier, serving, ...(await openTier(manifest, tier, serving, opener)) };
   const resumes = resumptionOf(tier);
   if (resumes === undefined) return loaded;
@@ -109,9 +137,12 @@ export async function disposeTiers(tiers: readonly LoadedTier[]): Promise<void> 
   await Promise.allSettled(tiers.flatMap(sessionsOf).map((session) => session.dispose()));
 }
 
-const sessionsOf = ({ session, resumption }: LoadedTier): Session[] => (resumption === undefined ? [session] : [session, resumption.session]);
-const resumptionOf = (tier: TierManifest): Resumption | undefined => ("resumes" in tier ? tier.resumes : undefined);
-const graphBytes = ({ manifest, serving }: PlannedTier) => (manifest.graph.size + (resumptionOf(manifest)?.graph.size ?? 0)) * (serving.instances ?? 1);
+const sessionsOf = ({ session, resumption }: LoadedTier): Session[] =>
+  resumption === undefined ? [session] : [session, resumption.session];
+const resumptionOf = (tier: TierManifest): Resumption | undefined =>
+  "resumes" in tier ? tier.resumes : undefined;
+const graphBytes = ({ manifest, serving }: PlannedTier) =>
+  (manifest.graph.size + (resumptionOf(manifest)?.graph.size ?? 0)) * (serving.instances ?? 1);
 
 function ownInputsOf(manifest: Manifest): Pick<LoadedModel, "parseInput"> {
   if (manifest.task === "tensor") return {};

@@ -3,7 +3,12 @@
 
 import type { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
-import { LOAD_FORMAT_HEADER, LOAD_REPORT_HEADER, type LoadReport, writeLoadReport } from "../../protocol/load-report.ts";
+import {
+  LOAD_FORMAT_HEADER,
+  LOAD_REPORT_HEADER,
+  type LoadReport,
+  writeLoadReport,
+} from "../../protocol/load-report.ts";
 import type { Permits } from "./batching/permits.ts";
 import type { Executor } from "./executor.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -20,13 +25,25 @@ export interface LoadSources {
 const REPORT_AGE_MS = 10;
 
 /** To the infer routes; call it before they are added. */
-export function addLoadReport(app: Hono<Env>, { lifecycle, executor, permits, clock }: LoadSources): void {
+export function addLoadReport(
+  app: Hono<Env>,
+  { lifecycle, executor, permits, clock }: LoadSources,
+): void {
   let last: { readonly report: LoadReport; readonly atMs: number } | undefined;
 
   function report(): LoadReport {
     if (last === undefined || Math.abs(clock.now() - last.atMs) >= REPORT_AGE_MS) {
-      const oldestQueuedMs = executor.queues().reduce((oldest, { ageMs }) => Math.max(oldest, ageMs), 0);
-      last = { report: { utilisation: rounded(permits.takenShare), requestsInFlight: lifecycle.inFlight, oldestQueuedMs: rounded(oldestQueuedMs) }, atMs: clock.now() };
+      const oldestQueuedMs = executor
+        .queues()
+        .reduce((oldest, { ageMs }) => Math.max(oldest, ageMs), 0);
+      last = {
+        report: {
+          utilisation: rounded(permits.takenShare),
+          requestsInFlight: lifecycle.inFlight,
+          oldestQueuedMs: rounded(oldestQueuedMs),
+        },
+        atMs: clock.now(),
+      };
     }
     return last.report;
   }

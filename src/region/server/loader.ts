@@ -36,17 +36,41 @@ export function createLoader({ clock, retryAfterMs, onEvent, ...options }: Loade
   const failures = new LRUCache<string, string>({ max: MAX_KEPT_FAILURES });
   const reported = new WeakSet<Error>();
   const isPassing = (error: unknown) => hasCode(error, "model_store_unavailable", "no_room");
-  const memory = createFailureMemory<Loading<LoadedModel>>({ clock, retryAfterMs, maxRetryAfterMs: MAX_RETRIES_APART * retryAfterMs, isPassing });
+  const memory = createFailureMemory<Loading<LoadedModel>>({
+    clock,
+    retryAfterMs,
+    maxRetryAfterMs: MAX_RETRIES_APART * retryAfterMs,
+    isPassing,
+  });
 
-  async function load(key: string, makeRoom: (bytes: number) => Promise<void>): Promise<Loading<LoadedModel>> {
+  async function load(
+    key: string,
+    makeRoom: (bytes: number) => Promise<void>,
+  ): Promise<Loading<LoadedModel>> {
     const { model, version } = partsOf(key);
     const startedMs = clock.now();
     try {
-      const item = await loadModel({ ...options, makeRoom, onProviderEvent: (event, tier) => onEvent({ ...event, model, version, tier }) }, model, version);
+      const item = await loadModel(
+        {
+          ...options,
+          makeRoom,
+          onProviderEvent: (event, tier) => onEvent({ ...event, model, version, tier }),
+        },
+        model,
+        version,
+      );
       failures.delete(key);
-      onEvent({ event: "model_loaded", model, version, durationMs: clock.now() - startedMs, bytes: item.bytes });
+      onEvent({
+        event: "model_loaded",
+        model,
+        version,
+        durationMs: clock.now() - startedMs,
+        bytes: item.bytes,
+      });
       const configured = options.config.models.get(model)?.tiers?.keys() ?? [];
-      for (const tier of configured) if (!item.tiers.some(({ manifest }) => manifest.id === tier)) onEvent({ event: "tier_unknown", model, version, tier });
+      for (const tier of configured)
+        if (!item.tiers.some(({ manifest }) => manifest.id === tier))
+          onEvent({ event: "tier_unknown", model, version, tier });
       return { item, bytes: item.bytes };
     } catch (error) {
       if (!hasCode(error, ...ABSENT)) {
@@ -60,10 +84,21 @@ export function createLoader({ clock, retryAfterMs, onEvent, ...options }: Loade
   function report(model: string, version: number | undefined, error: unknown): void {
     if (!(error instanceof Error) || reported.has(error)) return;
     reported.add(error);
-    onEvent({ event: hasCode(error, "model_store_unavailable") ? "store_unavailable" : "model_failed", model, version, error });
+    onEvent({
+      event: hasCode(error, "model_store_unavailable") ? "store_unavailable" : "model_failed",
+      model,
+      version,
+      error,
+    });
   }
 
-  return { load: (key, makeRoom) => memory.run(key, () => load(key, makeRoom)), retry: memory.forget, failureOf: (key) => failures.get(key), report };
+  return {
+    load: (key, makeRoom) => memory.run(key, () => load(key, makeRoom)),
+    retry: memory.forget,
+    failureOf: (key) => failures.get(key),
+    report,
+  };
 }
 
-export const hasCode = (error: unknown, ...codes: readonly string[]) => error instanceof EdgeTierError && codes.includes(error.code);
+export const hasCode = (error: unknown, ...codes: readonly string[]) =>
+  error instanceof EdgeTierError && codes.includes(error.code);

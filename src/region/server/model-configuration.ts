@@ -3,7 +3,15 @@
 
 import type { ExecutionProvider } from "../../core/execution-provider.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
-import { type Accelerator, type ConfiguredBatching, type ConfiguredQueuePolicy, type ConfiguredTensor, type ConfiguredWarmup, type ModelConfiguration, tritonDatatype } from "../../protocol/model-configuration.ts";
+import {
+  type Accelerator,
+  type ConfiguredBatching,
+  type ConfiguredQueuePolicy,
+  type ConfiguredTensor,
+  type ConfiguredWarmup,
+  type ModelConfiguration,
+  tritonDatatype,
+} from "../../protocol/model-configuration.ts";
 import type { ArtifactRef } from "../../registry/manifest.ts";
 import type { BatchingConfig, ServingConfig, WarmupSample } from "../../registry/serving-config.ts";
 import type { LevelPolicy } from "./batching/batch-queue.ts";
@@ -41,7 +49,10 @@ export interface ConfiguredTier {
 /** The levels of Triton's ONNX Runtime backend; 0: none is asked for, and all are made. */
 const OPTIMIZATION_LEVELS = { disabled: 2, basic: -1, extended: 1, all: 0 } as const;
 
-export function configurationOf(model: LoadedModel, versions: VersionPolicy): RegionModelConfiguration {
+export function configurationOf(
+  model: LoadedModel,
+  versions: VersionPolicy,
+): RegionModelConfiguration {
   const { manifest, tiers } = model;
   const tier = defaultTierOf(model);
   const { serving } = tier;
@@ -53,19 +64,38 @@ export function configurationOf(model: LoadedModel, versions: VersionPolicy): Re
     name: manifest.model,
     platform: "onnxruntime_onnx",
     backend: "onnxruntime",
-    version_policy: versions === "all" ? { all: {} } : "latest" in versions ? { latest: { num_versions: versions.latest } } : { specific: { versions: versions.specific } },
+    version_policy:
+      versions === "all"
+        ? { all: {} }
+        : "latest" in versions
+          ? { latest: { num_versions: versions.latest } }
+          : { specific: { versions: versions.specific } },
     max_batch_size: isBatched ? lane.maxBatchRows : 0,
     input: inputs.map((spec) => tensorOf(spec, isBatched)),
     output: outputs.map((spec) => ({ ...tensorOf(spec, isBatched), label_filename: "" })),
     optimization: {
       graph: { level: OPTIMIZATION_LEVELS[serving.graphOptimization ?? "all"] },
-      execution_accelerators: { gpu_execution_accelerator: (serving.executionProviders ?? []).flatMap(acceleratorOf), cpu_execution_accelerator: [] },
+      execution_accelerators: {
+        gpu_execution_accelerator: (serving.executionProviders ?? []).flatMap(acceleratorOf),
+        cpu_execution_accelerator: [],
+      },
     },
-    instance_group: [{ name: `${manifest.model}_${tier.manifest.id}`, count: instancesOf(tier), ...placeOf(tier) }],
+    instance_group: [
+      { name: `${manifest.model}_${tier.manifest.id}`, count: instancesOf(tier), ...placeOf(tier) },
+    ],
     ...(isBatched && lane.merges ? { dynamic_batching: batchingOf(lane, serving.batching) } : {}),
     model_warmup: (serving.warmup ?? []).flatMap(warmupOf),
-    parameters: serving.intraOpThreads === undefined ? {} : { intra_op_thread_count: { string_value: String(serving.intraOpThreads) } },
-    edgetier: { version: manifest.version, task: manifest.task, deadlineMs: manifest.deadlineMs, bytes: model.bytes, tiers: tiers.map(tierOf) },
+    parameters:
+      serving.intraOpThreads === undefined
+        ? {}
+        : { intra_op_thread_count: { string_value: String(serving.intraOpThreads) } },
+    edgetier: {
+      version: manifest.version,
+      task: manifest.task,
+      deadlineMs: manifest.deadlineMs,
+      bytes: model.bytes,
+      tiers: tiers.map(tierOf),
+    },
   };
 }
 
@@ -77,18 +107,29 @@ function tensorOf({ name, datatype, shape }: TensorSpec, isBatched: boolean): Co
 function acceleratorOf({ name, ...options }: ExecutionProvider): Accelerator[] {
   if (name === "cpu") return [];
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return [{ name, parameters: Object.fromEntries(given.map(([key, value]) => [key, String(value)])) }];
+  return [
+    { name, parameters: Object.fromEntries(given.map(([key, value]) => [key, String(value)])) },
+  ];
 }
 
-function placeOf({ providers, serving }: LoadedTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
+function placeOf({
+  providers,
+  serving,
+}: LoadedTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
   const used = providers.find(({ state }) => state === "used")?.name ?? "cpu";
   if (used === "cpu") return { kind: "KIND_CPU", gpus: [] };
   const provider = serving.executionProviders?.find(({ name }) => name === used);
-  return { kind: "KIND_GPU", gpus: [provider !== undefined && "deviceId" in provider ? (provider.deviceId ?? 0) : 0] };
+  return {
+    kind: "KIND_GPU",
+    gpus: [provider !== undefined && "deviceId" in provider ? (provider.deviceId ?? 0) : 0],
+  };
 }
 
 /** `adaptive` has neither sizes nor a delay of its own. */
-function batchingOf({ queue }: LaneConfig, { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {}): ConfiguredBatching {
+function batchingOf(
+  { queue }: LaneConfig,
+  { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {},
+): ConfiguredBatching {
   const isFixed = mode !== "adaptive";
   return {
     preferred_batch_size: isFixed ? preferredBatchRows : [],
@@ -97,11 +138,21 @@ function batchingOf({ queue }: LaneConfig, { mode, preferredBatchRows = [], maxQ
     priority_levels: queue.priorityLevels,
     default_priority_level: queue.defaultPriority,
     default_queue_policy: queuePolicyOf(queue),
-    priority_queue_policy: Object.fromEntries([...(queue.byPriority ?? [])].map(([level, differing]) => [level, queuePolicyOf({ ...queue, ...differing })])),
+    priority_queue_policy: Object.fromEntries(
+      [...(queue.byPriority ?? [])].map(([level, differing]) => [
+        level,
+        queuePolicyOf({ ...queue, ...differing }),
+      ]),
+    ),
   };
 }
 
-function queuePolicyOf({ timeoutAction, defaultTimeoutMs, allowTimeoutOverride, maxQueueSize }: LevelPolicy): ConfiguredQueuePolicy {
+function queuePolicyOf({
+  timeoutAction,
+  defaultTimeoutMs,
+  allowTimeoutOverride,
+  maxQueueSize,
+}: LevelPolicy): ConfiguredQueuePolicy {
   return {
     timeout_action: timeoutAction === "reject" ? "REJECT" : "DELAY",
     default_timeout_microseconds: Math.round(defaultTimeoutMs * 1_000),
@@ -110,17 +161,43 @@ function queuePolicyOf({ timeoutAction, defaultTimeoutMs, allowTimeoutOverride, 
   };
 }
 
-function warmupOf({ name, batchRows, count, inputs = {} }: WarmupSample<ArtifactRef>): ConfiguredWarmup[] {
+function warmupOf({
+  name,
+  batchRows,
+  count,
+  inputs = {},
+}: WarmupSample<ArtifactRef>): ConfiguredWarmup[] {
   const described = Object.entries(inputs).map(([input, { datatype, shape, data }]) => {
-    const kind = data === "zero" ? { zero_data: true as const } : data === "random" ? { random_data: true as const } : { input_data_file: data.file.sha256 };
+    const kind =
+      data === "zero"
+        ? { zero_data: true as const }
+        : data === "random"
+          ? { random_data: true as const }
+          : { input_data_file: data.file.sha256 };
     return [input, { data_type: tritonDatatype(datatype), dims: shape, ...kind }] as const;
   });
-  return [batchRows].flat().map((rows) => ({ name, batch_size: rows, count, inputs: Object.fromEntries(described) }));
+  return [batchRows]
+    .flat()
+    .map((rows) => ({ name, batch_size: rows, count, inputs: Object.fromEntries(described) }));
 }
 
 function tierOf(tier: LoadedTier): ConfiguredTier {
   const { manifest, serving, providers, resumption } = tier;
-  return { id: manifest.id, precision: manifest.precision, graphBytes: manifest.graph.size, instances: instancesOf(tier), batching: serving.batching?.mode ?? "fixed", ...(resumption === undefined ? {} : { resumes: resumption.from }), providers };
+  return {
+    id: manifest.id,
+    precision: manifest.precision,
+    graphBytes: manifest.graph.size,
+    instances: instancesOf(tier),
+    batching: serving.batching?.mode ?? "fixed",
+    ...(resumption === undefined ? {} : { resumes: resumption.from }),
+    providers,
+  };
 }
 
-const instancesOf = ({ session, serving }: { readonly session: LoadedTier["session"]; readonly serving: ServingConfig<ArtifactRef> }) => session.concurrency ?? serving.instances ?? 1;
+const instancesOf = ({
+  session,
+  serving,
+}: {
+  readonly session: LoadedTier["session"];
+  readonly serving: ServingConfig<ArtifactRef>;
+}) => session.concurrency ?? serving.instances ?? 1;

@@ -6,7 +6,9 @@ import { TASK_INPUT_NAME } from "../../tasks/task.ts";
 import type { LoadedModel, LoadedTier } from "./load-model.ts";
 
 /** The task's own inputs: one element each. */
-export const TASK_INPUTS: readonly TensorSpec[] = [{ name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] }];
+export const TASK_INPUTS: readonly TensorSpec[] = [
+  { name: TASK_INPUT_NAME, datatype: "BYTES", shape: [-1] },
+];
 
 /** What its metadata says. */
 export function inputsOf({ task }: Manifest, tier: TierManifest): readonly TensorSpec[] {

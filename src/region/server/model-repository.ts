@@ -26,14 +26,19 @@ export interface ModelRepository {
    * @throws model_not_found, version_not_found, version_unavailable, alias_not_found, model_unloaded; model_too_large, no_room;
    * whatever a load can fail with (load-model.ts); and what `work` throws
    */
-  use<Result>(ref: ModelRef, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result>;
+  use<Result>(
+    ref: ModelRef,
+    work: (model: LoadedModel) => Promise<Result> | Result,
+  ): Promise<Result>;
   /** The model, loaded if need be: to look at, since it may go at any time. @throws as use */
   acquire(ref: ModelRef): Promise<LoadedModel>;
   /** Undefined unless it is loaded. @throws model_not_found, alias_not_found */
   loaded(ref: ModelRef): Promise<LoadedModel | undefined>;
   allLoaded(): readonly LoadedModel[];
   /** Manifest, and the versions that may be asked for, without loading anything. @throws as use */
-  describe(ref: ModelRef): Promise<{ readonly manifest: Manifest; readonly versions: readonly number[] }>;
+  describe(
+    ref: ModelRef,
+  ): Promise<{ readonly manifest: Manifest; readonly versions: readonly number[] }>;
   /** Whether the model answers at once; if not, this starts loading it, unless it was evicted: a look must not push out what is used. @throws model_not_found, alias_not_found */
   isReady(ref: ModelRef): Promise<boolean>;
   /** Every version in the store, and whether it is loaded here. @throws model_store_unavailable */
@@ -79,15 +84,44 @@ export interface ModelRepositoryOptions {
 }
 
 export function createModelRepository(options: ModelRepositoryOptions): ModelRepository {
-  const { store, runtime, config = NO_MODELS_CONFIG, clock = systemClock, onEvent = () => {} } = options;
-  const { budgetBytes = 0, roomTimeoutMs = 10_000, leftoverIdleMs = 300_000, aliasTtlMs = 5_000, retryAfterMs = 1_000, storeTimeoutMs = 120_000 } = options;
+  const {
+    store,
+    runtime,
+    config = NO_MODELS_CONFIG,
+    clock = systemClock,
+    onEvent = () => {},
+  } = options;
+  const {
+    budgetBytes = 0,
+    roomTimeoutMs = 10_000,
+    leftoverIdleMs = 300_000,
+    aliasTtlMs = 5_000,
+    retryAfterMs = 1_000,
+    storeTimeoutMs = 120_000,
+  } = options;
   /** By "model@alias": the version that it was last answered with. */
   const serving = new Map<string, number>();
   /** "model@version". */
   const evicted = new Set<string>();
   const unloaded = new Set<string>();
-  const loader = createLoader({ store, runtime, config, clock, retryAfterMs, storeTimeoutMs, onEvent });
-  const versions = createVersions({ store, config, clock, ttlMs: aliasTtlMs, retryAfterMs, timeoutMs: storeTimeoutMs, onOverruled: (alias) => onEvent({ event: "alias_overruled", ...alias }) });
+  const loader = createLoader({
+    store,
+    runtime,
+    config,
+    clock,
+    retryAfterMs,
+    storeTimeoutMs,
+    onEvent,
+  });
+  const versions = createVersions({
+    store,
+    config,
+    clock,
+    ttlMs: aliasTtlMs,
+    retryAfterMs,
+    timeoutMs: storeTimeoutMs,
+    onOverruled: (alias) => onEvent({ event: "alias_overruled", ...alias }),
+  });
 
   const residents = createResidents<LoadedModel>({
     clock,
@@ -108,11 +142,21 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   const leftovers = createLeftovers({
     clock,
     idleMs: leftoverIdleMs,
-    loaded: () => residents.all().map(({ key, users, lastUsedMs }) => ({ key, ...partsOf(key), isInUse: users > 0, lastUsedMs })), // what is being loaded has users
+    loaded: () =>
+      residents.all().map(({ key, users, lastUsedMs }) => ({
+        key,
+        ...partsOf(key),
+        isInUse: users > 0,
+        lastUsedMs,
+      })), // what is being loaded has users
     async namedOf(model) {
       const named = await versions.named(model);
-      const targets = Object.keys(named.aliases).map((alias) => versions.targetOf({ model, target: { kind: "alias", alias } }));
-      const current = [...serving].filter(([key]) => isOf(model, key)).map(([, version]) => version); // until its alias has gone on
+      const targets = Object.keys(named.aliases).map((alias) =>
+        versions.targetOf({ model, target: { kind: "alias", alias } }),
+      );
+      const current = [...serving]
+        .filter(([key]) => isOf(model, key))
+        .map(([, version]) => version); // until its alias has gone on
       return new Set([...(await Promise.all(targets)), ...named.versions, ...current]);
     },
     unload: remove,
@@ -143,7 +187,10 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     return version;
   }
 
-  async function use<Result>(ref: ModelRef, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result> {
+  async function use<Result>(
+    ref: ModelRef,
+    work: (model: LoadedModel) => Promise<Result> | Result,
+  ): Promise<Result> {
     checkNotUnloaded(ref.model);
     const version = await versionOf(ref);
     const key = keyOf(ref.model, version);
@@ -165,7 +212,10 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     });
   }
 
-  async function useKey<Result>(key: string, work: (model: LoadedModel) => Promise<Result> | Result): Promise<Result> {
+  async function useKey<Result>(
+    key: string,
+    work: (model: LoadedModel) => Promise<Result> | Result,
+  ): Promise<Result> {
     checkNotUnloaded(partsOf(key).model); // while the store was asked, perhaps
     return await residents.use(key, work);
   }
@@ -175,17 +225,27 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   }
 
   async function loaded({ model, target }: ModelRef): Promise<LoadedModel | undefined> {
-    const item = (version: number | undefined) => (version === undefined ? undefined : residents.get(keyOf(model, version))?.item);
-    return item(await versions.targetOf({ model, target })) ?? (target.kind === "alias" ? item(serving.get(keyOf(model, target.alias))) : undefined);
+    const item = (version: number | undefined) =>
+      version === undefined ? undefined : residents.get(keyOf(model, version))?.item;
+    return (
+      item(await versions.targetOf({ model, target })) ??
+      (target.kind === "alias" ? item(serving.get(keyOf(model, target.alias))) : undefined)
+    );
   }
 
   /** @param isConfigured by the model's name: one without a region tier is then none of this region's */
   async function preloadOne(ref: ModelRef, isConfigured: boolean): Promise<void> {
     try {
-      if (unloaded.has(ref.model) || evicted.has(keyOf(ref.model, await versions.targetOf(ref)))) return; // or it would push out what took its place
+      if (unloaded.has(ref.model) || evicted.has(keyOf(ref.model, await versions.targetOf(ref))))
+        return; // or it would push out what took its place
       await use(ref, () => {});
     } catch (error) {
-      if (!(isConfigured && hasCode(error, "no_region_tier"))) loader.report(ref.model, ref.target.kind === "version" ? ref.target.version : undefined, error);
+      if (!(isConfigured && hasCode(error, "no_region_tier")))
+        loader.report(
+          ref.model,
+          ref.target.kind === "version" ? ref.target.version : undefined,
+          error,
+        );
     }
   }
 
@@ -198,8 +258,11 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     async describe(ref) {
       checkNotUnloaded(ref.model);
       const present = await loaded(ref);
-      const manifest = present?.manifest ?? (await readKnownManifest(store, ref.model, await versionOf(ref)));
-      const offered = (await versions.list(ref.model)).filter(({ refusal }) => refusal === undefined);
+      const manifest =
+        present?.manifest ?? (await readKnownManifest(store, ref.model, await versionOf(ref)));
+      const offered = (await versions.list(ref.model)).filter(
+        ({ refusal }) => refusal === undefined,
+      );
       return { manifest, versions: offered.map(({ version }) => version) };
     },
 
@@ -207,18 +270,30 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
       const version = await versions.targetOf(ref);
       const key = keyOf(ref.model, version);
       if (unloaded.has(ref.model)) return false;
-      if (!isLoaded(key) && !evicted.has(key) && (await versions.refusal(ref.model, version)) === undefined) loadAside(key);
+      if (
+        !isLoaded(key) &&
+        !evicted.has(key) &&
+        (await versions.refusal(ref.model, version)) === undefined
+      )
+        loadAside(key);
       return (await loaded(ref)) !== undefined;
     },
 
     async index() {
-      const models = (await store.listModels()).map(async (name) => (await versions.list(name)).map(({ version, refusal }) => indexEntry(name, version, refusal)));
+      const models = (await store.listModels()).map(async (name) =>
+        (await versions.list(name)).map(({ version, refusal }) =>
+          indexEntry(name, version, refusal),
+        ),
+      );
       return (await Promise.all(models)).flat();
     },
 
     async load(model) {
       // Someone has published, as likely as not.
-      const version = await versions.targetNow({ model, target: { kind: "alias", alias: DEFAULT_ALIAS } });
+      const version = await versions.targetNow({
+        model,
+        target: { kind: "alias", alias: DEFAULT_ALIAS },
+      });
       await checkOffered(model, version);
       const key = keyOf(model, version);
       loader.retry(key);
@@ -231,7 +306,12 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
 
     async unload(model) {
       const keys = residents.all().flatMap(({ key }) => (isOf(model, key) ? [key] : []));
-      if (!unloaded.has(model) && keys.length === 0 && (await store.listVersions(model)).length === 0) throw errors.modelNotFound(model);
+      if (
+        !unloaded.has(model) &&
+        keys.length === 0 &&
+        (await store.listVersions(model)).length === 0
+      )
+        throw errors.modelNotFound(model);
       unloaded.add(model);
       for (const alias of serving.keys()) if (isOf(model, alias)) serving.delete(alias);
       await Promise.all(keys.map(remove));
@@ -257,13 +337,26 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     const key = keyOf(name, version);
     const resident = residents.get(key);
     const entry = { name, version: String(version) };
-    if (resident !== undefined) return { ...entry, state: resident.item === undefined ? "LOADING" : "READY", reason: "" };
-    const evictedReason = evicted.has(key) ? "evicted to make room; the next request loads it" : undefined;
-    return { ...entry, state: "UNAVAILABLE", reason: (unloaded.has(name) ? "unloaded" : undefined) ?? refusal ?? evictedReason ?? loader.failureOf(key) ?? "" };
+    if (resident !== undefined)
+      return { ...entry, state: resident.item === undefined ? "LOADING" : "READY", reason: "" };
+    const evictedReason = evicted.has(key)
+      ? "evicted to make room; the next request loads it"
+      : undefined;
+    return {
+      ...entry,
+      state: "UNAVAILABLE",
+      reason:
+        (unloaded.has(name) ? "unloaded" : undefined) ??
+        refusal ??
+        evictedReason ??
+        loader.failureOf(key) ??
+        "",
+    };
   }
 }
 
-const succeeds = (work: Promise<unknown>) => work.then(
-  () => true,
-  () => false,
-);
+const succeeds = (work: Promise<unknown>) =>
+  work.then(
+    () => true,
+    () => false,
+  );

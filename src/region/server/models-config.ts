@@ -24,7 +24,12 @@ export interface ModelsConfig {
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
-export const NO_MODELS_CONFIG: ModelsConfig = { all: { serving: {} }, models: new Map(), defaults: {}, files: new Map() };
+export const NO_MODELS_CONFIG: ModelsConfig = {
+  all: { serving: {} },
+  models: new Map(),
+  defaults: {},
+  files: new Map(),
+};
 
 /** By default all: an edge asks for versions by number, and those that nobody asks for are not loaded. */
 export function versionPolicyOf({ all, models }: ModelsConfig, model: string): VersionPolicy {
@@ -39,7 +44,11 @@ export function isPreloaded({ all, models }: ModelsConfig, model: string): boole
  * Whoever knows more goes first: the operator of the model on this hardware, then the model's builder, then the defaults.
  * What the operator says of all models overrules the builder too; what should not is said in the defaults, which are the settings.
  */
-export function servingOf({ all, models, defaults }: ModelsConfig, model: string, tier: Pick<TierManifest, "id" | "serving">): ServingConfig<ArtifactRef> {
+export function servingOf(
+  { all, models, defaults }: ModelsConfig,
+  model: string,
+  tier: Pick<TierManifest, "id" | "serving">,
+): ServingConfig<ArtifactRef> {
   const own = models.get(model);
   return mergeServing(own?.tiers?.get(tier.id), own?.serving, all.serving, tier.serving, defaults);
 }

@@ -30,7 +30,12 @@ interface Failure {
   readonly untilMs: number;
 }
 
-export function createFailureMemory<Result>({ clock, retryAfterMs, maxRetryAfterMs = retryAfterMs, isPassing = () => false }: FailureMemoryOptions): FailureMemory<Result> {
+export function createFailureMemory<Result>({
+  clock,
+  retryAfterMs,
+  maxRetryAfterMs = retryAfterMs,
+  isPassing = () => false,
+}: FailureMemoryOptions): FailureMemory<Result> {
   const failures = new LRUCache<string, Failure>({ max: MAX_REMEMBERED_FAILURES });
   return {
     async run(key, work) {
@@ -41,7 +46,10 @@ export function createFailureMemory<Result>({ clock, retryAfterMs, maxRetryAfter
         failures.delete(key);
         return result;
       } catch (error) {
-        const delayMs = before === undefined || isPassing(error) ? retryAfterMs : Math.min(2 * before.delayMs, maxRetryAfterMs);
+        const delayMs =
+          before === undefined || isPassing(error)
+            ? retryAfterMs
+            : Math.min(2 * before.delayMs, maxRetryAfterMs);
         failures.set(key, { error, delayMs, untilMs: clock.now() + delayMs });
         throw error;
       }

@@ -32,20 +32,38 @@ export interface OpenedTier {
 }
 
 /** @throws manifest_invalid, preprocessor_invalid, session_failed, warmup_failed, and what `readFile` throws */
-export async function openTier(manifest: Manifest, tier: TierManifest, serving: ServingConfig<ArtifactRef>, opener: TierOpener): Promise<OpenedTier> {
+export async function openTier(
+  manifest: Manifest,
+  tier: TierManifest,
+  serving: ServingConfig<ArtifactRef>,
+  opener: TierOpener,
+): Promise<OpenedTier> {
   const { readFile } = opener;
   const preprocessor = await readPreprocessor(manifest, tier, readFile);
   const example = (rows: number) => exampleOf(manifest, tier, serving, preprocessor, rows);
-  const runs = await warmupRunsOf(serving.warmup, { tier: tier.id, specs: tier.inputs, example, readFile });
+  const runs = await warmupRunsOf(serving.warmup, {
+    tier: tier.id,
+    specs: tier.inputs,
+    example,
+    readFile,
+  });
 
-  const { session: first, report, openAnother } = await openFirst(manifest, tier, serving, runs, opener);
+  const {
+    session: first,
+    report,
+    openAnother,
+  } = await openFirst(manifest, tier, serving, runs, opener);
   const sessions = [first];
   try {
     checkFit(manifest, tier, first);
     while (sessions.length < (serving.instances ?? 1)) sessions.push(await openAnother());
     // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
     for (const session of sessions) await warmUp(session, tier.id, runs);
-    return { session: sessions.length === 1 ? first : createSessionGroup(sessions), providers: report, ...(preprocessor === undefined ? {} : { preprocessor }) };
+    return {
+      session: sessions.length === 1 ? first : createSessionGroup(sessions),
+      providers: report,
+      ...(preprocessor === undefined ? {} : { preprocessor }),
+    };
   } catch (error) {
     await Promise.allSettled(sessions.map((session) => session.dispose()));
     throw error;
@@ -57,10 +75,22 @@ export async function openTier(manifest: Manifest, tier: TierManifest, serving: 
  * @param name that it has in messages and figures
  * @throws as openTier
  */
-export async function openResumption(manifest: Manifest, tier: TierManifest, { graph, inputs }: Resumption, name: string, serving: ServingConfig<ArtifactRef>, opener: TierOpener): Promise<OpenedTier> {
+export async function openResumption(
+  manifest: Manifest,
+  tier: TierManifest,
+  { graph, inputs }: Resumption,
+  name: string,
+  serving: ServingConfig<ArtifactRef>,
+  opener: TierOpener,
+): Promise<OpenedTier> {
   const { place, precision, outputs } = tier;
   const warmup = serving.warmup?.map(({ inputs: _ofTheWhole, ...sample }) => sample);
-  return await openTier(manifest, { id: name, place, precision, graph, inputs, outputs, figures: {} }, { ...serving, warmup }, opener);
+  return await openTier(
+    manifest,
+    { id: name, place, precision, graph, inputs, outputs, figures: {} },
+    { ...serving, warmup },
+    opener,
+  );
 }
 
 interface FirstSession {
@@ -69,22 +99,49 @@ interface FirstSession {
   openAnother(): Promise<Session>;
 }
 
-async function openFirst(manifest: Manifest, tier: TierManifest, serving: ServingConfig<ArtifactRef>, [firstRun]: readonly [WarmupRun, ...WarmupRun[]], opener: TierOpener): Promise<FirstSession> {
+async function openFirst(
+  manifest: Manifest,
+  tier: TierManifest,
+  serving: ServingConfig<ArtifactRef>,
+  [firstRun]: readonly [WarmupRun, ...WarmupRun[]],
+  opener: TierOpener,
+): Promise<FirstSession> {
   const { runtime, readFile, onProviderEvent = () => {} } = opener;
-  const { executionProviders: providers = [DEFAULT_PROVIDER], intraOpThreads, graphOptimization } = serving;
-  const session = { label: `${manifest.model}@${manifest.version}/${tier.id}`, intraOpThreads, graphOptimization };
+  const {
+    executionProviders: providers = [DEFAULT_PROVIDER],
+    intraOpThreads,
+    graphOptimization,
+  } = serving;
+  const session = {
+    label: `${manifest.model}@${manifest.version}/${tier.id}`,
+    intraOpThreads,
+    graphOptimization,
+  };
   const fp32 = await readFile(tier.graph);
   const [preferred] = providers;
   if (preferred?.name === "cpu") {
     // There is nothing to compare it with.
     const open = () => runtime.createSession(fp32, { ...session, provider: preferred });
-    const report = providers.map(({ name }) => ({ name, precision: "fp32", state: name === "cpu" ? "used" : "not_tried" }) as const);
+    const report = providers.map(
+      ({ name }) =>
+        ({ name, precision: "fp32", state: name === "cpu" ? "used" : "not_tried" }) as const,
+    );
     return { session: await open(), report, openAnother: open };
   }
-  const takesFp16 = providers.some((provider) => "precision" in provider && provider.precision === "fp16");
-  const fp16 = takesFp16 && tier.fp16Graph !== undefined ? await readFile(tier.fp16Graph) : undefined;
+  const takesFp16 = providers.some(
+    (provider) => "precision" in provider && provider.precision === "fp16",
+  );
+  const fp16 =
+    takesFp16 && tier.fp16Graph !== undefined ? await readFile(tier.fp16Graph) : undefined;
   try {
-    return await openOnProvider({ runtime, graphs: { fp32, fp16 }, providers, input: firstRun.inputs, session, onEvent: (event) => onProviderEvent(event, tier.id) });
+    return await openOnProvider({
+      runtime,
+      graphs: { fp32, fp16 },
+      providers,
+      input: firstRun.inputs,
+      session,
+      onEvent: (event) => onProviderEvent(event, tier.id),
+    });
   } catch (error) {
     const isOfTheRun = error instanceof EdgeTierError && error.code === "invalid_tensor";
     throw isOfTheRun ? errors.warmupFailed(firstRun.name, tier.id, error.detail, error) : error;
@@ -92,32 +149,55 @@ async function openFirst(manifest: Manifest, tier: TierManifest, serving: Servin
 }
 
 /** The task's; where there is none, zeros, or numbers that providers can differ in. */
-function exampleOf(manifest: Manifest, { inputs }: TierManifest, serving: ServingConfig<ArtifactRef>, preprocessor: Preprocessor | undefined, rows: number): NamedTensors {
-  if (preprocessor === undefined) return plainInputs(inputs, rows, prefersCpu(serving) ? "zero" : "random");
+function exampleOf(
+  manifest: Manifest,
+  { inputs }: TierManifest,
+  serving: ServingConfig<ArtifactRef>,
+  preprocessor: Preprocessor | undefined,
+  rows: number,
+): NamedTensors {
+  if (preprocessor === undefined)
+    return plainInputs(inputs, rows, prefersCpu(serving) ? "zero" : "random");
   const { example } = taskByName(manifest.task);
   return preprocessor.encode(Array.from({ length: rows }, () => example));
 }
 
-const prefersCpu = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<ArtifactRef>) => executionProviders[0]?.name === "cpu";
+const prefersCpu = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<ArtifactRef>) =>
+  executionProviders[0]?.name === "cpu";
 
-async function readPreprocessor(manifest: Manifest, tier: TierManifest, readFile: TierOpener["readFile"]): Promise<Preprocessor | undefined> {
+async function readPreprocessor(
+  manifest: Manifest,
+  tier: TierManifest,
+  readFile: TierOpener["readFile"],
+): Promise<Preprocessor | undefined> {
   if (!("preprocessor" in tier)) return undefined;
   const spec = tier.preprocessor;
-  return taskByName(manifest.task).createPreprocessor("artifact" in spec ? { ...spec, artifact: await readFile(spec.artifact) } : spec, { images });
+  return taskByName(manifest.task).createPreprocessor(
+    "artifact" in spec ? { ...spec, artifact: await readFile(spec.artifact) } : spec,
+    { images },
+  );
 }
 
 /** @throws manifest_invalid */
 function checkFit(manifest: Manifest, tier: TierManifest, session: Session): void {
-  const problem = difference("input", tier.inputs, session.inputs) ?? difference("output", tier.outputs, session.outputs);
-  if (problem !== undefined) throw errors.manifestInvalid(manifest.model, manifest.version, [`tier ${tier.id}: ${problem}`]);
+  const problem =
+    difference("input", tier.inputs, session.inputs) ??
+    difference("output", tier.outputs, session.outputs);
+  if (problem !== undefined)
+    throw errors.manifestInvalid(manifest.model, manifest.version, [`tier ${tier.id}: ${problem}`]);
 }
 
 /** The first declared tensor that the graph does not have in that form. */
-function difference(kind: string, declared: readonly TensorSpec[], actual: readonly TensorSpec[]): string | undefined {
+function difference(
+  kind: string,
+  declared: readonly TensorSpec[],
+  actual: readonly TensorSpec[],
+): string | undefined {
   for (const spec of declared) {
     const found = actual.find((other) => other.name === spec.name);
     if (found === undefined) return `its graph has no ${kind} ${spec.name}`;
-    if (found.datatype !== spec.datatype) return `${kind} ${spec.name} is ${found.datatype} in its graph, ${spec.datatype} in the manifest`;
+    if (found.datatype !== spec.datatype)
+      return `${kind} ${spec.name} is ${found.datatype} in its graph, ${spec.datatype} in the manifest`;
   }
   return undefined;
 }

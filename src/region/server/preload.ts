@@ -9,21 +9,36 @@ import type { Versions } from "./versions.ts";
 const CONCURRENT = 4;
 
 /** For each model that the configuration preloads, what its aliases and its version policy name. @throws model_store_unavailable where all are to be */
-export async function configuredRefs(config: ModelsConfig, store: ModelStore, versions: Versions): Promise<readonly ModelRef[]> {
+export async function configuredRefs(
+  config: ModelsConfig,
+  store: ModelStore,
+  versions: Versions,
+): Promise<readonly ModelRef[]> {
   const names = config.all.preload === true ? await store.listModels() : [...config.models.keys()];
-  const refs = names.filter((model) => isPreloaded(config, model)).map(async (model): Promise<readonly ModelRef[]> => {
-    const named = await versions.named(model).catch(() => ({ aliases: {}, versions: [] }));
-    const own: ModelRef[] = [
-      ...Object.keys(named.aliases).map((alias): ModelRef => ({ model, target: { kind: "alias", alias } })),
-      ...named.versions.map((version): ModelRef => ({ model, target: { kind: "version", version } })),
-    ];
-    return own.length > 0 ? own : [{ model, target: { kind: "alias", alias: DEFAULT_ALIAS } }]; // whose failure says what is missing
-  });
+  const refs = names
+    .filter((model) => isPreloaded(config, model))
+    .map(async (model): Promise<readonly ModelRef[]> => {
+      const named = await versions.named(model).catch(() => ({ aliases: {}, versions: [] }));
+      const own: ModelRef[] = [
+        ...Object.keys(named.aliases).map((alias): ModelRef => ({
+          model,
+          target: { kind: "alias", alias },
+        })),
+        ...named.versions.map((version): ModelRef => ({
+          model,
+          target: { kind: "version", version },
+        })),
+      ];
+      return own.length > 0 ? own : [{ model, target: { kind: "alias", alias: DEFAULT_ALIAS } }]; // whose failure says what is missing
+    });
   return (await Promise.all(refs)).flat();
 }
 
 /** A few at a time. @param load must not throw */
-export async function loadEach(refs: readonly ModelRef[], load: (ref: ModelRef) => Promise<void>): Promise<void> {
+export async function loadEach(
+  refs: readonly ModelRef[],
+  load: (ref: ModelRef) => Promise<void>,
+): Promise<void> {
   const remaining = refs.values();
   const loadRemaining = async () => {
     for (const ref of remaining) await load(ref);

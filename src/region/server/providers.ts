@@ -5,7 +5,12 @@
 
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
-import { DEFAULT_PROVIDER, type ExecutionProvider, type ExecutionProviderName, type Precision } from "../../core/execution-provider.ts";
+import {
+  DEFAULT_PROVIDER,
+  type ExecutionProvider,
+  type ExecutionProviderName,
+  type Precision,
+} from "../../core/execution-provider.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { compareOutputs } from "../../runtime/native/compare-outputs.ts";
 import type { NativeRuntime, NativeSession } from "../../runtime/native/native-runtime.ts";
@@ -32,7 +37,10 @@ export interface ProviderReport {
 }
 
 /** For the log and for metrics. `label` is the session's. */
-export type ProviderEvent = { readonly event: "provider_used" | "provider_skipped"; readonly label?: string } & ProviderReport;
+export type ProviderEvent = {
+  readonly event: "provider_used" | "provider_skipped";
+  readonly label?: string;
+} & ProviderReport;
 
 export interface OpenOnProviderOptions {
   readonly runtime: NativeRuntime;
@@ -60,24 +68,53 @@ export interface OpenedOnProvider {
 
 /** @throws session_failed, session_lost, invalid_tensor, provider_too_slow where even the CPU cannot run the graph on the input */
 export async function openOnProvider(options: OpenOnProviderOptions): Promise<OpenedOnProvider> {
-  const { runtime, graphs, providers, input, session: shared = {}, timeLimitMs = 600_000, clock = systemClock, onEvent = () => {} } = options;
+  const {
+    runtime,
+    graphs,
+    providers,
+    input,
+    session: shared = {},
+    timeLimitMs = 600_000,
+    clock = systemClock,
+    onEvent = () => {},
+  } = options;
   const cpu = providers.find(({ name }) => name === "cpu") ?? DEFAULT_PROVIDER;
   const order = providers.includes(cpu) ? providers : [...providers, cpu];
   const report: ProviderReport[] = [];
   /** On the CPU, by the precision of the graph. */
   const references = new Map<Precision, Trial>();
 
-  const precisionOf = (provider: ExecutionProvider): Precision => ("precision" in provider && graphs.fp16 !== undefined ? provider.precision : "fp32");
-  function open(provider: ExecutionProvider, precision: Precision, own?: NativeSessionOptions, end?: AbortSignal): Promise<NativeSession> {
-    return runtime.createSession(graphs[precision] ?? graphs.fp32, { ...shared, ...own, provider }, end);
+  const precisionOf = (provider: ExecutionProvider): Precision =>
+    "precision" in provider && graphs.fp16 !== undefined ? provider.precision : "fp32";
+  function open(
+    provider: ExecutionProvider,
+    precision: Precision,
+    own?: NativeSessionOptions,
+    end?: AbortSignal,
+  ): Promise<NativeSession> {
+    return runtime.createSession(
+      graphs[precision] ?? graphs.fp32,
+      { ...shared, ...own, provider },
+      end,
+    );
   }
   function tryOut(provider: ExecutionProvider, precision: Precision): Promise<Trial> {
-    return trySession((end) => open(provider, precision, { countNodes: provider !== cpu }, end), input, timeLimitMs, clock);
+    return trySession(
+      (end) => open(provider, precision, { countNodes: provider !== cpu }, end),
+      input,
+      timeLimitMs,
+      clock,
+    );
   }
   function tell(entry: ProviderReport): void {
     report.push(entry);
     const { label } = shared;
-    if (entry.state !== "not_tried") onEvent({ event: `provider_${entry.state}`, ...(label !== undefined && { label }), ...entry });
+    if (entry.state !== "not_tried")
+      onEvent({
+        event: `provider_${entry.state}`,
+        ...(label !== undefined && { label }),
+        ...entry,
+      });
   }
 
   async function referenceFor(precision: Precision): Promise<Trial> {
@@ -94,8 +131,15 @@ export async function openOnProvider(options: OpenOnProviderOptions): Promise<Op
       const { outputs } = await referenceFor(precision);
       const trial = await tryOut(provider, precision);
       const { maxAbsDifference, problem } = compareOutputs(outputs, trial.outputs);
-      const reason = runsNothing(provider.name, trial) ? "none of the graph's nodes runs on it" : problem;
-      tell({ ...entry, ...(reason === undefined ? { state: "used" } : { state: "skipped", reason }), maxAbsDifference, ...figuresOf(trial) });
+      const reason = runsNothing(provider.name, trial)
+        ? "none of the graph's nodes runs on it"
+        : problem;
+      tell({
+        ...entry,
+        ...(reason === undefined ? { state: "used" } : { state: "skipped", reason }),
+        maxAbsDifference,
+        ...figuresOf(trial),
+      });
       if (reason === undefined) return trial.session;
       leave(trial.session);
     } catch (error) {
@@ -110,7 +154,10 @@ export async function openOnProvider(options: OpenOnProviderOptions): Promise<Op
     return trial.session;
   }
 
-  async function openFirst(): Promise<{ readonly provider: ExecutionProvider; readonly session: NativeSession }> {
+  async function openFirst(): Promise<{
+    readonly provider: ExecutionProvider;
+    readonly session: NativeSession;
+  }> {
     for (const provider of order.slice(0, order.indexOf(cpu))) {
       const session = await openCandidate(provider);
       if (session !== undefined) return { provider, session };
@@ -122,30 +169,46 @@ export async function openOnProvider(options: OpenOnProviderOptions): Promise<Op
   try {
     const used = await openFirst();
     session = used.session;
-    for (const provider of order.slice(order.indexOf(used.provider) + 1)) tell({ name: provider.name, precision: precisionOf(provider), state: "not_tried" });
+    for (const provider of order.slice(order.indexOf(used.provider) + 1))
+      tell({ name: provider.name, precision: precisionOf(provider), state: "not_tried" });
     return { session, report, openAnother: () => open(used.provider, precisionOf(used.provider)) };
   } finally {
-    for (const reference of references.values()) if (reference.session !== session) await reference.session.dispose();
+    for (const reference of references.values())
+      if (reference.session !== session) await reference.session.dispose();
   }
 }
 
-const figuresOf = ({ openMs, runMs, session: { nodes } }: Trial) => ({ openMs, runMs, ...(nodes && { nodes }) });
+const figuresOf = ({ openMs, runMs, session: { nodes } }: Trial) => ({
+  openMs,
+  runMs,
+  ...(nodes && { nodes }),
+});
 
-const runsNothing = (name: ExecutionProviderName, { session: { nodes } }: Trial): boolean => nodes !== undefined && nodes[name] === undefined;
+const runsNothing = (name: ExecutionProviderName, { session: { nodes } }: Trial): boolean =>
+  nodes !== undefined && nodes[name] === undefined;
 
 /** By what ONNX Runtime says. */
-const remedies: readonly (readonly [says: RegExp, remedy: (name: ExecutionProviderName) => string])[] = [
+const remedies: readonly (readonly [
+  says: RegExp,
+  remedy: (name: ExecutionProviderName) => string,
+])[] = [
   [
     /load shared library/i,
     (name) =>
       `It needs NVIDIA's driver, CUDA 12, cuDNN 9${name === "tensorrt" ? ", TensorRT 10" : ""} and the provider's library, which \`node node_modules/onnxruntime-node/script/install.js --onnxruntime-node-install=cuda12\` installs.`,
   ],
-  [/WebGPU adapter/i, () => "It needs a Vulkan loader and a driver: `vulkaninfo --summary` lists what there is (Debian: libvulkan1, vulkan-tools and the GPU's driver)."],
+  [
+    /WebGPU adapter/i,
+    () =>
+      "It needs a Vulkan loader and a driver: `vulkaninfo --summary` lists what there is (Debian: libvulkan1, vulkan-tools and the GPU's driver).",
+  ],
   [/requires f16/, () => 'Set its precision to "fp32".'],
 ];
 
 function unavailable(name: ExecutionProviderName, error: unknown): string {
   const reason = error instanceof EdgeTierError ? error.detail : reasonOf(error);
-  const remedy = remedies.find(([says]) => says.test(reason))?.[1](name) ?? "The server's error output may tell more; take it off the list if it is not to be had.";
+  const remedy =
+    remedies.find(([says]) => says.test(reason))?.[1](name) ??
+    "The server's error output may tell more; take it off the list if it is not to be had.";
   return errors.providerUnavailable(name, reason, remedy).message;
 }

@@ -9,19 +9,34 @@ export interface Versioned {
 }
 
 export type RepositoryEvent =
-  | ({ readonly event: "model_loaded"; readonly durationMs: number; readonly bytes: number } & Versioned)
+  | ({
+      readonly event: "model_loaded";
+      readonly durationMs: number;
+      readonly bytes: number;
+    } & Versioned)
   | ({ readonly event: "model_unloaded" } & Versioned)
   | ({ readonly event: "model_evicted"; readonly bytes: number } & Versioned)
-  | { readonly event: "model_failed"; readonly model: string; readonly version: number | undefined; readonly error: unknown }
+  | {
+      readonly event: "model_failed";
+      readonly model: string;
+      readonly version: number | undefined;
+      readonly error: unknown;
+    }
   /** Nobody knows then whether there is such a model: its name is whatever was asked for. */
-  | { readonly event: "store_unavailable"; readonly model?: string; readonly version?: number | undefined; readonly error: unknown }
+  | {
+      readonly event: "store_unavailable";
+      readonly model?: string;
+      readonly version?: number | undefined;
+      readonly error: unknown;
+    }
   | (ProviderEvent & Versioned & { readonly tier: string })
   /** The operator has configured a tier that this version does not have. */
   | ({ readonly event: "tier_unknown"; readonly tier: string } & Versioned)
   | ({ readonly event: "alias_overruled" } & AliasOverruled);
 
 /** "model@version", or "model@alias". */
-export const keyOf = (model: string, versionOrAlias: number | string) => `${model}@${versionOrAlias}`;
+export const keyOf = (model: string, versionOrAlias: number | string) =>
+  `${model}@${versionOrAlias}`;
 export const isOf = (model: string, key: string) => key.startsWith(`${model}@`);
 
 /** @param key of a version */

@@ -46,7 +46,10 @@ export interface ResidentsOptions<Item> {
    * @param makeRoom to be called once, with the bytes that it will take at least, before it takes them
    * @throws model_too_large, no_room from `makeRoom`
    */
-  readonly load: (key: string, makeRoom: (bytes: number) => Promise<void>) => Promise<Loading<Item>>;
+  readonly load: (
+    key: string,
+    makeRoom: (bytes: number) => Promise<void>,
+  ) => Promise<Loading<Item>>;
   readonly unload: (item: Item) => Promise<void>;
   readonly onEvicted: (key: string, bytes: number) => void;
 }
@@ -68,7 +71,14 @@ interface Waiting<Item> {
   readonly admit: () => void;
 }
 
-export function createResidents<Item>({ clock, budgetBytes, roomTimeoutMs, load, unload, onEvicted }: ResidentsOptions<Item>): Residents<Item> {
+export function createResidents<Item>({
+  clock,
+  budgetBytes,
+  roomTimeoutMs,
+  load,
+  unload,
+  onEvicted,
+}: ResidentsOptions<Item>): Residents<Item> {
   /** The least recently used first. */
   const entries = new Map<string, Entry<Item>>();
   /** All that takes memory: those too that were removed and have not gone yet. */
@@ -81,7 +91,15 @@ export function createResidents<Item>({ clock, budgetBytes, roomTimeoutMs, load,
   function create(key: string): Entry<Item> {
     const { promise, resolve, reject } = Promise.withResolvers<Item>();
     promise.catch(() => {}); // its users hear of it
-    const entry: Entry<Item> = { key, loaded: promise, item: undefined, bytes: 0, users: 0, lastUsedMs: clock.now(), isRemoved: false };
+    const entry: Entry<Item> = {
+      key,
+      loaded: promise,
+      item: undefined,
+      bytes: 0,
+      users: 0,
+      lastUsedMs: clock.now(),
+      isRemoved: false,
+    };
     entries.set(key, entry);
     inMemory.add(entry);
     void loadInto(entry).then(resolve, (error: unknown) => {
@@ -93,7 +111,9 @@ export function createResidents<Item>({ clock, budgetBytes, roomTimeoutMs, load,
   }
 
   async function loadInto(entry: Entry<Item>): Promise<Item> {
-    const { item, bytes } = await load(entry.key, (needed) => roomFor(entry, Math.max(needed, known.get(entry.key) ?? 0)));
+    const { item, bytes } = await load(entry.key, (needed) =>
+      roomFor(entry, Math.max(needed, known.get(entry.key) ?? 0)),
+    );
     known.set(entry.key, bytes);
     if (budgetBytes > 0 && bytes > budgetBytes) {
       await unload(item);
@@ -137,7 +157,9 @@ export function createResidents<Item>({ clock, budgetBytes, roomTimeoutMs, load,
 
   function evictFor(bytes: number): void {
     const staying = new Set([...inMemory].filter(({ isRemoved }) => !isRemoved)); // what goes already will be room
-    const idle = [...entries.values()].filter(({ item, users }) => item !== undefined && users === 0);
+    const idle = [...entries.values()].filter(
+      ({ item, users }) => item !== undefined && users === 0,
+    );
     // Nothing goes for what would have to wait all the same.
     if (bytes > 0 && heldBytes(staying) - heldBytes(idle) + bytes > budgetBytes) return;
     for (const entry of idle) {
@@ -148,7 +170,8 @@ export function createResidents<Item>({ clock, budgetBytes, roomTimeoutMs, load,
     }
   }
 
-  const heldBytes = (some: Iterable<Entry<Item>>) => [...some].reduce((sum, one) => sum + one.bytes, 0);
+  const heldBytes = (some: Iterable<Entry<Item>>) =>
+    [...some].reduce((sum, one) => sum + one.bytes, 0);
 
   async function removeEntry(entry: Entry<Item>): Promise<void> {
     entries.delete(entry.key);

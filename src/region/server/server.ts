@@ -44,7 +44,10 @@ export async function startRegionServer(options: RegionServerOptions): Promise<R
       const complete = await lifecycle.drain(drainTimes);
       const closed = once(server, "close");
       server.close(); // closes idle connections too
-      const cutOff = setTimeout(() => "closeAllConnections" in server && server.closeAllConnections(), complete ? CLOSE_GRACE_MS : 0);
+      const cutOff = setTimeout(
+        () => "closeAllConnections" in server && server.closeAllConnections(),
+        complete ? CLOSE_GRACE_MS : 0,
+      );
       await closed;
       clearTimeout(cutOff);
       return complete;
@@ -54,5 +57,7 @@ export async function startRegionServer(options: RegionServerOptions): Promise<R
 
 function failure(error: unknown, port: number): Error {
   const inUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
-  return inUse ? errors.portInUse("region server", port, "EDGETIER_REGION_PORT") : errors.componentFailed("region server", reasonOf(error), error);
+  return inUse
+    ? errors.portInUse("region server", port, "EDGETIER_REGION_PORT")
+    : errors.componentFailed("region server", reasonOf(error), error);
 }

@@ -37,7 +37,10 @@ export interface SharedRuns {
    * @param start makes the run, for all who will wait for it
    * @throws request_expired, request_cancelled for this request alone; what the run throws
    */
-  run(request: SharedRequest, start: (waiter: Waiter) => Promise<NamedTensors>): Promise<SharedAnswer>;
+  run(
+    request: SharedRequest,
+    start: (waiter: Waiter) => Promise<NamedTensors>,
+  ): Promise<SharedAnswer>;
 }
 
 interface SharedRun {
@@ -48,11 +51,17 @@ interface SharedRun {
 
 /** A run for each request. */
 export const unsharedRuns: SharedRuns = {
-  run: async ({ expiresAtMs, signal }, start) => ({ outputs: await start({ expiresAtMs, signal }), isShared: false }),
+  run: async ({ expiresAtMs, signal }, start) => ({
+    outputs: await start({ expiresAtMs, signal }),
+    isShared: false,
+  }),
 };
 
 /** Whether a request that expires is refused: where it only goes back in the queue, or its own deadline is not heeded, it needs a place of its own there. */
-export const expiresByItself = ({ timeoutAction, allowTimeoutOverride }: QueueConfig = {}): boolean => timeoutAction !== "delay" && allowTimeoutOverride !== false;
+export const expiresByItself = ({
+  timeoutAction,
+  allowTimeoutOverride,
+}: QueueConfig = {}): boolean => timeoutAction !== "delay" && allowTimeoutOverride !== false;
 
 export function createSharedRuns(clock: Clock): SharedRuns {
   const bySession = new WeakMap<Session, Map<string, SharedRun>>();
@@ -65,7 +74,11 @@ export function createSharedRuns(clock: Clock): SharedRuns {
 
   const hasExpired = ({ expiresAtMs = Infinity }: Waiter) => clock.now() >= expiresAtMs;
 
-  function begin(runs: Map<string, SharedRun>, key: string, start: (waiter: Waiter) => Promise<NamedTensors>): SharedRun {
+  function begin(
+    runs: Map<string, SharedRun>,
+    key: string,
+    start: (waiter: Waiter) => Promise<NamedTensors>,
+  ): SharedRun {
     const abandoned = new AbortController();
     const forget = () => void (runs.get(key) === run && runs.delete(key));
     const run: SharedRun = {
@@ -103,18 +116,27 @@ export function createSharedRuns(clock: Clock): SharedRuns {
     }
   }
 
-  async function run(request: SharedRequest, start: (waiter: Waiter) => Promise<NamedTensors>): Promise<SharedAnswer> {
+  async function run(
+    request: SharedRequest,
+    start: (waiter: Waiter) => Promise<NamedTensors>,
+  ): Promise<SharedAnswer> {
     if (request.signal.aborted) throw errors.requestCancelled();
     if (hasExpired(request)) throw errors.requestExpired();
     const runs = runsOf(request.session);
     const key = keyOf(request);
     const others = runs.get(key);
-    if (others === undefined) return { outputs: await wait(begin(runs, key, start), request), isShared: false };
+    if (others === undefined)
+      return { outputs: await wait(begin(runs, key, start), request), isShared: false };
     try {
       return { outputs: await wait(others, request), isShared: true };
     } catch (error) {
       // The run has waited for longer than its queue allows, and this request has not.
-      if (error instanceof EdgeTierError && error.code === "request_expired" && !hasExpired(request)) return await run(request, start);
+      if (
+        error instanceof EdgeTierError &&
+        error.code === "request_expired" &&
+        !hasExpired(request)
+      )
+        return await run(request, start);
       throw error;
     }
   }

@@ -34,7 +34,17 @@ interface Sum {
 const newCompute = () => ({ input: newSum(), infer: newSum(), output: newSum() });
 
 function newRecord() {
-  return { lastRunMs: 0, rows: 0, runs: 0, success: newSum(), shared: newSum(), fail: newSum(), queue: newSum(), compute: newCompute(), bySize: new Map<number, ReturnType<typeof newCompute>>() };
+  return {
+    lastRunMs: 0,
+    rows: 0,
+    runs: 0,
+    success: newSum(),
+    shared: newSum(),
+    fail: newSum(),
+    queue: newSum(),
+    compute: newCompute(),
+    bySize: new Map<number, ReturnType<typeof newCompute>>(),
+  };
 }
 
 export function createStatistics(clock: Clock = systemClock): Statistics {
@@ -43,7 +53,8 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
   /** Unloaded, and not loaded again: what was under way then counts no more. */
   const gone = new Set<string>();
 
-  const recordOf = (of: ModelVersion) => (gone.has(keyOf(of)) ? newRecord() : getOrAdd(records, keyOf(of), newRecord));
+  const recordOf = (of: ModelVersion) =>
+    gone.has(keyOf(of)) ? newRecord() : getOrAdd(records, keyOf(of), newRecord);
 
   return {
     ran({ of, works, rows, waitedMs, inputMs, inferMs, outputMs, failed }) {
@@ -52,9 +63,17 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
       record.lastRunMs = clock.now();
       record.runs++;
       record.rows += rows;
-      add(record.queue, works, waitedMs.reduce((sum, ms) => sum + ms, 0));
+      add(
+        record.queue,
+        works,
+        waitedMs.reduce((sum, ms) => sum + ms, 0),
+      );
       const size = getOrAdd(record.bySize, rows, newCompute);
-      for (const [phase, ms] of [["input", inputMs], ["infer", inferMs], ["output", outputMs]] as const) {
+      for (const [phase, ms] of [
+        ["input", inputMs],
+        ["infer", inferMs],
+        ["output", outputMs],
+      ] as const) {
         add(record.compute[phase], works, works * ms);
         add(size[phase], 1, ms);
       }
@@ -78,7 +97,8 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
     },
 
     of(model, version) {
-      const { lastRunMs, rows, runs, success, shared, fail, queue, compute, bySize } = records.get(keyOf({ model, version })) ?? newRecord();
+      const { lastRunMs, rows, runs, success, shared, fail, queue, compute, bySize } =
+        records.get(keyOf({ model, version })) ?? newRecord();
       const sizes = [...bySize].toSorted(([a], [b]) => a - b);
       return {
         name: model,
@@ -86,7 +106,14 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
         last_inference: Math.floor(lastRunMs),
         inference_count: rows,
         execution_count: runs,
-        inference_stats: { success: written(success), fail: written(fail), queue: written(queue), ...computed(compute), cache_hit: written(shared), cache_miss: NONE },
+        inference_stats: {
+          success: written(success),
+          fail: written(fail),
+          queue: written(queue),
+          ...computed(compute),
+          cache_hit: written(shared),
+          cache_miss: NONE,
+        },
         batch_stats: sizes.map(([size, ofSize]) => ({ batch_size: size, ...computed(ofSize) })),
         memory_usage: [],
       };
@@ -111,7 +138,11 @@ function add(sum: Sum, count: number, ms: number): void {
 const written = ({ count, ms }: Sum): DurationStatistic => ({ count, ns: Math.round(ms * 1e6) });
 
 function computed({ input, infer, output }: ReturnType<typeof newCompute>) {
-  return { compute_input: written(input), compute_infer: written(infer), compute_output: written(output) };
+  return {
+    compute_input: written(input),
+    compute_infer: written(infer),
+    compute_output: written(output),
+  };
 }
 
 function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {

@@ -18,9 +18,13 @@ export interface Versions {
   /** Why it may not be loaded; undefined where it may. @throws as targetOf */
   refusal(model: string, version: number): Promise<string | undefined>;
   /** In the store, ascending, each with why it may not be loaded. @throws model_store_unavailable */
-  list(model: string): Promise<readonly { readonly version: number; readonly refusal: string | undefined }[]>;
+  list(
+    model: string,
+  ): Promise<readonly { readonly version: number; readonly refusal: string | undefined }[]>;
   /** The aliases, and the versions that the policy names one by one. @throws as targetOf */
-  named(model: string): Promise<{ readonly aliases: Aliases; readonly versions: readonly number[] }>;
+  named(
+    model: string,
+  ): Promise<{ readonly aliases: Aliases; readonly versions: readonly number[] }>;
 }
 
 export interface VersionsOptions {
@@ -51,7 +55,15 @@ interface InStore extends VersionsInStore {
 /** A version that is refused may have been published since the store was asked; but it is not asked in every request. */
 const REFUSAL_TTL_MS = 1_000;
 
-export function createVersions({ store, config, clock, ttlMs, retryAfterMs, timeoutMs, onOverruled }: VersionsOptions): Versions {
+export function createVersions({
+  store,
+  config,
+  clock,
+  ttlMs,
+  retryAfterMs,
+  timeoutMs,
+  onOverruled,
+}: VersionsOptions): Versions {
   const known = new Map<string, { readonly inStore: InStore; readonly atMs: number }>();
   const once = createOnce<InStore>({ clock, retryAfterMs });
   /** By "model@alias". */
@@ -61,8 +73,12 @@ export function createVersions({ store, config, clock, ttlMs, retryAfterMs, time
   async function ask(model: string): Promise<InStore> {
     const signal = AbortSignal.timeout(timeoutMs);
     const needsVersions = policyOf(model) !== "all"; // listing them costs a request of its own
-    const [found, listed] = await Promise.all([store.readAliases(model, signal), needsVersions ? store.listVersions(model, signal) : undefined]);
-    if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0) throw errors.modelNotFound(model);
+    const [found, listed] = await Promise.all([
+      store.readAliases(model, signal),
+      needsVersions ? store.listVersions(model, signal) : undefined,
+    ]);
+    if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0)
+      throw errors.modelNotFound(model);
     const aliases = found?.aliases ?? {};
     return { aliases, aliased: Object.values(aliases).map(aliasedVersion), versions: listed ?? [] };
   }
@@ -86,7 +102,10 @@ export function createVersions({ store, config, clock, ttlMs, retryAfterMs, time
     }
   }
 
-  async function target({ model, target: named }: ModelRef, readIt: (model: string) => Promise<InStore>): Promise<number> {
+  async function target(
+    { model, target: named }: ModelRef,
+    readIt: (model: string) => Promise<InStore>,
+  ): Promise<number> {
     if (named.kind === "version") return named.version;
     const { alias } = named;
     const { aliases, versions } = await readIt(model);
@@ -108,15 +127,20 @@ export function createVersions({ store, config, clock, ttlMs, retryAfterMs, time
 
     async refusal(model, version) {
       const policy = policyOf(model);
-      if (policy === "all" || refusalOf(policy, version, await read(model)) === undefined) return undefined;
+      if (policy === "all" || refusalOf(policy, version, await read(model)) === undefined)
+        return undefined;
       return refusalOf(policy, version, await read(model, Math.min(ttlMs, REFUSAL_TTL_MS)));
     },
 
     async list(model) {
       const versions = await store.listVersions(model);
       const policy = policyOf(model);
-      const { aliased } = policy === "all" ? { aliased: [] } : await read(model).catch(() => ({ aliased: [] }));
-      return versions.map((version) => ({ version, refusal: refusalOf(policy, version, { versions, aliased }) }));
+      const { aliased } =
+        policy === "all" ? { aliased: [] } : await read(model).catch(() => ({ aliased: [] }));
+      return versions.map((version) => ({
+        version,
+        refusal: refusalOf(policy, version, { versions, aliased }),
+      }));
     },
 
     async named(model) {

@@ -27,14 +27,22 @@ export interface WarmupOptions {
 const DEFAULT_LIST = [{ name: "default", batchRows: 1, count: 1 }] as const;
 
 /** At least one. @throws what `readFile` throws; warmup_failed where an input cannot be made */
-export async function warmupRunsOf(list: readonly WarmupSample<ArtifactRef>[] | undefined, options: WarmupOptions): Promise<readonly [WarmupRun, ...WarmupRun[]]> {
-  const samples: readonly WarmupSample<ArtifactRef>[] = list === undefined || list.length === 0 ? DEFAULT_LIST : list;
+export async function warmupRunsOf(
+  list: readonly WarmupSample<ArtifactRef>[] | undefined,
+  options: WarmupOptions,
+): Promise<readonly [WarmupRun, ...WarmupRun[]]> {
+  const samples: readonly WarmupSample<ArtifactRef>[] =
+    list === undefined || list.length === 0 ? DEFAULT_LIST : list;
   const runs: WarmupRun[] = [];
   for (const sample of samples) {
     const files = await filesOf(sample, options.readFile);
     for (const rows of [sample.batchRows].flat()) {
       const name = `${sample.name}, ${rows} row${rows === 1 ? "" : "s"}`;
-      runs.push({ name, inputs: named(name, options.tier, () => inputsOf(sample, rows, files, options)), count: sample.count });
+      runs.push({
+        name,
+        inputs: named(name, options.tier, () => inputsOf(sample, rows, files, options)),
+        count: sample.count,
+      });
     }
   }
   const [first, ...others] = runs;
@@ -43,7 +51,10 @@ export async function warmupRunsOf(list: readonly WarmupSample<ArtifactRef>[] | 
 }
 
 /** By the names of the inputs. */
-async function filesOf({ inputs = {} }: WarmupSample<ArtifactRef>, readFile: WarmupOptions["readFile"]): Promise<ReadonlyMap<string, Uint8Array>> {
+async function filesOf(
+  { inputs = {} }: WarmupSample<ArtifactRef>,
+  readFile: WarmupOptions["readFile"],
+): Promise<ReadonlyMap<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
   for (const [name, { data }] of Object.entries(inputs)) {
     if (typeof data === "object") files.set(name, await readFile(data.file));
@@ -51,14 +62,42 @@ async function filesOf({ inputs = {} }: WarmupSample<ArtifactRef>, readFile: War
   return files;
 }
 
-function inputsOf({ inputs }: WarmupSample<ArtifactRef>, rows: number, files: ReadonlyMap<string, Uint8Array>, { specs, example }: WarmupOptions): NamedTensors {
+function inputsOf(
+  { inputs }: WarmupSample<ArtifactRef>,
+  rows: number,
+  files: ReadonlyMap<string, Uint8Array>,
+  { specs, example }: WarmupOptions,
+): NamedTensors {
   if (inputs === undefined) return example(rows);
-  const given = Object.entries(inputs).map(([name, input]) => [name, warmupTensor(name, input, specs.find((spec) => spec.name === name), rows, files.get(name))] as const);
-  return { ...plainInputs(specs.filter(({ name }) => !Object.hasOwn(inputs, name)), rows, "zero"), ...Object.fromEntries(given) };
+  const given = Object.entries(inputs).map(
+    ([name, input]) =>
+      [
+        name,
+        warmupTensor(
+          name,
+          input,
+          specs.find((spec) => spec.name === name),
+          rows,
+          files.get(name),
+        ),
+      ] as const,
+  );
+  return {
+    ...plainInputs(
+      specs.filter(({ name }) => !Object.hasOwn(inputs, name)),
+      rows,
+      "zero",
+    ),
+    ...Object.fromEntries(given),
+  };
 }
 
 /** @throws warmup_failed with the run's name */
-export async function warmUp(session: Session, tier: string, runs: readonly WarmupRun[]): Promise<void> {
+export async function warmUp(
+  session: Session,
+  tier: string,
+  runs: readonly WarmupRun[],
+): Promise<void> {
   for (const { name, inputs, count } of runs) {
     try {
       for (let run = 0; run < count; run++) await session.run(inputs);
@@ -76,4 +115,10 @@ function named<Result>(name: string, tier: string, work: () => Result): Result {
   }
 }
 
-const failed = (name: string, tier: string, error: unknown) => errors.warmupFailed(name, tier, error instanceof EdgeTierError ? error.detail : reasonOf(error), error);
+const failed = (name: string, tier: string, error: unknown) =>
+  errors.warmupFailed(
+    name,
+    tier,
+    error instanceof EdgeTierError ? error.detail : reasonOf(error),
+    error,
+  );

@@ -1,19 +1,37 @@
 // Inputs for runs that nobody asked for: they allocate and plan before a client's run has to.
 
 import { createHash } from "node:crypto";
-import { type Datatype, elementCount, type NamedTensors, type NumericDatatype, type Tensor, type TensorOf, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import {
+  type Datatype,
+  elementCount,
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+  type TensorOf,
+  type TensorSpec,
+  typedArrays,
+} from "../../core/tensor.ts";
 import { decodeBinaryTensor } from "../../protocol/binary-tensors.ts";
 import type { WarmupSample } from "../../registry/serving-config.ts";
 
 type WarmupInput<File> = NonNullable<WarmupSample<File>["inputs"]>[string];
 
 /** Of what a graph declares alone: `rows` for the first dimension, and 1 for every other that is variable. */
-export function plainInputs(specs: readonly TensorSpec[], rows: number, values: "zero" | "random"): NamedTensors {
+export function plainInputs(
+  specs: readonly TensorSpec[],
+  rows: number,
+  values: "zero" | "random",
+): NamedTensors {
   return Object.fromEntries(
     specs.map(({ name, datatype, shape: declared }) => {
-      const shape = declared.map((dimension, axis) => (dimension !== -1 ? dimension : axis === 0 ? rows : 1));
+      const shape = declared.map((dimension, axis) =>
+        dimension !== -1 ? dimension : axis === 0 ? rows : 1,
+      );
       const count = elementCount(name, shape);
-      return [name, values === "zero" ? zeros(datatype, shape, count) : random(name, datatype, shape, count)];
+      return [
+        name,
+        values === "zero" ? zeros(datatype, shape, count) : random(name, datatype, shape, count),
+      ];
     }),
   );
 }
@@ -24,7 +42,13 @@ export function plainInputs(specs: readonly TensorSpec[], rows: number, values: 
  * @param file the bytes of one row, where the input has a file
  * @throws invalid_tensor for a shape that is too large, or a file that does not fill it
  */
-export function warmupTensor<File>(name: string, input: WarmupInput<File>, spec: TensorSpec | undefined, rows: number, file?: Uint8Array): Tensor {
+export function warmupTensor<File>(
+  name: string,
+  input: WarmupInput<File>,
+  spec: TensorSpec | undefined,
+  rows: number,
+  file?: Uint8Array,
+): Tensor {
   const { datatype, shape: row, data } = input;
   // A graph without a batch dimension takes the shape as it is.
   const shape = spec?.shape.length === row.length ? row : [rows, ...row];
@@ -35,19 +59,30 @@ export function warmupTensor<File>(name: string, input: WarmupInput<File>, spec:
 }
 
 function zeros(datatype: Datatype, shape: readonly number[], count: number): Tensor {
-  if (datatype === "BYTES") return { datatype, shape, data: Array.from({ length: count }, () => new Uint8Array()) };
+  if (datatype === "BYTES")
+    return { datatype, shape, data: Array.from({ length: count }, () => new Uint8Array()) };
   return numeric(datatype, shape, new typedArrays[datatype](count).buffer);
 }
 
 /** The same numbers for the same name: floats in [0, 1), any byte, and for wider integers 0 or 1, which every vocabulary has. */
 function random(name: string, datatype: Datatype, shape: readonly number[], count: number): Tensor {
-  const drawn = createHash("shake256", { outputLength: Math.max(4, count * 4) }).update(name).digest();
+  const drawn = createHash("shake256", { outputLength: Math.max(4, count * 4) })
+    .update(name)
+    .digest();
   const at = (index: number) => drawn.readUInt32LE(index * 4);
-  if (datatype === "BYTES") return { datatype, shape, data: Array.from({ length: count }, (_, index) => new TextEncoder().encode(at(index).toString(16))) };
+  if (datatype === "BYTES")
+    return {
+      datatype,
+      shape,
+      data: Array.from({ length: count }, (_, index) =>
+        new TextEncoder().encode(at(index).toString(16)),
+      ),
+    };
   const data = new typedArrays[datatype](count);
   for (let index = 0; index < count; index++) {
     const value = at(index);
-    if (data instanceof BigInt64Array || data instanceof BigUint64Array) data[index] = BigInt(value & 1);
+    if (data instanceof BigInt64Array || data instanceof BigUint64Array)
+      data[index] = BigInt(value & 1);
     else data[index] = NUMBERS[datatype]?.(value) ?? value & 1;
   }
   return numeric(datatype, shape, data.buffer);
@@ -65,13 +100,25 @@ const NUMBERS: { readonly [D in NumericDatatype]?: (bits: number) => number } = 
 
 /** One row's elements, as often as they go into the batch. */
 function repeated(row: Tensor, shape: readonly number[], count: number): Tensor {
-  if (row.datatype === "BYTES") return { datatype: "BYTES", shape, data: Array.from({ length: count }, (_, index) => row.data[index % row.data.length] ?? new Uint8Array()) };
+  if (row.datatype === "BYTES")
+    return {
+      datatype: "BYTES",
+      shape,
+      data: Array.from(
+        { length: count },
+        (_, index) => row.data[index % row.data.length] ?? new Uint8Array(),
+      ),
+    };
   const bytes = new Uint8Array(count * row.data.BYTES_PER_ELEMENT);
   const own = new Uint8Array(row.data.buffer, row.data.byteOffset, row.data.byteLength);
   for (let offset = 0; offset < bytes.byteLength; offset += own.byteLength) bytes.set(own, offset);
   return numeric(row.datatype, shape, bytes.buffer);
 }
 
-function numeric(datatype: NumericDatatype, shape: readonly number[], buffer: ArrayBuffer): TensorOf<NumericDatatype> {
+function numeric(
+  datatype: NumericDatatype,
+  shape: readonly number[],
+  buffer: ArrayBuffer,
+): TensorOf<NumericDatatype> {
   return { datatype, shape, data: new typedArrays[datatype](buffer) } as TensorOf<NumericDatatype>;
 }

@@ -2,12 +2,28 @@
 // outside the folder.
 
 import { randomUUID } from "node:crypto";
-import { link, mkdir, open, readdir, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import {
+  link,
+  mkdir,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  stat,
+  type FileHandle,
+} from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../core/errors.ts";
-import { byKey, type ListedObject, type ObjectStore, type PutCondition, type PutResult } from "../object-store.ts";
+import {
+  byKey,
+  type ListedObject,
+  type ObjectStore,
+  type PutCondition,
+  type PutResult,
+} from "../object-store.ts";
 import { storeFailure } from "./store-failure.ts";
 
 /** Parts of a key: no dot in front, so that neither `..` nor the folder's own files can be meant. */
@@ -18,55 +34,79 @@ const LOCK_PATIENCE_MS = 5_000;
 /** @param root is made with the first write. */
 export function createFsObjectStore(root: string): ObjectStore {
   return {
-    get: (key, signal) => attempt(async () => {
-      const handle = await openWithin(root, key);
-      if (handle === undefined) return undefined;
-      const { size, etag, modifiedAtMs } = await describe(handle);
-      const stream = handle.createReadStream();
-      if (signal !== undefined) addAbortSignal(signal, stream);
-      return { body: Readable.toWeb(stream) as ReadableStream<Uint8Array>, size, etag, modifiedAtMs };
-    }),
+    get: (key, signal) =>
+      attempt(async () => {
+        const handle = await openWithin(root, key);
+        if (handle === undefined) return undefined;
+        const { size, etag, modifiedAtMs } = await describe(handle);
+        const stream = handle.createReadStream();
+        if (signal !== undefined) addAbortSignal(signal, stream);
+        return {
+          body: Readable.toWeb(stream) as ReadableStream<Uint8Array>,
+          size,
+          etag,
+          modifiedAtMs,
+        };
+      }),
 
-    exists: (key) => attempt(async () => {
-      const handle = await openWithin(root, key);
-      await handle?.close();
-      return handle !== undefined;
-    }),
+    exists: (key) =>
+      attempt(async () => {
+        const handle = await openWithin(root, key);
+        await handle?.close();
+        return handle !== undefined;
+      }),
 
-    put: (key, bytes, condition) => attempt(async () => {
-      const target = safePath(root, key);
-      await mkdir(dirname(target), { recursive: true });
-      await refuseOutside(root, dirname(target), key);
-      const { temporary, etag } = await writeTemporary(root, bytes);
-      try {
-        return await place(root, key, temporary, etag, condition);
-      } finally {
-        await rm(temporary, { force: true });
-      }
-    }),
+    put: (key, bytes, condition) =>
+      attempt(async () => {
+        const target = safePath(root, key);
+        await mkdir(dirname(target), { recursive: true });
+        await refuseOutside(root, dirname(target), key);
+        const { temporary, etag } = await writeTemporary(root, bytes);
+        try {
+          return await place(root, key, temporary, etag, condition);
+        } finally {
+          await rm(temporary, { force: true });
+        }
+      }),
 
-    delete: (key) => attempt(async () => {
-      const path = safePath(root, key);
-      if (!(await stat(path).catch(missing))?.isFile()) return;
-      await refuseOutside(root, dirname(path), key);
-      await rm(path, { force: true });
-    }),
+    delete: (key) =>
+      attempt(async () => {
+        const path = safePath(root, key);
+        if (!(await stat(path).catch(missing))?.isFile()) return;
+        await refuseOutside(root, dirname(path), key);
+        await rm(path, { force: true });
+      }),
 
-    list: (prefix) => attempt(async () => {
-      if (!(await stat(root).catch(missing))) return [];
-      const files = await readdir(root, { recursive: true, withFileTypes: true });
-      const keys = files.filter((file) => file.isFile()).map((file) => join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"));
-      const listed = keys.filter((key) => KEY.test(key) && key.startsWith(prefix)).map(async (key): Promise<ListedObject[]> => {
-        const found = await stat(join(root, key)).catch(missing); // deleted meanwhile
-        return found === undefined ? [] : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
-      });
-      return (await Promise.all(listed)).flat().sort(byKey);
-    }),
+    list: (prefix) =>
+      attempt(async () => {
+        if (!(await stat(root).catch(missing))) return [];
+        const files = await readdir(root, { recursive: true, withFileTypes: true });
+        const keys = files
+          .filter((file) => file.isFile())
+          .map((file) =>
+            join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"),
+          );
+        const listed = keys
+          .filter((key) => KEY.test(key) && key.startsWith(prefix))
+          .map(async (key): Promise<ListedObject[]> => {
+            const found = await stat(join(root, key)).catch(missing); // deleted meanwhile
+            return found === undefined
+              ? []
+              : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
+          });
+        return (await Promise.all(listed)).flat().sort(byKey);
+      }),
   };
 }
 
 /** Puts a finished file in its place if the condition holds. */
-async function place(root: string, key: string, temporary: string, etag: string, condition: PutCondition): Promise<PutResult> {
+async function place(
+  root: string,
+  key: string,
+  temporary: string,
+  etag: string,
+  condition: PutCondition,
+): Promise<PutResult> {
   const target = safePath(root, key);
   if (condition.kind === "absent") {
     try {
@@ -89,7 +129,10 @@ async function place(root: string, key: string, temporary: string, etag: string,
   });
 }
 
-async function writeTemporary(root: string, bytes: Uint8Array): Promise<{ temporary: string; etag: string }> {
+async function writeTemporary(
+  root: string,
+  bytes: Uint8Array,
+): Promise<{ temporary: string; etag: string }> {
   await mkdir(join(root, ".tmp"), { recursive: true });
   const temporary = join(root, ".tmp", randomUUID());
   const handle = await open(temporary, "wx");
@@ -111,7 +154,8 @@ async function withLock<Result>(lock: string, action: () => Promise<Result>): Pr
       break;
     } catch (error) {
       if (codeOf(error) !== "EEXIST") throw error;
-      if (Date.now() > giveUpAt) throw errors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
+      if (Date.now() > giveUpAt)
+        throw errors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
     }
   }
   try {
@@ -128,7 +172,8 @@ function safePath(root: string, key: string): string {
 
 /** A link inside the folder may lead anywhere: what counts is where it ends. */
 async function refuseOutside(root: string, path: string, key: string): Promise<void> {
-  if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`)) throw errors.unsafePath(key);
+  if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`))
+    throw errors.unsafePath(key);
 }
 
 async function openWithin(root: string, key: string): Promise<FileHandle | undefined> {
@@ -140,7 +185,9 @@ async function openWithin(root: string, key: string): Promise<FileHandle | undef
 }
 
 /** A file is written once under its inode and time, so these tell contents apart without reading them. */
-async function describe(handle: FileHandle): Promise<{ size: number; etag: string; modifiedAtMs: number }> {
+async function describe(
+  handle: FileHandle,
+): Promise<{ size: number; etag: string; modifiedAtMs: number }> {
   const { size, ino, mtimeNs, mtimeMs } = await handle.stat({ bigint: true });
   return { size: Number(size), etag: `"${ino}-${mtimeNs}-${size}"`, modifiedAtMs: Number(mtimeMs) };
 }
@@ -149,7 +196,8 @@ function missing(error: unknown): undefined {
   if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTDIR") throw error;
 }
 
-const codeOf = (error: unknown): unknown => (error instanceof Error && "code" in error ? error.code : undefined);
+const codeOf = (error: unknown): unknown =>
+  error instanceof Error && "code" in error ? error.code : undefined;
 
 async function attempt<Result>(action: () => Promise<Result>): Promise<Result> {
   try {

@@ -6,7 +6,10 @@ import { storeFailure } from "./store-failure.ts";
 
 /** @param clock of the times at which objects were written */
 export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore {
-  const objects = new Map<string, { bytes: Uint8Array<ArrayBuffer>; etag: string; modifiedAtMs: number }>();
+  const objects = new Map<
+    string,
+    { bytes: Uint8Array<ArrayBuffer>; etag: string; modifiedAtMs: number }
+  >();
   let writes = 0;
 
   return {
@@ -14,7 +17,12 @@ export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore
       if (signal?.aborted) throw storeFailure(signal.reason);
       const found = objects.get(key);
       if (found === undefined) return undefined;
-      return { body: new Blob([found.bytes]).stream(), size: found.bytes.byteLength, etag: found.etag, modifiedAtMs: found.modifiedAtMs };
+      return {
+        body: new Blob([found.bytes]).stream(),
+        size: found.bytes.byteLength,
+        etag: found.etag,
+        modifiedAtMs: found.modifiedAtMs,
+      };
     },
     async exists(key) {
       return objects.has(key);
@@ -22,10 +30,15 @@ export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore
     async put(key, bytes, condition) {
       const existing = objects.get(key);
       const allowed =
-        condition.kind === "any" || (condition.kind === "absent" ? existing === undefined : existing?.etag === condition.etag);
+        condition.kind === "any" ||
+        (condition.kind === "absent" ? existing === undefined : existing?.etag === condition.etag);
       if (!allowed) return { kind: "precondition-failed" };
       const etag = `"${++writes}"`;
-      objects.set(key, { bytes: bytes.slice() as Uint8Array<ArrayBuffer>, etag, modifiedAtMs: clock.now() });
+      objects.set(key, {
+        bytes: bytes.slice() as Uint8Array<ArrayBuffer>,
+        etag,
+        modifiedAtMs: clock.now(),
+      });
       return { kind: "written", etag };
     },
     async delete(key) {
@@ -33,7 +46,9 @@ export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore
     },
     async list(prefix) {
       const found = [...objects].filter(([key]) => key.startsWith(prefix));
-      return found.map(([key, { bytes, modifiedAtMs }]) => ({ key, size: bytes.byteLength, modifiedAtMs })).sort(byKey);
+      return found
+        .map(([key, { bytes, modifiedAtMs }]) => ({ key, size: bytes.byteLength, modifiedAtMs }))
+        .sort(byKey);
     },
   };
 }

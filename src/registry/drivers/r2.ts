@@ -25,7 +25,10 @@ export interface R2BucketLike {
   put(
     key: string,
     bytes: Uint8Array,
-    options: { onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string }; httpMetadata: { contentType: string } },
+    options: {
+      onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string };
+      httpMetadata: { contentType: string };
+    },
   ): Promise<R2ObjectLike | null>;
   delete(key: string): Promise<void>;
   list(options: { prefix: string; cursor?: string }): Promise<R2Page>;
@@ -36,7 +39,14 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
   return {
     async get(key, signal) {
       const found = await attempt(signal, () => bucket.get(key));
-      return found === null ? undefined : { body: found.body as ReadableStream<Uint8Array>, size: found.size, etag: found.etag, modifiedAtMs: found.uploaded.getTime() };
+      return found === null
+        ? undefined
+        : {
+            body: found.body as ReadableStream<Uint8Array>,
+            size: found.size,
+            etag: found.etag,
+            modifiedAtMs: found.uploaded.getTime(),
+          };
     },
 
     async exists(key, signal) {
@@ -44,8 +54,12 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
     },
 
     async put(key, bytes, condition, contentType) {
-      const written = await attempt(undefined, () => bucket.put(key, bytes, { ...onlyIf(condition), httpMetadata: { contentType } }));
-      return written === null ? { kind: "precondition-failed" } : { kind: "written", etag: written.etag };
+      const written = await attempt(undefined, () =>
+        bucket.put(key, bytes, { ...onlyIf(condition), httpMetadata: { contentType } }),
+      );
+      return written === null
+        ? { kind: "precondition-failed" }
+        : { kind: "written", etag: written.etag };
     },
 
     async delete(key) {
@@ -54,10 +68,17 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
 
     async list(prefix, signal) {
       const listed: ListedObject[] = [];
-      for (let cursor: string | undefined = ""; cursor !== undefined; ) {
-        const options: { prefix: string; cursor?: string } = cursor === "" ? { prefix } : { prefix, cursor };
+      for (let cursor: string | undefined = ""; cursor !== undefined;) {
+        const options: { prefix: string; cursor?: string } =
+          cursor === "" ? { prefix } : { prefix, cursor };
         const page: R2Page = await attempt(signal, () => bucket.list(options));
-        listed.push(...page.objects.map(({ key, size, uploaded }) => ({ key, size, modifiedAtMs: uploaded.getTime() })));
+        listed.push(
+          ...page.objects.map(({ key, size, uploaded }) => ({
+            key,
+            size,
+            modifiedAtMs: uploaded.getTime(),
+          })),
+        );
         cursor = page.truncated ? page.cursor : undefined;
       }
       return listed.sort(byKey);
@@ -65,12 +86,17 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
   };
 }
 
-function onlyIf(condition: PutCondition): { onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string } } {
+function onlyIf(condition: PutCondition): {
+  onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string };
+} {
   if (condition.kind === "absent") return { onlyIf: { etagDoesNotMatch: "*" } };
   return condition.kind === "etag" ? { onlyIf: { etagMatches: condition.etag } } : {};
 }
 
-async function attempt<Result>(signal: AbortSignal | undefined, call: () => Promise<Result>): Promise<Result> {
+async function attempt<Result>(
+  signal: AbortSignal | undefined,
+  call: () => Promise<Result>,
+): Promise<Result> {
   try {
     signal?.throwIfAborted();
     const result = await call();

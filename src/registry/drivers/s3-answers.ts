@@ -6,12 +6,17 @@ import type { PutCondition } from "../object-store.ts";
 export const DEFAULT_TIMEOUT_MS = 30_000;
 
 /** S3 answers 412 to a condition that does not hold, and 409 to one that lost against a write at the same moment. */
-export const isPreconditionFailure = (status: number | undefined): boolean => status === 412 || status === 409;
+export const isPreconditionFailure = (status: number | undefined): boolean =>
+  status === 412 || status === 409;
 
 /** Any other 404 is a missing bucket, or of something on the way: to believe it would take every model for deleted. */
-export const isNoSuchKey = (status: number | undefined, code: string | undefined): boolean => status === 404 && code === "NoSuchKey";
+export const isNoSuchKey = (status: number | undefined, code: string | undefined): boolean =>
+  status === 404 && code === "NoSuchKey";
 
-export function conditionHeaders(condition: PutCondition): { "if-none-match"?: "*"; "if-match"?: string } {
+export function conditionHeaders(condition: PutCondition): {
+  "if-none-match"?: "*";
+  "if-match"?: string;
+} {
   if (condition.kind === "absent") return { "if-none-match": "*" };
   return condition.kind === "etag" ? { "if-match": condition.etag } : {};
 }

@@ -4,7 +4,13 @@ import { AwsClient } from "aws4fetch";
 import { sha256Hex } from "../../core/hash.ts";
 import { byKey, type ListedObject, type ObjectStore } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isNoSuchKey, isPreconditionFailure, refusal } from "./s3-answers.ts";
+import {
+  conditionHeaders,
+  DEFAULT_TIMEOUT_MS,
+  isNoSuchKey,
+  isPreconditionFailure,
+  refusal,
+} from "./s3-answers.ts";
 import { elementTexts } from "./s3-xml.ts";
 import { storeFailure } from "./store-failure.ts";
 
@@ -35,7 +41,9 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
     const timeout = AbortSignal.timeout(timeoutMs);
     try {
       const signed = await client.sign(`${bucketUrl}${path}${search}`, init);
-      return await send(signed, { signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]) });
+      return await send(signed, {
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      });
     } catch (error) {
       throw storeFailure(error);
     }
@@ -68,7 +76,11 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
 
     async put(key, bytes, condition, contentType) {
       const body = bytes as Uint8Array<ArrayBuffer>;
-      const headers = { ...conditionHeaders(condition), "content-type": contentType, "x-amz-content-sha256": await sha256Hex(bytes) };
+      const headers = {
+        ...conditionHeaders(condition),
+        "content-type": contentType,
+        "x-amz-content-sha256": await sha256Hex(bytes),
+      };
       const response = await call({ key, method: "PUT", headers, body });
       const code = await errorCode(response);
       if (response.ok) return { kind: "written", etag: response.headers.get("etag") ?? "" };
@@ -87,8 +99,12 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
 
     async list(prefix, signal) {
       const listed: ListedObject[] = [];
-      for (let token: string | undefined = ""; token !== undefined; ) {
-        const query: Record<string, string> = { "list-type": "2", prefix, ...(token === "" ? {} : { "continuation-token": token }) };
+      for (let token: string | undefined = ""; token !== undefined;) {
+        const query: Record<string, string> = {
+          "list-type": "2",
+          prefix,
+          ...(token === "" ? {} : { "continuation-token": token }),
+        };
         const response = await call({ query, signal });
         if (!response.ok) throw refusal(response.status, await errorCode(response));
         const xml = await bodyText(response);
@@ -102,9 +118,18 @@ export function createS3FetchObjectStore(options: S3FetchOptions): ObjectStore {
 
 /** Of one page; the three are in every entry, and nowhere else. */
 function listedObjects(xml: string): ListedObject[] {
-  const [keys, sizes, times] = [elementTexts(xml, "Key"), elementTexts(xml, "Size"), elementTexts(xml, "LastModified")];
-  if (sizes.length !== keys.length || times.length !== keys.length) throw refusal(200, "with a list of objects without size or time");
-  return keys.map((key, index) => ({ key, size: Number(sizes[index]), modifiedAtMs: Date.parse(times[index] ?? "") }));
+  const [keys, sizes, times] = [
+    elementTexts(xml, "Key"),
+    elementTexts(xml, "Size"),
+    elementTexts(xml, "LastModified"),
+  ];
+  if (sizes.length !== keys.length || times.length !== keys.length)
+    throw refusal(200, "with a list of objects without size or time");
+  return keys.map((key, index) => ({
+    key,
+    size: Number(sizes[index]),
+    modifiedAtMs: Date.parse(times[index] ?? ""),
+  }));
 }
 
 async function bodyText(response: Response): Promise<string> {

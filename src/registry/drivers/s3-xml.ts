@@ -1,6 +1,12 @@
 // Reads the few elements of S3's XML answers that a model store needs. workerd has no XML parser, and S3's lists are flat.
 
-const ENTITIES: Readonly<Record<string, string>> = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&" };
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&lt;": "<",
+  "&gt;": ">",
+  "&quot;": '"',
+  "&apos;": "'",
+  "&amp;": "&",
+};
 
 /** The texts of all elements called `tag`, in order. */
 export function elementTexts(xml: string, tag: string): string[] {
@@ -9,9 +15,12 @@ export function elementTexts(xml: string, tag: string): string[] {
 }
 
 function unescape(text: string): string {
-  return text.replace(/&(?:lt|gt|quot|apos|amp|#(\d{1,6})|#x([0-9a-fA-F]{1,5}));/g, (entity, decimal?: string, hex?: string) => {
-    if (decimal !== undefined) return String.fromCodePoint(Number(decimal));
-    if (hex !== undefined) return String.fromCodePoint(Number.parseInt(hex, 16));
-    return ENTITIES[entity] ?? entity;
-  });
+  return text.replace(
+    /&(?:lt|gt|quot|apos|amp|#(\d{1,6})|#x([0-9a-fA-F]{1,5}));/g,
+    (entity, decimal?: string, hex?: string) => {
+      if (decimal !== undefined) return String.fromCodePoint(Number(decimal));
+      if (hex !== undefined) return String.fromCodePoint(Number.parseInt(hex, 16));
+      return ENTITIES[entity] ?? entity;
+    },
+  );
 }

@@ -1,10 +1,24 @@
 // ObjectStore over S3 with AWS's own client, for Node: the region server and the command line.
 
-import { DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from "@aws-sdk/client-s3";
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from "@aws-sdk/client-s3";
 import type { EdgeTierError } from "../../core/errors.ts";
 import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
-import { conditionHeaders, DEFAULT_TIMEOUT_MS, isNoSuchKey, isPreconditionFailure, refusal } from "./s3-answers.ts";
+import {
+  conditionHeaders,
+  DEFAULT_TIMEOUT_MS,
+  isNoSuchKey,
+  isPreconditionFailure,
+  refusal,
+} from "./s3-answers.ts";
 import { storeFailure } from "./store-failure.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -12,29 +26,53 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const MAX_ATTEMPTS = 2;
 
 export function createS3ObjectStore(options: S3Options): ObjectStore {
-  const { bucket: Bucket, endpoint, region, accessKeyId, secretAccessKey, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const {
+    bucket: Bucket,
+    endpoint,
+    region,
+    accessKeyId,
+    secretAccessKey,
+    timeoutMs = DEFAULT_TIMEOUT_MS,
+  } = options;
   const client = new S3Client({
     endpoint,
     region,
     credentials: { accessKeyId, secretAccessKey },
     forcePathStyle: true,
     maxAttempts: MAX_ATTEMPTS,
-    requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: timeoutMs, socketTimeout: timeoutMs, throwOnRequestTimeout: true },
+    requestHandler: {
+      connectionTimeout: CONNECT_TIMEOUT_MS,
+      requestTimeout: timeoutMs,
+      socketTimeout: timeoutMs,
+      throwOnRequestTimeout: true,
+    },
     // Not every S3 knows the newer checksums, and every artifact is verified by its SHA-256 anyway.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
   });
-  const abort = (signal: AbortSignal | undefined) => (signal === undefined ? {} : { abortSignal: signal });
+  const abort = (signal: AbortSignal | undefined) =>
+    signal === undefined ? {} : { abortSignal: signal };
 
   return {
     async get(Key, signal) {
       try {
-        const { Body, ContentLength, ETag = "", LastModified } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
+        const {
+          Body,
+          ContentLength,
+          ETag = "",
+          LastModified,
+        } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
         if (Body === undefined) throw refusal(200, "without a body");
         const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
-        return { body: cancelledBy(signal, body), size: ContentLength, etag: ETag, modifiedAtMs: LastModified?.getTime() };
+        return {
+          body: cancelledBy(signal, body),
+          size: ContentLength,
+          etag: ETag,
+          modifiedAtMs: LastModified?.getTime(),
+        };
       } catch (error) {
-        if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name)) return undefined;
+        if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name))
+          return undefined;
         throw failure(error);
       }
     },
@@ -51,7 +89,9 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
 
     async put(Key, Body, condition, ContentType) {
       try {
-        const { ETag = "" } = await client.send(new PutObjectCommand({ Bucket, Key, Body, ContentType, ...conditionInput(condition) }));
+        const { ETag = "" } = await client.send(
+          new PutObjectCommand({ Bucket, Key, Body, ContentType, ...conditionInput(condition) }),
+        );
         return { kind: "written", etag: ETag };
       } catch (error) {
         // S3 answers 404 NoSuchKey to If-Match on an object that is not there.
@@ -72,11 +112,16 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
     async list(Prefix, signal) {
       const listed: ListedObject[] = [];
       try {
-        for (let token: string | undefined = ""; token !== undefined; ) {
-          const command: ListObjectsV2Command = new ListObjectsV2Command({ Bucket, Prefix, ...(token === "" ? {} : { ContinuationToken: token }) });
+        for (let token: string | undefined = ""; token !== undefined;) {
+          const command: ListObjectsV2Command = new ListObjectsV2Command({
+            Bucket,
+            Prefix,
+            ...(token === "" ? {} : { ContinuationToken: token }),
+          });
           const page = await client.send(command, abort(signal));
           for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
-            if (Key === undefined || LastModified === undefined) throw refusal(200, "with a list of objects without key or time");
+            if (Key === undefined || LastModified === undefined)
+              throw refusal(200, "with a list of objects without key or time");
             listed.push({ key: Key, size: Size, modifiedAtMs: LastModified.getTime() });
           }
           token = page.NextContinuationToken;
@@ -90,8 +135,13 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
 }
 
 /** The client's own signal ends with the headers; this one covers the body. */
-function cancelledBy(signal: AbortSignal | undefined, body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  return signal === undefined ? body : body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal });
+function cancelledBy(
+  signal: AbortSignal | undefined,
+  body: ReadableStream<Uint8Array>,
+): ReadableStream<Uint8Array> {
+  return signal === undefined
+    ? body
+    : body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal });
 }
 
 function conditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMatch?: string } {
@@ -102,12 +152,16 @@ function conditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMatc
   };
 }
 
-const statusOf = (error: unknown): number | undefined => (error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined);
+const statusOf = (error: unknown): number | undefined =>
+  error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 
 /** Of an operation whose answer may have no body. A missing bucket is a fault of the store, not a missing object. */
-const isNotFound = (error: unknown): boolean => statusOf(error) === 404 && error instanceof S3ServiceException && error.name !== "NoSuchBucket";
+const isNotFound = (error: unknown): boolean =>
+  statusOf(error) === 404 && error instanceof S3ServiceException && error.name !== "NoSuchBucket";
 
 function failure(error: unknown): EdgeTierError {
   const status = statusOf(error);
-  return status === undefined || !(error instanceof S3ServiceException) ? storeFailure(error) : refusal(status, error.name);
+  return status === undefined || !(error instanceof S3ServiceException)
+    ? storeFailure(error)
+    : refusal(status, error.name);
 }

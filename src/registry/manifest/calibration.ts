@@ -12,9 +12,23 @@ import * as z from "zod";
 export const calibration = z.strictObject({
   temperature: z.number().positive(),
   /** One of each per label. */
-  vector: z.strictObject({ weights: z.array(z.number()).min(1), biases: z.array(z.number()).min(1) }).optional(),
+  vector: z
+    .strictObject({ weights: z.array(z.number()).min(1), biases: z.array(z.number()).min(1) })
+    .optional(),
   /** Points of a line, level before the first and after the last. */
-  isotonic: z.strictObject({ confidence: z.array(z.number().min(0).max(1)).min(1).max(1_000), calibrated: z.array(z.number().min(0).max(1)).min(1).max(1_000) }).refine(({ confidence, calibrated }) => confidence.length === calibrated.length && ascends(confidence, true) && ascends(calibrated, false), "both sides must ascend, and have as many points").optional(),
+  isotonic: z
+    .strictObject({
+      confidence: z.array(z.number().min(0).max(1)).min(1).max(1_000),
+      calibrated: z.array(z.number().min(0).max(1)).min(1).max(1_000),
+    })
+    .refine(
+      ({ confidence, calibrated }) =>
+        confidence.length === calibrated.length &&
+        ascends(confidence, true) &&
+        ascends(calibrated, false),
+      "both sides must ascend, and have as many points",
+    )
+    .optional(),
   outOfScope: z
     .strictObject({
       label: z.string().min(1),
@@ -34,7 +48,11 @@ export const calibration = z.strictObject({
 export type Calibration = z.output<typeof calibration>;
 
 function ascends(values: readonly number[], strictly: boolean): boolean {
-  return values.every((value, index) => index === 0 || (strictly ? value > (values[index - 1] ?? 0) : value >= (values[index - 1] ?? 0)));
+  return values.every(
+    (value, index) =>
+      index === 0 ||
+      (strictly ? value > (values[index - 1] ?? 0) : value >= (values[index - 1] ?? 0)),
+  );
 }
 
 const confidence = z.number().min(0).max(1);
@@ -46,7 +64,11 @@ export const exitRule = z
     /** The same while the next tier is saturated, for a risk of its own, of the kind that the exits are chosen for. */
     whenSaturated: z.strictObject({ confidence, epsilon: z.number().gt(0).lt(1) }).optional(),
   })
-  .refine(({ confidence: usual, whenSaturated }) => whenSaturated === undefined || whenSaturated.confidence <= usual, "whenSaturated.confidence must not be above confidence");
+  .refine(
+    ({ confidence: usual, whenSaturated }) =>
+      whenSaturated === undefined || whenSaturated.confidence <= usual,
+    "whenSaturated.confidence must not be above confidence",
+  );
 
 export const RISKS = ["disagreement", "accuracy"] as const;
 

@@ -3,8 +3,18 @@
 import * as z from "zod";
 import { DATATYPES } from "../../core/tensor.ts";
 
-export const modelName = z.string().regex(/^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/, "must be 1 to 64 characters of a-z, 0-9, '-', '_', '.'");
-export const aliasName = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must start with a letter; a-z, 0-9, '-'; at most 32 characters");
+export const modelName = z
+  .string()
+  .regex(
+    /^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$/,
+    "must be 1 to 64 characters of a-z, 0-9, '-', '_', '.'",
+  );
+export const aliasName = z
+  .string()
+  .regex(
+    /^[a-z][a-z0-9-]{0,31}$/,
+    "must start with a letter; a-z, 0-9, '-'; at most 32 characters",
+  );
 export const versionNumber = z.int().min(1).max(1_000_000_000);
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 

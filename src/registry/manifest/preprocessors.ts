@@ -3,9 +3,14 @@
 import * as z from "zod";
 
 /** A text has at most `maxTokens`, special tokens included; what is beyond is cut off. */
-export const wordpiece = <Artifact extends z.ZodType>(artifact: Artifact) => z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) });
+export const wordpiece = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.strictObject({ kind: z.literal("wordpiece"), artifact, maxTokens: z.int().min(2).max(8192) });
 
-export const textPreprocessor = <Artifact extends z.ZodType>(artifact: Artifact) => z.discriminatedUnion("kind", [z.strictObject({ kind: z.literal("hashed-ngrams"), artifact }), wordpiece(artifact)]);
+export const textPreprocessor = <Artifact extends z.ZodType>(artifact: Artifact) =>
+  z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("hashed-ngrams"), artifact }),
+    wordpiece(artifact),
+  ]);
 
 const side = z.int().min(1).max(1_024);
 const ofChannels = <Value extends z.ZodType>(value: Value) => z.tuple([value, value, value]);

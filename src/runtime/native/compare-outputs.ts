@@ -24,7 +24,10 @@ export function compareOutputs(expected: NamedTensors, actual: NamedTensors): Co
   let problem: string | undefined;
   for (const [name, tensor] of Object.entries(expected)) {
     const other = Object.hasOwn(actual, name) ? actual[name] : undefined;
-    const compared = other === undefined ? { maxAbsDifference: 0, problem: "is missing" } : compareTensors(tensor, other);
+    const compared =
+      other === undefined
+        ? { maxAbsDifference: 0, problem: "is missing" }
+        : compareTensors(tensor, other);
     maxAbsDifference = Math.max(maxAbsDifference, compared.maxAbsDifference);
     problem ??= compared.problem === undefined ? undefined : `output ${name} ${compared.problem}`;
   }
@@ -33,7 +36,11 @@ export function compareOutputs(expected: NamedTensors, actual: NamedTensors): Co
 
 function compareTensors(expected: Tensor, actual: Tensor): Comparison {
   const [expectedShape, actualShape] = [expected.shape.join(", "), actual.shape.join(", ")];
-  if (expectedShape !== actualShape) return { maxAbsDifference: 0, problem: `has the shape [${actualShape}] instead of [${expectedShape}]` };
+  if (expectedShape !== actualShape)
+    return {
+      maxAbsDifference: 0,
+      problem: `has the shape [${actualShape}] instead of [${expectedShape}]`,
+    };
   const [expectedValues, actualValues] = [realNumbers(expected), realNumbers(actual)];
   if (expectedValues === undefined || actualValues === undefined) {
     const same = expected.datatype === actual.datatype && isEqual(expected, actual);
@@ -62,13 +69,19 @@ function compareNumbers(expected: Numbers, actual: Numbers, shape: readonly numb
 }
 
 /** In rows of logits, and only there. */
-function decisionProblem(expected: Numbers, actual: Numbers, shape: readonly number[], allowed: number): string | undefined {
+function decisionProblem(
+  expected: Numbers,
+  actual: Numbers,
+  shape: readonly number[],
+  allowed: number,
+): string | undefined {
   const [rows = 0, columns = 0, ...more] = shape;
   if (more.length > 0 || columns < 2) return undefined;
   for (let row = 0; row < rows; row++) {
     const [best, gap] = topOf(expected.subarray(row * columns, (row + 1) * columns));
     const [otherBest] = topOf(actual.subarray(row * columns, (row + 1) * columns));
-    if (best !== otherBest && gap > allowed) return `decides for ${otherBest} instead of ${best} in row ${row}`;
+    if (best !== otherBest && gap > allowed)
+      return `decides for ${otherBest} instead of ${best} in row ${row}`;
   }
   return undefined;
 }
@@ -88,7 +101,8 @@ type Numbers = Float32Array | Float64Array;
 function realNumbers(tensor: Tensor): Numbers | undefined {
   if (tensor.datatype === "FP32" || tensor.datatype === "FP64") return tensor.data;
   if (tensor.datatype === "FP16") return Float32Array.from(tensor.data, halfToNumber);
-  if (tensor.datatype === "BF16") return new Float32Array(Uint32Array.from(tensor.data, (bits) => bits << 16).buffer);
+  if (tensor.datatype === "BF16")
+    return new Float32Array(Uint32Array.from(tensor.data, (bits) => bits << 16).buffer);
   return undefined;
 }
 
@@ -98,12 +112,21 @@ function halfToNumber(bits: number): number {
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;
   if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+  return (
+    sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
+  );
 }
 
 function isEqual(expected: Tensor, actual: Tensor): boolean {
   if (expected.datatype === "BYTES") {
-    return expected.data.every((element, index) => actual.datatype === "BYTES" && Buffer.from(element).equals(actual.data[index] ?? new Uint8Array()));
+    return expected.data.every(
+      (element, index) =>
+        actual.datatype === "BYTES" &&
+        Buffer.from(element).equals(actual.data[index] ?? new Uint8Array()),
+    );
   }
-  return actual.datatype !== "BYTES" && expected.data.every((value, index) => value === actual.data[index]);
+  return (
+    actual.datatype !== "BYTES" &&
+    expected.data.every((value, index) => value === actual.data[index])
+  );
 }

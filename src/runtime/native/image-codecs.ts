@@ -6,7 +6,10 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
 /** By image format. */
-const FILES = { jpeg: "@cwasm/jpeg-turbo/jpeg-turbo.wasm", png: "@jsquash/png/codec/pkg/squoosh_png_bg.wasm" } as const;
+const FILES = {
+  jpeg: "@cwasm/jpeg-turbo/jpeg-turbo.wasm",
+  png: "@jsquash/png/codec/pkg/squoosh_png_bg.wasm",
+} as const;
 
 type Format = keyof typeof FILES;
 export type ImageCodecFiles = Readonly<Record<Format, Uint8Array>>;

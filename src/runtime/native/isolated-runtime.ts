@@ -9,7 +9,12 @@ import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { StartWorker } from "./messages.ts";
 import { createNativeRuntime, type NativeRuntime } from "./native-runtime.ts";
 import { startProcessWorker } from "./process-worker.ts";
-import { DEFAULT_REPLACEMENT, replacedSession, type ReplacementPolicy, type WorkerEvent } from "./replaced-session.ts";
+import {
+  DEFAULT_REPLACEMENT,
+  replacedSession,
+  type ReplacementPolicy,
+  type WorkerEvent,
+} from "./replaced-session.ts";
 import { mergeOptions, type NativeSessionOptions } from "./session-options.ts";
 import { startThreadWorker } from "./thread-worker.ts";
 import { openWorkerSession } from "./worker-session.ts";
@@ -26,29 +31,53 @@ export interface IsolatedRuntimeOptions {
   readonly onEvent?: (event: WorkerEvent) => void;
 }
 
-export function createRuntimeWith(isolation: Isolation, options: IsolatedRuntimeOptions = {}): NativeRuntime {
+export function createRuntimeWith(
+  isolation: Isolation,
+  options: IsolatedRuntimeOptions = {},
+): NativeRuntime {
   if (isolation === "none") return createNativeRuntime(options.session);
-  return createWorkerRuntime(isolation === "process" ? startProcessWorker : startThreadWorker, `onnxruntime-node, a ${isolation} for each session`, options);
+  return createWorkerRuntime(
+    isolation === "process" ? startProcessWorker : startThreadWorker,
+    `onnxruntime-node, a ${isolation} for each session`,
+    options,
+  );
 }
 
-export function createWorkerRuntime(startWorker: StartWorker, name: string, options: IsolatedRuntimeOptions = {}): NativeRuntime {
+export function createWorkerRuntime(
+  startWorker: StartWorker,
+  name: string,
+  options: IsolatedRuntimeOptions = {},
+): NativeRuntime {
   const { session: defaults, clock = systemClock, replacement, onEvent = () => {} } = options;
   return {
     name,
     async createSession(model, sessionOptions, end) {
       const merged = mergeOptions(sessionOptions, defaults);
       const { label } = merged;
-      const tell = (event: WorkerEvent) => onEvent({ ...event, ...(label !== undefined && { label }) });
+      const tell = (event: WorkerEvent) =>
+        onEvent({ ...event, ...(label !== undefined && { label }) });
       async function open() {
         const startedAtMs = clock.now();
         const worker = await openWorkerSession(startWorker, model, merged, end);
-        tell({ event: "session_worker_started", pid: worker.pid, memoryBytes: worker.memoryBytes, durationMs: clock.now() - startedAtMs });
+        tell({
+          event: "session_worker_started",
+          pid: worker.pid,
+          memoryBytes: worker.memoryBytes,
+          durationMs: clock.now() - startedAtMs,
+        });
         return worker;
       }
       try {
         const policy = { ...DEFAULT_REPLACEMENT, ...replacement };
         // The model is kept: it opens the session again.
-        return replacedSession(await open(), { open, keptBytes: model.byteLength, policy, clock, onEvent: tell, end });
+        return replacedSession(await open(), {
+          open,
+          keptBytes: model.byteLength,
+          policy,
+          clock,
+          onEvent: tell,
+          end,
+        });
       } catch (error) {
         throw error instanceof EdgeTierError ? error : errors.sessionFailed(reasonOf(error), error);
       }

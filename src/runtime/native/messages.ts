@@ -6,13 +6,25 @@ import type { NodeCounts } from "./node-count.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 
 /** To the worker: a run, or that it was the last. */
-export type ToWorker = { readonly kind: "run"; readonly id: number; readonly inputs: NamedTensors } | { readonly kind: "end" };
+export type ToWorker =
+  | { readonly kind: "run"; readonly id: number; readonly inputs: NamedTensors }
+  | { readonly kind: "end" };
 
 /** From the worker: `ready` or `refused` once, for the session; then `done` or `failed` for every run. */
 export type FromWorker =
-  | { readonly kind: "ready"; readonly inputs: readonly TensorSpec[]; readonly outputs: readonly TensorSpec[]; readonly memoryBytes: number }
+  | {
+      readonly kind: "ready";
+      readonly inputs: readonly TensorSpec[];
+      readonly outputs: readonly TensorSpec[];
+      readonly memoryBytes: number;
+    }
   | { readonly kind: "refused"; readonly error: ErrorFields }
-  | { readonly kind: "done"; readonly id: number; readonly outputs: NamedTensors; readonly nodes: NodeCounts | undefined }
+  | {
+      readonly kind: "done";
+      readonly id: number;
+      readonly outputs: NamedTensors;
+      readonly nodes: NodeCounts | undefined;
+    }
   | { readonly kind: "failed"; readonly id: number; readonly error: ErrorFields };
 
 /** A worker as its server sees it: one session in a thread or process of its own. */
@@ -33,7 +45,11 @@ export interface WorkerEvents {
   readonly ended: (how: string) => void;
 }
 
-export type StartWorker = (model: Uint8Array, options: NativeSessionOptions, events: WorkerEvents) => SessionWorker;
+export type StartWorker = (
+  model: Uint8Array,
+  options: NativeSessionOptions,
+  events: WorkerEvents,
+) => SessionWorker;
 
 /** The worker's own end of it. */
 export interface ServerChannel {
@@ -51,5 +67,12 @@ export interface ServerChannel {
 /** An error as its fields: a class does not cross, and its cause need not be plain data. */
 export function fieldsOf(thrown: unknown): ErrorFields {
   const { code, status, detail, remedy, retryable, retryAfterSeconds } = asEdgeTierError(thrown);
-  return { code, status, detail, remedy, retryable, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) };
+  return {
+    code,
+    status,
+    detail,
+    remedy,
+    retryable,
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  };
 }

@@ -23,7 +23,11 @@ export interface NativeRuntime extends Runtime {
    * @param end ends the session at once when aborted, even while it opens or runs, if it has a worker; without one it waits
    * @throws session_failed if the bytes are not a model, or the provider is not to be had
    */
-  createSession(model: Uint8Array, options?: NativeSessionOptions, end?: AbortSignal): Promise<NativeSession>;
+  createSession(
+    model: Uint8Array,
+    options?: NativeSessionOptions,
+    end?: AbortSignal,
+  ): Promise<NativeSession>;
 }
 
 export function createNativeRuntime(defaults: NativeSessionOptions = {}): NativeRuntime {
@@ -31,9 +35,15 @@ export function createNativeRuntime(defaults: NativeSessionOptions = {}): Native
     name: "onnxruntime-node",
     async createSession(model, options) {
       const merged = mergeOptions(options, defaults);
-      const counter = merged.countNodes === true ? (await import("./node-count.ts")).createNodeCounter() : undefined; // seldom wanted
+      const counter =
+        merged.countNodes === true
+          ? (await import("./node-count.ts")).createNodeCounter()
+          : undefined; // seldom wanted
       try {
-        const session = await InferenceSession.create(model, { ...toOrtOptions(merged), ...counter?.sessionOptions });
+        const session = await InferenceSession.create(model, {
+          ...toOrtOptions(merged),
+          ...counter?.sessionOptions,
+        });
         return nativeSession(session, model.byteLength, counter);
       } catch (error) {
         counter?.abandon();
@@ -44,7 +54,11 @@ export function createNativeRuntime(defaults: NativeSessionOptions = {}): Native
 }
 
 /** @param memoryBytes at least what it holds: ONNX Runtime does not tell */
-function nativeSession(session: InferenceSession, memoryBytes: number, counter: NodeCounter | undefined): NativeSession {
+function nativeSession(
+  session: InferenceSession,
+  memoryBytes: number,
+  counter: NodeCounter | undefined,
+): NativeSession {
   const inputs = session.inputMetadata.map(toSpec);
   const outputs = session.outputMetadata.map(toSpec);
   // ONNX Runtime allows no overlapping runs of one JavaScript session.
@@ -64,14 +78,18 @@ function nativeSession(session: InferenceSession, memoryBytes: number, counter: 
     async run(tensors) {
       checkInputs(inputs, tensors);
       if (disposal !== undefined) throw errors.sessionFailed("the session has been disposed of");
-      const feeds = Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, toOrt(name, tensor)]));
+      const feeds = Object.fromEntries(
+        Object.entries(tensors).map(([name, tensor]) => [name, toOrt(name, tensor)]),
+      );
       return await inTurn(async () => {
         try {
           const results = await session.run(feeds);
           nodes ??= uncounted?.finish(session);
           uncounted = undefined;
           // The binding hands out buffers of their own, so they need no further copy.
-          return Object.fromEntries(Object.entries(results).map(([name, tensor]) => [name, fromOrt(name, tensor)]));
+          return Object.fromEntries(
+            Object.entries(results).map(([name, tensor]) => [name, fromOrt(name, tensor)]),
+          );
         } catch (error) {
           throw failed(error);
         }
@@ -88,4 +106,7 @@ function nativeSession(session: InferenceSession, memoryBytes: number, counter: 
   };
 }
 
-const failed = (error: unknown) => (error instanceof EdgeTierError ? error : errors.sessionFailed(reasonOf(error).trim().replace(/\.$/, ""), error));
+const failed = (error: unknown) =>
+  error instanceof EdgeTierError
+    ? error
+    : errors.sessionFailed(reasonOf(error).trim().replace(/\.$/, ""), error);

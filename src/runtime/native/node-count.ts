@@ -31,7 +31,8 @@ function count(events: readonly NodeEvent[] | undefined): NodeCounts | undefined
   const counts: Partial<Record<ExecutionProviderName, number>> = {};
   for (const { provider, operator } of events) {
     const name = names.get(provider);
-    if (name !== undefined && !operator.startsWith("Memcpy")) counts[name] = (counts[name] ?? 0) + 1;
+    if (name !== undefined && !operator.startsWith("Memcpy"))
+      counts[name] = (counts[name] ?? 0) + 1;
   }
   return counts;
 }

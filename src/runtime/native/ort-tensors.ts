@@ -21,7 +21,9 @@ const ortTypes = {
   BYTES: "string",
 } as const satisfies Partial<Record<Datatype, OrtTensor.Type>>;
 
-const datatypes = new Map<string, Datatype>(Object.entries(ortTypes).map(([datatype, type]) => [type, datatype as keyof typeof ortTypes]));
+const datatypes = new Map<string, Datatype>(
+  Object.entries(ortTypes).map(([datatype, type]) => [type, datatype as keyof typeof ortTypes]),
+);
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -29,8 +31,13 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** @throws session_failed for an input or output that is no tensor of a known datatype. */
 export function toSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
   const datatype = metadata.isTensor ? datatypes.get(metadata.type) : undefined;
-  if (!metadata.isTensor || datatype === undefined) throw errors.sessionFailed(`${metadata.name} is not a tensor of a datatype that can be served`);
-  return { name: metadata.name, datatype, shape: metadata.shape.map((dimension) => (typeof dimension === "number" ? dimension : -1)) };
+  if (!metadata.isTensor || datatype === undefined)
+    throw errors.sessionFailed(`${metadata.name} is not a tensor of a datatype that can be served`);
+  return {
+    name: metadata.name,
+    datatype,
+    shape: metadata.shape.map((dimension) => (typeof dimension === "number" ? dimension : -1)),
+  };
 }
 
 /** @throws invalid_tensor for what ONNX Runtime's JavaScript binding cannot take. */
@@ -39,11 +46,17 @@ export function toOrt(name: string, tensor: Tensor): OrtTensor {
     case "BF16":
       throw errors.invalidTensor(name, "BF16 is not supported by this runtime");
     case "BYTES":
-      return new OrtTensor("string", tensor.data.map((element) => toText(name, element)), tensor.shape);
+      return new OrtTensor(
+        "string",
+        tensor.data.map((element) => toText(name, element)),
+        tensor.shape,
+      );
     case "FP16":
       // Where the engine has a Float16Array, OrtTensor turns the data into one, and the native binding of 1.30 refuses that
       // ("not enough space"). So make it of 16-bit integers and name the type afterwards.
-      return Object.defineProperty(new OrtTensor("uint16", tensor.data, tensor.shape), "type", { value: "float16" });
+      return Object.defineProperty(new OrtTensor("uint16", tensor.data, tensor.shape), "type", {
+        value: "float16",
+      });
     default:
       return new OrtTensor(ortTypes[tensor.datatype], tensor.data, tensor.shape);
   }
@@ -51,16 +64,20 @@ export function toOrt(name: string, tensor: Tensor): OrtTensor {
 
 export function fromOrt(name: string, tensor: OrtTensor): Tensor {
   const datatype = datatypes.get(tensor.type);
-  if (datatype === undefined) throw errors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
+  if (datatype === undefined)
+    throw errors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
   const shape = [...tensor.dims];
   const { data } = tensor;
-  if (Array.isArray(data)) return { datatype: "BYTES", shape, data: data.map((text) => encoder.encode(text)) };
-  if (datatype === "FP16") return { datatype, shape, data: new Uint16Array(data.buffer, data.byteOffset, data.length) };
+  if (Array.isArray(data))
+    return { datatype: "BYTES", shape, data: data.map((text) => encoder.encode(text)) };
+  if (datatype === "FP16")
+    return { datatype, shape, data: new Uint16Array(data.buffer, data.byteOffset, data.length) };
   return { datatype, shape, data } as Tensor; // ONNX Runtime gives the typed array that belongs to the type
 }
 
 function toText(name: string, element: Uint8Array): string {
-  if (element.includes(0)) throw errors.invalidTensor(name, "an element holds NUL, at which this runtime would cut it");
+  if (element.includes(0))
+    throw errors.invalidTensor(name, "an element holds NUL, at which this runtime would cut it");
   try {
     return decoder.decode(element);
   } catch {

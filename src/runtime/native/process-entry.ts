@@ -3,7 +3,14 @@
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
 import type { FromWorker, ToWorker } from "./messages.ts";
-import { MODEL_FD, SHARED_FD, type FromProcess, type ProcessRun, type ProcessStart, type ToProcess } from "./process-worker.ts";
+import {
+  MODEL_FD,
+  SHARED_FD,
+  type FromProcess,
+  type ProcessRun,
+  type ProcessStart,
+  type ToProcess,
+} from "./process-worker.ts";
 import { serveSession } from "./session-worker.ts";
 import { placeTensors, takeTensors } from "./shared-file.ts";
 
@@ -12,7 +19,9 @@ process.once("disconnect", () => process.exit());
 // A terminal or a service manager signals the server and its workers: what is queued is still to be answered.
 process.on("SIGINT", () => {}).on("SIGTERM", () => {});
 
-const { modelBytes, options } = await new Promise<ProcessStart>((resolve) => process.once("message", resolve));
+const { modelBytes, options } = await new Promise<ProcessStart>((resolve) =>
+  process.once("message", resolve),
+);
 let unsent = 0;
 let closing = false;
 /** The run that has the shared file, and the buffer that its inputs are read into: there is one such run at a time. */
@@ -33,7 +42,10 @@ await serveSession({
       closeIfDone();
     });
   },
-  listen: (listener) => void process.on("message", (message: ToProcess) => listener(message.kind === "run" ? taken(message) : message)),
+  listen: (listener) =>
+    void process.on("message", (message: ToProcess) =>
+      listener(message.kind === "run" ? taken(message) : message),
+    ),
   close() {
     closing = true;
     closeIfDone();
@@ -46,7 +58,9 @@ function taken({ kind, id, inputs, hasFile }: ProcessRun): ToWorker {
 }
 
 function placed(message: FromWorker): FromProcess {
-  return message.kind === "done" && message.id === fileRun ? { ...message, outputs: placeTensors(SHARED_FD, message.outputs) } : message;
+  return message.kind === "done" && message.id === fileRun
+    ? { ...message, outputs: placeTensors(SHARED_FD, message.outputs) }
+    : message;
 }
 
 function atLeast(byteLength: number): ArrayBuffer {

@@ -9,7 +9,13 @@ import { fileURLToPath } from "node:url";
 import { reasonOf } from "../../core/errors.ts";
 import type { FromWorker, StartWorker, ToWorker } from "./messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
-import { closeSharedFile, createSharedFile, placeTensors, takeTensors, type PlacedTensors } from "./shared-file.ts";
+import {
+  closeSharedFile,
+  createSharedFile,
+  placeTensors,
+  takeTensors,
+  type PlacedTensors,
+} from "./shared-file.ts";
 
 /** The file descriptor by which the worker reads its model. */
 export const MODEL_FD = 4;
@@ -24,9 +30,14 @@ export interface ProcessStart {
 type Run = Extract<ToWorker, { kind: "run" }>;
 type Done = Extract<FromWorker, { kind: "done" }>;
 /** `hasFile`: its outputs may lie there too. */
-export type ProcessRun = Omit<Run, "inputs"> & { readonly inputs: PlacedTensors; readonly hasFile: boolean };
+export type ProcessRun = Omit<Run, "inputs"> & {
+  readonly inputs: PlacedTensors;
+  readonly hasFile: boolean;
+};
 export type ToProcess = Exclude<ToWorker, Run> | ProcessRun;
-export type FromProcess = Exclude<FromWorker, Done> | (Omit<Done, "outputs"> & { readonly outputs: PlacedTensors });
+export type FromProcess =
+  | Exclude<FromWorker, Done>
+  | (Omit<Done, "outputs"> & { readonly outputs: PlacedTensors });
 
 const ENTRY = fileURLToPath(new URL("./process-entry.ts", import.meta.url));
 const STDERR = 2;
@@ -59,9 +70,12 @@ export const startProcessWorker: StartWorker = (model, options, events) => {
     send({ ...run, inputs: hasFile ? placeTensors(file, run.inputs) : run.inputs, hasFile });
   }
   function received(message: FromProcess): FromWorker {
-    if (!("id" in message) || file === undefined || message.id !== fileRun) return message as FromWorker;
+    if (!("id" in message) || file === undefined || message.id !== fileRun)
+      return message as FromWorker;
     fileRun = undefined;
-    return message.kind === "done" ? { ...message, outputs: takeTensors(file, message.outputs) } : message;
+    return message.kind === "done"
+      ? { ...message, outputs: takeTensors(file, message.outputs) }
+      : message;
   }
   send({ modelBytes: model.byteLength, options });
   writeModel(child, model);

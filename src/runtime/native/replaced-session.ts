@@ -18,13 +18,32 @@ export interface ReplacementPolicy {
   readonly maxDisposalMs: number;
 }
 
-export const DEFAULT_REPLACEMENT: ReplacementPolicy = { firstDelayMs: 100, maxDelayMs: 30_000, maxTries: 8, maxWaitMs: 5_000, maxDisposalMs: 60_000 };
+export const DEFAULT_REPLACEMENT: ReplacementPolicy = {
+  firstDelayMs: 100,
+  maxDelayMs: 30_000,
+  maxTries: 8,
+  maxWaitMs: 5_000,
+  maxDisposalMs: 60_000,
+};
 
 /** For the log. `label` is the session's; `pid` is its process's, where it has one. */
 export type WorkerEvent = { readonly label?: string | undefined } & (
-  | { readonly event: "session_worker_started"; readonly pid: number | undefined; readonly memoryBytes: number; readonly durationMs: number }
-  | { readonly event: "session_worker_ended"; readonly pid: number | undefined; readonly how: string }
-  | { readonly event: "session_worker_not_started"; readonly error: unknown; readonly tries: number }
+  | {
+      readonly event: "session_worker_started";
+      readonly pid: number | undefined;
+      readonly memoryBytes: number;
+      readonly durationMs: number;
+    }
+  | {
+      readonly event: "session_worker_ended";
+      readonly pid: number | undefined;
+      readonly how: string;
+    }
+  | {
+      readonly event: "session_worker_not_started";
+      readonly error: unknown;
+      readonly tries: number;
+    }
   | { readonly event: "session_given_up"; readonly tries: number }
 );
 
@@ -45,7 +64,10 @@ type State =
   | { readonly kind: "given_up"; readonly error: EdgeTierError; readonly againAtMs: number }
   | { readonly kind: "over"; readonly error: EdgeTierError };
 
-export function replacedSession(first: WorkerSession, options: ReplacedSessionOptions): NativeSession {
+export function replacedSession(
+  first: WorkerSession,
+  options: ReplacedSessionOptions,
+): NativeSession {
   const { open, keptBytes, policy, clock, onEvent, end } = options;
   const { inputs, outputs } = first;
   let latest = first;
@@ -97,7 +119,11 @@ export function replacedSession(first: WorkerSession, options: ReplacedSessionOp
       onEvent({ event: "session_worker_not_started", error, tries });
       if (tries < policy.maxTries || isOver()) return undefined;
       onEvent({ event: "session_given_up", tries });
-      state = { kind: "given_up", error: errors.sessionNotReplaced(tries, reasonOf(error), error), againAtMs: clock.now() + policy.maxDelayMs };
+      state = {
+        kind: "given_up",
+        error: errors.sessionNotReplaced(tries, reasonOf(error), error),
+        againAtMs: clock.now() + policy.maxDelayMs,
+      };
       return undefined;
     }
   }

@@ -25,7 +25,10 @@ export interface NodeEvent {
 }
 
 export interface RunProfiler {
-  readonly sessionOptions: Pick<InferenceSession.SessionOptions, "enableProfiling" | "profileFilePrefix">;
+  readonly sessionOptions: Pick<
+    InferenceSession.SessionOptions,
+    "enableProfiling" | "profileFilePrefix"
+  >;
   /** After the runs. @returns undefined where the profile could not be written or read */
   finish(session: InferenceSession): NodeEvent[] | undefined;
   /** Instead of `finish`, where there is no session. */
@@ -43,7 +46,9 @@ export function createRunProfiler(): RunProfiler | undefined {
     sessionOptions: { enableProfiling: true, profileFilePrefix: join(folder, "run") },
     finish(session) {
       session.endProfiling();
-      const events = ifPossible(() => readNodeEvents(readFileSync(join(folder, readdirSync(folder)[0] ?? ""), "utf8")));
+      const events = ifPossible(() =>
+        readNodeEvents(readFileSync(join(folder, readdirSync(folder)[0] ?? ""), "utf8")),
+      );
       abandon();
       return events;
     },
@@ -58,7 +63,14 @@ export function readNodeEvents(profile: string): NodeEvent[] {
     if (!json.startsWith("{") || !json.endsWith("}")) return [];
     const { cat, name = "", dur = 0, args } = eventSchema.parse(JSON.parse(json));
     if (cat !== "Node" || args?.op_name === undefined || args.provider === undefined) return [];
-    return [{ node: name.replace(KERNEL, ""), operator: args.op_name, provider: args.provider, durationMicros: dur }];
+    return [
+      {
+        node: name.replace(KERNEL, ""),
+        operator: args.op_name,
+        provider: args.provider,
+        durationMicros: dur,
+      },
+    ];
   });
 }
 

@@ -17,7 +17,10 @@ export interface NativeSessionOptions {
 }
 
 /** The first that says something counts, field by field. */
-export function mergeOptions(options: NativeSessionOptions | undefined, defaults: NativeSessionOptions | undefined): NativeSessionOptions {
+export function mergeOptions(
+  options: NativeSessionOptions | undefined,
+  defaults: NativeSessionOptions | undefined,
+): NativeSessionOptions {
   const said = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(said) };
 }
@@ -47,16 +50,26 @@ export function toOrtOptions(options: NativeSessionOptions): InferenceSession.Se
 }
 
 /** Nodes that none of them can run go to the CPU. */
-function toOrtProviders(provider: ExecutionProvider | undefined): InferenceSession.ExecutionProviderConfig[] {
+function toOrtProviders(
+  provider: ExecutionProvider | undefined,
+): InferenceSession.ExecutionProviderConfig[] {
   switch (provider?.name) {
     case undefined:
     case "cpu":
       return ["cpu"];
     case "webgpu":
-      return [{ name: "webgpu", ...(provider.preferredLayout && { preferredLayout: provider.preferredLayout }) }];
+      return [
+        {
+          name: "webgpu",
+          ...(provider.preferredLayout && { preferredLayout: provider.preferredLayout }),
+        },
+      ];
     case "cuda":
       return [{ name: "cuda", deviceId: provider.deviceId }];
     case "tensorrt":
-      return [{ name: "tensorrt", deviceId: provider.deviceId }, { name: "cuda", deviceId: provider.deviceId }];
+      return [
+        { name: "tensorrt", deviceId: provider.deviceId },
+        { name: "cuda", deviceId: provider.deviceId },
+      ];
   }
 }

@@ -13,7 +13,12 @@ export async function serveSession(channel: ServerChannel): Promise<void> {
     return;
   }
   channel.listen((message) => void take(session, channel, message));
-  channel.send({ kind: "ready", inputs: session.inputs, outputs: session.outputs, memoryBytes: channel.memoryBytes(session.memoryBytes) });
+  channel.send({
+    kind: "ready",
+    inputs: session.inputs,
+    outputs: session.outputs,
+    memoryBytes: channel.memoryBytes(session.memoryBytes),
+  });
 }
 
 /** On its own, so that nothing holds the model's bytes afterwards. */
@@ -21,14 +26,23 @@ async function open(channel: ServerChannel): Promise<NativeSession> {
   return await createNativeRuntime(channel.options).createSession(await channel.takeModel());
 }
 
-async function take(session: NativeSession, channel: ServerChannel, message: ToWorker): Promise<void> {
+async function take(
+  session: NativeSession,
+  channel: ServerChannel,
+  message: ToWorker,
+): Promise<void> {
   if (message.kind === "end") {
     await session.dispose(); // waits for the runs before it
     channel.close();
     return;
   }
   try {
-    channel.send({ kind: "done", id: message.id, outputs: await session.run(message.inputs), nodes: session.nodes });
+    channel.send({
+      kind: "done",
+      id: message.id,
+      outputs: await session.run(message.inputs),
+      nodes: session.nodes,
+    });
   } catch (error) {
     channel.send({ kind: "failed", id: message.id, error: fieldsOf(error) });
   }

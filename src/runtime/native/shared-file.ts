@@ -5,7 +5,12 @@
 
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import { bytesOf } from "../../core/bytes.ts";
-import { type NamedTensors, type NumericDatatype, type Tensor, typedArrays } from "../../core/tensor.ts";
+import {
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+  typedArrays,
+} from "../../core/tensor.ts";
 
 /** Memory as a file; on Linux only. */
 const FOLDER = "/dev/shm";
@@ -71,16 +76,37 @@ function write(file: number, bytes: Uint8Array, offset: number): boolean {
  * @param allocate gives a buffer of that size at least; the tensors are views of it
  * @throws where the file does not hold what it should
  */
-export function takeTensors(file: number, tensors: PlacedTensors, allocate = (byteLength: number) => new ArrayBuffer(byteLength)): NamedTensors {
-  const end = Math.max(0, ...Object.values(tensors).map((tensor) => ("offset" in tensor ? tensor.offset + tensor.byteLength : 0)));
+export function takeTensors(
+  file: number,
+  tensors: PlacedTensors,
+  allocate = (byteLength: number) => new ArrayBuffer(byteLength),
+): NamedTensors {
+  const end = Math.max(
+    0,
+    ...Object.values(tensors).map((tensor) =>
+      "offset" in tensor ? tensor.offset + tensor.byteLength : 0,
+    ),
+  );
   if (end === 0) return tensors as NamedTensors;
   const buffer = allocate(end);
   const found = readSync(file, new Uint8Array(buffer, 0, end), 0, end, 0);
   if (found !== end) throw new RangeError(`the shared file holds ${found} bytes of ${end}`);
-  return Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, "offset" in tensor ? viewOf(tensor, buffer) : tensor]));
+  return Object.fromEntries(
+    Object.entries(tensors).map(([name, tensor]) => [
+      name,
+      "offset" in tensor ? viewOf(tensor, buffer) : tensor,
+    ]),
+  );
 }
 
-function viewOf({ datatype, shape, offset, byteLength }: PlacedTensor, buffer: ArrayBuffer): Tensor {
+function viewOf(
+  { datatype, shape, offset, byteLength }: PlacedTensor,
+  buffer: ArrayBuffer,
+): Tensor {
   const ArrayType = typedArrays[datatype];
-  return { datatype, shape, data: new ArrayType(buffer, offset, byteLength / ArrayType.BYTES_PER_ELEMENT) } as Tensor;
+  return {
+    datatype,
+    shape,
+    data: new ArrayType(buffer, offset, byteLength / ArrayType.BYTES_PER_ELEMENT),
+  } as Tensor;
 }

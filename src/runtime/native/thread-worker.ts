@@ -21,7 +21,11 @@ export const startThreadWorker: StartWorker = (model, options, events) => {
   worker.postMessage({ model, options } satisfies ThreadStart, []);
   return {
     pid: undefined,
-    send: (message) => worker.postMessage(message.kind === "run" ? { ...message, inputs: withoutRest(message.inputs) } : message, []),
+    send: (message) =>
+      worker.postMessage(
+        message.kind === "run" ? { ...message, inputs: withoutRest(message.inputs) } : message,
+        [],
+      ),
     hold: (held) => (held ? worker.ref() : worker.unref()),
     kill: () => void worker.terminate(),
   };
@@ -29,7 +33,13 @@ export const startThreadWorker: StartWorker = (model, options, events) => {
 
 /** A view that crosses takes all of its buffer along. */
 function withoutRest(tensors: NamedTensors): NamedTensors {
-  return Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, isPart(tensor) ? ({ ...tensor, data: tensor.data.slice() } as Tensor) : tensor]));
+  return Object.fromEntries(
+    Object.entries(tensors).map(([name, tensor]) => [
+      name,
+      isPart(tensor) ? ({ ...tensor, data: tensor.data.slice() } as Tensor) : tensor,
+    ]),
+  );
 }
 
-const isPart = (tensor: Tensor): boolean => tensor.datatype !== "BYTES" && tensor.data.byteLength < tensor.data.buffer.byteLength;
+const isPart = (tensor: Tensor): boolean =>
+  tensor.datatype !== "BYTES" && tensor.data.byteLength < tensor.data.buffer.byteLength;

@@ -19,7 +19,12 @@ export interface Trial {
  * @param open its signal is aborted when the time is over; nothing waits for it then
  * @throws provider_too_slow, and what `open` and the session throw
  */
-export async function trySession(open: (end: AbortSignal) => Promise<NativeSession>, input: NamedTensors, limitMs: number, clock: Clock): Promise<Trial> {
+export async function trySession(
+  open: (end: AbortSignal) => Promise<NativeSession>,
+  input: NamedTensors,
+  limitMs: number,
+  clock: Clock,
+): Promise<Trial> {
   const end = new AbortController();
   const { promise: tooLong, reject } = Promise.withResolvers<never>();
   const cancel = clock.setTimer(() => {
@@ -30,7 +35,10 @@ export async function trySession(open: (end: AbortSignal) => Promise<NativeSessi
   try {
     return await Promise.race([trial, tooLong]);
   } catch (error) {
-    void trial.then(({ session }) => leave(session), () => {});
+    void trial.then(
+      ({ session }) => leave(session),
+      () => {},
+    );
     throw error;
   } finally {
     cancel();
@@ -44,7 +52,12 @@ async function openAndRun(open: () => Promise<NativeSession>, input: NamedTensor
     await session.run(input);
     const openedAtMs = performance.now();
     const outputs = await session.run(input);
-    return { session, outputs, openMs: rounded(openedAtMs - startedAtMs), runMs: rounded(performance.now() - openedAtMs) };
+    return {
+      session,
+      outputs,
+      openMs: rounded(openedAtMs - startedAtMs),
+      runMs: rounded(performance.now() - openedAtMs),
+    };
   } catch (error) {
     leave(session);
     throw error;

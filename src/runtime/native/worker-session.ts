@@ -22,7 +22,12 @@ export interface WorkerSession {
 }
 
 /** @throws session_failed; session_lost where the worker ends before its session is open */
-export async function openWorkerSession(startWorker: StartWorker, model: Uint8Array, options: NativeSessionOptions, signal?: AbortSignal): Promise<WorkerSession> {
+export async function openWorkerSession(
+  startWorker: StartWorker,
+  model: Uint8Array,
+  options: NativeSessionOptions,
+  signal?: AbortSignal,
+): Promise<WorkerSession> {
   signal?.throwIfAborted();
   const opened = Promise.withResolvers<Extract<FromWorker, { kind: "ready" }>>();
   const ended = Promise.withResolvers<string>();

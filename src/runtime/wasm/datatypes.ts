@@ -18,7 +18,10 @@ const codes: Record<NumericDatatype, number> = {
   BF16: 16,
 };
 
-const datatypes = new Map(Object.entries(codes).map(([datatype, code]) => [code, datatype as NumericDatatype]));
+const datatypes = new Map(
+  Object.entries(codes).map(([datatype, code]) => [code, datatype as NumericDatatype]),
+);
 
 export const onnxTypeOf = (datatype: NumericDatatype): number => codes[datatype];
-export const datatypeOf = (onnxType: number): NumericDatatype | undefined => datatypes.get(onnxType);
+export const datatypeOf = (onnxType: number): NumericDatatype | undefined =>
+  datatypes.get(onnxType);

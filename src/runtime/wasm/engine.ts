@@ -49,20 +49,41 @@ export interface EngineOptions {
  * Does no I/O, so it may run at module scope and in any request.
  * @throws session_too_large, session_failed, engine_trap, function_cut
  */
-export async function startEngine(module: EngineModule, options: EngineOptions = {}): Promise<Engine> {
-  const { initialPages = INITIAL_PAGES, maximumPages = MAXIMUM_PAGES, startRuntime = true, now = Date.now, print = () => {} } = options;
+export async function startEngine(
+  module: EngineModule,
+  options: EngineOptions = {},
+): Promise<Engine> {
+  const {
+    initialPages = INITIAL_PAGES,
+    maximumPages = MAXIMUM_PAGES,
+    startRuntime = true,
+    now = Date.now,
+    print = () => {},
+  } = options;
   const memory = makeMemory(initialPages, maximumPages);
   let readCutFunction: ReadCutFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
     // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
-    const instantiateWasm = (imports: WebAssembly.Imports, onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void) => {
+    const instantiateWasm = (
+      imports: WebAssembly.Imports,
+      onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void,
+    ) => {
       WebAssembly.instantiate(module.wasm, imports).then((instance) => {
         const watched = watchCutFunctions(instance.exports);
         readCutFunction = watched.readCutFunction;
         onInstance({ exports: watched.exports });
       }, reject);
     };
-    module.glue({ numThreads: 1, wasmMemory: memory, instantiateWasm, now, print, printErr: (line) => console.error(line) }).then(resolve, reject);
+    module
+      .glue({
+        numThreads: 1,
+        wasmMemory: memory,
+        instantiateWasm,
+        now,
+        print,
+        printErr: (line) => console.error(line),
+      })
+      .then(resolve, reject);
   }).catch((error: unknown) => {
     throw errors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
   });
@@ -79,7 +100,10 @@ export async function startEngine(module: EngineModule, options: EngineOptions =
       return handle;
     },
   };
-  if (startRuntime) guarded(engine, "starting ONNX Runtime", () => engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime"));
+  if (startRuntime)
+    guarded(engine, "starting ONNX Runtime", () =>
+      engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime"),
+    );
   return engine;
 }
 
@@ -88,7 +112,10 @@ function makeMemory(initial: number, maximum: number): WebAssembly.Memory {
   try {
     return new WebAssembly.Memory({ initial, maximum });
   } catch (error) {
-    throw errors.sessionFailed(`no memory of ${initial} pages can be had, ${maximum} at most: ${reasonOf(error)}`, error);
+    throw errors.sessionFailed(
+      `no memory of ${initial} pages can be had, ${maximum} at most: ${reasonOf(error)}`,
+      error,
+    );
   }
 }
 

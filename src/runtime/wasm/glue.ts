@@ -30,11 +30,33 @@ export interface OrtGlue {
   _OrtReleaseSession(session: number): number;
   /** Writes the profile to standard output. @returns a name that is to be freed, of a file that is not there */
   _OrtEndProfiling(session: number): number;
-  _OrtGetInputOutputCount(session: number, inputCountPointer: number, outputCountPointer: number): number;
-  _OrtGetInputOutputMetadata(session: number, index: number, namePointer: number, typePointer: number): number;
+  _OrtGetInputOutputCount(
+    session: number,
+    inputCountPointer: number,
+    outputCountPointer: number,
+  ): number;
+  _OrtGetInputOutputMetadata(
+    session: number,
+    index: number,
+    namePointer: number,
+    typePointer: number,
+  ): number;
   _OrtFree(pointer: number): number;
-  _OrtCreateTensor(datatype: number, data: number, bytes: number, shape: number, rank: number, location: number): number;
-  _OrtGetTensorData(tensor: number, datatypePointer: number, dataPointer: number, shapePointer: number, rankPointer: number): number;
+  _OrtCreateTensor(
+    datatype: number,
+    data: number,
+    bytes: number,
+    shape: number,
+    rank: number,
+    location: number,
+  ): number;
+  _OrtGetTensorData(
+    tensor: number,
+    datatypePointer: number,
+    dataPointer: number,
+    shapePointer: number,
+    rankPointer: number,
+  ): number;
   _OrtReleaseTensor(tensor: number): number;
   _OrtRun(
     session: number,
@@ -51,7 +73,10 @@ export interface OrtGlue {
 export interface GlueOptions {
   readonly numThreads: number;
   readonly wasmMemory: WebAssembly.Memory;
-  readonly instantiateWasm: (imports: WebAssembly.Imports, onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void) => void;
+  readonly instantiateWasm: (
+    imports: WebAssembly.Imports,
+    onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void,
+  ) => void;
   /** Milliseconds since the epoch, for what ONNX Runtime notes about itself. */
   readonly now: () => number;
   readonly print: (line: string) => void;

@@ -27,16 +27,37 @@ export interface OpenSession {
 }
 
 /** @param options.profile lets ONNX Runtime note what each node takes @throws session_failed */
-export function openSession(engine: Engine, model: Uint8Array, { profile = false }: { readonly profile?: boolean } = {}): OpenSession {
+export function openSession(
+  engine: Engine,
+  model: Uint8Array,
+  { profile = false }: { readonly profile?: boolean } = {},
+): OpenSession {
   const { ort } = engine;
   const modelPointer = ort._malloc(model.byteLength);
-  if (modelPointer === 0) throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
+  if (modelPointer === 0)
+    throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
   ort.HEAPU8.set(model, modelPointer);
   const options = engine.handle(
-    ort._OrtCreateSessionOptions(ALL_OPTIMISATIONS, true, true, SEQUENTIAL, profile, 0, 0, LOG_ERRORS_ONLY, 0, 0),
+    ort._OrtCreateSessionOptions(
+      ALL_OPTIMISATIONS,
+      true,
+      true,
+      SEQUENTIAL,
+      profile,
+      0,
+      0,
+      LOG_ERRORS_ONLY,
+      0,
+      0,
+    ),
     "session options",
   );
-  const handle = guarded(engine, "creating the session", () => engine.handle(ort._OrtCreateSession(modelPointer, model.byteLength, options), "creating the session"));
+  const handle = guarded(engine, "creating the session", () =>
+    engine.handle(
+      ort._OrtCreateSession(modelPointer, model.byteLength, options),
+      "creating the session",
+    ),
+  );
   ort._OrtReleaseSessionOptions(options);
   ort._free(modelPointer);
   const [inputs, outputs] = readPorts(engine, handle);
@@ -49,10 +70,15 @@ function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: P
   const stack = ort.stackSave();
   try {
     const counts = ort.stackAlloc(8);
-    engine.check(ort._OrtGetInputOutputCount(session, counts, counts + 4), "reading the model's inputs");
+    engine.check(
+      ort._OrtGetInputOutputCount(session, counts, counts + 4),
+      "reading the model's inputs",
+    );
     const inputCount = ort.HEAPU32[counts >>> 2] ?? 0;
     const outputCount = ort.HEAPU32[(counts >>> 2) + 1] ?? 0;
-    const ports = Array.from({ length: inputCount + outputCount }, (_, index) => readPort(engine, session, index));
+    const ports = Array.from({ length: inputCount + outputCount }, (_, index) =>
+      readPort(engine, session, index),
+    );
     return [ports.slice(0, inputCount), ports.slice(inputCount)];
   } finally {
     ort.stackRestore(stack);
@@ -62,16 +88,24 @@ function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: P
 function readPort(engine: Engine, session: number, index: number): Port {
   const { ort } = engine;
   const pointers = ort.stackAlloc(8);
-  engine.check(ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4), `reading port ${index}`);
+  engine.check(
+    ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4),
+    `reading port ${index}`,
+  );
   const namePointer = ort.HEAPU32[pointers >>> 2] ?? 0;
   const typePointer = ort.HEAPU32[(pointers >>> 2) + 1] ?? 0;
   const name = ort.UTF8ToString(namePointer);
   // {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}
   const at = typePointer >>> 2;
   const datatype = datatypeOf(ort.HEAP32[at] ?? 0);
-  if (datatype === undefined) throw errors.sessionFailed(`${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`);
+  if (datatype === undefined)
+    throw errors.sessionFailed(
+      `${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`,
+    );
   const rank = ort.HEAPU32[at + 1] ?? 0;
-  const shape = Array.from({ length: rank }, (_, axis) => (ort.HEAPU32[at + 2 + axis] === 0 ? (ort.HEAP32[at + 2 + rank + axis] ?? -1) : -1));
+  const shape = Array.from({ length: rank }, (_, axis) =>
+    ort.HEAPU32[at + 2 + axis] === 0 ? (ort.HEAP32[at + 2 + rank + axis] ?? -1) : -1,
+  );
   ort._OrtFree(typePointer);
   return { spec: { name, datatype, shape }, namePointer };
 }

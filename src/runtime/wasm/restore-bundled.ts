@@ -20,12 +20,23 @@ export interface RestoredAtStart {
 const WARM_UP_LENGTH = 16;
 
 /** Does no I/O. */
-export async function restoreBundled({ engine, bundled, warmUpRuns, sessionBudgetBytes }: Deployment): Promise<RestoredAtStart> {
+export async function restoreBundled({
+  engine,
+  bundled,
+  warmUpRuns,
+  sessionBudgetBytes,
+}: Deployment): Promise<RestoredAtStart> {
   const sessions = new Map<string, Session>();
   const refused: EdgeTierError[] = [];
   for (const { graph, head, bytes } of bundled) {
     try {
-      const session = await restoreSnapshot(engine, bytesSource(new Uint8Array(bytes)), head, graph, { maximumPages: Math.floor(sessionBudgetBytes / PAGE_BYTES) });
+      const session = await restoreSnapshot(
+        engine,
+        bytesSource(new Uint8Array(bytes)),
+        head,
+        graph,
+        { maximumPages: Math.floor(sessionBudgetBytes / PAGE_BYTES) },
+      );
       const inputs = warmUpInputs(session.inputs);
       for (let run = 0; run < warmUpRuns; run++) await session.run(inputs);
       sessions.set(graph, session);
@@ -40,9 +51,14 @@ export async function restoreBundled({ engine, bundled, warmUpRuns, sessionBudge
 function warmUpInputs(specs: readonly TensorSpec[]): NamedTensors {
   return Object.fromEntries(
     specs.map(({ name, datatype, shape: declared }) => {
-      const shape = declared.map((dimension, axis) => (dimension !== -1 ? dimension : axis === 0 ? 1 : WARM_UP_LENGTH));
+      const shape = declared.map((dimension, axis) =>
+        dimension !== -1 ? dimension : axis === 0 ? 1 : WARM_UP_LENGTH,
+      );
       const count = shape.reduce((product, dimension) => product * dimension, 1);
-      return [name, { datatype, shape, data: new typedArrays[datatype as NumericDatatype](count) } as Tensor];
+      return [
+        name,
+        { datatype, shape, data: new typedArrays[datatype as NumericDatatype](count) } as Tensor,
+      ];
     }),
   );
 }

@@ -4,7 +4,13 @@ import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import type { Session } from "../runtime.ts";
 import type { ByteSource } from "./byte-source.ts";
-import { type Engine, type EngineModule, type EngineOptions, PAGE_BYTES, startEngine } from "./engine.ts";
+import {
+  type Engine,
+  type EngineModule,
+  type EngineOptions,
+  PAGE_BYTES,
+  startEngine,
+} from "./engine.ts";
 import { type OpenSession, SESSION_CHOICES } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
 import { type HeadRef, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
@@ -19,17 +25,37 @@ export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages
  * @param modelSha256 of the graph that the session must be of
  * @throws snapshot_refused with the reason; engine_trap; what `source` throws
  */
-export async function restoreSnapshot(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, options?: InstanceOptions): Promise<Session> {
+export async function restoreSnapshot(
+  module: EngineModule,
+  source: ByteSource,
+  head: HeadRef,
+  modelSha256: string,
+  options?: InstanceOptions,
+): Promise<Session> {
   const { engine, opened } = await restoreEngine(module, source, head, modelSha256, options);
   return createWasmSession(engine, opened);
 }
 
 /** The same, for who needs the instance. */
-export async function restoreEngine(module: EngineModule, source: ByteSource, head: HeadRef, modelSha256: string, options: InstanceOptions = {}): Promise<{ engine: Engine; opened: OpenSession }> {
+export async function restoreEngine(
+  module: EngineModule,
+  source: ByteSource,
+  head: HeadRef,
+  modelSha256: string,
+  options: InstanceOptions = {},
+): Promise<{ engine: Engine; opened: OpenSession }> {
   try {
     const bytes = await readVerified(source, head.size, head.sha256);
-    const header = parseHead(bytes, { engine: module.source, model: modelSha256, choices: SESSION_CHOICES });
-    const engine = await startEngine(module, { ...options, initialPages: Math.max(header.pageCount, options.initialPages ?? 0), startRuntime: false });
+    const header = parseHead(bytes, {
+      engine: module.source,
+      model: modelSha256,
+      choices: SESSION_CHOICES,
+    });
+    const engine = await startEngine(module, {
+      ...options,
+      initialPages: Math.max(header.pageCount, options.initialPages ?? 0),
+      startRuntime: false,
+    });
     // A full engine has put its constants there; a cut one starts with nothing but zeros.
     if (module.kind === "full") clearOtherPages(engine.memory, header);
     for (const { pages, bytes: size, sha256 } of header.chunks) {
@@ -55,13 +81,19 @@ async function readVerified(source: ByteSource, size: number, sha256: string): P
 function clearOtherPages(memory: WebAssembly.Memory, { chunks, pageCount }: SnapshotHeader): void {
   const restored = new Set(chunks.flatMap(({ pages }) => pages));
   const bytes = new Uint8Array(memory.buffer);
-  for (let page = 0; page < pageCount; page++) if (!restored.has(page)) bytes.fill(0, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+  for (let page = 0; page < pageCount; page++)
+    if (!restored.has(page)) bytes.fill(0, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
 }
 
 /** @param offset of `bytes` in the chunk's pages laid end to end */
-function writePages(memory: WebAssembly.Memory, pages: readonly number[], offset: number, bytes: Uint8Array): void {
+function writePages(
+  memory: WebAssembly.Memory,
+  pages: readonly number[],
+  offset: number,
+  bytes: Uint8Array,
+): void {
   const target = new Uint8Array(memory.buffer);
-  for (let done = 0; done < bytes.byteLength; ) {
+  for (let done = 0; done < bytes.byteLength;) {
     const at = offset + done;
     const page = pages[Math.floor(at / PAGE_BYTES)];
     if (page === undefined) throw errors.snapshotRefused("bad_header");
@@ -71,8 +103,14 @@ function writePages(memory: WebAssembly.Memory, pages: readonly number[], offset
   }
 }
 
-async function inflatePages(memory: WebAssembly.Memory, pages: readonly number[], stored: Uint8Array): Promise<void> {
-  const inflated = new Blob([stored as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+async function inflatePages(
+  memory: WebAssembly.Memory,
+  pages: readonly number[],
+  stored: Uint8Array,
+): Promise<void> {
+  const inflated = new Blob([stored as Uint8Array<ArrayBuffer>])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate-raw"));
   let offset = 0;
   for await (const bytes of inflated) {
     writePages(memory, pages, offset, bytes);

@@ -39,7 +39,8 @@ export function createSessionPool({ budgetBytes, onEvict }: SessionPoolOptions):
       return total();
     },
     admit(key, session) {
-      if (session.memoryBytes > budgetBytes) throw errors.sessionTooLarge(session.memoryBytes, budgetBytes);
+      if (session.memoryBytes > budgetBytes)
+        throw errors.sessionTooLarge(session.memoryBytes, budgetBytes);
       sessions.delete(key);
       sessions.set(key, session);
       makeRoom(key);

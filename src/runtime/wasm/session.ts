@@ -13,7 +13,10 @@ import { guarded, isTrap } from "./traps.ts";
 const IN_CPU_MEMORY = 1;
 
 /** A Session over a session that is open in this instance: just made, or restored with the instance's memory. */
-export function createWasmSession(engine: Engine, { handle: session, inputs, outputs }: OpenSession): Session {
+export function createWasmSession(
+  engine: Engine,
+  { handle: session, inputs, outputs }: OpenSession,
+): Session {
   const { ort } = engine;
   const inputSpecs = inputs.map((port) => port.spec);
   let failed: string | undefined;
@@ -28,7 +31,9 @@ export function createWasmSession(engine: Engine, { handle: session, inputs, out
       if (failed !== undefined) throw errors.sessionFailed(`this session is closed: ${failed}`);
       checkInputs(inputSpecs, tensors);
       try {
-        return guarded(engine, "running the model", () => run(engine, session, inputs, outputs, tensors));
+        return guarded(engine, "running the model", () =>
+          run(engine, session, inputs, outputs, tensors),
+        );
       } catch (error) {
         if (isTrap(error)) failed = (error as EdgeTierError).detail;
         throw error;
@@ -41,7 +46,13 @@ export function createWasmSession(engine: Engine, { handle: session, inputs, out
   };
 }
 
-function run(engine: Engine, session: number, inputs: readonly Port[], outputs: readonly Port[], tensors: NamedTensors): NamedTensors {
+function run(
+  engine: Engine,
+  session: number,
+  inputs: readonly Port[],
+  outputs: readonly Port[],
+  tensors: NamedTensors,
+): NamedTensors {
   const { ort } = engine;
   const stack = ort.stackSave();
   const buffers: number[] = [];
@@ -61,7 +72,19 @@ function run(engine: Engine, session: number, inputs: readonly Port[], outputs: 
       ort.HEAPU32[(outputNames >>> 2) + index] = output.namePointer;
       ort.HEAPU32[(outputValues >>> 2) + index] = 0; // ONNX Runtime allocates it
     });
-    engine.check(ort._OrtRun(session, inputNames, inputValues, inputs.length, outputNames, outputs.length, outputValues, 0), "running the model");
+    engine.check(
+      ort._OrtRun(
+        session,
+        inputNames,
+        inputValues,
+        inputs.length,
+        outputNames,
+        outputs.length,
+        outputValues,
+        0,
+      ),
+      "running the model",
+    );
     const results = outputs.map((output, index) => {
       const handle = ort.HEAPU32[(outputValues >>> 2) + index] ?? 0;
       handles.push(handle);
@@ -75,19 +98,33 @@ function run(engine: Engine, session: number, inputs: readonly Port[], outputs: 
   }
 }
 
-function createTensor(engine: Engine, name: string, tensor: Tensor | undefined, buffers: number[]): number {
-  if (tensor === undefined || tensor.datatype === "BYTES") throw errors.invalidTensor(name, "strings cannot be run at the edge");
+function createTensor(
+  engine: Engine,
+  name: string,
+  tensor: Tensor | undefined,
+  buffers: number[],
+): number {
+  if (tensor === undefined || tensor.datatype === "BYTES")
+    throw errors.invalidTensor(name, "strings cannot be run at the edge");
   const { ort } = engine;
   const bytes = bytesOf(tensor.data);
   const data = ort._malloc(Math.max(bytes.byteLength, 1));
-  if (data === 0) throw errors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
+  if (data === 0)
+    throw errors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
   buffers.push(data);
   ort.HEAPU8.set(bytes, data);
   const shape = ort.stackAlloc(4 * tensor.shape.length);
   tensor.shape.forEach((dimension, axis) => {
     ort.HEAPU32[(shape >>> 2) + axis] = dimension;
   });
-  const handle = ort._OrtCreateTensor(onnxTypeOf(tensor.datatype), data, bytes.byteLength, shape, tensor.shape.length, IN_CPU_MEMORY);
+  const handle = ort._OrtCreateTensor(
+    onnxTypeOf(tensor.datatype),
+    data,
+    bytes.byteLength,
+    shape,
+    tensor.shape.length,
+    IN_CPU_MEMORY,
+  );
   return engine.handle(handle, `input ${name}`);
 }
 
@@ -96,12 +133,19 @@ function readTensor(engine: Engine, name: string, handle: number): Tensor {
   const stack = ort.stackSave();
   try {
     const pointer = ort.stackAlloc(16);
-    engine.check(ort._OrtGetTensorData(handle, pointer, pointer + 4, pointer + 8, pointer + 12), `output ${name}`);
-    const [onnxType = 0, data = 0, shapePointer = 0, rank = 0] = ort.HEAPU32.subarray(pointer >>> 2, (pointer >>> 2) + 4);
+    engine.check(
+      ort._OrtGetTensorData(handle, pointer, pointer + 4, pointer + 8, pointer + 12),
+      `output ${name}`,
+    );
+    const [onnxType = 0, data = 0, shapePointer = 0, rank = 0] = ort.HEAPU32.subarray(
+      pointer >>> 2,
+      (pointer >>> 2) + 4,
+    );
     const shape = [...ort.HEAPU32.subarray(shapePointer >>> 2, (shapePointer >>> 2) + rank)];
     ort._OrtFree(shapePointer);
     const datatype = datatypeOf(onnxType);
-    if (datatype === undefined) throw errors.sessionFailed(`output ${name} has ONNX type ${onnxType}, which cannot be read`);
+    if (datatype === undefined)
+      throw errors.sessionFailed(`output ${name} has ONNX type ${onnxType}, which cannot be read`);
     const count = shape.reduce((product, dimension) => product * dimension, 1);
     const ArrayType = typedArrays[datatype];
     const bytes = ort.HEAPU8.slice(data, data + count * ArrayType.BYTES_PER_ELEMENT);

@@ -3,7 +3,10 @@
 import { missingFunctions } from "./function-set.ts";
 
 /** What is needed to tell; `source`: SHA-256 of the full engine. */
-export type EngineIdentity = { readonly source: string } & ({ readonly kind: "full" } | { readonly kind: "cut"; readonly functions: string });
+export type EngineIdentity = { readonly source: string } & (
+  | { readonly kind: "full" }
+  | { readonly kind: "cut"; readonly functions: string }
+);
 
 export interface SnapshotIdentity {
   /** SHA-256 of the full engine that it was made with. */
@@ -13,11 +16,17 @@ export interface SnapshotIdentity {
 }
 
 /** @returns why not; undefined where it can */
-export function reasonAgainst(snapshot: SnapshotIdentity | undefined, engine: EngineIdentity): string | undefined {
+export function reasonAgainst(
+  snapshot: SnapshotIdentity | undefined,
+  engine: EngineIdentity,
+): string | undefined {
   if (snapshot === undefined) return "the version has no snapshot";
-  if (snapshot.engine !== engine.source) return `its snapshot was made for engine ${snapshot.engine.slice(0, 12)}, deployed is ${engine.source.slice(0, 12)}`;
+  if (snapshot.engine !== engine.source)
+    return `its snapshot was made for engine ${snapshot.engine.slice(0, 12)}, deployed is ${engine.source.slice(0, 12)}`;
   if (engine.kind === "full") return undefined;
   const missing = missingFunctions(snapshot.functions, engine.functions);
   const some = missing.slice(0, 5).join(", ") + (missing.length > 5 ? ", …" : "");
-  return missing.length === 0 ? undefined : `the deployed engine was cut of ${missing.length} of its functions (${some})`;
+  return missing.length === 0
+    ? undefined
+    : `the deployed engine was cut of ${missing.length} of its functions (${some})`;
 }

@@ -44,10 +44,18 @@ export interface Snapshot {
 
 const pointer = z.int().min(0).max(0xffff_ffff);
 const port = z.strictObject({
-  spec: z.strictObject({ name: z.string(), datatype: z.enum(DATATYPES), shape: z.array(z.int().min(-1)) }),
+  spec: z.strictObject({
+    name: z.string(),
+    datatype: z.enum(DATATYPES),
+    shape: z.array(z.int().min(-1)),
+  }),
   namePointer: pointer,
 });
-const chunk = z.strictObject({ pages: z.array(z.int().min(0)).min(1).max(CHUNK_PAGES), bytes: z.int().min(1), sha256: z.string() });
+const chunk = z.strictObject({
+  pages: z.array(z.int().min(0)).min(1).max(CHUNK_PAGES),
+  bytes: z.int().min(1),
+  sha256: z.string(),
+});
 const headerSchema = z.strictObject({
   binding: z.strictObject({ engine: z.string(), model: z.string(), choices: z.string() }),
   session: z.strictObject({ handle: pointer, inputs: z.array(port), outputs: z.array(port) }),
@@ -71,17 +79,29 @@ export interface EncodedSnapshot {
 }
 
 /** @param deflate makes raw DEFLATE of a chunk; without it chunks are stored as they are. */
-export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (chunk: Uint8Array) => Uint8Array | Promise<Uint8Array>): Promise<EncodedSnapshot> {
+export async function encodeSnapshot(
+  { pages, ...rest }: Snapshot,
+  deflate?: (chunk: Uint8Array) => Uint8Array | Promise<Uint8Array>,
+): Promise<EncodedSnapshot> {
   const chunks: { pages: number[]; bytes: Uint8Array }[] = [];
   for (let first = 0; first < pages.length; first += CHUNK_PAGES) {
     const members = pages.slice(first, first + CHUNK_PAGES);
     const joined = concatBytes(members.map(({ bytes }) => bytes));
-    chunks.push({ pages: members.map(({ index }) => index), bytes: (await deflate?.(joined)) ?? joined });
+    chunks.push({
+      pages: members.map(({ index }) => index),
+      bytes: (await deflate?.(joined)) ?? joined,
+    });
   }
   const header: SnapshotHeader = headerSchema.parse({
     ...rest,
     encoding: deflate === undefined ? "none" : "deflate",
-    chunks: await Promise.all(chunks.map(async ({ pages: indices, bytes }) => ({ pages: indices, bytes: bytes.byteLength, sha256: await sha256Hex(bytes) }))),
+    chunks: await Promise.all(
+      chunks.map(async ({ pages: indices, bytes }) => ({
+        pages: indices,
+        bytes: bytes.byteLength,
+        sha256: await sha256Hex(bytes),
+      })),
+    ),
   });
   const json = new TextEncoder().encode(JSON.stringify(header));
   const prefix = new Uint8Array(PREFIX_BYTES);
@@ -102,16 +122,21 @@ export async function encodeSnapshot({ pages, ...rest }: Snapshot, deflate?: (ch
  */
 export function parseHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
   if (head.byteLength < PREFIX_BYTES) throw errors.snapshotRefused("truncated");
-  if (!MAGIC.every((byte, index) => head[index] === byte)) throw errors.snapshotRefused("no_snapshot");
+  if (!MAGIC.every((byte, index) => head[index] === byte))
+    throw errors.snapshotRefused("no_snapshot");
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
-  if (view.getUint16(MAGIC.byteLength, true) !== SNAPSHOT_FORMAT) throw errors.snapshotRefused("other_format");
-  if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES) throw errors.snapshotRefused("bad_header");
+  if (view.getUint16(MAGIC.byteLength, true) !== SNAPSHOT_FORMAT)
+    throw errors.snapshotRefused("other_format");
+  if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES)
+    throw errors.snapshotRefused("bad_header");
   const header = parseHeader(head.subarray(PREFIX_BYTES));
   if (header.binding.engine !== expected.engine) throw errors.snapshotRefused("other_engine");
   if (header.binding.model !== expected.model) throw errors.snapshotRefused("other_model");
   if (header.binding.choices !== expected.choices) throw errors.snapshotRefused("other_choices");
   const indices = header.chunks.flatMap(({ pages }) => pages);
-  const ascending = indices.every((index, position) => index < header.pageCount && index > (indices[position - 1] ?? -1));
+  const ascending = indices.every(
+    (index, position) => index < header.pageCount && index > (indices[position - 1] ?? -1),
+  );
   if (!ascending) throw errors.snapshotRefused("bad_header");
   return header;
 }
@@ -128,9 +153,22 @@ function parseHeader(bytes: Uint8Array): SnapshotHeader {
  * The reverse of `encodeSnapshot` without compression, for who made the file; pages are views of `bytes`.
  * @throws snapshot_refused
  */
-export function decodeSnapshot(bytes: Uint8Array, headSize: number, expected: SnapshotBinding): Snapshot {
+export function decodeSnapshot(
+  bytes: Uint8Array,
+  headSize: number,
+  expected: SnapshotBinding,
+): Snapshot {
   const { encoding, chunks, ...rest } = parseHead(bytes.subarray(0, headSize), expected);
   if (encoding !== "none") throw errors.snapshotRefused("other_format");
   const indices = chunks.flatMap(({ pages }) => pages);
-  return { ...rest, pages: indices.map((index, position) => ({ index, bytes: bytes.subarray(headSize + position * PAGE_BYTES, headSize + (position + 1) * PAGE_BYTES) })) };
+  return {
+    ...rest,
+    pages: indices.map((index, position) => ({
+      index,
+      bytes: bytes.subarray(
+        headSize + position * PAGE_BYTES,
+        headSize + (position + 1) * PAGE_BYTES,
+      ),
+    })),
+  };
 }

@@ -21,9 +21,17 @@ const SPARE_PAGES = [2, 8, 32, 128] as const;
  * @param warmUp inputs of every shape that the session should be ready for, in order
  * @throws session_failed; not_deterministic for a model that answers one input in two ways: its random state would be frozen
  */
-export async function takeSnapshot(module: EngineModule, model: Uint8Array, modelSha256: string, warmUp: readonly NamedTensors[]): Promise<Snapshot> {
+export async function takeSnapshot(
+  module: EngineModule,
+  model: Uint8Array,
+  modelSha256: string,
+  warmUp: readonly NamedTensors[],
+): Promise<Snapshot> {
   const open = async (pages?: number) => {
-    const engine = await startEngine(module, { now: () => 0, ...(pages === undefined ? {} : { initialPages: pages, maximumPages: pages }) });
+    const engine = await startEngine(module, {
+      now: () => 0,
+      ...(pages === undefined ? {} : { initialPages: pages, maximumPages: pages }),
+    });
     const opened = openSession(engine, model);
     const session = createWasmSession(engine, opened);
     for (const inputs of warmUp) {
@@ -47,7 +55,10 @@ export async function takeSnapshot(module: EngineModule, model: Uint8Array, mode
         pages: nonZeroPages(engine.memory),
       };
     } catch (error) {
-      const tooSmall = error instanceof EdgeTierError && error.code === "session_failed" && attempt < SPARE_PAGES.length - 1;
+      const tooSmall =
+        error instanceof EdgeTierError &&
+        error.code === "session_failed" &&
+        attempt < SPARE_PAGES.length - 1;
       if (!tooSmall) throw error;
     }
   }
@@ -80,7 +91,10 @@ function lastUsedPage(memory: WebAssembly.Memory): number {
 function nonZeroPages(memory: WebAssembly.Memory): Snapshot["pages"] {
   return Array.from({ length: pagesOf(memory) }, (_, index) => index)
     .filter((index) => !isZero(memory, index))
-    .map((index) => ({ index, bytes: new Uint8Array(memory.buffer.slice(index * PAGE_BYTES, (index + 1) * PAGE_BYTES)) }));
+    .map((index) => ({
+      index,
+      bytes: new Uint8Array(memory.buffer.slice(index * PAGE_BYTES, (index + 1) * PAGE_BYTES)),
+    }));
 }
 
 function isZero(memory: WebAssembly.Memory, page: number): boolean {
@@ -93,7 +107,13 @@ function isZero(memory: WebAssembly.Memory, page: number): boolean {
 export function sameTensors(one: NamedTensors, other: NamedTensors): boolean {
   return Object.entries(one).every(([name, tensor]) => {
     const twin = other[name];
-    if (twin === undefined || tensor.datatype === "BYTES" || twin.datatype === "BYTES" || tensor.data.byteLength !== twin.data.byteLength) return false;
+    if (
+      twin === undefined ||
+      tensor.datatype === "BYTES" ||
+      twin.datatype === "BYTES" ||
+      tensor.data.byteLength !== twin.data.byteLength
+    )
+      return false;
     const right = bytesOf(twin.data);
     return bytesOf(tensor.data).every((byte, index) => byte === right[index]);
   });

@@ -17,11 +17,19 @@ export type ReadCutFunction = () => CutFunction | undefined;
  * Prepares a cut engine's exports for the glue, which also calls through the table: an empty slot is noted there, too.
  * The exports of a full engine are left as they are.
  */
-export function watchCutFunctions(exports: WebAssembly.Exports): { exports: WebAssembly.Exports; readCutFunction: ReadCutFunction } {
+export function watchCutFunctions(exports: WebAssembly.Exports): {
+  exports: WebAssembly.Exports;
+  readCutFunction: ReadCutFunction;
+} {
   const called = exports[CUT_FUNCTION_EXPORT];
   const latestSlot = exports[LATEST_SLOT_EXPORT];
-  const [tableName, table] = Object.entries(exports).find(([, value]) => value instanceof WebAssembly.Table) ?? [];
-  const cut = called instanceof WebAssembly.Global && latestSlot instanceof WebAssembly.Global && table instanceof WebAssembly.Table && tableName !== undefined;
+  const [tableName, table] =
+    Object.entries(exports).find(([, value]) => value instanceof WebAssembly.Table) ?? [];
+  const cut =
+    called instanceof WebAssembly.Global &&
+    latestSlot instanceof WebAssembly.Global &&
+    table instanceof WebAssembly.Table &&
+    tableName !== undefined;
   if (!cut) return { exports, readCutFunction: () => undefined };
   const noting = {
     get(slot: number): unknown {
@@ -44,15 +52,22 @@ export function watchCutFunctions(exports: WebAssembly.Exports): { exports: WebA
  * Runs a call into the engine.
  * @throws function_cut or engine_trap where the call did not come back: the instance's memory may then be in any state
  */
-export function guarded<Result>({ readCutFunction }: { readonly readCutFunction: ReadCutFunction }, action: string, call: () => Result): Result {
+export function guarded<Result>(
+  { readCutFunction }: { readonly readCutFunction: ReadCutFunction },
+  action: string,
+  call: () => Result,
+): Result {
   try {
     return call();
   } catch (error) {
     if (error instanceof EdgeTierError) throw error;
     const cut = readCutFunction();
-    throw cut === undefined ? errors.engineTrap(action, reasonOf(error), error) : errors.functionCut(cut, error);
+    throw cut === undefined
+      ? errors.engineTrap(action, reasonOf(error), error)
+      : errors.functionCut(cut, error);
   }
 }
 
 /** Whether the instance that threw this must never run again. */
-export const isTrap = (error: unknown): boolean => error instanceof EdgeTierError && (error.code === "engine_trap" || error.code === "function_cut");
+export const isTrap = (error: unknown): boolean =>
+  error instanceof EdgeTierError && (error.code === "engine_trap" || error.code === "function_cut");

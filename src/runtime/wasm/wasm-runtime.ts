@@ -8,7 +8,10 @@ import { openSession } from "./open-session.ts";
 import { createWasmSession } from "./session.ts";
 
 /** @param options.maximumPages of each instance: what it asks for beyond is refused, and does not end the isolate */
-export function createWasmRuntime(module: EngineModule, options: Pick<EngineOptions, "maximumPages"> = {}): Runtime {
+export function createWasmRuntime(
+  module: EngineModule,
+  options: Pick<EngineOptions, "maximumPages"> = {},
+): Runtime {
   return {
     name: "onnxruntime-web",
     async createSession(model) {

@@ -28,7 +28,11 @@ export interface ImageDecoderOptions {
 /** For what a decoder might leak after all. */
 const MAX_USES = 1_000;
 
-export function createImageDecoder({ modules, maxMemoryBytes, keptMemoryBytes = maxMemoryBytes }: ImageDecoderOptions): ImageDecoder {
+export function createImageDecoder({
+  modules,
+  maxMemoryBytes,
+  keptMemoryBytes = maxMemoryBytes,
+}: ImageDecoderOptions): ImageDecoder {
   const codecs = {
     jpeg: createReusedCodec(() => openJpegCodec(modules.jpeg), keptMemoryBytes),
     png: createReusedCodec(() => openPngCodec(modules.png), keptMemoryBytes),
@@ -36,7 +40,8 @@ export function createImageDecoder({ modules, maxMemoryBytes, keptMemoryBytes = 
   return {
     decode(image, use) {
       const { format, decodingBytes } = image.header;
-      if (decodingBytes > maxMemoryBytes) throw errors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
+      if (decodingBytes > maxMemoryBytes)
+        throw errors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
       const other = codecs[format === "jpeg" ? "png" : "jpeg"];
       if (other.keptBytes() + decodingBytes > maxMemoryBytes) other.drop();
       return codecs[format].decode(image, use);
@@ -63,7 +68,8 @@ function createReusedCodec(open: () => ImageCodec, maxKeptBytes: number): Reused
       }
       const result = use(pixels);
       codec.release();
-      if (codec.memoryBytes <= maxKeptBytes && uses + 1 < MAX_USES) kept = { codec, uses: uses + 1 };
+      if (codec.memoryBytes <= maxKeptBytes && uses + 1 < MAX_USES)
+        kept = { codec, uses: uses + 1 };
       return result;
     },
     keptBytes: () => kept?.codec.memoryBytes ?? 0,

@@ -29,11 +29,16 @@ const PNG_MAGIC = "\x89PNG\r\n\x1a\n";
  * @throws invalid_image, unsupported_image
  */
 export function readImageHeader(bytes: Uint8Array, index: number): ImageHeader {
-  const refusal: Refusal = { invalid: (reason) => errors.invalidImage(index, reason), unsupported: (what) => errors.unsupportedImage(index, what) };
+  const refusal: Refusal = {
+    invalid: (reason) => errors.invalidImage(index, reason),
+    unsupported: (what) => errors.unsupportedImage(index, what),
+  };
   const format = imageFormatOf(bytes);
   if (format === undefined) {
     const other = OTHERS.find(([, offset, magic]) => startsWith(bytes, magic, offset));
-    throw other === undefined ? refusal.invalid(bytes.byteLength === 0 ? "it is empty" : "it begins like no JPEG or PNG") : refusal.unsupported(other[0]);
+    throw other === undefined
+      ? refusal.invalid(bytes.byteLength === 0 ? "it is empty" : "it begins like no JPEG or PNG")
+      : refusal.unsupported(other[0]);
   }
   try {
     return format === "jpeg" ? readJpegHeader(bytes, refusal) : readPngHeader(bytes, refusal);
@@ -50,6 +55,7 @@ export function imageFormatOf(bytes: Uint8Array): ImageHeader["format"] | undefi
 }
 
 function startsWith(bytes: Uint8Array, magic: string, offset = 0): boolean {
-  for (let at = 0; at < magic.length; at++) if (bytes[offset + at] !== magic.charCodeAt(at)) return false;
+  for (let at = 0; at < magic.length; at++)
+    if (bytes[offset + at] !== magic.charCodeAt(at)) return false;
   return true;
 }

@@ -11,8 +11,12 @@ import { turned } from "./turned.ts";
 export const PIXELS = "pixels";
 
 /** @throws preprocessor_invalid for another task's configuration, no_image_decoder */
-export function createImagePreprocessor(config: PreprocessorConfig, { images }: PreprocessorTools = {}): Preprocessor {
-  if (config.kind !== "image") throw errors.preprocessorInvalid(config.kind, ["it does not take images"]);
+export function createImagePreprocessor(
+  config: PreprocessorConfig,
+  { images }: PreprocessorTools = {},
+): Preprocessor {
+  if (config.kind !== "image")
+    throw errors.preprocessorInvalid(config.kind, ["it does not take images"]);
   if (images === undefined) throw errors.noImageDecoder();
   const { width, height } = config;
   const normalised = normalisation(config);
@@ -21,25 +25,43 @@ export function createImagePreprocessor(config: PreprocessorConfig, { images }: 
       const data = new Float32Array(inputs.length * 3 * width * height);
       inputs.forEach((input, row) => {
         const resized = resizedImage(imageOf(input), config, images);
-        writePlanes(resized, normalised, data.subarray(row * resized.length, (row + 1) * resized.length));
+        writePlanes(
+          resized,
+          normalised,
+          data.subarray(row * resized.length, (row + 1) * resized.length),
+        );
       });
-      return { [PIXELS]: { datatype: "FP32", shape: [inputs.length, 3, height, width], data } } satisfies NamedTensors;
+      return {
+        [PIXELS]: { datatype: "FP32", shape: [inputs.length, 3, height, width], data },
+      } satisfies NamedTensors;
     },
   };
 }
 
 /** Of an input of a task that takes images. */
 export function imageOf(input: TaskInput): ImageInput {
-  if (input.kind !== "image") throw new TypeError(`an input of kind ${input.kind} where an image must be`);
+  if (input.kind !== "image")
+    throw new TypeError(`an input of kind ${input.kind} where an image must be`);
   return input;
 }
 
 /** @returns red, green and blue of each pixel, row by row */
-function resizedImage(image: ImageInput, { width, height, fit }: ImagePreprocessing, images: ImageDecoder): Uint8Array {
+function resizedImage(
+  image: ImageInput,
+  { width, height, fit }: ImagePreprocessing,
+  images: ImageDecoder,
+): Uint8Array {
   return images.decode(image, (pixels) => {
     if (pixels.channels === 4) layOnWhite(pixels);
     const whole = turned(pixels, image.header.orientation);
-    return resizeBilinear(whole, fit === "cover" ? centreOf(whole, width / height) : { left: 0, top: 0, width: whole.width, height: whole.height }, width, height);
+    return resizeBilinear(
+      whole,
+      fit === "cover"
+        ? centreOf(whole, width / height)
+        : { left: 0, top: 0, width: whole.width, height: whole.height },
+      width,
+      height,
+    );
   });
 }
 
@@ -65,13 +87,20 @@ function layOnWhite({ data }: Pixels): void {
 
 /** What each of the 256 values of a channel becomes: computed in 64 bits, rounded once. */
 function normalisation({ mean, std }: ImagePreprocessing): readonly Float32Array[] {
-  return mean.map((offset, channel) => Float32Array.from({ length: 256 }, (_, value) => (value / 255 - offset) / (std[channel] ?? 1)));
+  return mean.map((offset, channel) =>
+    Float32Array.from({ length: 256 }, (_, value) => (value / 255 - offset) / (std[channel] ?? 1)),
+  );
 }
 
 /** @param planes gets all of red, then green, then blue */
-function writePlanes(pixels: Uint8Array, normalised: readonly Float32Array[], planes: Float32Array): void {
+function writePlanes(
+  pixels: Uint8Array,
+  normalised: readonly Float32Array[],
+  planes: Float32Array,
+): void {
   const size = pixels.length / 3;
   normalised.forEach((values, channel) => {
-    for (let at = channel, to = channel * size; at < pixels.length; at += 3, to++) planes[to] = values[pixels[at] ?? 0] ?? 0;
+    for (let at = channel, to = channel * size; at < pixels.length; at += 3, to++)
+      planes[to] = values[pixels[at] ?? 0] ?? 0;
   });
 }

@@ -12,9 +12,27 @@ interface TurboJpeg {
   /** @returns 0 where there is no memory */
   tjInitDecompress(): number;
   /** @param width and those after it get width, height, subsampling and colour space @returns -1 where there is none */
-  tjDecompressHeader3(handle: number, file: number, fileSize: number, width: number, height: number, subsampling: number, colourSpace: number): number;
+  tjDecompressHeader3(
+    handle: number,
+    file: number,
+    fileSize: number,
+    width: number,
+    height: number,
+    subsampling: number,
+    colourSpace: number,
+  ): number;
   /** @returns -1 also where the picture is whole and something in the file was odd */
-  tjDecompress2(handle: number, file: number, fileSize: number, pixels: number, width: number, pitch: number, height: number, pixelFormat: number, flags: number): number;
+  tjDecompress2(
+    handle: number,
+    file: number,
+    fileSize: number,
+    pixels: number,
+    width: number,
+    pitch: number,
+    height: number,
+    pixelFormat: number,
+    flags: number,
+  ): number;
   tjDestroy(handle: number): number;
 }
 
@@ -34,12 +52,26 @@ export function openJpegCodec(module: WebAssembly.Module): ImageCodec {
   }
 
   /** The library must see what jpeg-header.ts saw: by that the picture's memory was measured. */
-  function checkSize(handle: number, file: number, fileSize: number, size: Pick<ImageHeader, "width" | "height">): void {
+  function checkSize(
+    handle: number,
+    file: number,
+    fileSize: number,
+    size: Pick<ImageHeader, "width" | "height">,
+  ): void {
     const fields = allocate(4 * Int32Array.BYTES_PER_ELEMENT);
-    const status = turbo.tjDecompressHeader3(handle, file, fileSize, fields, fields + 4, fields + 8, fields + 12);
+    const status = turbo.tjDecompressHeader3(
+      handle,
+      file,
+      fileSize,
+      fields,
+      fields + 4,
+      fields + 8,
+      fields + 12,
+    );
     const [width, height] = new Int32Array(turbo.memory.buffer, fields, 2);
     turbo.free(fields);
-    if (status !== 0 || width !== size.width || height !== size.height) throw new Error("its header is damaged");
+    if (status !== 0 || width !== size.width || height !== size.height)
+      throw new Error("its header is damaged");
   }
 
   return {
@@ -55,10 +87,25 @@ export function openJpegCodec(module: WebAssembly.Module): ImageCodec {
       const size = width * height * CHANNELS;
       pixels = allocate(size);
       new Uint8Array(turbo.memory.buffer, pixels, size).fill(0); // what a file leaves out must not be of the image before
-      turbo.tjDecompress2(handle, file, bytes.byteLength, pixels, width, width * CHANNELS, height, RGB, 0);
+      turbo.tjDecompress2(
+        handle,
+        file,
+        bytes.byteLength,
+        pixels,
+        width,
+        width * CHANNELS,
+        height,
+        RGB,
+        0,
+      );
       turbo.tjDestroy(handle);
       turbo.free(file);
-      return { width, height, channels: CHANNELS, data: new Uint8Array(turbo.memory.buffer, pixels, size) };
+      return {
+        width,
+        height,
+        channels: CHANNELS,
+        data: new Uint8Array(turbo.memory.buffer, pixels, size),
+      };
     },
 
     release() {

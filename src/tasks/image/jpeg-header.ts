@@ -38,12 +38,16 @@ export function readJpegHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader
     const marker = view.getUint8(at++);
     if (marker === TEM || isRestart(marker)) continue;
     if (marker === SOI) throw refusal.invalid("a second picture begins inside it");
-    if (++segments > MAX_SEGMENTS) throw refusal.unsupported(`a JPEG of more than ${MAX_SEGMENTS} segments`);
+    if (++segments > MAX_SEGMENTS)
+      throw refusal.unsupported(`a JPEG of more than ${MAX_SEGMENTS} segments`);
     const segment = segmentAt(view, at, refusal);
     if (isFrame(marker)) {
       if (frame !== undefined) throw refusal.invalid("it gives its size twice");
       frame = readFrame(marker, segment, refusal);
-    } else if (marker === APP1 && EXIF.every((byte, index) => index < segment.byteLength && segment.getUint8(index) === byte)) {
+    } else if (
+      marker === APP1 &&
+      EXIF.every((byte, index) => index < segment.byteLength && segment.getUint8(index) === byte)
+    ) {
       orientation ??= readOrientation(part(segment, EXIF.length));
     } else if (marker === SOS) {
       if (frame === undefined) throw refusal.invalid("its picture comes before its size");
@@ -57,11 +61,19 @@ export function readJpegHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader
 
   const { width, height, isProgressive } = frame;
   const coefficients = isProgressive || !isInterleaved ? coefficientBytes(frame) : 0;
-  return { format: "jpeg", width, height, orientation: orientation ?? 1, decodingBytes: bytes.byteLength + width * height * 3 + coefficients + DECODER_BYTES };
+  return {
+    format: "jpeg",
+    width,
+    height,
+    orientation: orientation ?? 1,
+    decodingBytes: bytes.byteLength + width * height * 3 + coefficients + DECODER_BYTES,
+  };
 }
 
-const isRestart = (marker: number | undefined) => marker !== undefined && marker >= 0xd0 && marker <= 0xd7;
-const isFrame = (marker: number) => marker >= 0xc0 && marker <= 0xcf && marker !== DHT && marker !== JPG && marker !== DAC;
+const isRestart = (marker: number | undefined) =>
+  marker !== undefined && marker >= 0xd0 && marker <= 0xd7;
+const isFrame = (marker: number) =>
+  marker >= 0xc0 && marker <= 0xcf && marker !== DHT && marker !== JPG && marker !== DAC;
 
 /** What follows a marker and its length. */
 function segmentAt(view: DataView, at: number, refusal: Refusal): DataView {
@@ -71,7 +83,8 @@ function segmentAt(view: DataView, at: number, refusal: Refusal): DataView {
 }
 
 /** @throws RangeError for what lies beyond the end */
-const part = (view: DataView, offset: number, length = view.byteLength - offset) => new DataView(view.buffer, view.byteOffset + offset, withinEnd(view, offset, length));
+const part = (view: DataView, offset: number, length = view.byteLength - offset) =>
+  new DataView(view.buffer, view.byteOffset + offset, withinEnd(view, offset, length));
 
 function withinEnd(view: DataView, offset: number, length: number): number {
   if (offset + length > view.byteLength) throw new RangeError("beyond the end");
@@ -79,7 +92,8 @@ function withinEnd(view: DataView, offset: number, length: number): number {
 }
 
 function readFrame(marker: number, segment: DataView, refusal: Refusal): Frame {
-  if (marker !== SOF_BASELINE && marker !== SOF_EXTENDED && marker !== SOF_PROGRESSIVE) throw refusal.unsupported("a lossless, hierarchical or arithmetically coded JPEG");
+  if (marker !== SOF_BASELINE && marker !== SOF_EXTENDED && marker !== SOF_PROGRESSIVE)
+    throw refusal.unsupported("a lossless, hierarchical or arithmetically coded JPEG");
   const bits = segment.getUint8(0);
   if (bits !== 8) throw refusal.unsupported(`a JPEG of ${bits} bits`);
   const height = segment.getUint16(1);
@@ -87,12 +101,14 @@ function readFrame(marker: number, segment: DataView, refusal: Refusal): Frame {
   if (width === 0 || height === 0) throw refusal.invalid(`its size is ${width} x ${height}`);
   const components = segment.getUint8(5);
   if (components === 4) throw refusal.unsupported("a CMYK JPEG");
-  if (components !== 1 && components !== 3) throw refusal.unsupported(`a JPEG of ${components} components`);
+  if (components !== 1 && components !== 3)
+    throw refusal.unsupported(`a JPEG of ${components} components`);
   const sampling = Array.from({ length: components }, (_, component) => {
     const factors = segment.getUint8(7 + component * 3);
     return [factors >> 4, factors & 15] as const;
   });
-  if (sampling.flat().some((factor) => factor < 1 || factor > 4)) throw refusal.invalid("its sampling factors are not from 1 to 4");
+  if (sampling.flat().some((factor) => factor < 1 || factor > 4))
+    throw refusal.invalid("its sampling factors are not from 1 to 4");
   return { width, height, isProgressive: marker === SOF_PROGRESSIVE, sampling };
 }
 
@@ -100,7 +116,10 @@ function readFrame(marker: number, segment: DataView, refusal: Refusal): Frame {
 function coefficientBytes({ width, height, sampling }: Frame): number {
   const columns = Math.ceil(width / (8 * Math.max(...sampling.map(([horizontal]) => horizontal))));
   const rows = Math.ceil(height / (8 * Math.max(...sampling.map(([, vertical]) => vertical))));
-  return sampling.reduce((sum, [horizontal, vertical]) => sum + columns * horizontal * rows * vertical * BLOCK_BYTES, 0);
+  return sampling.reduce(
+    (sum, [horizontal, vertical]) => sum + columns * horizontal * rows * vertical * BLOCK_BYTES,
+    0,
+  );
 }
 
 /** Where the next marker's second byte is; what lies before it is skipped, as decoders do. @throws RangeError */

@@ -65,8 +65,18 @@ export function openPngCodec(module: WebAssembly.Module): ImageCodec {
       const pointer = png.__wbindgen_malloc(file.byteLength, 1) >>> 0;
       new Uint8Array(png.memory.buffer, pointer, file.byteLength).set(file);
       png.decode(pointer, file.byteLength);
-      if (pixels?.width !== width || pixels.height !== height || pixels.size !== width * height * CHANNELS) throw new Error("its header is damaged");
-      return { width, height, channels: CHANNELS, data: new Uint8Array(png.memory.buffer, pixels.pointer, pixels.size) };
+      if (
+        pixels?.width !== width ||
+        pixels.height !== height ||
+        pixels.size !== width * height * CHANNELS
+      )
+        throw new Error("its header is damaged");
+      return {
+        width,
+        height,
+        channels: CHANNELS,
+        data: new Uint8Array(png.memory.buffer, pixels.pointer, pixels.size),
+      };
     },
 
     release() {

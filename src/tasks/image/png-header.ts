@@ -33,13 +33,16 @@ interface Chunk {
 
 /** @throws what `refusal` makes; RangeError where the file ends too soon */
 export function readPngHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader {
-  let size: { readonly width: number; readonly height: number; readonly colourType: number } | undefined;
+  let size:
+    | { readonly width: number; readonly height: number; readonly colourType: number }
+    | undefined;
   let orientation: Orientation = 1;
   const seen = new Set<string>();
   let chunks = 0;
   for (const { name, data } of chunksOf(bytes)) {
     if (++chunks > MAX_CHUNKS) throw refusal.unsupported(`a PNG of more than ${MAX_CHUNKS} chunks`);
-    if ((size === undefined) !== (name === "IHDR")) throw refusal.invalid("its size does not come first, and once");
+    if ((size === undefined) !== (name === "IHDR"))
+      throw refusal.invalid("its size does not come first, and once");
     if (name === "IHDR") size = readSize(data, refusal);
     if (name === "acTL") throw refusal.unsupported("an animated PNG");
     if (name === "eXIf") orientation = readOrientation(data);
@@ -48,7 +51,13 @@ export function readPngHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader 
   if (size === undefined || !seen.has("IDAT")) throw refusal.invalid("it has no picture");
   if (size.colourType === PALETTE && !seen.has("PLTE")) throw refusal.invalid("it has no palette");
   const { width, height } = size;
-  return { format: "png", width, height, orientation, decodingBytes: bytes.byteLength + width * height * PIXEL_BYTES + DECODER_BYTES };
+  return {
+    format: "png",
+    width,
+    height,
+    orientation,
+    decodingBytes: bytes.byteLength + width * height * PIXEL_BYTES + DECODER_BYTES,
+  };
 }
 
 /**
@@ -62,12 +71,16 @@ export function essentialsOf(bytes: Uint8Array): Uint8Array {
 
 function* chunksOf(bytes: Uint8Array): Generator<Chunk> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = SIGNATURE_BYTES; ; ) {
+  for (let at = SIGNATURE_BYTES; ;) {
     const length = view.getUint32(at);
     const end = at + CHUNK_BYTES + length;
     if (length > MAX_CHUNK_BYTES || end > bytes.byteLength) throw new RangeError("beyond the end");
     const name = String.fromCharCode(...bytes.subarray(at + 4, at + 8));
-    yield { name, data: new DataView(bytes.buffer, bytes.byteOffset + at + 8, length), whole: bytes.subarray(at, end) };
+    yield {
+      name,
+      data: new DataView(bytes.buffer, bytes.byteOffset + at + 8, length),
+      whole: bytes.subarray(at, end),
+    };
     if (name === "IEND") return;
     at = end;
   }
@@ -75,9 +88,18 @@ function* chunksOf(bytes: Uint8Array): Generator<Chunk> {
 
 function readSize(data: DataView, refusal: Refusal) {
   const [width, height] = [data.getUint32(0), data.getUint32(4)];
-  const [depth, colourType, compression, filter, interlace] = [8, 9, 10, 11, 12].map((at) => data.getUint8(at));
-  if (width === 0 || height === 0 || width > MAX_CHUNK_BYTES || height > MAX_CHUNK_BYTES) throw refusal.invalid(`its size is ${width} x ${height}`);
-  if (depth === undefined || colourType === undefined || DEPTHS.get(colourType)?.includes(depth) !== true) throw refusal.invalid(`it has colour type ${colourType} with ${depth} bits`);
-  if (compression !== 0 || filter !== 0 || (interlace ?? 2) > 1) throw refusal.invalid("it is coded in an unknown way");
+  const [depth, colourType, compression, filter, interlace] = [8, 9, 10, 11, 12].map((at) =>
+    data.getUint8(at),
+  );
+  if (width === 0 || height === 0 || width > MAX_CHUNK_BYTES || height > MAX_CHUNK_BYTES)
+    throw refusal.invalid(`its size is ${width} x ${height}`);
+  if (
+    depth === undefined ||
+    colourType === undefined ||
+    DEPTHS.get(colourType)?.includes(depth) !== true
+  )
+    throw refusal.invalid(`it has colour type ${colourType} with ${depth} bits`);
+  if (compression !== 0 || filter !== 0 || (interlace ?? 2) > 1)
+    throw refusal.invalid("it is coded in an unknown way");
   return { width, height, colourType };
 }

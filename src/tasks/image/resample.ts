@@ -26,7 +26,12 @@ interface Weights {
 }
 
 /** @returns red, green and blue of each pixel, row by row */
-export function resizeBilinear(image: TurnedPixels, box: Box, width: number, height: number): Uint8Array {
+export function resizeBilinear(
+  image: TurnedPixels,
+  box: Box,
+  width: number,
+  height: number,
+): Uint8Array {
   const columns = weightsOf(image.width, box.left, box.width, width);
   const rows = weightsOf(image.height, box.top, box.height, height);
   const top = rows.first[0] ?? 0;
@@ -48,7 +53,9 @@ function weightsOf(size: number, from: number, length: number, outSize: number):
     const centre = start + (out + 0.5) * scale;
     const begin = Math.max(0, Math.trunc(centre - support + 0.5));
     const end = Math.min(size, Math.trunc(centre + support + 0.5));
-    const exact = Array.from({ length: end - begin }, (_, index) => triangle((index + begin - centre + 0.5) * narrowing));
+    const exact = Array.from({ length: end - begin }, (_, index) =>
+      triangle((index + begin - centre + 0.5) * narrowing),
+    );
     const sum = exact.reduce((total, weight) => total + weight, 0);
     first[out] = begin;
     count[out] = end - begin;
@@ -62,7 +69,13 @@ function weightsOf(size: number, from: number, length: number, outSize: number):
 const triangle = (distance: number) => Math.max(0, 1 - Math.abs(distance));
 
 /** Rows from `top` up to `bottom`, each of `width` pixels. */
-function resizeRows({ data, origin, stepX, stepY }: TurnedPixels, top: number, bottom: number, { first, count, weights, stride }: Weights, width: number): Uint8Array {
+function resizeRows(
+  { data, origin, stepX, stepY }: TurnedPixels,
+  top: number,
+  bottom: number,
+  { first, count, weights, stride }: Weights,
+  width: number,
+): Uint8Array {
   const rows = new Uint8Array((bottom - top) * width * 3);
   let to = 0;
   for (let y = top; y < bottom; y++) {
@@ -87,7 +100,13 @@ function resizeRows({ data, origin, stepX, stepY }: TurnedPixels, top: number, b
 }
 
 /** @param top which row of the image the first of `rows` is */
-function resizeColumns(rows: Uint8Array, top: number, { first, count, weights, stride }: Weights, width: number, height: number): Uint8Array {
+function resizeColumns(
+  rows: Uint8Array,
+  top: number,
+  { first, count, weights, stride }: Weights,
+  width: number,
+  height: number,
+): Uint8Array {
   const rowBytes = width * 3;
   const out = new Uint8Array(height * rowBytes);
   for (let y = 0; y < height; y++) {
@@ -96,7 +115,8 @@ function resizeColumns(rows: Uint8Array, top: number, { first, count, weights, s
     const end = start + (count[y] ?? 0);
     for (let byte = 0; byte < rowBytes; byte++) {
       let sum = HALF;
-      for (let index = start, at = row + byte; index < end; index++, at += rowBytes) sum += (rows[at] ?? 0) * (weights[index] ?? 0);
+      for (let index = start, at = row + byte; index < end; index++, at += rowBytes)
+        sum += (rows[at] ?? 0) * (weights[index] ?? 0);
       out[y * rowBytes + byte] = sum >> PRECISION_BITS;
     }
   }

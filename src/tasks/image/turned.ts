@@ -15,7 +15,9 @@ export interface TurnedPixels {
 }
 
 /** For each orientation: whether rows become columns, and whether stored columns and rows run backwards. */
-const TURNS: Readonly<Record<Orientation, readonly [swaps: boolean, mirrorsColumns: boolean, mirrorsRows: boolean]>> = {
+const TURNS: Readonly<
+  Record<Orientation, readonly [swaps: boolean, mirrorsColumns: boolean, mirrorsRows: boolean]>
+> = {
   1: [false, false, false],
   2: [false, true, false],
   3: [false, true, true],
@@ -26,11 +28,17 @@ const TURNS: Readonly<Record<Orientation, readonly [swaps: boolean, mirrorsColum
   8: [true, true, false],
 };
 
-export function turned({ data, width, height, channels }: Pixels, orientation: Orientation): TurnedPixels {
+export function turned(
+  { data, width, height, channels }: Pixels,
+  orientation: Orientation,
+): TurnedPixels {
   const [swaps, mirrorsColumns, mirrorsRows] = TURNS[orientation];
   const rowBytes = width * channels;
-  const origin = (mirrorsColumns ? (width - 1) * channels : 0) + (mirrorsRows ? (height - 1) * rowBytes : 0);
+  const origin =
+    (mirrorsColumns ? (width - 1) * channels : 0) + (mirrorsRows ? (height - 1) * rowBytes : 0);
   const column = mirrorsColumns ? -channels : channels;
   const row = mirrorsRows ? -rowBytes : rowBytes;
-  return swaps ? { data, width: height, height: width, origin, stepX: row, stepY: column } : { data, width, height, origin, stepX: column, stepY: row };
+  return swaps
+    ? { data, width: height, height: width, origin, stepX: row, stepY: column }
+    : { data, width, height, origin, stepX: column, stepY: row };
 }

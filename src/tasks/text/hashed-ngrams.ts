@@ -84,7 +84,12 @@ export function createHashedNgrams(config: HashedNgramsConfig): (text: string) =
 }
 
 function wordsOf(text: string): RegExpMatchArray | null {
-  return text.normalize("NFKC").toLowerCase().replace(APOSTROPHES, "").replace(DIGITS, "0").match(WORD);
+  return text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replace(APOSTROPHES, "")
+    .replace(DIGITS, "0")
+    .match(WORD);
 }
 
 /** Where each "<word>" starts, and at the end where the last one stops. */
@@ -102,7 +107,12 @@ function wordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
   return starts;
 }
 
-function wordGramHash(bytes: Uint8Array, starts: Int32Array, first: number, length: number): number {
+function wordGramHash(
+  bytes: Uint8Array,
+  starts: Int32Array,
+  first: number,
+  length: number,
+): number {
   let hash = step(FNV_OFFSET, WORD_GRAM);
   for (let word = first; word < first + length; word++) {
     if (word > first) hash = step(hash, SPACE);
@@ -133,8 +143,12 @@ function isContinuation(byte: number | undefined): boolean {
 function check(config: HashedNgramsConfig): void {
   const { buckets, wordNgrams, charNgrams, maxFeatures } = config;
   const lengths = [...wordNgrams, ...charNgrams];
-  if (!Number.isSafeInteger(buckets) || buckets < 2 || buckets > 2 ** 31) throw new RangeError(`buckets is ${buckets}; give an integer from 2 to 2^31`);
-  if (!Number.isSafeInteger(maxFeatures) || maxFeatures < 1) throw new RangeError(`maxFeatures is ${maxFeatures}; give a positive integer`);
-  if (!lengths.every((length) => Number.isSafeInteger(length) && length > 0)) throw new RangeError("n-gram lengths must be positive integers");
-  if (charNgrams.some((length, i) => length <= (charNgrams[i - 1] ?? 0))) throw new RangeError("charNgrams must be ascending");
+  if (!Number.isSafeInteger(buckets) || buckets < 2 || buckets > 2 ** 31)
+    throw new RangeError(`buckets is ${buckets}; give an integer from 2 to 2^31`);
+  if (!Number.isSafeInteger(maxFeatures) || maxFeatures < 1)
+    throw new RangeError(`maxFeatures is ${maxFeatures}; give a positive integer`);
+  if (!lengths.every((length) => Number.isSafeInteger(length) && length > 0))
+    throw new RangeError("n-gram lengths must be positive integers");
+  if (charNgrams.some((length, i) => length <= (charNgrams[i - 1] ?? 0)))
+    throw new RangeError("charNgrams must be ascending");
 }

@@ -13,7 +13,8 @@ const BLANK = /^[\s\p{Cc}\p{Cf}]*$/u;
 
 /** @throws invalid_request, invalid_utf8, input_too_large, empty_text */
 export function parseText(raw: unknown, index: number, limits: InputLimits): TextInput {
-  if (typeof raw !== "string") throw errors.invalidRequest([`inputs.${index}: expected a text, found ${foundInstead(raw)}`]);
+  if (typeof raw !== "string")
+    throw errors.invalidRequest([`inputs.${index}: expected a text, found ${foundInstead(raw)}`]);
   // A lone surrogate has no UTF-8: it could neither be hashed for a cache nor sent to a region without changing it.
   if (!raw.isWellFormed()) throw errors.invalidUtf8(`Input ${index}`);
   // A UTF-16 unit becomes three bytes of UTF-8 at most, so most inputs need not be encoded to know that they fit.

@@ -4,7 +4,13 @@ import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
 import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { Padding, Preprocessor, PreprocessorConfig, TaskInput, TextPreprocessorConfig } from "../task.ts";
+import type {
+  Padding,
+  Preprocessor,
+  PreprocessorConfig,
+  TaskInput,
+  TextPreprocessorConfig,
+} from "../task.ts";
 import { createHashedNgrams } from "./hashed-ngrams.ts";
 import { createWordpiece, wordpieceSchema } from "./wordpiece.ts";
 
@@ -34,31 +40,47 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
     switch (config.kind) {
       case "hashed-ngrams": {
         const idsOf = createHashedNgrams(parseArtifact(hashedNgramsSchema, config));
-        return { padding: PADDING, encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(textOf(input)))) };
+        return {
+          padding: PADDING,
+          encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(textOf(input)))),
+        };
       }
       case "wordpiece": {
-        const { ofText, ofTokens } = createWordpiece(parseArtifact(wordpieceSchema, config), config.maxTokens);
-        const idsOf = (input: TaskInput) => (input.kind === "tokens" ? ofTokens(input.ids) : ofText(textOf(input)));
+        const { ofText, ofTokens } = createWordpiece(
+          parseArtifact(wordpieceSchema, config),
+          config.maxTokens,
+        );
+        const idsOf = (input: TaskInput) =>
+          input.kind === "tokens" ? ofTokens(input.ids) : ofText(textOf(input));
         return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map(idsOf)) };
       }
       default:
         throw errors.preprocessorInvalid(config.kind, ["it does not take texts"]);
     }
   } catch (error) {
-    throw error instanceof EdgeTierError ? error : errors.preprocessorInvalid(config.kind, [reasonOf(error)]);
+    throw error instanceof EdgeTierError
+      ? error
+      : errors.preprocessorInvalid(config.kind, [reasonOf(error)]);
   }
 }
 
 /** Of an input of a task that takes texts. */
 export function textOf(input: TaskInput): string {
-  if (input.kind !== "text") throw new TypeError(`an input of kind ${input.kind} where a text must be`);
+  if (input.kind !== "text")
+    throw new TypeError(`an input of kind ${input.kind} where a text must be`);
   return input.text;
 }
 
-function parseArtifact<Schema extends z.ZodType>(schema: Schema, config: TextPreprocessorConfig): z.output<Schema> {
-  const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(config.artifact));
+function parseArtifact<Schema extends z.ZodType>(
+  schema: Schema,
+  config: TextPreprocessorConfig,
+): z.output<Schema> {
+  const json: unknown = JSON.parse(
+    new TextDecoder("utf-8", { fatal: true }).decode(config.artifact),
+  );
   const parsed = schema.safeParse(json);
-  if (!parsed.success) throw errors.preprocessorInvalid(config.kind, problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
+  if (!parsed.success)
+    throw errors.preprocessorInvalid(config.kind, problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
   return parsed.data;
 }
 
@@ -76,10 +98,15 @@ function tokenTensors(rows: readonly (readonly number[])[]): NamedTensors {
   const mask = new BigInt64Array(rows.length * width);
   rows.forEach((row, index) => {
     const start = index * width;
-    for (let column = 0; column < row.length; column++) ids[start + column] = BigInt(row[column] ?? 0);
+    for (let column = 0; column < row.length; column++)
+      ids[start + column] = BigInt(row[column] ?? 0);
     mask.fill(1n, start, start + row.length);
   });
-  return { input_ids: { datatype: "INT64", shape, data: ids }, attention_mask: { datatype: "INT64", shape, data: mask } };
+  return {
+    input_ids: { datatype: "INT64", shape, data: ids },
+    attention_mask: { datatype: "INT64", shape, data: mask },
+  };
 }
 
-const widest = (rows: readonly ArrayLike<number>[]) => rows.reduce((width, row) => Math.max(width, row.length), 0);
+const widest = (rows: readonly ArrayLike<number>[]) =>
+  rows.reduce((width, row) => Math.max(width, row.length), 0);

@@ -15,24 +15,34 @@ export interface Pooling {
  * @returns a vector for each row, in memory of its own
  * @throws session_failed for outputs that are not what the manifest says, or not finite
  */
-export function readVectors(outputs: NamedTensors, { output, pooling }: Pooling, tokens: readonly number[], dimensions: number): Float32Array[] {
+export function readVectors(
+  outputs: NamedTensors,
+  { output, pooling }: Pooling,
+  tokens: readonly number[],
+  dimensions: number,
+): Float32Array[] {
   const { shape, data } = asFloat32(output, outputs[output], pooling === "graph" ? 2 : 3);
   const width = pooling === "graph" ? 1 : (shape[1] ?? 0);
   const needed = pooling === "mean" ? Math.max(1, ...tokens) : 1;
   if (shape[0] !== tokens.length || shape.at(-1) !== dimensions || width < needed) {
-    throw errors.sessionFailed(`${output} has shape [${shape.join(", ")}] for ${tokens.length} texts of ${needed} tokens at most, with ${dimensions} dimensions`);
+    throw errors.sessionFailed(
+      `${output} has shape [${shape.join(", ")}] for ${tokens.length} texts of ${needed} tokens at most, with ${dimensions} dimensions`,
+    );
   }
   return tokens.map((count, row) => {
     const states = data.subarray(row * width * dimensions, (row + 1) * width * dimensions);
-    const vector = pooling === "mean" ? meanOf(states, count, dimensions) : states.slice(0, dimensions);
-    if (!vector.every(Number.isFinite)) throw errors.sessionFailed(`${output} is not finite for text ${row}`);
+    const vector =
+      pooling === "mean" ? meanOf(states, count, dimensions) : states.slice(0, dimensions);
+    if (!vector.every(Number.isFinite))
+      throw errors.sessionFailed(`${output} is not finite for text ${row}`);
     return vector;
   });
 }
 
 function meanOf(states: Float32Array, count: number, dimensions: number): Float32Array {
   const sum = new Float64Array(dimensions);
-  for (let index = 0; index < count * dimensions; index++) sum[index % dimensions] = (sum[index % dimensions] ?? 0) + (states[index] ?? 0);
+  for (let index = 0; index < count * dimensions; index++)
+    sum[index % dimensions] = (sum[index % dimensions] ?? 0) + (states[index] ?? 0);
   return Float32Array.from(sum, (value) => value / count);
 }
 
@@ -46,7 +56,11 @@ export function normalised(vector: Float32Array): Float32Array {
  * Its first dimensions: a model that was trained for it has the most in these (Kusupati et al. 2022, "Matryoshka Representation Learning").
  * @param normalise whether what is left is scaled to length 1 again
  */
-export function shortened(vector: Float32Array, dimensions: number, normalise: boolean): Float32Array {
+export function shortened(
+  vector: Float32Array,
+  dimensions: number,
+  normalise: boolean,
+): Float32Array {
   if (dimensions >= vector.length) return vector;
   const first = vector.slice(0, dimensions);
   return normalise ? normalised(first) : first;

@@ -8,7 +8,10 @@ const component = z.looseObject({ type: z.string() }).nullable();
 
 /** A vocabulary has tens of thousands of entries, and is read in a cold start: one loop, no schema per entry. */
 const vocabulary = z.custom<Record<string, number>>(
-  (value) => typeof value === "object" && value !== null && Object.values(value).every((id) => Number.isSafeInteger(id) && id >= 0),
+  (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    Object.values(value).every((id) => Number.isSafeInteger(id) && id >= 0),
   "must map pieces to whole numbers from 0",
 );
 
@@ -20,7 +23,9 @@ export const wordpieceSchema = z.looseObject({
     unk_token: z.string(),
     continuing_subword_prefix: z.string(),
   }),
-  added_tokens: z.array(z.looseObject({ id: z.int().min(0), content: z.string().min(1), special: z.boolean() })),
+  added_tokens: z.array(
+    z.looseObject({ id: z.int().min(0), content: z.string().min(1), special: z.boolean() }),
+  ),
   normalizer: component,
   pre_tokenizer: component,
   post_processor: component,
@@ -37,21 +42,36 @@ export interface Wordpiece {
  * @param maxTokens of a row, special tokens included; what is beyond is cut off before the closing special tokens.
  * @throws Error (the library's) for a component that it does not know.
  */
-export function createWordpiece(json: z.output<typeof wordpieceSchema>, maxTokens: number): Wordpiece {
+export function createWordpiece(
+  json: z.output<typeof wordpieceSchema>,
+  maxTokens: number,
+): Wordpiece {
   const tokenizer = new Tokenizer(json, {});
-  if (tokenizer.token_to_id(json.model.unk_token) === undefined) throw new Error(`the vocabulary lacks ${json.model.unk_token}`);
+  if (tokenizer.token_to_id(json.model.unk_token) === undefined)
+    throw new Error(`the vocabulary lacks ${json.model.unk_token}`);
   const { opening, closing } = specialTokens(tokenizer);
-  if (maxTokens <= closing.length) throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
-  const pieces = 1 + [...Object.values(json.model.vocab), ...json.added_tokens.map(({ id }) => id)].reduce((most, id) => Math.max(most, id), 0);
+  if (maxTokens <= closing.length)
+    throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
+  const pieces =
+    1 +
+    [...Object.values(json.model.vocab), ...json.added_tokens.map(({ id }) => id)].reduce(
+      (most, id) => Math.max(most, id),
+      0,
+    );
 
-  const cut = (ids: readonly number[]) => (ids.length <= maxTokens ? ids : [...ids.slice(0, maxTokens - closing.length), ...closing]);
-  const isFramed = (ids: readonly number[]) => opening.every((id, at) => ids[at] === id) && closing.every((id, at) => ids[ids.length - closing.length + at] === id);
+  const cut = (ids: readonly number[]) =>
+    ids.length <= maxTokens ? ids : [...ids.slice(0, maxTokens - closing.length), ...closing];
+  const isFramed = (ids: readonly number[]) =>
+    opening.every((id, at) => ids[at] === id) &&
+    closing.every((id, at) => ids[ids.length - closing.length + at] === id);
   return {
     ofText(text) {
       // Of a long text only the beginning is read: a word gives a token at least, unless it is of characters that are dropped.
       const beginning = firstWords(text, maxTokens);
       const { ids } = tokenizer.encode(beginning);
-      return cut(ids.length < maxTokens && beginning.length < text.length ? tokenizer.encode(text).ids : ids);
+      return cut(
+        ids.length < maxTokens && beginning.length < text.length ? tokenizer.encode(text).ids : ids,
+      );
     },
     ofTokens(ids) {
       const unknown = ids.find((id) => id >= pieces);
@@ -69,7 +89,10 @@ function firstWords(text: string, count: number): string {
 }
 
 /** What the post-processor puts around a text ([CLS] and [SEP]), read off an encoded probe. */
-function specialTokens(tokenizer: Tokenizer): { readonly opening: readonly number[]; readonly closing: readonly number[] } {
+function specialTokens(tokenizer: Tokenizer): {
+  readonly opening: readonly number[];
+  readonly closing: readonly number[];
+} {
   const framed = tokenizer.encode("a").ids;
   const bare = tokenizer.encode("a", { add_special_tokens: false }).ids;
   const end = framed.lastIndexOf(bare.at(-1) ?? -1) + 1;

@@ -2,18 +2,26 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { aboveEmptyWorker, measureCold, measureSteady } from "../../../src/cli/doctor/measure-memory.ts";
+import {
+  aboveEmptyWorker,
+  measureCold,
+  measureSteady,
+} from "../../../src/cli/doctor/measure-memory.ts";
 import { measureStartup } from "../../../src/cli/doctor/measure-startup.ts";
 import { measureUpload } from "../../../src/cli/doctor/measure-upload.ts";
 import { sampleRequests } from "../../../src/cli/doctor/sample-requests.ts";
 import { buildProjectDeployment } from "../../../src/cli/deployment.ts";
-import { type BareEdge, startBareEdge, startInspectedEdge } from "../../../src/cli/local/bare-edge.ts";
+import {
+  type BareEdge,
+  startBareEdge,
+  startInspectedEdge,
+} from "../../../src/cli/local/bare-edge.ts";
 import { publishProjects } from "../../../src/cli/local/models.ts";
 import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../../src/cli/local/s3.ts";
 import { bundleWorker } from "../../../src/cli/local/upload.ts";
-import type { IsolateMemory } from "../../../src/build/doctor-measurements.ts";
-import type { EngineReport } from "../../../src/build/engine/report.ts";
+import type { IsolateMemory } from "../../../src/toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../../src/toolchain/engine/report.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
 import { embeddingsResponse } from "../../../src/protocol/embeddings.ts";
 import type { EmbeddingProject } from "../../../src/registry/manifest.ts";
@@ -36,18 +44,32 @@ export interface DeployedFigures {
 
 const BATCH = 32;
 
-export async function measureDeployed(source: PublishSource, project: EmbeddingProject, options: { readonly isolates: number; readonly texts: readonly string[]; readonly log: (line: string) => void }): Promise<DeployedFigures> {
+export async function measureDeployed(
+  source: PublishSource,
+  project: EmbeddingProject,
+  options: {
+    readonly isolates: number;
+    readonly texts: readonly string[];
+    readonly log: (line: string) => void;
+  },
+): Promise<DeployedFigures> {
   const { isolates, texts, log } = options;
   const signal = AbortSignal.timeout(1_800_000);
   const folder = await mkdtemp(join(tmpdir(), "edgetier-embeddings-"));
   const s3 = await startLocalS3({ port: 0 });
   try {
-    const deployment = await buildProjectDeployment([source], { outFolder: join(PROJECT_ROOT, "dist/bench-embeddings"), log });
+    const deployment = await buildProjectDeployment([source], {
+      outFolder: join(PROJECT_ROOT, "dist/bench-embeddings"),
+      log,
+    });
     const file = join(folder, "worker.bundle");
     const upload = await bundleWorker(file, { entry: "test/bench/embeddings/worker.ts" });
     await publishProjects([source], deployment, s3.options, log);
     const variables = s3VariablesOf(s3.options);
-    const withEdge = async <Edge extends BareEdge, Result>(starting: Promise<Edge>, use: (edge: Edge) => Promise<Result>): Promise<Result> => {
+    const withEdge = async <Edge extends BareEdge, Result>(
+      starting: Promise<Edge>,
+      use: (edge: Edge) => Promise<Result>,
+    ): Promise<Result> => {
       const edge = await starting;
       try {
         return await use(edge);
@@ -55,14 +77,27 @@ export async function measureDeployed(source: PublishSource, project: EmbeddingP
         await edge.stop();
       }
     };
-    const { first, more } = sampleRequests(project, "", parseEdgeConfig({ ...upload.variables, ...variables }));
+    const { first, more } = sampleRequests(
+      project,
+      "",
+      parseEdgeConfig({ ...upload.variables, ...variables }),
+    );
     const load = { first: [first], more };
     const checked = (status: number, body: string) => {
       if (status !== 200) throw new Error(`the Worker answered ${status}: ${body}`);
     };
-    const cold = await withEdge(startInspectedEdge(upload, variables), (edge) => measureCold(edge, load, checked, signal));
-    const steady = await withEdge(startInspectedEdge(upload, variables), (edge) => measureSteady(edge, load, checked, signal));
-    const processBytes = await aboveEmptyWorker(steady.peakResidentBytes ?? 0, upload, load, signal);
+    const cold = await withEdge(startInspectedEdge(upload, variables), (edge) =>
+      measureCold(edge, load, checked, signal),
+    );
+    const steady = await withEdge(startInspectedEdge(upload, variables), (edge) =>
+      measureSteady(edge, load, checked, signal),
+    );
+    const processBytes = await aboveEmptyWorker(
+      steady.peakResidentBytes ?? 0,
+      upload,
+      load,
+      signal,
+    );
 
     const firstMs: number[] = [];
     const secondMs: number[] = [];
@@ -77,19 +112,40 @@ export async function measureDeployed(source: PublishSource, project: EmbeddingP
     }
     const vectors = await withEdge(startBareEdge(upload, variables), async ({ url }) => {
       const all: Float32Array[] = [];
-      for (let start = 0; start < texts.length; start += BATCH) all.push(...(await embed(url, project.model, texts.slice(start, start + BATCH))));
+      for (let start = 0; start < texts.length; start += BATCH)
+        all.push(...(await embed(url, project.model, texts.slice(start, start + BATCH))));
       return all;
     });
-    return { report: deployment.report, uploadBytes: measureUpload(upload).totalBytes, startupCpuMs: await measureStartup(file, signal), cold, steady: steady.isolate, processBytes, firstMs, secondMs, vectors };
+    return {
+      report: deployment.report,
+      uploadBytes: measureUpload(upload).totalBytes,
+      startupCpuMs: await measureStartup(file, signal),
+      cold,
+      steady: steady.isolate,
+      processBytes,
+      firstMs,
+      secondMs,
+      vectors,
+    };
   } finally {
     await s3.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-async function embed(url: string, model: string, input: readonly string[]): Promise<Float32Array[]> {
-  const response = await fetch(`${url}/v1/embeddings`, { method: "POST", headers: { "content-type": "application/json", "x-deadline-ms": "60000" }, body: JSON.stringify({ model, input, cache: "bypass" }) });
+async function embed(
+  url: string,
+  model: string,
+  input: readonly string[],
+): Promise<Float32Array[]> {
+  const response = await fetch(`${url}/v1/embeddings`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-deadline-ms": "60000" },
+    body: JSON.stringify({ model, input, cache: "bypass" }),
+  });
   const body = await response.text();
   if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${body}`);
-  return embeddingsResponse.parse(JSON.parse(body)).data.map(({ embedding }) => Float32Array.from(embedding as number[]));
+  return embeddingsResponse
+    .parse(JSON.parse(body))
+    .data.map(({ embedding }) => Float32Array.from(embedding as number[]));
 }

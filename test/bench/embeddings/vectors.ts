@@ -10,18 +10,38 @@ export interface LabelledText {
 type Run = (inputs: NamedTensors) => Promise<NamedTensors>;
 
 /** One text at a time, as at the edge. */
-export async function vectorsBy(run: Run, inputs: readonly NamedTensors[], output: string, dimensions: number): Promise<Float32Array[]> {
+export async function vectorsBy(
+  run: Run,
+  inputs: readonly NamedTensors[],
+  output: string,
+  dimensions: number,
+): Promise<Float32Array[]> {
   const vectors: Float32Array[] = [];
-  for (const tensors of inputs) vectors.push(...readVectors(await run(tensors), { output, pooling: "graph" }, [1], dimensions).map(normalised));
+  for (const tensors of inputs)
+    vectors.push(
+      ...readVectors(await run(tensors), { output, pooling: "graph" }, [1], dimensions).map(
+        normalised,
+      ),
+    );
   return vectors;
 }
 
 /** Of vectors of length 1. */
-export const cosine = (one: Float32Array, other: Float32Array): number => one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
+export const cosine = (one: Float32Array, other: Float32Array): number =>
+  one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
 
-export function cosines(vectors: readonly Float32Array[], others: readonly Float32Array[]): { readonly mean: number; readonly worst: number; readonly p01: number } {
-  const ascending = vectors.map((vector, index) => cosine(vector, others[index] ?? new Float32Array())).toSorted((a, b) => a - b);
-  return { mean: ascending.reduce((sum, one) => sum + one, 0) / ascending.length, worst: ascending[0] ?? Number.NaN, p01: ascending[Math.floor(ascending.length / 100)] ?? Number.NaN };
+export function cosines(
+  vectors: readonly Float32Array[],
+  others: readonly Float32Array[],
+): { readonly mean: number; readonly worst: number; readonly p01: number } {
+  const ascending = vectors
+    .map((vector, index) => cosine(vector, others[index] ?? new Float32Array()))
+    .toSorted((a, b) => a - b);
+  return {
+    mean: ascending.reduce((sum, one) => sum + one, 0) / ascending.length,
+    worst: ascending[0] ?? Number.NaN,
+    p01: ascending[Math.floor(ascending.length / 100)] ?? Number.NaN,
+  };
 }
 
 export interface Labelled {
@@ -31,7 +51,8 @@ export interface Labelled {
 
 /** The share of queries whose nearest neighbour has their label. */
 export function retrievalAccuracy(queries: Labelled, index: Labelled, dimensions: number): number {
-  const cut = ({ vectors }: Labelled) => vectors.map((vector) => shortened(vector, dimensions, true));
+  const cut = ({ vectors }: Labelled) =>
+    vectors.map((vector) => shortened(vector, dimensions, true));
   const known = cut(index);
   const right = cut(queries).filter((query, position) => {
     let [best, nearest] = [-2, -1];

@@ -38,20 +38,34 @@ const [POOL_KERNEL, POOL_STRIDE] = [3, 2];
  * The bytes of an .onnx file. Input `pixels`: FP32 [N, 3, resolution, resolution], from -1 to 1. Output `logits`: FP32 [N, classes].
  * The same options give the same bytes.
  */
-export function makeAlexNet({ seed, width, hidden, resolution, classes }: AlexNetOptions): Uint8Array {
+export function makeAlexNet({
+  seed,
+  width,
+  hidden,
+  resolution,
+  classes,
+}: AlexNetOptions): Uint8Array {
   const random = createRandom(seed);
   const nodes: OnnxNode[] = [];
   const initializers: Record<string, OnnxGraph["initializers"][string]> = {};
   let [x, channels, size] = ["pixels", 3, resolution];
 
-  const add = (op: string, name: string, inputs: readonly string[], attributes: OnnxNode["attributes"] = {}) => {
+  const add = (
+    op: string,
+    name: string,
+    inputs: readonly string[],
+    attributes: OnnxNode["attributes"] = {},
+  ) => {
     nodes.push({ op, inputs, outputs: [name], attributes });
     x = name;
   };
   /** Uniform, and of such a size that activations neither grow nor vanish: He et al. 2015, "Delving Deep into Rectifiers". */
   const addWeights = (name: string, shape: readonly number[], fanIn: number) => {
     const bound = Math.sqrt(6 / fanIn);
-    const data = Float32Array.from({ length: shape.reduce((product, count) => product * count, 1) }, () => (2 * random.next() - 1) * bound);
+    const data = Float32Array.from(
+      { length: shape.reduce((product, count) => product * count, 1) },
+      () => (2 * random.next() - 1) * bound,
+    );
     initializers[name] = { datatype: "FP32", shape, data };
     return name;
   };
@@ -61,17 +75,27 @@ export function makeAlexNet({ seed, width, hidden, resolution, classes }: AlexNe
   };
   const slide = (kernel: number, stride: number, pad: number) => {
     size = Math.floor((size + 2 * pad - kernel) / stride) + 1;
-    return { kernel_shape: ints([kernel, kernel]), strides: ints([stride, stride]), pads: ints([pad, pad, pad, pad]) };
+    return {
+      kernel_shape: ints([kernel, kernel]),
+      strides: ints([stride, stride]),
+      pads: ints([pad, pad, pad, pad]),
+    };
   };
 
-  CONVOLUTIONS.forEach(({ channels: paperChannels, kernel, stride = 1, pad, pooled = false }, index) => {
-    const outputs = Math.round(paperChannels * width);
-    const weights = addWeights(`conv_${index}_weight`, [outputs, channels, kernel, kernel], channels * kernel ** 2);
-    add("Conv", `conv_${index}`, [x, weights], slide(kernel, stride, pad));
-    add("Relu", `conv_${index}_relu`, [x]);
-    if (pooled) add("MaxPool", `pool_${index}`, [x], slide(POOL_KERNEL, POOL_STRIDE, 0));
-    channels = outputs;
-  });
+  CONVOLUTIONS.forEach(
+    ({ channels: paperChannels, kernel, stride = 1, pad, pooled = false }, index) => {
+      const outputs = Math.round(paperChannels * width);
+      const weights = addWeights(
+        `conv_${index}_weight`,
+        [outputs, channels, kernel, kernel],
+        channels * kernel ** 2,
+      );
+      add("Conv", `conv_${index}`, [x, weights], slide(kernel, stride, pad));
+      add("Relu", `conv_${index}_relu`, [x]);
+      if (pooled) add("MaxPool", `pool_${index}`, [x], slide(POOL_KERNEL, POOL_STRIDE, 0));
+      channels = outputs;
+    },
+  );
   add("Flatten", "features", [x]);
   let units = channels * size ** 2;
   for (const name of ["dense_0", "dense_1"]) {

@@ -23,12 +23,26 @@ export async function unpackCifar(archive: string): Promise<CifarParts> {
   await extract({ file: archive, cwd: work });
   // The archive has one folder, train, with one for each class.
   for (const label of await readdir(join(work, "train"))) {
-    const files = (await readdir(join(work, "train", label))).filter((name) => name.endsWith(".jpg"));
-    const digestOf = (name: string) => createHash("sha256").update(`train/${label}/${name}`).digest("hex");
-    const byDigest = files.map((name) => ({ name, digest: digestOf(name) })).toSorted((a, b) => (a.digest < b.digest ? -1 : 1));
-    for (const part of ["validation", "training"]) await mkdir(join(work, part, label), { recursive: true });
+    const files = (await readdir(join(work, "train", label))).filter((name) =>
+      name.endsWith(".jpg"),
+    );
+    const digestOf = (name: string) =>
+      createHash("sha256").update(`train/${label}/${name}`).digest("hex");
+    const byDigest = files
+      .map((name) => ({ name, digest: digestOf(name) }))
+      .toSorted((a, b) => (a.digest < b.digest ? -1 : 1));
+    for (const part of ["validation", "training"])
+      await mkdir(join(work, part, label), { recursive: true });
     for (const [position, { name }] of byDigest.entries()) {
-      await rename(join(work, "train", label, name), join(work, position < VALIDATION_PER_CLASS ? "validation" : "training", label, basename(name)));
+      await rename(
+        join(work, "train", label, name),
+        join(
+          work,
+          position < VALIDATION_PER_CLASS ? "validation" : "training",
+          label,
+          basename(name),
+        ),
+      );
     }
   }
   await rm(join(work, "train"), { recursive: true });

@@ -24,16 +24,27 @@ export interface IsolateSample {
   readonly answers: string;
 }
 
-const listening = z.object({ event: z.literal("listen"), socket: z.literal("http"), port: z.int() });
+const listening = z.object({
+  event: z.literal("listen"),
+  socket: z.literal("http"),
+  port: z.int(),
+});
 
 /** @param seeds one for each request */
-export async function measureIsolate({ config }: ColdWorker, seeds: readonly number[]): Promise<IsolateSample> {
+export async function measureIsolate(
+  { config }: ColdWorker,
+  seeds: readonly number[],
+): Promise<IsolateSample> {
   const binary: string = createRequire(import.meta.url)("workerd").default;
   const startedAtMs = performance.now();
-  const child = spawn(binary, ["serve", config, "--socket-addr=http=127.0.0.1:0", `--control-fd=${CONTROL_FD}`], {
-    stdio: ["ignore", "ignore", "pipe", "pipe"],
-    env: { SEEDS: seeds.join(",") },
-  });
+  const child = spawn(
+    binary,
+    ["serve", config, "--socket-addr=http=127.0.0.1:0", `--control-fd=${CONTROL_FD}`],
+    {
+      stdio: ["ignore", "ignore", "pipe", "pipe"],
+      env: { SEEDS: seeds.join(",") },
+    },
+  );
   const ended = once(child, "exit");
   const kill = () => child.kill("SIGKILL");
   process.once("exit", kill);
@@ -46,7 +57,8 @@ export async function measureIsolate({ config }: ColdWorker, seeds: readonly num
     const send = createSender(`http://127.0.0.1:${port}`, 1);
     const ask = async (path: string) => {
       const { status, body } = await send({ path });
-      if (status !== 200) throw new Error(`${config}, ${path}: status ${status}, ${body} ${output}`);
+      if (status !== 200)
+        throw new Error(`${config}, ${path}: status ${status}, ${body} ${output}`);
       return body;
     };
     const answers = [await ask("/ready")];

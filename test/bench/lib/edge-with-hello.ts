@@ -7,7 +7,13 @@ export { MetricsAggregator } from "../../../functions/edge/metrics-aggregator.ts
 const hello = new Hono().get("/hello", (c) => c.text("hello"));
 
 export default {
-  fetch(request: Request, env: object, context: Parameters<typeof edge.fetch>[2]): Response | Promise<Response> {
-    return request.url.endsWith("/hello") ? hello.fetch(request) : edge.fetch(request, env, context);
+  fetch(
+    request: Request,
+    env: object,
+    context: Parameters<typeof edge.fetch>[2],
+  ): Response | Promise<Response> {
+    return request.url.endsWith("/hello")
+      ? hello.fetch(request)
+      : edge.fetch(request, env, context);
   },
 };

@@ -1,11 +1,16 @@
 // Load as benchmarks put it on: a reply that is not as it should be ends them. The loops and the client are those of `edgetier bench`.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { poissonMs } from "../../../src/cli/load/arrivals.ts";
 import type { Call, Reply, Send } from "../../../src/cli/load/http-sender.ts";
 import * as loops from "../../../src/cli/load/open-loop.ts";
 import type { Random } from "./random.ts";
 
-export { type Call, createSender, type Reply, type Send } from "../../../src/cli/load/http-sender.ts";
+export {
+  type Call,
+  createSender,
+  type Reply,
+  type Send,
+} from "../../../src/cli/load/http-sender.ts";
 
 export interface Latencies {
   readonly n: number;
@@ -28,31 +33,56 @@ export interface OpenLoopResult extends Latencies {
  * @param ratePerSecond mean of the Poisson arrivals
  * @throws on a reply that `check` refuses
  */
-export async function openLoop(send: Send, calls: readonly Call[], ratePerSecond: number, random: Random, check: (reply: Reply) => void): Promise<OpenLoopResult> {
+export async function openLoop(
+  send: Send,
+  calls: readonly Call[],
+  ratePerSecond: number,
+  random: Random,
+  check: (reply: Reply) => void,
+): Promise<OpenLoopResult> {
   const latenciesMs: number[] = [];
   const sentLateMs: number[] = [];
   const problems: unknown[] = [];
   const cpuBefore = process.cpuUsage();
-  const durationMs = await loops.openLoop(poissonMs(calls.length, ratePerSecond, random), async (index) => await send(calls[index] as Call), {
-    sent: (_, lateMs) => void sentLateMs.push(lateMs),
-    answered(_, latencyMs, reply) {
-      latenciesMs.push(latencyMs);
-      try {
-        check(reply);
-      } catch (problem) {
-        problems.push(problem);
-      }
+  const durationMs = await loops.openLoop(
+    poissonMs(calls.length, ratePerSecond, random),
+    async (index) => await send(calls[index] as Call),
+    {
+      sent: (_, lateMs) => void sentLateMs.push(lateMs),
+      answered(_, latencyMs, reply) {
+        latenciesMs.push(latencyMs);
+        try {
+          check(reply);
+        } catch (problem) {
+          problems.push(problem);
+        }
+      },
+      failed: (_, __, error) => void problems.push(error),
     },
-    failed: (_, __, error) => void problems.push(error),
-  });
+  );
   if (problems.length > 0) throw problems[0];
   const { user, system } = process.cpuUsage(cpuBefore);
-  return { ...summarise(latenciesMs), latenciesMs, sentLateP99Ms: quantile(sentLateMs, 0.99), clientCpuMs: (user + system) / 1000, seconds: durationMs / 1000 };
+  return {
+    ...summarise(latenciesMs),
+    latenciesMs,
+    sentLateP99Ms: quantile(sentLateMs, 0.99),
+    clientCpuMs: (user + system) / 1000,
+    seconds: durationMs / 1000,
+  };
 }
 
 /** `connections` callers, each sending its next call when its last is answered, for `seconds`. @returns calls a second */
-export async function closedLoop(send: Send, nextCall: () => Call, connections: number, seconds: number, check: (reply: Reply) => void): Promise<number> {
-  return await loops.closedLoop(async () => check(await send(nextCall())), { callers: connections, seconds });
+export async function closedLoop(
+  send: Send,
+  nextCall: () => Call,
+  connections: number,
+  seconds: number,
+  check: (reply: Reply) => void,
+): Promise<number> {
+  return await loops.closedLoop(async () => check(await send(nextCall())), {
+    callers: connections,
+    seconds,
+  });
 }
 
 export function summarise(latenciesMs: readonly number[]): Latencies {

@@ -15,7 +15,19 @@ export interface MobileNetOptions {
 
 /** The depthwise separable blocks: stride of the depthwise convolution, output channels of the pointwise one. */
 const BLOCKS: readonly (readonly [stride: number, channels: number])[] = [
-  [1, 64], [2, 128], [1, 128], [2, 256], [1, 256], [2, 512], [1, 512], [1, 512], [1, 512], [1, 512], [1, 512], [2, 1024], [1, 1024],
+  [1, 64],
+  [2, 128],
+  [1, 128],
+  [2, 256],
+  [1, 256],
+  [2, 512],
+  [1, 512],
+  [1, 512],
+  [1, 512],
+  [1, 512],
+  [1, 512],
+  [2, 1024],
+  [1, 1024],
 ];
 
 /**
@@ -55,17 +67,35 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
   const nodes: OnnxNode[] = [];
   const initializers: Record<string, OnnxGraph["initializers"][string]> = {};
 
-  const drawWeights = (count: number) => Int8Array.from({ length: count }, () => Math.round((2 * random.next() - 1) * LARGEST_WEIGHT));
-  const addWeights = (layer: string, shape: readonly number[], data: Int8Array, scales: Float32Array) => {
+  const drawWeights = (count: number) =>
+    Int8Array.from({ length: count }, () => Math.round((2 * random.next() - 1) * LARGEST_WEIGHT));
+  const addWeights = (
+    layer: string,
+    shape: readonly number[],
+    data: Int8Array,
+    scales: Float32Array,
+  ) => {
     const perChannel = scales.length > 1 ? [scales.length] : [];
     initializers[`${layer}_weight`] = { datatype: "INT8", shape, data };
     initializers[`${layer}_weight_scale`] = { datatype: "FP32", shape: perChannel, data: scales };
-    initializers[`${layer}_weight_zero_point`] = { datatype: "INT8", shape: perChannel, data: new Int8Array(scales.length) };
+    initializers[`${layer}_weight_zero_point`] = {
+      datatype: "INT8",
+      shape: perChannel,
+      data: new Int8Array(scales.length),
+    };
     return [`${layer}_weight`, `${layer}_weight_scale`, `${layer}_weight_zero_point`];
   };
   const addQuantisation = (name: string, range: number, zeroPoint: number): Quantisation => {
-    initializers[`${name}_scale`] = { datatype: "FP32", shape: [], data: Float32Array.of(range / 255) };
-    initializers[`${name}_zero_point`] = { datatype: "UINT8", shape: [], data: Uint8Array.of(zeroPoint) };
+    initializers[`${name}_scale`] = {
+      datatype: "FP32",
+      shape: [],
+      data: Float32Array.of(range / 255),
+    };
+    initializers[`${name}_zero_point`] = {
+      datatype: "UINT8",
+      shape: [],
+      data: Uint8Array.of(zeroPoint),
+    };
     return { names: [`${name}_scale`, `${name}_zero_point`], scale: range / 255 };
   };
 
@@ -75,7 +105,14 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
   const mean = DEVIATION / Math.sqrt(2 * Math.PI);
   const moments = { mean, variance: DEVIATION ** 2 / 2 - mean ** 2 };
 
-  const addConvolution = (name: string, x: Activation, channels: number, kernel: number, stride = 1, groups = 1): Activation => {
+  const addConvolution = (
+    name: string,
+    x: Activation,
+    channels: number,
+    kernel: number,
+    stride = 1,
+    groups = 1,
+  ): Activation => {
     const shape = [channels, x.channels / groups, kernel, kernel];
     const fanIn = (x.channels / groups) * kernel * kernel;
     const weights = drawWeights(channels * fanIn);
@@ -95,9 +132,20 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
     const pad = (kernel - 1) / 2;
     nodes.push({
       op: "QLinearConv",
-      inputs: [x.name, ...x.quantisation.names, ...addWeights(name, shape, weights, scales), ...relu6.names, `${name}_bias`],
+      inputs: [
+        x.name,
+        ...x.quantisation.names,
+        ...addWeights(name, shape, weights, scales),
+        ...relu6.names,
+        `${name}_bias`,
+      ],
       outputs: [name],
-      attributes: { kernel_shape: ints([kernel, kernel]), strides: ints([stride, stride]), pads: ints([pad, pad, pad, pad]), group: int(groups) },
+      attributes: {
+        kernel_shape: ints([kernel, kernel]),
+        strides: ints([stride, stride]),
+        pads: ints([pad, pad, pad, pad]),
+        group: int(groups),
+      },
     });
     return { name, channels, quantisation: relu6, ...moments };
   };
@@ -116,14 +164,19 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
   const logits = addQuantisation("logits", LOGITS_RANGE, 128);
   const dense = drawWeights(x.channels * classes);
   centreColumns(dense, classes);
-  const denseScale = LOGITS_DEVIATION / (WEIGHT_DEVIATION * Math.sqrt(x.channels) * POOLED_DEVIATION);
+  const denseScale =
+    LOGITS_DEVIATION / (WEIGHT_DEVIATION * Math.sqrt(x.channels) * POOLED_DEVIATION);
   const denseNames = addWeights("dense", [x.channels, classes], dense, Float32Array.of(denseScale));
   nodes.push(
     { op: "DequantizeLinear", inputs: [x.name, ...x.quantisation.names], outputs: ["features"] },
     { op: "GlobalAveragePool", inputs: ["features"], outputs: ["average"] },
     { op: "Flatten", inputs: ["average"], outputs: ["flat"] },
     { op: "QuantizeLinear", inputs: ["flat", ...pooled.names], outputs: ["pooled"] },
-    { op: "QLinearMatMul", inputs: ["pooled", ...pooled.names, ...denseNames, ...logits.names], outputs: ["quantised_logits"] },
+    {
+      op: "QLinearMatMul",
+      inputs: ["pooled", ...pooled.names, ...denseNames, ...logits.names],
+      outputs: ["quantised_logits"],
+    },
     { op: "DequantizeLinear", inputs: ["quantised_logits", ...logits.names], outputs: ["logits"] },
   );
   return encodeModel({

@@ -46,7 +46,10 @@ export interface OnnxGraph {
 /** A 64-bit integer; negative ones as well. */
 export const int = (value: number): AttributeValue => ({ type: INT, fields: [integer(3, value)] });
 /** Integers, such as strides. */
-export const ints = (values: readonly number[]): AttributeValue => ({ type: INTS, fields: values.map((value) => integer(8, value)) });
+export const ints = (values: readonly number[]): AttributeValue => ({
+  type: INTS,
+  fields: values.map((value) => integer(8, value)),
+});
 /** Rounded to 32 bits. */
 export const float = (value: number): AttributeValue => {
   const bytes = new Uint8Array(4);
@@ -57,7 +60,12 @@ export const float = (value: number): AttributeValue => {
 /** The bytes of an .onnx file (a ModelProto). The same graph gives the same bytes. Checks nothing: ONNX Runtime does. */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
   const opset = [text(1, ""), integer(2, graph.opset)];
-  return concatBytes([integer(1, IR_VERSION), text(2, "edgetier-bench"), message(7, graphFields(graph)), message(8, opset)]);
+  return concatBytes([
+    integer(1, IR_VERSION),
+    text(2, "edgetier-bench"),
+    message(7, graphFields(graph)),
+    message(8, opset),
+  ]);
 }
 
 function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph): Uint8Array[] {
@@ -66,31 +74,45 @@ function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph):
     text(2, name),
     ...Object.entries(initializers).map(([name, { datatype, shape, data }]) => {
       const raw = bytesOf(data); // little-endian, as all that Node runs on
-      return message(5, [...shape.map((size) => integer(1, size)), integer(2, onnxTypeOf(datatype)), text(8, name), bytes(9, raw)]);
+      return message(5, [
+        ...shape.map((size) => integer(1, size)),
+        integer(2, onnxTypeOf(datatype)),
+        text(8, name),
+        bytes(9, raw),
+      ]);
     }),
     ...inputs.map((port) => message(11, portFields(port))),
     ...outputs.map((port) => message(12, portFields(port))),
   ];
 }
 
-const nodeFields = ({ op, inputs, outputs, attributes = {} }: OnnxNode, index: number): Uint8Array[] => [
+const nodeFields = (
+  { op, inputs, outputs, attributes = {} }: OnnxNode,
+  index: number,
+): Uint8Array[] => [
   ...inputs.map((input) => text(1, input)),
   ...outputs.map((output) => text(2, output)),
   text(3, `${op}_${index}`),
   text(4, op),
-  ...Object.entries(attributes).map(([name, { type, fields }]) => message(5, [text(1, name), ...fields, integer(20, type)])),
+  ...Object.entries(attributes).map(([name, { type, fields }]) =>
+    message(5, [text(1, name), ...fields, integer(20, type)]),
+  ),
 ];
 
 /** ValueInfoProto { name = 1, type = 2 { tensor_type = 1 { elem_type = 1, shape = 2 { dim = 1 { dim_value = 1 | dim_param = 2 } } } } } */
 function portFields({ name, datatype, shape }: OnnxPort): Uint8Array[] {
-  const dimensions = shape.map((size) => message(1, [typeof size === "number" ? integer(1, size) : text(2, size)]));
+  const dimensions = shape.map((size) =>
+    message(1, [typeof size === "number" ? integer(1, size) : text(2, size)]),
+  );
   const tensorType = message(1, [integer(1, onnxTypeOf(datatype)), message(2, dimensions)]);
   return [text(1, name), message(2, [tensorType])];
 }
 
 const tag = (field: number, wireType: number) => varint(BigInt(field * 8 + wireType));
-const integer = (field: number, value: number) => concatBytes([tag(field, VARINT), varint(BigInt.asUintN(64, BigInt(value)))]);
-const bytes = (field: number, content: Uint8Array) => concatBytes([tag(field, LENGTH_DELIMITED), varint(BigInt(content.byteLength)), content]);
+const integer = (field: number, value: number) =>
+  concatBytes([tag(field, VARINT), varint(BigInt.asUintN(64, BigInt(value)))]);
+const bytes = (field: number, content: Uint8Array) =>
+  concatBytes([tag(field, LENGTH_DELIMITED), varint(BigInt(content.byteLength)), content]);
 const text = (field: number, content: string) => bytes(field, new TextEncoder().encode(content));
 const message = (field: number, fields: readonly Uint8Array[]) => bytes(field, concatBytes(fields));
 

@@ -14,13 +14,16 @@ export async function cpuMsOf(pid: number): Promise<number | undefined> {
   const names = await readdir("/proc").catch(() => []);
   const processes = new Map<number, ProcessTime>();
   await Promise.all(
-    names.filter((name) => /^\d+$/.test(name)).map(async (name) => {
-      const time = await timeOf(name);
-      if (time !== undefined) processes.set(Number(name), time);
-    }),
+    names
+      .filter((name) => /^\d+$/.test(name))
+      .map(async (name) => {
+        const time = await timeOf(name);
+        if (time !== undefined) processes.set(Number(name), time);
+      }),
   );
   if (!processes.has(pid)) return undefined;
-  const isBelow = (one: number): boolean => one === pid || (one > 1 && isBelow(processes.get(one)?.parent ?? 0));
+  const isBelow = (one: number): boolean =>
+    one === pid || (one > 1 && isBelow(processes.get(one)?.parent ?? 0));
   return [...processes].reduce((sum, [one, { cpuMs }]) => (isBelow(one) ? sum + cpuMs : sum), 0);
 }
 

@@ -31,7 +31,13 @@ export interface BenchReport {
 const require = createRequire(import.meta.url);
 
 /** Prints the rows, the figures and the notes, and writes test/bench/results/<name>.json. */
-export async function report({ packages, otherVersions = {}, isKept = true, isPrinted = true, ...result }: BenchReport): Promise<void> {
+export async function report({
+  packages,
+  otherVersions = {},
+  isKept = true,
+  isPrinted = true,
+  ...result
+}: BenchReport): Promise<void> {
   if (isPrinted) print(result);
   if (!isKept) return;
   const folder = join(import.meta.dirname, "../results");
@@ -40,14 +46,26 @@ export async function report({ packages, otherVersions = {}, isKept = true, isPr
   const file = {
     name,
     date: new Date().toISOString().slice(0, 10),
-    machine: { cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, memoryGiB: Math.round(totalmem() / 2 ** 30) },
-    versions: { node: process.versions.node, ...Object.fromEntries(packages.map((name) => [name, versionOf(name)])), ...otherVersions },
+    machine: {
+      cpu: cpus()[0]?.model ?? "unknown",
+      cores: cpus().length,
+      memoryGiB: Math.round(totalmem() / 2 ** 30),
+    },
+    versions: {
+      node: process.versions.node,
+      ...Object.fromEntries(packages.map((name) => [name, versionOf(name)])),
+      ...otherVersions,
+    },
     ...rest,
   };
   await writeFile(join(folder, `${name}.json`), `${JSON.stringify(file, undefined, 1)}\n`);
 }
 
-function print({ rows, figures, notes = [] }: Pick<BenchReport, "rows" | "figures" | "notes">): void {
+function print({
+  rows,
+  figures,
+  notes = [],
+}: Pick<BenchReport, "rows" | "figures" | "notes">): void {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   console.log(table([columns, ...rows.map((row) => columns.map((column) => shown(row[column])))]));
   console.log("");
@@ -58,10 +76,16 @@ function print({ rows, figures, notes = [] }: Pick<BenchReport, "rows" | "figure
 /** Four significant digits are more than any of these measurements can bear. */
 export const rounded = (value: number): number => Number(value.toPrecision(4));
 
-const shown = (value: Figure | undefined): Figure => (typeof value === "number" ? rounded(value) : (value ?? ""));
+const shown = (value: Figure | undefined): Figure =>
+  typeof value === "number" ? rounded(value) : (value ?? "");
 
 function versionOf(name: string): string {
-  const manifest: { version: string } = require(require.resolve.paths(name)?.map((folder) => join(folder, name, "package.json")).find(exists) ?? name);
+  const manifest: { version: string } = require(
+    require.resolve
+      .paths(name)
+      ?.map((folder) => join(folder, name, "package.json"))
+      .find(exists) ?? name,
+  );
   return manifest.version;
 }
 

@@ -4,7 +4,8 @@ import { unpackCifar } from "./cifar.ts";
 
 const dataFolder = () => process.env["EDGETIER_DATA_DIR"] ?? "../shared/data";
 const clinc = (file: string) => async () => join(dataFolder(), "clinc150", file);
-const cifar = (part: "validation" | "training") => async () => (await unpackCifar(join(dataFolder(), "cifar10/train.tar.gz")))[part];
+const cifar = (part: "validation" | "training") => async () =>
+  (await unpackCifar(join(dataFolder(), "cifar10/train.tar.gz")))[part];
 
 export interface SampleParts {
   /** What models are judged on: a file or folder, unpacked where it has to be. */

@@ -2,9 +2,20 @@
 // differ by some percent all their lives (where its memory lies, what was compiled when): so there are several pairs of them.
 import { join } from "node:path";
 import { mkdtemp } from "node:fs/promises";
-import { type BareEdge, startBareEdge, startCountedEdge } from "../../../src/cli/local/bare-edge.ts";
-import { quantile } from "../../../src/build/judge/latency.ts";
-import { type Call, closedLoop, createSender, openLoop, type Send, summarise } from "../lib/load.ts";
+import {
+  type BareEdge,
+  startBareEdge,
+  startCountedEdge,
+} from "../../../src/cli/local/bare-edge.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
+import {
+  type Call,
+  closedLoop,
+  createSender,
+  openLoop,
+  type Send,
+  summarise,
+} from "../lib/load.ts";
 import { cpuMsOf } from "../lib/process-cpu.ts";
 import { createRandom, type Random } from "../lib/random.ts";
 import { rounded } from "../lib/report.ts";
@@ -40,41 +51,76 @@ interface Edges {
 
 type Pair = readonly [without: Measured, counted: Measured];
 
-export async function compareCost(world: World, { pairs, turns, rate }: CostOptions): Promise<Result> {
+export async function compareCost(
+  world: World,
+  { pairs, turns, rate }: CostOptions,
+): Promise<Result> {
   const random = createRandom(world.seed);
   const kinds = [
     { name: "L1 hit", figure: "hit", calls: callsOf(world.seed), rate, pairs: [] as Pair[] },
-    { name: "edge tier, cache off", figure: "computed", calls: callsOf(world.seed, "bypass"), rate: rate / 4, pairs: [] as Pair[] },
+    {
+      name: "edge tier, cache off",
+      figure: "computed",
+      calls: callsOf(world.seed, "bypass"),
+      rate: rate / 4,
+      pairs: [] as Pair[],
+    },
   ];
   for (let pair = 0; pair < pairs; pair++) {
     console.error(`  cost: pair ${pair + 1} of ${pairs}`);
     const edges = await startPair(world, pair % 2 === 0);
     try {
-      for (const kind of kinds) kind.pairs.push(await measure(edges, kind.calls, { turns, rate: kind.rate, random }));
+      for (const kind of kinds)
+        kind.pairs.push(await measure(edges, kind.calls, { turns, rate: kind.rate, random }));
     } finally {
       for (const edge of edges.all) await edge.stop();
     }
   }
   return {
-    rows: kinds.flatMap(({ name, pairs: measured }) => ["nothing counted", "metrics"].map((which, side) => ({ case: `${name}, ${which}`, ...summary(measured.map((pair) => pair[side] as Measured)) }))),
-    figures: Object.assign({}, ...kinds.map(({ figure, pairs: measured }) => ratios(figure, measured, random))),
+    rows: kinds.flatMap(({ name, pairs: measured }) =>
+      ["nothing counted", "metrics"].map((which, side) => ({
+        case: `${name}, ${which}`,
+        ...summary(measured.map((pair) => pair[side] as Measured)),
+      })),
+    ),
+    figures: Object.assign(
+      {},
+      ...kinds.map(({ figure, pairs: measured }) => ratios(figure, measured, random)),
+    ),
   };
 }
 
 /** Whoever is started and warmed up first may be the better or the worse off for it. */
 async function startPair(world: World, isBareFirst: boolean): Promise<Edges> {
   const startBare = () => startBareEdge(world.upload, world.variables);
-  const startCounted = async () => startCountedEdge(world.upload, world.variables, { folder: await mkdtemp(join(world.folder, "metrics-")) });
+  const startCounted = async () =>
+    startCountedEdge(world.upload, world.variables, {
+      folder: await mkdtemp(join(world.folder, "metrics-")),
+    });
   if (isBareFirst) return { isBareFirst, all: [await startBare(), await startCounted()] };
   return { isBareFirst, all: [await startCounted(), await startBare()] };
 }
 
-async function measure({ isBareFirst, all }: Edges, calls: readonly Call[], { turns, rate, random }: { readonly turns: number; readonly rate: number; readonly random: Random }): Promise<Pair> {
-  const sides = all.map((edge) => ({ edge, send: createSender(edge.url, CONNECTIONS), measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured }));
-  for (const { send } of sides) await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
+async function measure(
+  { isBareFirst, all }: Edges,
+  calls: readonly Call[],
+  {
+    turns,
+    rate,
+    random,
+  }: { readonly turns: number; readonly rate: number; readonly random: Random },
+): Promise<Pair> {
+  const sides = all.map((edge) => ({
+    edge,
+    send: createSender(edge.url, CONNECTIONS),
+    measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured,
+  }));
+  for (const { send } of sides)
+    await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
   for (let turn = 0; turn < turns; turn++) {
     // Whoever comes second may find the machine otherwise: so they take turns at that, too.
-    for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed()) await takeTurn(edge, send, measured, calls, rate, random);
+    for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed())
+      await takeTurn(edge, send, measured, calls, rate, random);
   }
   for (const { send } of sides) send.close();
   const [first, second] = sides.map(({ measured }) => measured) as [Measured, Measured];
@@ -82,9 +128,22 @@ async function measure({ isBareFirst, all }: Edges, calls: readonly Call[], { tu
 }
 
 /** As many as there can be, then as many as come at a fixed rate. */
-async function takeTurn({ pid }: BareEdge, send: Send, measured: Measured, calls: readonly Call[], rate: number, random: Random): Promise<void> {
+async function takeTurn(
+  { pid }: BareEdge,
+  send: Send,
+  measured: Measured,
+  calls: readonly Call[],
+  rate: number,
+  random: Random,
+): Promise<void> {
   const before = (await cpuMsOf(pid)) ?? Number.NaN;
-  const perSecond = await closedLoop(send, () => random.pick(calls), CONNECTIONS, SECONDS_A_TURN, requireOk);
+  const perSecond = await closedLoop(
+    send,
+    () => random.pick(calls),
+    CONNECTIONS,
+    SECONDS_A_TURN,
+    requireOk,
+  );
   measured.cpuMs += ((await cpuMsOf(pid)) ?? Number.NaN) - before;
   measured.requests += perSecond * SECONDS_A_TURN;
   measured.seconds += SECONDS_A_TURN;
@@ -92,21 +151,42 @@ async function takeTurn({ pid }: BareEdge, send: Send, measured: Measured, calls
   measured.latenciesMs.push(...(await openLoop(send, drawn, rate, random, requireOk)).latenciesMs);
 }
 
-const total = (all: readonly Measured[], of: "requests" | "seconds" | "cpuMs"): number => all.reduce((sum, one) => sum + one[of], 0);
+const total = (all: readonly Measured[], of: "requests" | "seconds" | "cpuMs"): number =>
+  all.reduce((sum, one) => sum + one[of], 0);
 const rateOf = (all: readonly Measured[]): number => total(all, "requests") / total(all, "seconds");
 const cpuOf = (all: readonly Measured[]): number => total(all, "cpuMs") / total(all, "requests");
 
 function summary(all: readonly Measured[]) {
-  return { requestsPerSecond: rounded(rateOf(all)), cpuMsPerRequest: rounded(cpuOf(all)), ...summarise(all.flatMap(({ latenciesMs }) => latenciesMs)) };
+  return {
+    requestsPerSecond: rounded(rateOf(all)),
+    cpuMsPerRequest: rounded(cpuOf(all)),
+    ...summarise(all.flatMap(({ latenciesMs }) => latenciesMs)),
+  };
 }
 
 /** With metrics to without; the range holds 95 % of the ratios that pairs drawn anew from these give (bootstrap, Efron 1979). */
 function ratios(figure: string, pairs: readonly Pair[], random: Random): Record<string, number> {
-  const ratioOf = (of: (all: readonly Measured[]) => number, drawn: readonly Pair[]) => of(drawn.map(([, counted]) => counted)) / of(drawn.map(([without]) => without));
-  const measured = ([["RateRatio", rateOf], ["CpuRatio", cpuOf]] as const).map(([name, of]) => {
-    const redrawn = Array.from({ length: RESAMPLES }, () => ratioOf(of, pairs.map(() => random.pick(pairs))));
-    return { [`${figure}${name}`]: rounded(ratioOf(of, pairs)), [`${figure}${name}Low`]: rounded(quantile(redrawn, 0.025)), [`${figure}${name}High`]: rounded(quantile(redrawn, 0.975)) };
+  const ratioOf = (of: (all: readonly Measured[]) => number, drawn: readonly Pair[]) =>
+    of(drawn.map(([, counted]) => counted)) / of(drawn.map(([without]) => without));
+  const measured = (
+    [
+      ["RateRatio", rateOf],
+      ["CpuRatio", cpuOf],
+    ] as const
+  ).map(([name, of]) => {
+    const redrawn = Array.from({ length: RESAMPLES }, () =>
+      ratioOf(
+        of,
+        pairs.map(() => random.pick(pairs)),
+      ),
+    );
+    return {
+      [`${figure}${name}`]: rounded(ratioOf(of, pairs)),
+      [`${figure}${name}Low`]: rounded(quantile(redrawn, 0.025)),
+      [`${figure}${name}High`]: rounded(quantile(redrawn, 0.975)),
+    };
   });
-  const p99Of = (all: readonly Measured[]) => summarise(all.flatMap(({ latenciesMs }) => latenciesMs)).p99Ms;
+  const p99Of = (all: readonly Measured[]) =>
+    summarise(all.flatMap(({ latenciesMs }) => latenciesMs)).p99Ms;
   return Object.assign({ [`${figure}P99Ratio`]: rounded(ratioOf(p99Of, pairs)) }, ...measured);
 }

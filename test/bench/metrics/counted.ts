@@ -24,10 +24,21 @@ async function stop(edge: CountedEdge, end: End): Promise<void> {
   await edge.stop();
 }
 
-export async function countSent(world: World, { requests, isolates }: { readonly requests: number; readonly isolates: number }): Promise<Result> {
+export async function countSent(
+  world: World,
+  { requests, isolates }: { readonly requests: number; readonly isolates: number },
+): Promise<Result> {
   const inTime = await countOne(world, requests, isolates, "in time");
   const killed = await countOne(world, requests, isolates, "killed");
-  return { rows: [inTime, killed], figures: { sentRequests: inTime.sent, countedRequests: inTime.counted, statedDroppedShare: inTime.statedDropped / inTime.sent, secondsLostByKill: killed.secondsLostByEnd } };
+  return {
+    rows: [inTime, killed],
+    figures: {
+      sentRequests: inTime.sent,
+      countedRequests: inTime.counted,
+      statedDroppedShare: inTime.statedDropped / inTime.sent,
+      secondsLostByKill: killed.secondsLostByEnd,
+    },
+  };
 }
 
 async function countOne(world: World, requests: number, isolates: number, end: End) {
@@ -66,7 +77,11 @@ async function countOne(world: World, requests: number, isolates: number, end: E
   }
   const last = await start();
   try {
-    const { series } = metricsSnapshot.parse(await (await fetch(`${last.url}/metrics`, { headers: { accept: "application/json" } })).json());
+    const { series } = metricsSnapshot.parse(
+      await (
+        await fetch(`${last.url}/metrics`, { headers: { accept: "application/json" } })
+      ).json(),
+    );
     const counted = sumOf(series, "edgetier_requests_total", ({ route }) => route === "predict");
     return {
       case: `counted, ${isolates} isolates, ended ${GENERATIONS} times ${end}`,
@@ -83,6 +98,14 @@ async function countOne(world: World, requests: number, isolates: number, end: E
   }
 }
 
-function sumOf(series: MetricsSnapshot["series"], name: string, fits: (labels: Readonly<Record<string, string>>) => boolean = () => true): number {
-  return series.reduce((sum, one) => (one.kind === "counter" && one.name === name && fits(one.labels) ? sum + one.value : sum), 0);
+function sumOf(
+  series: MetricsSnapshot["series"],
+  name: string,
+  fits: (labels: Readonly<Record<string, string>>) => boolean = () => true,
+): number {
+  return series.reduce(
+    (sum, one) =>
+      one.kind === "counter" && one.name === name && fits(one.labels) ? sum + one.value : sum,
+    0,
+  );
 }

@@ -20,7 +20,13 @@ const QUERIES = 20;
 
 /** Few enough that all but the first of each are L1 hits. */
 export const callsOf = (seed: number, cache?: "bypass"): Call[] =>
-  makeQueries(QUERIES, seed).map((query) => ({ path: "/v1/models/intent/predict", body: JSON.stringify({ inputs: query, parameters: { maxTier: "edge-int8", ...(cache && { cache }) } }) }));
+  makeQueries(QUERIES, seed).map((query) => ({
+    path: "/v1/models/intent/predict",
+    body: JSON.stringify({
+      inputs: query,
+      parameters: { maxTier: "edge-int8", ...(cache && { cache }) },
+    }),
+  }));
 
 /** @throws Error */
 export function requireOk({ status, body }: Pick<Reply, "status" | "body">): void {

@@ -37,14 +37,24 @@ export interface FoundPeers {
 
 /** @param python an interpreter; without one there are no peers */
 export async function findPeers(python: string | undefined): Promise<FoundPeers> {
-  const toInstall = "node test/bench/peers/install.ts <folder> makes a Python environment with them";
-  if (python === undefined) return { peers: [], missing: [`peers: neither --peer-python nor EDGETIER_BENCH_PYTHON names a Python; ${toInstall}`] };
+  const toInstall =
+    "node test/bench/peers/install.ts <folder> makes a Python environment with them";
+  if (python === undefined)
+    return {
+      peers: [],
+      missing: [
+        `peers: neither --peer-python nor EDGETIER_BENCH_PYTHON names a Python; ${toInstall}`,
+      ],
+    };
   let environment: PythonEnvironment;
   try {
     const { stdout } = await promisify(execFile)(python, ["-c", PROBE]);
     environment = environmentSchema.parse(JSON.parse(stdout));
   } catch (error) {
-    return { peers: [], missing: [`peers: ${python} cannot be used (${reasonOf(error)}); ${toInstall}`] };
+    return {
+      peers: [],
+      missing: [`peers: ${python} cannot be used (${reasonOf(error)}); ${toInstall}`],
+    };
   }
   const candidates = { "nvidia-pytriton": createTriton, mlserver: createMlServer };
   const peers: Peer[] = [];

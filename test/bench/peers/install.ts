@@ -8,7 +8,13 @@ if (folder === undefined) {
   console.error("node test/bench/peers/install.ts <folder> [python]");
   process.exit(1);
 }
-const run = (command: string, args: readonly string[]) => execFileSync(command, args, { stdio: "inherit" });
+const run = (command: string, args: readonly string[]) =>
+  execFileSync(command, args, { stdio: "inherit" });
 run(python, ["-m", "venv", folder]);
-run(join(folder, "bin/pip"), ["install", "--quiet", "--requirement", join(import.meta.dirname, "requirements.txt")]);
+run(join(folder, "bin/pip"), [
+  "install",
+  "--quiet",
+  "--requirement",
+  join(import.meta.dirname, "requirements.txt"),
+]);
 console.log(`npm run bench:region -- --peer-python ${join(folder, "bin/python")}`);

@@ -9,7 +9,10 @@ import { freePort, serve } from "./serve.ts";
 export function createMlServer(environment: PythonEnvironment): Peer {
   return {
     name: "MLServer",
-    versions: { mlserver: environment.versions["mlserver"] ?? "", "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "" },
+    versions: {
+      mlserver: environment.versions["mlserver"] ?? "",
+      "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "",
+    },
     takesBinary: false,
     settings: [
       { maxQueueDelayUs: 1_000, instances: 1 },
@@ -19,9 +22,21 @@ export function createMlServer(environment: PythonEnvironment): Peer {
 
     async start({ name, graph, inputs, outputs, maxBatchRows }, { maxQueueDelayUs, instances }) {
       const folder = await mkdtemp(join(tmpdir(), "edgetier-mlserver-"));
-      const [http_port, grpc_port, metrics_port] = [await freePort(), await freePort(), await freePort()];
+      const [http_port, grpc_port, metrics_port] = [
+        await freePort(),
+        await freePort(),
+        await freePort(),
+      ];
       // Without workers the model runs in the server's own process.
-      const server = { host: "127.0.0.1", http_port, grpc_port, metrics_port, debug: false, parallel_workers: instances > 1 ? instances : 0, metrics_dir: folder };
+      const server = {
+        host: "127.0.0.1",
+        http_port,
+        grpc_port,
+        metrics_port,
+        debug: false,
+        parallel_workers: instances > 1 ? instances : 0,
+        metrics_dir: folder,
+      };
       const model = {
         name,
         implementation: "mlserver_model.OnnxModel",

@@ -20,20 +20,36 @@ export interface PeerProcess {
 }
 
 /** @throws with its last lines if it does not come up */
-export async function serve({ name, model, command, args, environment, port, folder }: PeerProcess): Promise<Target> {
+export async function serve({
+  name,
+  model,
+  command,
+  args,
+  environment,
+  port,
+  folder,
+}: PeerProcess): Promise<Target> {
   const lines: string[] = [];
   const onLine = (line: string) => {
     if (lines.push(line) > KEPT_LINES) lines.shift();
   };
-  const child = await startChild({ name, command, args, environment: { PYTHONDONTWRITEBYTECODE: "1", ...environment }, onLine });
+  const child = await startChild({
+    name,
+    command,
+    args,
+    environment: { PYTHONDONTWRITEBYTECODE: "1", ...environment },
+    onLine,
+  });
   if (child === undefined) throw new Error(`${command} is not there`);
   const stop = async () => {
     await child.stop();
     await rm(folder, { recursive: true, force: true });
   };
-  return await targetOf(name, model, { ...child, url: `http://127.0.0.1:${port}`, stop }).catch((error: unknown) => {
-    throw new Error(`${reasonOf(error)}\n${lines.join("\n")}`, { cause: error });
-  });
+  return await targetOf(name, model, { ...child, url: `http://127.0.0.1:${port}`, stop }).catch(
+    (error: unknown) => {
+      throw new Error(`${reasonOf(error)}\n${lines.join("\n")}`, { cause: error });
+    },
+  );
 }
 
 /** One that nothing listens on. */

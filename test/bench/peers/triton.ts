@@ -11,7 +11,10 @@ export function createTriton(environment: PythonEnvironment): Peer {
   const home = join(environment.packages, "pytriton/tritonserver");
   return {
     name: "Triton",
-    versions: { "nvidia-pytriton": environment.versions["nvidia-pytriton"] ?? "", "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "" },
+    versions: {
+      "nvidia-pytriton": environment.versions["nvidia-pytriton"] ?? "",
+      "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "",
+    },
     takesBinary: true,
     settings: [
       { maxQueueDelayUs: 0, instances: 1 },
@@ -24,9 +27,15 @@ export function createTriton(environment: PythonEnvironment): Peer {
       const [repository, backends] = [join(folder, "models"), join(folder, "backends")];
       await cp(join(home, "backends"), backends, { recursive: true });
       // It looks for the stub of this Python version beside the backend.
-      await cp(join(home, "python_backend_stubs", environment.version, "triton_python_backend_stub"), join(backends, "python/triton_python_backend_stub"));
+      await cp(
+        join(home, "python_backend_stubs", environment.version, "triton_python_backend_stub"),
+        join(backends, "python/triton_python_backend_stub"),
+      );
       await mkdir(join(repository, model.name, "1"), { recursive: true });
-      await cp(join(import.meta.dirname, "triton_model.py"), join(repository, model.name, "1/model.py"));
+      await cp(
+        join(import.meta.dirname, "triton_model.py"),
+        join(repository, model.name, "1/model.py"),
+      );
       await writeFile(join(repository, model.name, "config.pbtxt"), configOf(model, setting));
       const port = await freePort();
       return await serve({
@@ -54,9 +63,14 @@ export function createTriton(environment: PythonEnvironment): Peer {
 }
 
 /** Triton's model configuration, in protocol buffers' text format. */
-function configOf({ name, graph, inputs, outputs, maxBatchRows }: PeerModel, { maxQueueDelayUs, instances }: PeerSetting): string {
-  const tensor = ({ name, datatype, shape }: TensorSpec) => `{ name: "${name}" data_type: TYPE_${datatype} dims: [ ${shape.slice(1).join(", ")} ] }`;
-  const parameter = (key: string, value: string) => `parameters { key: "${key}" value: { string_value: "${value}" } }`;
+function configOf(
+  { name, graph, inputs, outputs, maxBatchRows }: PeerModel,
+  { maxQueueDelayUs, instances }: PeerSetting,
+): string {
+  const tensor = ({ name, datatype, shape }: TensorSpec) =>
+    `{ name: "${name}" data_type: TYPE_${datatype} dims: [ ${shape.slice(1).join(", ")} ] }`;
+  const parameter = (key: string, value: string) =>
+    `parameters { key: "${key}" value: { string_value: "${value}" } }`;
   return [
     `name: "${name}"`,
     'backend: "python"',

@@ -16,15 +16,24 @@ export type Figures = {
 };
 
 /** Logits, one run each. */
-export async function answersOf(runtime: Runtime, graph: Uint8Array, questions: readonly NamedTensors[]): Promise<Float32Array[]> {
+export async function answersOf(
+  runtime: Runtime,
+  graph: Uint8Array,
+  questions: readonly NamedTensors[],
+): Promise<Float32Array[]> {
   const session = await runtime.createSession(graph);
   const answers: Float32Array[] = [];
-  for (const one of questions) answers.push(asFloat32("logits", (await session.run(one))["logits"], 2).data);
+  for (const one of questions)
+    answers.push(asFloat32("logits", (await session.run(one))["logits"], 2).data);
   await session.dispose();
   return answers;
 }
 
-export function figuresOf(answers: readonly Float32Array[], reference: readonly Float32Array[], labels: readonly number[] | undefined): Figures {
+export function figuresOf(
+  answers: readonly Float32Array[],
+  reference: readonly Float32Array[],
+  labels: readonly number[] | undefined,
+): Figures {
   let [signal, noise, largest, agreeing] = [0, 0, 0, 0];
   answers.forEach((row, position) => {
     const expected = reference[position] ?? new Float32Array(row.length);
@@ -38,10 +47,22 @@ export function figuresOf(answers: readonly Float32Array[], reference: readonly 
   });
   const share = (rows: readonly Float32Array[]) => {
     const asked = [...(labels ?? []).entries()].filter(([, label]) => label >= 0);
-    return asked.filter(([position, label]) => argmax(rows[position] ?? new Float32Array()) === label).length / asked.length;
+    return (
+      asked.filter(([position, label]) => argmax(rows[position] ?? new Float32Array()) === label)
+        .length / asked.length
+    );
   };
-  const byLabel = labels === undefined ? {} : { accuracy: share(answers), lossPoints: 100 * (share(reference) - share(answers)) };
-  return { ...byLabel, agreement: agreeing / answers.length, sqnrDb: noise === 0 ? 200 : 10 * Math.log10(signal / noise), maxAbsDifference: largest };
+  const byLabel =
+    labels === undefined
+      ? {}
+      : { accuracy: share(answers), lossPoints: 100 * (share(reference) - share(answers)) };
+  return {
+    ...byLabel,
+    agreement: agreeing / answers.length,
+    sqnrDb: noise === 0 ? 200 : 10 * Math.log10(signal / noise),
+    maxAbsDifference: largest,
+  };
 }
 
-const argmax = (row: Float32Array): number => row.reduce((best, value, index) => (value > (row[best] ?? 0) ? index : best), 0);
+const argmax = (row: Float32Array): number =>
+  row.reduce((best, value, index) => (value > (row[best] ?? 0) ? index : best), 0);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
-import type { Calibration } from "../../../src/build/quantise/calibration.ts";
+import type { Calibration } from "../../../src/toolchain/quantise/calibration.ts";
 import { bytesOf, concatBytes } from "../../../src/core/bytes.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
@@ -20,35 +20,85 @@ export interface PeerRun {
 
 export interface Peer {
   /** Undefined where there is none: `missing` says why. @returns graphs by the runs' names */
-  readonly quantise: ((graph: Uint8Array, calibration: readonly NamedTensors[], runs: readonly PeerRun[]) => Promise<ReadonlyMap<string, { readonly graph: Uint8Array; readonly seconds: number }>>) | undefined;
+  readonly quantise:
+    | ((
+        graph: Uint8Array,
+        calibration: readonly NamedTensors[],
+        runs: readonly PeerRun[],
+      ) => Promise<ReadonlyMap<string, { readonly graph: Uint8Array; readonly seconds: number }>>)
+    | undefined;
   readonly versions: Readonly<Record<string, string>>;
   readonly missing: readonly string[];
 }
 
 const SCRIPT = join(import.meta.dirname, "peer.py");
 const versionsSchema = z.record(z.string(), z.string());
-const resultSchema = z.object({ versions: versionsSchema, seconds: z.record(z.string(), z.number()) });
-const VERSIONS = 'import importlib.metadata as m, json; import onnxruntime.quantization; print(json.dumps({"python-" + name: m.version(name) for name in ("onnxruntime", "onnx")}))';
+const resultSchema = z.object({
+  versions: versionsSchema,
+  seconds: z.record(z.string(), z.number()),
+});
+const VERSIONS =
+  'import importlib.metadata as m, json; import onnxruntime.quantization; print(json.dumps({"python-" + name: m.version(name) for name in ("onnxruntime", "onnx")}))';
 
 export async function findPeer(python: string | undefined): Promise<Peer> {
-  const none = (reason: string): Peer => ({ quantise: undefined, versions: {}, missing: [`Python's quantiser: ${reason}; an environment with onnxruntime 1.30.0 and onnx has it`] });
-  if (python === undefined) return none("neither --python nor EDGETIER_BENCH_PYTHON names an interpreter");
+  const none = (reason: string): Peer => ({
+    quantise: undefined,
+    versions: {},
+    missing: [
+      `Python's quantiser: ${reason}; an environment with onnxruntime 1.30.0 and onnx has it`,
+    ],
+  });
+  if (python === undefined)
+    return none("neither --python nor EDGETIER_BENCH_PYTHON names an interpreter");
   try {
     const { stdout } = await promisify(execFile)(python, ["-c", VERSIONS]);
-    return { quantise: (graph, calibration, runs) => quantise(python, graph, calibration, runs), versions: versionsSchema.parse(JSON.parse(stdout)), missing: [] };
+    return {
+      quantise: (graph, calibration, runs) => quantise(python, graph, calibration, runs),
+      versions: versionsSchema.parse(JSON.parse(stdout)),
+      missing: [],
+    };
   } catch (error) {
-    return none(`${python} cannot be used (${reasonOf(error).split("\n").findLast((line) => line !== "") ?? ""})`);
+    return none(
+      `${python} cannot be used (${
+        reasonOf(error)
+          .split("\n")
+          .findLast((line) => line !== "") ?? ""
+      })`,
+    );
   }
 }
 
-async function quantise(python: string, graph: Uint8Array, calibration: readonly NamedTensors[], runs: readonly PeerRun[]) {
+async function quantise(
+  python: string,
+  graph: Uint8Array,
+  calibration: readonly NamedTensors[],
+  runs: readonly PeerRun[],
+) {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-peer-"));
   try {
     const { index, data } = packed(calibration);
-    await Promise.all([writeFile(join(folder, "model.onnx"), graph), writeFile(join(folder, "samples.bin"), data), writeFile(join(folder, "samples.json"), JSON.stringify(index)), writeFile(join(folder, "runs.json"), JSON.stringify(runs))]);
+    await Promise.all([
+      writeFile(join(folder, "model.onnx"), graph),
+      writeFile(join(folder, "samples.bin"), data),
+      writeFile(join(folder, "samples.json"), JSON.stringify(index)),
+      writeFile(join(folder, "runs.json"), JSON.stringify(runs)),
+    ]);
     const { stdout } = await promisify(execFile)(python, [SCRIPT, folder], { maxBuffer: 2 ** 26 });
     const { seconds } = resultSchema.parse(JSON.parse(stdout));
-    return new Map(await Promise.all(runs.map(async ({ name }) => [name, { graph: new Uint8Array(await readFile(join(folder, `${name}.onnx`))), seconds: seconds[name] ?? Number.NaN }] as const)));
+    return new Map(
+      await Promise.all(
+        runs.map(
+          async ({ name }) =>
+            [
+              name,
+              {
+                graph: new Uint8Array(await readFile(join(folder, `${name}.onnx`))),
+                seconds: seconds[name] ?? Number.NaN,
+              },
+            ] as const,
+        ),
+      ),
+    );
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -10,7 +10,10 @@ const BATCHES = [1, 32];
 const RUNS = 60;
 
 /** @param inputsOf so many rows of input */
-export async function measureAlone({ name, graph }: GraphModel, inputsOf: (rows: number) => NamedTensors): Promise<PartResult> {
+export async function measureAlone(
+  { name, graph }: GraphModel,
+  inputsOf: (rows: number) => NamedTensors,
+): Promise<PartResult> {
   const session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(graph);
   try {
     const msPerRow = new Map<number, number>();
@@ -24,9 +27,19 @@ export async function measureAlone({ name, graph }: GraphModel, inputsOf: (rows:
       }
       msPerRow.set(batch, summarise(times).p50Ms / batch);
     }
-    const rows = [...msPerRow].map(([batch, ms]) => ({ case: `${name}, session alone, ${batch} rows a run`, n: RUNS, msPerRow: rounded(ms), rowsPerSecond: rounded(1000 / ms) }));
+    const rows = [...msPerRow].map(([batch, ms]) => ({
+      case: `${name}, session alone, ${batch} rows a run`,
+      n: RUNS,
+      msPerRow: rounded(ms),
+      rowsPerSecond: rounded(1000 / ms),
+    }));
     const [single, many] = [...msPerRow.values()];
-    return { rows, figures: { [`sessionAloneRatio.${name}`]: rounded((single ?? Number.NaN) / (many ?? Number.NaN)) } };
+    return {
+      rows,
+      figures: {
+        [`sessionAloneRatio.${name}`]: rounded((single ?? Number.NaN) / (many ?? Number.NaN)),
+      },
+    };
   } finally {
     await session.dispose();
   }

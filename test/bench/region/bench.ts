@@ -16,7 +16,9 @@ export interface PartResult {
 }
 
 /** Stops every target that was added, whatever becomes of `body`. */
-export async function withTargets<Result>(body: (add: (starting: Promise<Target>) => Promise<Target>) => Promise<Result>): Promise<Result> {
+export async function withTargets<Result>(
+  body: (add: (starting: Promise<Target>) => Promise<Target>) => Promise<Result>,
+): Promise<Result> {
   const started: Target[] = [];
   try {
     return await body(async (starting) => {

@@ -46,12 +46,24 @@ const CLIENT_LATE_MS = 5;
  * @param known rates from an earlier search, near which these begin
  * @returns each case's highest rate, NaN if it held none
  */
-export async function highestRates(cases: readonly Case[], measuring: Measuring, known: ReadonlyMap<Case, number> = new Map()): Promise<Map<Case, number>> {
+export async function highestRates(
+  cases: readonly Case[],
+  measuring: Measuring,
+  known: ReadonlyMap<Case, number> = new Map(),
+): Promise<Map<Case, number>> {
   const found = new Map<Case, number[]>(cases.map((one) => [one, []]));
   for (let round = 0; round < measuring.rounds; round++) {
     const searches = new Map<Case, RateSearch>();
-    for (const one of cases) searches.set(one, await beginSearch(one, meanOf([known.get(one) ?? [], found.get(one) ?? []].flat()), measuring));
-    for (let isGoingOn = true; isGoingOn; ) {
+    for (const one of cases)
+      searches.set(
+        one,
+        await beginSearch(
+          one,
+          meanOf([known.get(one) ?? [], found.get(one) ?? []].flat()),
+          measuring,
+        ),
+      );
+    for (let isGoingOn = true; isGoingOn;) {
       isGoingOn = false;
       for (const [one, search] of searches) {
         if (search.next === undefined) continue;
@@ -59,18 +71,32 @@ export async function highestRates(cases: readonly Case[], measuring: Measuring,
         const result = await loadAt(one, search.next, measuring);
         const over = result.latenciesMs.filter((ms) => ms > BOUND_MS).length;
         const holds = isWithin(result.n, over, 0.99, measuring.confidence);
-        console.error(`${one.name}: ${rounded(search.next)} a second ${holds ? "hold" : "do not hold"} a p99 of ${BOUND_MS} ms (${over} of ${result.n} over)${lateness(result)}`);
+        console.error(
+          `${one.name}: ${rounded(search.next)} a second ${holds ? "hold" : "do not hold"} a p99 of ${BOUND_MS} ms (${over} of ${result.n} over)${lateness(result)}`,
+        );
         search.tell(holds);
       }
     }
-    for (const [one, { highest }] of searches) if (highest !== undefined) found.get(one)?.push(highest);
+    for (const [one, { highest }] of searches)
+      if (highest !== undefined) found.get(one)?.push(highest);
   }
   return new Map([...found].map(([one, rates]) => [one, meanOf(rates)]));
 }
 
-async function beginSearch({ target, workload }: Case, before: number, { random, resolution }: Measuring): Promise<RateSearch> {
-  if (before > 0) return createRateSearch({ low: before * LATER_LOW, high: before * LATER_HIGH, resolution });
-  const capacity = await closedLoop(target.send, () => random.pick(workload.calls), CAPACITY_CALLERS, CAPACITY_SECONDS, check);
+async function beginSearch(
+  { target, workload }: Case,
+  before: number,
+  { random, resolution }: Measuring,
+): Promise<RateSearch> {
+  if (before > 0)
+    return createRateSearch({ low: before * LATER_LOW, high: before * LATER_HIGH, resolution });
+  const capacity = await closedLoop(
+    target.send,
+    () => random.pick(workload.calls),
+    CAPACITY_CALLERS,
+    CAPACITY_SECONDS,
+    check,
+  );
   return createRateSearch({ low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH, resolution });
 }
 
@@ -78,41 +104,70 @@ export interface LoadResult extends OpenLoopResult {
   readonly serverCpuMs: number | undefined;
 }
 
-export async function loadAt({ target, workload }: Case, ratePerSecond: number, { secondsPerTrial, samplesPerTrial, random }: Measuring): Promise<LoadResult> {
+export async function loadAt(
+  { target, workload }: Case,
+  ratePerSecond: number,
+  { secondsPerTrial, samplesPerTrial, random }: Measuring,
+): Promise<LoadResult> {
   const n = Math.max(samplesPerTrial, Math.round(ratePerSecond * secondsPerTrial));
   const calls = Array.from({ length: n }, () => random.pick(workload.calls));
-  await closedLoop(target.send, () => random.pick(workload.calls), WARM_UP_CALLERS, WARM_UP_SECONDS, check);
+  await closedLoop(
+    target.send,
+    () => random.pick(workload.calls),
+    WARM_UP_CALLERS,
+    WARM_UP_SECONDS,
+    check,
+  );
   globalThis.gc?.(); // the client's own collections of all its memory would be in everybody's p99
   const before = await cpuMsOf(target.pid);
   const result = await openLoop(target.send, calls, ratePerSecond, random, check);
   const after = await cpuMsOf(target.pid);
-  return { ...result, serverCpuMs: before === undefined || after === undefined ? undefined : after - before };
+  return {
+    ...result,
+    serverCpuMs: before === undefined || after === undefined ? undefined : after - before,
+  };
 }
 
 /** One row a case at a rate of its own; all are measured in turn, `rounds` times, and their samples put together. */
-export async function latencyRows(rates: ReadonlyMap<Case, number>, label: string, measuring: Measuring): Promise<Map<Case, Row>> {
+export async function latencyRows(
+  rates: ReadonlyMap<Case, number>,
+  label: string,
+  measuring: Measuring,
+): Promise<Map<Case, Row>> {
   const results = new Map<Case, LoadResult[]>();
   const sizesBefore = new Map<Case, Map<number, number> | undefined>();
-  for (const one of rates.keys()) sizesBefore.set(one, await batchCountsOf(one.target, one.workload.model));
+  for (const one of rates.keys())
+    sizesBefore.set(one, await batchCountsOf(one.target, one.workload.model));
   for (let round = 0; round < measuring.rounds; round++) {
     for (const [one, rate] of rates) {
       if (!(rate > 0)) continue;
       const result = await loadAt(one, rate, measuring);
-      console.error(`${one.name}, ${label}: ${rounded(rate)} a second, p99 ${rounded(result.p99Ms)} ms${lateness(result)}`);
+      console.error(
+        `${one.name}, ${label}: ${rounded(rate)} a second, p99 ${rounded(result.p99Ms)} ms${lateness(result)}`,
+      );
       results.set(one, [...(results.get(one) ?? []), result]);
     }
   }
   const rows = new Map<Case, Row>();
   for (const [one, all] of results) {
-    const sizes = sizesRun(sizesBefore.get(one), await batchCountsOf(one.target, one.workload.model));
-    rows.set(one, { case: `${one.name}, ${label}`, perSecond: rounded(rates.get(one) ?? Number.NaN), ...figuresOf(all), ...sizes });
+    const sizes = sizesRun(
+      sizesBefore.get(one),
+      await batchCountsOf(one.target, one.workload.model),
+    );
+    rows.set(one, {
+      case: `${one.name}, ${label}`,
+      perSecond: rounded(rates.get(one) ?? Number.NaN),
+      ...figuresOf(all),
+      ...sizes,
+    });
   }
   return rows;
 }
 
 function figuresOf(results: readonly LoadResult[]): Record<string, number> {
   const { n, p50Ms, p95Ms, p99Ms } = summarise(results.flatMap(({ latenciesMs }) => latenciesMs));
-  const sum = (valueOf: (result: LoadResult) => number) => results.reduce((total, result) => total + valueOf(result), 0);
+  const sum = (valueOf: (result: LoadResult) => number) =>
+    results.reduce((total, result) => total + valueOf(result), 0);
   const milliseconds = sum(({ seconds }) => seconds) * 1000;
   const serverCpuMs = sum((result) => result.serverCpuMs ?? Number.NaN);
   return {
@@ -127,11 +182,15 @@ function figuresOf(results: readonly LoadResult[]): Record<string, number> {
 }
 
 export function check(reply: Reply): void {
-  if (reply.status !== 200) throw new Error(`the server answered ${reply.status}: ${reply.body.slice(0, 200)}`);
+  if (reply.status !== 200)
+    throw new Error(`the server answered ${reply.status}: ${reply.body.slice(0, 200)}`);
 }
 
 const lateness = ({ sentLateP99Ms }: OpenLoopResult) =>
-  sentLateP99Ms > CLIENT_LATE_MS ? `; the client itself was ${rounded(sentLateP99Ms)} ms late (p99)` : "";
+  sentLateP99Ms > CLIENT_LATE_MS
+    ? `; the client itself was ${rounded(sentLateP99Ms)} ms late (p99)`
+    : "";
 
 /** Geometric; NaN of none. */
-const meanOf = (rates: readonly number[]) => Math.exp(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length);
+const meanOf = (rates: readonly number[]) =>
+  Math.exp(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length);

@@ -8,17 +8,27 @@ import type { Workload } from "./workload.ts";
 const COUNTS = [1, 2, 3, 4];
 const SHARE = 0.9;
 
-export async function compareInstances({ store, measuring }: Bench, workload: Workload): Promise<PartResult> {
+export async function compareInstances(
+  { store, measuring }: Bench,
+  workload: Workload,
+): Promise<PartResult> {
   return await withTargets(async (add) => {
     const cases = new Map<number, Case>();
     for (const count of COUNTS) {
-      const target = await add(startRegion(store, workload.model, { EDGETIER_REGION_INSTANCES: `${count}` }));
+      const target = await add(
+        startRegion(store, workload.model, { EDGETIER_REGION_INSTANCES: `${count}` }),
+      );
       cases.set(count, { name: `${workload.model}, instances: ${count}`, target, workload });
     }
     const highest = await highestRates([...cases.values()], measuring);
     const rates = new Map([...highest].map(([one, rate]) => [one, SHARE * rate]));
     const rows = await latencyRows(rates, `${SHARE * 100} % of its highest rate`, measuring);
-    const figures = Object.fromEntries([...cases].map(([count, one]) => [`highestRate.${workload.model}.instances${count}`, rounded(highest.get(one) ?? Number.NaN)]));
+    const figures = Object.fromEntries(
+      [...cases].map(([count, one]) => [
+        `highestRate.${workload.model}.instances${count}`,
+        rounded(highest.get(one) ?? Number.NaN),
+      ]),
+    );
     return { rows: [...rows.values()], figures };
   });
 }

@@ -20,7 +20,10 @@ const SHARE = 0.9;
 const REGION_SETTINGS = [
   { name: "fixed", variables: { EDGETIER_REGION_BATCHING: "fixed" } },
   { name: "adaptive", variables: { EDGETIER_REGION_BATCHING: "adaptive" } },
-  { name: "fixed, 2 instances", variables: { EDGETIER_REGION_BATCHING: "fixed", EDGETIER_REGION_INSTANCES: "2" } },
+  {
+    name: "fixed, 2 instances",
+    variables: { EDGETIER_REGION_BATCHING: "fixed", EDGETIER_REGION_INSTANCES: "2" },
+  },
 ];
 
 interface SystemCase extends Case {
@@ -28,22 +31,37 @@ interface SystemCase extends Case {
 }
 
 /** @param workloadIn the same requests in either encoding; undefined for one that makes no sense */
-export async function comparePeers(bench: Bench, { peers, missing }: FoundPeers, model: GraphModel, workloadIn: (encoding: Encoding) => Workload | undefined): Promise<PartResult> {
+export async function comparePeers(
+  bench: Bench,
+  { peers, missing }: FoundPeers,
+  model: GraphModel,
+  workloadIn: (encoding: Encoding) => Workload | undefined,
+): Promise<PartResult> {
   const results: PartResult[] = [];
   for (const encoding of ["binary", "json"] as const) {
     const workload = workloadIn(encoding);
     const able = peers.filter((peer) => (peer.takesBinary ? "binary" : "json") === encoding);
-    if (workload !== undefined && able.length > 0) results.push(await compare(bench, able, model, workload, encoding));
+    if (workload !== undefined && able.length > 0)
+      results.push(await compare(bench, able, model, workload, encoding));
   }
   return {
     rows: results.flatMap(({ rows }) => rows),
     figures: Object.assign({}, ...results.map(({ figures }) => figures)),
-    notes: [...missing.map((one) => `Left out: ${one}.`), ...results.flatMap(({ notes = [] }) => notes)],
+    notes: [
+      ...missing.map((one) => `Left out: ${one}.`),
+      ...results.flatMap(({ notes = [] }) => notes),
+    ],
     otherVersions: Object.assign({}, ...peers.map(({ versions }) => versions)),
   };
 }
 
-async function compare({ store, measuring }: Bench, peers: readonly Peer[], model: GraphModel, workload: Workload, encoding: Encoding): Promise<PartResult> {
+async function compare(
+  { store, measuring }: Bench,
+  peers: readonly Peer[],
+  model: GraphModel,
+  workload: Workload,
+  encoding: Encoding,
+): Promise<PartResult> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-peers-"));
   try {
     const graph = join(folder, "graph.onnx");
@@ -52,15 +70,29 @@ async function compare({ store, measuring }: Bench, peers: readonly Peer[], mode
       const cases: SystemCase[] = [];
       const leftOut: string[] = [];
       const push = async (system: string, setting: string, starting: Promise<Target>) => {
-        cases.push({ system, name: `${model.name}, ${encoding}, ${system}, ${setting}`, target: await add(starting), workload });
+        cases.push({
+          system,
+          name: `${model.name}, ${encoding}, ${system}, ${setting}`,
+          target: await add(starting),
+          workload,
+        });
       };
       for (const { name, variables } of REGION_SETTINGS) {
-        await push(EDGETIER, name, startRegion(store, model.name, { EDGETIER_REGION_MAX_BATCH_ROWS: `${MAX_BATCH_ROWS}`, ...variables }));
+        await push(
+          EDGETIER,
+          name,
+          startRegion(store, model.name, {
+            EDGETIER_REGION_MAX_BATCH_ROWS: `${MAX_BATCH_ROWS}`,
+            ...variables,
+          }),
+        );
       }
       for (const peer of peers) {
         for (const setting of peer.settings) {
           const starting = peer.start({ ...model, graph, maxBatchRows: MAX_BATCH_ROWS }, setting);
-          await push(peer.name, nameOf(setting), starting).catch((error: unknown) => leftOut.push(`Left out: ${peer.name}, ${nameOf(setting)}: ${reasonOf(error)}`));
+          await push(peer.name, nameOf(setting), starting).catch((error: unknown) =>
+            leftOut.push(`Left out: ${peer.name}, ${nameOf(setting)}: ${reasonOf(error)}`),
+          );
         }
       }
       return { ...(await measure(cases, `${model.name}.${encoding}`)), notes: leftOut };
@@ -71,15 +103,25 @@ async function compare({ store, measuring }: Bench, peers: readonly Peer[], mode
 
   async function measure(cases: readonly SystemCase[], name: string): Promise<PartResult> {
     const tried = await highestRates(cases, { ...measuring, rounds: 1 });
-    const rows = [...tried].map(([one, rate]) => ({ case: `${one.name}, highest rate, one search`, perSecond: Number.isNaN(rate) ? "none" : rounded(rate) }));
+    const rows = [...tried].map(([one, rate]) => ({
+      case: `${one.name}, highest rate, one search`,
+      perSecond: Number.isNaN(rate) ? "none" : rounded(rate),
+    }));
     const best = bestOfEach(cases, tried);
     const highest = await highestRates(best, measuring, tried);
-    const latencies = await latencyRows(new Map(best.map((one) => [one, SHARE * (highest.get(one) ?? Number.NaN)])), `best setting, ${SHARE * 100} % of its highest rate`, measuring);
+    const latencies = await latencyRows(
+      new Map(best.map((one) => [one, SHARE * (highest.get(one) ?? Number.NaN)])),
+      `best setting, ${SHARE * 100} % of its highest rate`,
+      measuring,
+    );
     const figures: Record<string, number> = {};
     const [own] = best;
     for (const one of best) {
       figures[`highestRate.${name}.${one.system}`] = rounded(highest.get(one) ?? Number.NaN);
-      if (own !== undefined && one !== own) figures[`vsPeerRatio.${name}.${one.system}`] = rounded((highest.get(own) ?? Number.NaN) / (highest.get(one) ?? Number.NaN));
+      if (own !== undefined && one !== own)
+        figures[`vsPeerRatio.${name}.${one.system}`] = rounded(
+          (highest.get(own) ?? Number.NaN) / (highest.get(one) ?? Number.NaN),
+        );
     }
     return { rows: [...rows, ...latencies.values()], figures };
   }
@@ -96,4 +138,5 @@ function bestOfEach(cases: readonly SystemCase[], rates: ReadonlyMap<Case, numbe
   return [...best.values()];
 }
 
-const nameOf = ({ maxQueueDelayUs, instances }: PeerSetting) => `delay ${maxQueueDelayUs} µs, ${instances} instance${instances > 1 ? "s" : ""}`;
+const nameOf = ({ maxQueueDelayUs, instances }: PeerSetting) =>
+  `delay ${maxQueueDelayUs} µs, ${instances} instance${instances > 1 ? "s" : ""}`;

@@ -15,7 +15,10 @@ interface Batched extends Case {
   readonly mode: string;
 }
 
-export async function comparePolicies({ store, measuring }: Bench, workload: Workload): Promise<PartResult> {
+export async function comparePolicies(
+  { store, measuring }: Bench,
+  workload: Workload,
+): Promise<PartResult> {
   const { model } = workload;
   return await withTargets(async (add) => {
     const start = async (mode: string): Promise<Batched> => {
@@ -31,13 +34,20 @@ export async function comparePolicies({ store, measuring }: Bench, workload: Wor
     const rows: Row[] = [];
     for (const share of SHARES) {
       const rates = new Map(cases.map((one) => [one, share * rateOf(one)]));
-      rows.push(...(await latencyRows(rates, `${share * 100} % of its highest rate`, measuring)).values());
+      rows.push(
+        ...(await latencyRows(rates, `${share * 100} % of its highest rate`, measuring)).values(),
+      );
     }
-    const low = await latencyRows(new Map(cases.map((one) => [one, LOW_LOAD * rateOf(off)])), "low load", { ...measuring, rounds: 1 });
+    const low = await latencyRows(
+      new Map(cases.map((one) => [one, LOW_LOAD * rateOf(off)])),
+      "low load",
+      { ...measuring, rounds: 1 },
+    );
 
     const figures: Record<string, number> = { [`highestRate.${model}.off`]: rounded(rateOf(off)) };
     for (const one of batched) {
-      const added = (name: "p50Ms" | "p99Ms") => rounded(Number(low.get(one)?.[name]) - Number(low.get(off)?.[name]));
+      const added = (name: "p50Ms" | "p99Ms") =>
+        rounded(Number(low.get(one)?.[name]) - Number(low.get(off)?.[name]));
       figures[`highestRate.${model}.${one.mode}`] = rounded(rateOf(one));
       figures[`batchedVsUnbatchedRatio.${model}.${one.mode}`] = rounded(rateOf(one) / rateOf(off));
       figures[`lowLoadAddedP50Ms.${model}.${one.mode}`] = added("p50Ms");

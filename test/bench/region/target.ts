@@ -29,14 +29,20 @@ export interface ServerProcess {
 }
 
 /** Waits until it and its model are ready. @throws if it dies, or takes too long */
-export async function targetOf(name: string, model: string, server: ServerProcess): Promise<Target> {
+export async function targetOf(
+  name: string,
+  model: string,
+  server: ServerProcess,
+): Promise<Target> {
   const paths = ["/v2/health/ready", `/v2/models/${model}/ready`];
   const giveUpAtMs = performance.now() + READY_WITHIN_MS;
   while (!(await answersAll(server.url, paths))) {
     const died = await Promise.race([server.died, sleep(100)]);
     if (died === undefined && performance.now() < giveUpAtMs) continue;
     await server.stop();
-    throw new Error(`${name} did not become ready: ${died ?? `not within ${READY_WITHIN_MS / 1000} s`}`);
+    throw new Error(
+      `${name} did not become ready: ${died ?? `not within ${READY_WITHIN_MS / 1000} s`}`,
+    );
   }
   const send = createSender(server.url, CONNECTIONS);
   return {
@@ -51,7 +57,9 @@ export async function targetOf(name: string, model: string, server: ServerProces
 
 async function answersAll(url: string, paths: readonly string[]): Promise<boolean> {
   try {
-    const answers = await Promise.all(paths.map((path) => fetch(`${url}${path}`, { signal: AbortSignal.timeout(5_000) })));
+    const answers = await Promise.all(
+      paths.map((path) => fetch(`${url}${path}`, { signal: AbortSignal.timeout(5_000) })),
+    );
     await Promise.all(answers.map((answer) => answer.body?.cancel()));
     return answers.every((answer) => answer.ok);
   } catch {
@@ -61,18 +69,38 @@ async function answersAll(url: string, paths: readonly string[]): Promise<boolea
 
 /** Queues are long here: what is too late should be measured, not refused. */
 /** Peers compute every request: so do we. */
-const VARIABLES = { EDGETIER_REGION_SHARED_RUNS: "off", EDGETIER_REGION_PORT: "0", EDGETIER_REGION_HOST: "127.0.0.1", EDGETIER_REGION_THREADS: "1", EDGETIER_REGION_MAX_PENDING: "100000", EDGETIER_REGION_MAX_QUEUE_SIZE: "100000" };
+const VARIABLES = {
+  EDGETIER_REGION_SHARED_RUNS: "off",
+  EDGETIER_REGION_PORT: "0",
+  EDGETIER_REGION_HOST: "127.0.0.1",
+  EDGETIER_REGION_THREADS: "1",
+  EDGETIER_REGION_MAX_PENDING: "100000",
+  EDGETIER_REGION_MAX_QUEUE_SIZE: "100000",
+};
 
 /** A region with one model, and one thread an operator. */
-export async function startRegion(store: S3Options, model: string, variables: Readonly<Record<string, string>>): Promise<Target> {
-  const environment = { ...s3VariablesOf(store), ...VARIABLES, EDGETIER_REGION_PRELOAD: model, ...variables };
+export async function startRegion(
+  store: S3Options,
+  model: string,
+  variables: Readonly<Record<string, string>>,
+): Promise<Target> {
+  const environment = {
+    ...s3VariablesOf(store),
+    ...VARIABLES,
+    EDGETIER_REGION_PRELOAD: model,
+    ...variables,
+  };
   const lines: string[] = [];
   const onLine = (line: string) => {
     if (line.includes("request_failed")) console.error(line);
     if (lines.push(line) > KEPT_LINES) lines.shift();
   };
   try {
-    return await targetOf("region", model, await startListeningChild({ name: "region", file: REGION_ENTRY, environment, onLine }));
+    return await targetOf(
+      "region",
+      model,
+      await startListeningChild({ name: "region", file: REGION_ENTRY, environment, onLine }),
+    );
   } catch (error) {
     throw new Error(`${reasonOf(error)}\n${lines.join("\n")}`, { cause: error });
   }

@@ -28,17 +28,30 @@ const DEADLINE_MS = 10_000;
 /** The task's own inputs, as the edge sends them. */
 export function intentTexts(texts: readonly string[]): Workload {
   const encoder = new TextEncoder();
-  const inputs = (text: string): NamedTensors => ({ [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [encoder.encode(text)] } });
+  const inputs = (text: string): NamedTensors => ({
+    [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [encoder.encode(text)] },
+  });
   return { model: INTENT, calls: texts.map((text) => callOf(INTENT, inputs(text), "binary")) };
 }
 
 /** The graph's own tensors, of texts that are all padded to INTENT_TOKENS, for servers that know no text. */
-export function intentTensors(project: PublishSource, texts: readonly string[], encoding: Encoding): Workload {
+export function intentTensors(
+  project: PublishSource,
+  texts: readonly string[],
+  encoding: Encoding,
+): Workload {
   const tier = regionTierOf(project);
-  if (tier.preprocessor?.kind !== "wordpiece") throw new Error(`${INTENT} is expected to have a wordpiece tokenizer`);
+  if (tier.preprocessor?.kind !== "wordpiece")
+    throw new Error(`${INTENT} is expected to have a wordpiece tokenizer`);
   const artifact = fileOf(project, tier.preprocessor.artifact);
-  const preprocessor = textClassification.createPreprocessor({ kind: "wordpiece", maxTokens: tier.preprocessor.maxTokens, artifact });
-  const tensors = texts.map((text) => preprocessor.encode([{ kind: "text", text }])).filter((one) => lengthOf(one) <= INTENT_TOKENS);
+  const preprocessor = textClassification.createPreprocessor({
+    kind: "wordpiece",
+    maxTokens: tier.preprocessor.maxTokens,
+    artifact,
+  });
+  const tensors = texts
+    .map((text) => preprocessor.encode([{ kind: "text", text }]))
+    .filter((one) => lengthOf(one) <= INTENT_TOKENS);
   return { model: INTENT, calls: tensors.map((one) => callOf(INTENT, padded(one), encoding)) };
 }
 
@@ -56,20 +69,37 @@ function padded(tensors: NamedTensors): NamedTensors {
 }
 
 /** One row of noise a request. */
-export function noise(model: string, spec: TensorSpec, random: Random, encoding: Encoding): Workload {
-  const calls = Array.from({ length: DISTINCT_TENSORS }, () => callOf(model, { [spec.name]: noiseTensor(spec, 1, random) }, encoding));
+export function noise(
+  model: string,
+  spec: TensorSpec,
+  random: Random,
+  encoding: Encoding,
+): Workload {
+  const calls = Array.from({ length: DISTINCT_TENSORS }, () =>
+    callOf(model, { [spec.name]: noiseTensor(spec, 1, random) }, encoding),
+  );
   return { model, calls };
 }
 
 /** From -1 to 1. */
 export function noiseTensor({ shape }: TensorSpec, rows: number, random: Random): TensorOf<"FP32"> {
   const own = [rows, ...shape.slice(1)];
-  return { datatype: "FP32", shape: own, data: Float32Array.from({ length: own.reduce((product, count) => product * count, 1) }, () => 2 * random.next() - 1) };
+  return {
+    datatype: "FP32",
+    shape: own,
+    data: Float32Array.from(
+      { length: own.reduce((product, count) => product * count, 1) },
+      () => 2 * random.next() - 1,
+    ),
+  };
 }
 
 export function callOf(model: string, inputs: NamedTensors, encoding: Encoding): Call {
   const isBinary = encoding === "binary";
-  const message = encodeInferRequest({ inputs, ...(isBinary && { parameters: { binary_data_output: true } }) }, isBinary);
+  const message = encodeInferRequest(
+    { inputs, ...(isBinary && { parameters: { binary_data_output: true } }) },
+    isBinary,
+  );
   return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
 }
 
@@ -88,14 +118,25 @@ export function pixelsOf({ name, inputs }: GraphModel): TensorSpec {
 
 /** A project of the task `tensor`: a graph in the region, and nothing else. */
 export function projectOf({ name, graph, inputs, outputs }: GraphModel): PublishSource {
-  const specs = (ports: readonly TensorSpec[]) => ports.map((spec) => ({ ...spec, shape: [...spec.shape] }));
+  const specs = (ports: readonly TensorSpec[]) =>
+    ports.map((spec) => ({ ...spec, shape: [...spec.shape] }));
   const project: ModelProject = {
     schemaVersion: 1,
     model: name,
     task: "tensor",
     description: "",
     deadlineMs: DEADLINE_MS,
-    tiers: [{ id: "region", place: "region", precision: "fp32", graph: "graph.onnx", inputs: specs(inputs), outputs: specs(outputs), figures: {} }],
+    tiers: [
+      {
+        id: "region",
+        place: "region",
+        precision: "fp32",
+        graph: "graph.onnx",
+        inputs: specs(inputs),
+        outputs: specs(outputs),
+        figures: {},
+      },
+    ],
     figures: {},
     provenance: {},
   };
@@ -109,7 +150,10 @@ export function graphOf(source: PublishSource): GraphModel {
 }
 
 function regionTierOf({ project }: PublishSource) {
-  const tiers = project.task === "text-classification" ? project.tiers.filter((one) => one.place === "region") : [];
+  const tiers =
+    project.task === "text-classification"
+      ? project.tiers.filter((one) => one.place === "region")
+      : [];
   const tier = tiers.at(-1);
   if (tier === undefined) throw new Error(`${project.model} has no region tier that takes texts`);
   return tier;

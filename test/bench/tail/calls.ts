@@ -9,11 +9,19 @@ const PATH = `/v1/models/${MODEL}/predict`;
 const PATIENT_MS = 10_000;
 
 export function predict(query: string, cache: "use" | "bypass" = "bypass"): Call {
-  return { path: PATH, body: JSON.stringify({ inputs: query, parameters: { cache } }), headers: { "x-deadline-ms": String(PATIENT_MS) } };
+  return {
+    path: PATH,
+    body: JSON.stringify({ inputs: query, parameters: { cache } }),
+    headers: { "x-deadline-ms": String(PATIENT_MS) },
+  };
 }
 
 /** @returns queries that the edge tier sends on */
-export async function queriesForTheRegion(edgeUrl: string, count: number, seed: number): Promise<string[]> {
+export async function queriesForTheRegion(
+  edgeUrl: string,
+  count: number,
+  seed: number,
+): Promise<string[]> {
   const send = createSender(edgeUrl, 4);
   const found: string[] = [];
   try {
@@ -41,7 +49,9 @@ export function tally({ status, body }: Reply, into: Tally): "full" | "degraded"
     into.errors++;
     return "error";
   }
-  const isDegraded = predictResponse.parse(JSON.parse(body)).outputs.some(({ degraded }) => degraded);
+  const isDegraded = predictResponse
+    .parse(JSON.parse(body))
+    .outputs.some(({ degraded }) => degraded);
   if (isDegraded) into.degraded++;
   return isDegraded ? "degraded" : "full";
 }

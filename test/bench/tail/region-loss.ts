@@ -1,6 +1,6 @@
 // The region that is asked first dies under load, and comes back.
 import { setTimeout as sleep } from "node:timers/promises";
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import type { Random } from "../lib/random.ts";
 import { predict, tally } from "./calls.ts";
@@ -21,15 +21,22 @@ export interface RegionLoss {
   readonly p99Ms: number;
 }
 
-export async function measureRegionLoss(system: TailSystem, queries: readonly string[], { rate, random }: { readonly rate: number; readonly random: Random }): Promise<RegionLoss> {
+export async function measureRegionLoss(
+  system: TailSystem,
+  queries: readonly string[],
+  { rate, random }: { readonly rate: number; readonly random: Random },
+): Promise<RegionLoss> {
   const edge = await system.startEdge();
   const send = createSender(edge.url);
   const counts = { answers: 0, degraded: 0, errors: 0 };
   let lastBadAtMs: number | undefined;
-  const draw = (count: number) => Array.from({ length: count }, () => predict(random.pick(queries)));
+  const draw = (count: number) =>
+    Array.from({ length: count }, () => predict(random.pick(queries)));
   try {
     await openLoop(send, draw(200), rate, random, () => {});
-    const busiest = [...system.regions.values()].toSorted((a, b) => b.proxy.seen.length - a.proxy.seen.length)[0];
+    const busiest = [...system.regions.values()].toSorted(
+      (a, b) => b.proxy.seen.length - a.proxy.seen.length,
+    )[0];
     if (busiest === undefined) throw new Error("there is no region");
     const load = openLoop(send, draw(SECONDS * rate), rate, random, (reply) => {
       if (tally(reply, counts) !== "full") lastBadAtMs = performance.now();
@@ -42,7 +49,9 @@ export async function measureRegionLoss(system: TailSystem, queries: readonly st
     const revivedAtMs = performance.now();
     busiest.proxy.forget();
     const { latenciesMs } = await load;
-    const firstCall = busiest.proxy.seen.find(({ path, atMs }) => path.endsWith("/infer") && atMs >= revivedAtMs);
+    const firstCall = busiest.proxy.seen.find(
+      ({ path, atMs }) => path.endsWith("/infer") && atMs >= revivedAtMs,
+    );
     return {
       n: counts.answers,
       errors: counts.errors,

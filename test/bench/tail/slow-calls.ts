@@ -1,5 +1,5 @@
 // 1 % of the calls to regions take 50 times as long: with hedging and without, in turns.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import type { Random } from "../lib/random.ts";
 import { predict, type Tally, tally } from "./calls.ts";
@@ -23,24 +23,58 @@ export interface SlowCalls {
 }
 
 /** @returns without hedging, and with it */
-export async function measureSlowCalls(system: TailSystem, queries: readonly string[], options: { readonly n: number; readonly rate: number; readonly wayMs: number; readonly random: Random }): Promise<readonly [SlowCalls, SlowCalls]> {
+export async function measureSlowCalls(
+  system: TailSystem,
+  queries: readonly string[],
+  options: {
+    readonly n: number;
+    readonly rate: number;
+    readonly wayMs: number;
+    readonly random: Random;
+  },
+): Promise<readonly [SlowCalls, SlowCalls]> {
   const { n, rate, wayMs, random } = options;
   const arms = [];
   for (const variables of [{ EDGETIER_REGION_EXTRA_CALLS_SHARE: "0" }, {}]) {
     const edge = await system.startEdge(variables);
-    arms.push({ edge, send: createSender(edge.url), latenciesMs: [] as number[], regionCalls: 0, tally: { answers: 0, degraded: 0, errors: 0 } satisfies Tally });
+    arms.push({
+      edge,
+      send: createSender(edge.url),
+      latenciesMs: [] as number[],
+      regionCalls: 0,
+      tally: { answers: 0, degraded: 0, errors: 0 } satisfies Tally,
+    });
   }
   const proxies = [...system.regions.values()].map(({ proxy }) => proxy);
-  const draw = (count: number) => Array.from({ length: count }, () => predict(random.pick(queries)));
+  const draw = (count: number) =>
+    Array.from({ length: count }, () => predict(random.pick(queries)));
   try {
     for (const { send } of arms) await openLoop(send, draw(WARM_UP_CALLS), rate, random, () => {});
-    proxies.forEach((proxy, index) => (proxy.fault = { kind: "slow", delayMs: wayMs * (TIMES_SLOWER - 1), share: SLOW_SHARE, seed: index + 1, only: /\/infer$/ }));
+    proxies.forEach(
+      (proxy, index) =>
+        (proxy.fault = {
+          kind: "slow",
+          delayMs: wayMs * (TIMES_SLOWER - 1),
+          share: SLOW_SHARE,
+          seed: index + 1,
+          only: /\/infer$/,
+        }),
+    );
     for (let block = 0; block < BLOCKS; block++) {
       for (const arm of arms) {
         for (const proxy of proxies) proxy.forget();
-        const { latenciesMs } = await openLoop(arm.send, draw(Math.ceil(n / BLOCKS)), rate, random, (reply) => void tally(reply, arm.tally));
+        const { latenciesMs } = await openLoop(
+          arm.send,
+          draw(Math.ceil(n / BLOCKS)),
+          rate,
+          random,
+          (reply) => void tally(reply, arm.tally),
+        );
         arm.latenciesMs.push(...latenciesMs);
-        arm.regionCalls += proxies.reduce((sum, { seen }) => sum + seen.filter(({ path }) => path.endsWith("/infer")).length, 0);
+        arm.regionCalls += proxies.reduce(
+          (sum, { seen }) => sum + seen.filter(({ path }) => path.endsWith("/infer")).length,
+          0,
+        );
       }
       console.error(`slow calls: block ${block + 1} of ${BLOCKS}`);
     }
@@ -51,17 +85,19 @@ export async function measureSlowCalls(system: TailSystem, queries: readonly str
       await edge.stop();
     }
   }
-  const [off, on] = arms.map(({ latenciesMs, regionCalls, tally: { answers, degraded, errors } }): SlowCalls => ({
-    n: answers,
-    p50Ms: quantile(latenciesMs, 0.5),
-    p99Ms: quantile(latenciesMs, 0.99),
-    p999Ms: quantile(latenciesMs, 0.999),
-    maxMs: quantile(latenciesMs, 1),
-    regionCalls,
-    extraCallsShare: regionCalls / answers - 1,
-    errors,
-    degraded,
-  }));
+  const [off, on] = arms.map(
+    ({ latenciesMs, regionCalls, tally: { answers, degraded, errors } }): SlowCalls => ({
+      n: answers,
+      p50Ms: quantile(latenciesMs, 0.5),
+      p99Ms: quantile(latenciesMs, 0.99),
+      p999Ms: quantile(latenciesMs, 0.999),
+      maxMs: quantile(latenciesMs, 1),
+      regionCalls,
+      extraCallsShare: regionCalls / answers - 1,
+      errors,
+      degraded,
+    }),
+  );
   if (off === undefined || on === undefined) throw new Error("two arms were measured");
   return [off, on];
 }

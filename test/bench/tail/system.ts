@@ -14,7 +14,10 @@ import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 
 export interface TailSystem {
   /** By name. */
-  readonly regions: ReadonlyMap<string, { readonly proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }>;
+  readonly regions: ReadonlyMap<
+    string,
+    { readonly proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }
+  >;
   /** Undefined where there is no redis-server. */
   readonly redis: FaultProxy | undefined;
   /** A new isolate. */
@@ -33,12 +36,27 @@ export async function startTailSystem(wayMs: number): Promise<TailSystem> {
     for (const one of stops.toReversed()) await one();
   };
   try {
-    const system = await startLocalSystem({ stateFolder: folder, region: false, log: console.error });
+    const system = await startLocalSystem({
+      stateFolder: folder,
+      region: false,
+      log: console.error,
+    });
     stops.push(system.stop);
     const upload = await bundleWorker(join(folder, "worker.bundle"));
-    const startRegion = (port: number) => startLocalRegion({ file: REGION_ENTRY, port, store: system.store, preload: [MODEL], variables: { EDGETIER_REGION_THREADS: "1" }, onLine: () => {} });
+    const startRegion = (port: number) =>
+      startLocalRegion({
+        file: REGION_ENTRY,
+        port,
+        store: system.store,
+        preload: [MODEL],
+        variables: { EDGETIER_REGION_THREADS: "1" },
+        onLine: () => {},
+      });
 
-    const regions = new Map<string, { proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }>();
+    const regions = new Map<
+      string,
+      { proxy: FaultProxy; stop(): Promise<void>; start(): Promise<void> }
+    >();
     for (const name of NAMES) {
       let region: Part | undefined = await startRegion(0);
       const { port, origin } = new URL(region.url);
@@ -58,7 +76,8 @@ export async function startTailSystem(wayMs: number): Promise<TailSystem> {
       stops.push(own.stop);
       regions.set(name, own);
     }
-    const redis = system.urls.redis === undefined ? undefined : await startFaultProxy(system.urls.redis);
+    const redis =
+      system.urls.redis === undefined ? undefined : await startFaultProxy(system.urls.redis);
     if (redis !== undefined) stops.push(redis.close);
 
     return {
@@ -67,8 +86,15 @@ export async function startTailSystem(wayMs: number): Promise<TailSystem> {
       async startEdge(variables = {}) {
         return await startBareEdge(upload, {
           ...s3VariablesOf(system.store),
-          EDGETIER_REGIONS: JSON.stringify([...regions].map(([id, { proxy }]) => ({ id, url: proxy.url }))),
-          ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: redis.url, EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "" }),
+          EDGETIER_REGIONS: JSON.stringify(
+            [...regions].map(([id, { proxy }]) => ({ id, url: proxy.url })),
+          ),
+          ...(redis === undefined
+            ? {}
+            : {
+                EDGETIER_REDIS_REST_URL: redis.url,
+                EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",
+              }),
           ...variables,
         });
       },

@@ -1,5 +1,5 @@
 // Queries drawn by Zipf's law: which layer answers them, and how quickly.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { createSender, openLoop } from "../lib/load.ts";
 import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import { createZipf, type Random } from "../lib/random.ts";
@@ -17,7 +17,22 @@ export interface LayerFigures {
 }
 
 /** From an empty cache on. */
-export async function measureZipf(system: TailSystem, { keys, n, rate, seed, random }: { readonly keys: number; readonly n: number; readonly rate: number; readonly seed: number; readonly random: Random }): Promise<LayerFigures[]> {
+export async function measureZipf(
+  system: TailSystem,
+  {
+    keys,
+    n,
+    rate,
+    seed,
+    random,
+  }: {
+    readonly keys: number;
+    readonly n: number;
+    readonly rate: number;
+    readonly seed: number;
+    readonly random: Random;
+  },
+): Promise<LayerFigures[]> {
   const edge = await system.startEdge();
   const send = createSender(edge.url);
   const byLayer = new Map<string, number[]>();
@@ -39,5 +54,13 @@ export async function measureZipf(system: TailSystem, { keys, n, rate, seed, ran
     send.close();
     await edge.stop();
   }
-  return [...byLayer].map(([layer, latenciesMs]) => ({ layer, n: latenciesMs.length, share: latenciesMs.length / n, p50Ms: quantile(latenciesMs, 0.5), p99Ms: quantile(latenciesMs, 0.99) })).toSorted((a, b) => b.n - a.n);
+  return [...byLayer]
+    .map(([layer, latenciesMs]) => ({
+      layer,
+      n: latenciesMs.length,
+      share: latenciesMs.length / n,
+      p50Ms: quantile(latenciesMs, 0.5),
+      p99Ms: quantile(latenciesMs, 0.99),
+    }))
+    .toSorted((a, b) => b.n - a.n);
 }

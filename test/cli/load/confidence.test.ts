@@ -1,6 +1,11 @@
 // What samples show of a percentile: MLPerf's counts, and that a claim is wrong no more often than it says.
 import { describe, expect, it } from "vitest";
-import { isWithin, MIN_SAMPLES, mostOver, samplesToShow } from "../../../src/cli/load/confidence.ts";
+import {
+  isWithin,
+  MIN_SAMPLES,
+  mostOver,
+  samplesToShow,
+} from "../../../src/cli/load/confidence.ts";
 import { createRandom } from "../../../src/cli/load/random.ts";
 
 describe("isWithin", () => {
@@ -12,7 +17,9 @@ describe("isWithin", () => {
     [MIN_SAMPLES, 2, false],
     [1_000_000, 9_700, true],
     [1_000_000, 9_900, false],
-  ])("of %i samples with %i over the bound on a p99: %s", (n, over, expected) => expect(isWithin(n, over, 0.99)).toBe(expected));
+  ])("of %i samples with %i over the bound on a p99: %s", (n, over, expected) =>
+    expect(isWithin(n, over, 0.99)).toBe(expected),
+  );
 
   it("errs in less than 1 of 100 runs where the percentile is just over the bound", () => {
     const random = createRandom(7);
@@ -28,10 +35,16 @@ describe("isWithin", () => {
 });
 
 describe("mostOver", () => {
-  it.each([100, 459, 662, 5_000, 300_000])("is the last count for which %i samples show a p99, and no other", (n) => {
-    const most = mostOver(n, 0.99) ?? -1;
-    expect([isWithin(n, most + 1, 0.99), most < 0 || isWithin(n, most, 0.99)]).toEqual([false, true]);
-  });
+  it.each([100, 459, 662, 5_000, 300_000])(
+    "is the last count for which %i samples show a p99, and no other",
+    (n) => {
+      const most = mostOver(n, 0.99) ?? -1;
+      expect([isWithin(n, most + 1, 0.99), most < 0 || isWithin(n, most, 0.99)]).toEqual([
+        false,
+        true,
+      ]);
+    },
+  );
 
   it("is undefined below as many samples as a percentile takes", () => {
     for (const share of [0.5, 0.9, 0.99, 0.999]) {

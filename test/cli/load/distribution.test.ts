@@ -6,7 +6,10 @@ import { isWithin } from "../../../src/cli/load/confidence.ts";
 import { distributionOf, histogramOf } from "../../../src/cli/load/distribution.ts";
 import { createRandom } from "../../../src/cli/load/random.ts";
 
-const latencies = fc.array(fc.double({ min: 0, max: 100_000, noNaN: true }), { minLength: 1, maxLength: 700 });
+const latencies = fc.array(fc.double({ min: 0, max: 100_000, noNaN: true }), {
+  minLength: 1,
+  maxLength: 700,
+});
 const shares = fc.constantFrom(0.5, 0.9, 0.95, 0.99);
 
 describe("a distribution", () => {
@@ -28,7 +31,9 @@ describe("a distribution", () => {
         const { atMost, countAbove, at, n } = distributionOf(samples);
         const bound = atMost(share);
         expect(bound === undefined).toBe(!isWithin(n, 0, share));
-        expect(bound === undefined || (isWithin(n, countAbove(bound), share) && bound >= at(share))).toBe(true);
+        expect(
+          bound === undefined || (isWithin(n, countAbove(bound), share) && bound >= at(share)),
+        ).toBe(true);
       }),
     );
   });
@@ -38,26 +43,38 @@ describe("a distribution", () => {
       fc.property(latencies, (samples) => {
         const buckets = histogramOf(distributionOf(samples));
         expect(buckets.reduce((sum, { count }) => sum + count, 0)).toBe(samples.length);
-        expect(buckets.slice(1).map(({ fromMs }) => fromMs)).toEqual(buckets.slice(0, -1).map(({ toMs }) => toMs));
+        expect(buckets.slice(1).map(({ fromMs }) => fromMs)).toEqual(
+          buckets.slice(0, -1).map(({ toMs }) => toMs),
+        );
       }),
     );
   });
 
   it("says nothing of no samples", () => {
     const none = distributionOf([]);
-    expect([none.at(0.99), none.atMost(0.99), histogramOf(none)]).toEqual([Number.NaN, undefined, []]);
+    expect([none.at(0.99), none.atMost(0.99), histogramOf(none)]).toEqual([
+      Number.NaN,
+      undefined,
+      [],
+    ]);
   });
 });
 
 describe("arrivals", () => {
   it("ascend within their time, the same for the same seed", () => {
     fc.assert(
-      fc.property(fc.constantFrom("poisson" as const, "constant" as const), fc.double({ min: 0.5, max: 2_000, noNaN: true }), fc.integer({ min: 1, max: 3_000 }), fc.integer({ min: 1, max: 99 }), (arrivals, rate, durationMs, seed) => {
-        const due = arrivalsMs(arrivals, rate, durationMs, createRandom(seed));
-        expect([...due]).toEqual([...due].toSorted((a, b) => a - b));
-        expect(due.every((atMs) => atMs >= 0 && atMs < durationMs)).toBe(true);
-        expect(arrivalsMs(arrivals, rate, durationMs, createRandom(seed))).toEqual(due);
-      }),
+      fc.property(
+        fc.constantFrom("poisson" as const, "constant" as const),
+        fc.double({ min: 0.5, max: 2_000, noNaN: true }),
+        fc.integer({ min: 1, max: 3_000 }),
+        fc.integer({ min: 1, max: 99 }),
+        (arrivals, rate, durationMs, seed) => {
+          const due = arrivalsMs(arrivals, rate, durationMs, createRandom(seed));
+          expect([...due]).toEqual([...due].toSorted((a, b) => a - b));
+          expect(due.every((atMs) => atMs >= 0 && atMs < durationMs)).toBe(true);
+          expect(arrivalsMs(arrivals, rate, durationMs, createRandom(seed))).toEqual(due);
+        },
+      ),
     );
   });
 
@@ -65,7 +82,9 @@ describe("arrivals", () => {
     const due = arrivalsMs("poisson", 100, 1_000_000, createRandom(3));
     const gaps = due.slice(1).map((atMs, index) => atMs - (due[index] ?? 0));
     const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
-    const deviation = Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length);
+    const deviation = Math.sqrt(
+      gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length,
+    );
     expect([mean, deviation]).toEqual([expect.closeTo(10, 0), expect.closeTo(10, 0)]);
   });
 });

@@ -9,7 +9,10 @@ afterEach(async () => {
   for (const stop of stops.splice(0).toReversed()) await stop();
 });
 
-async function started(answer: (request: IncomingMessage, response: ServerResponse) => void, { connections = 4, path = "" } = {}): Promise<{ server: TinyServer; send: Sender }> {
+async function started(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+  { connections = 4, path = "" } = {},
+): Promise<{ server: TinyServer; send: Sender }> {
   const server = await startTinyServer(answer);
   const send = createSender(`${server.url}${path}`, connections);
   stops.push(server.stop, send.close);
@@ -24,7 +27,9 @@ describe("a sender", () => {
     };
     const { send } = await started(answerThree, { connections: 3 });
     const replies = await Promise.all(Array.from({ length: 30 }, () => send({ path: "/" })));
-    expect(replies.map(({ status, body }) => `${status} ${body}`)).toEqual(Array.from({ length: 30 }, () => "200 ok"));
+    expect(replies.map(({ status, body }) => `${status} ${body}`)).toEqual(
+      Array.from({ length: 30 }, () => "200 ok"),
+    );
     expect(send.opened()).toBe(3);
     expect(replies.at(-1)?.waitedMs).toBeGreaterThan(replies[0]?.waitedMs ?? 0);
   });
@@ -32,29 +37,54 @@ describe("a sender", () => {
   it("begins paths where its address ends, and sends what a call says", async () => {
     const { send } = await started(
       (request, response) => {
-        request.setEncoding("utf8").on("data", (body) => response.end(JSON.stringify([request.method, request.url, request.headers["content-type"], request.headers["x-own"], body])));
+        request
+          .setEncoding("utf8")
+          .on("data", (body) =>
+            response.end(
+              JSON.stringify([
+                request.method,
+                request.url,
+                request.headers["content-type"],
+                request.headers["x-own"],
+                body,
+              ]),
+            ),
+          );
       },
       { path: "/base/" },
     );
-    const { body } = await send({ path: "/v1/x", body: "text", headers: { "content-type": "text/plain", "x-own": "1" } });
+    const { body } = await send({
+      path: "/v1/x",
+      body: "text",
+      headers: { "content-type": "text/plain", "x-own": "1" },
+    });
     expect(JSON.parse(body)).toEqual(["POST", "/base/v1/x", "text/plain", "1", "text"]);
   });
 
   it("gives a call up in time, and frees its connection", async () => {
     let calls = 0;
-    const { send } = await started((_, response) => void (calls++ > 0 && response.end("ok")), { connections: 1 });
-    await expect(send({ path: "/" }, { timeoutMs: 30 })).rejects.toMatchObject({ name: "TimeoutError" });
+    const { send } = await started((_, response) => void (calls++ > 0 && response.end("ok")), {
+      connections: 1,
+    });
+    await expect(send({ path: "/" }, { timeoutMs: 30 })).rejects.toMatchObject({
+      name: "TimeoutError",
+    });
     expect((await send({ path: "/" })).status).toBe(200);
   });
 
   it("gives up an answer that never ends, too", async () => {
     const { send } = await started((_, response) => void response.write("half"));
-    await expect(send({ path: "/" }, { timeoutMs: 50 })).rejects.toMatchObject({ name: "TimeoutError" });
+    await expect(send({ path: "/" }, { timeoutMs: 50 })).rejects.toMatchObject({
+      name: "TimeoutError",
+    });
   });
 
   it("asks again where a connection was closed just when it was used again", async () => {
     let calls = 0;
-    const { send } = await started((request, response) => void (++calls === 2 ? request.socket.resetAndDestroy() : response.end("ok")));
+    const { send } = await started(
+      (request, response) =>
+        void (++calls === 2 ? request.socket.resetAndDestroy() : response.end("ok")),
+    );
     await send({ path: "/" });
     expect((await send({ path: "/" })).body).toBe("ok");
     expect([calls, send.opened()]).toEqual([3, 2]);

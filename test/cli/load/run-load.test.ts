@@ -5,17 +5,41 @@ import { type LoadPlan, type LoadTools, runLoad } from "../../../src/cli/load/ru
 import { type Trial, trialSchema } from "../../../src/cli/load/report-schema.ts";
 import { oneByOne, reply, senderOf, VirtualTime } from "../../support/virtual-time.ts";
 
-const PLAN: LoadPlan = { arrivals: "constant", seed: 1, durationMs: 10_000, warmUpMs: 0, timeoutMs: 10_000, connections: 256, objective: { ms: 50, percentile: 99 }, rates: [100] };
+const PLAN: LoadPlan = {
+  arrivals: "constant",
+  seed: 1,
+  durationMs: 10_000,
+  warmUpMs: 0,
+  timeoutMs: 10_000,
+  connections: 256,
+  objective: { ms: 50, percentile: 99 },
+  rates: [100],
+};
 
 interface Options extends Partial<LoadPlan>, Pick<Partial<LoadTools>, "signal"> {
   readonly lateMs?: number;
 }
 
-async function load(server: (time: VirtualTime) => () => Promise<Reply>, { signal = new AbortController().signal, lateMs, ...plan }: Options = {}) {
+async function load(
+  server: (time: VirtualTime) => () => Promise<Reply>,
+  { signal = new AbortController().signal, lateMs, ...plan }: Options = {},
+) {
   const time = new VirtualTime();
   const lines: string[] = [];
   const tell = (line: string) => void lines.push(line);
-  const result = await runLoad({ ...PLAN, ...plan }, { send: senderOf(server(time)), calls: [{ path: "/" }], tell, show: tell, showEveryMs: 1_000, signal, clock: time, loop: { pace: time.pace(lateMs), nowMs: time.now } });
+  const result = await runLoad(
+    { ...PLAN, ...plan },
+    {
+      send: senderOf(server(time)),
+      calls: [{ path: "/" }],
+      tell,
+      show: tell,
+      showEveryMs: 1_000,
+      signal,
+      clock: time,
+      loop: { pace: time.pace(lateMs), nowMs: time.now },
+    },
+  );
   return { ...result, lines };
 }
 
@@ -24,8 +48,10 @@ const answersIn = (ms: number) => (time: VirtualTime) => async () => {
   return reply();
 };
 
-const first = ({ trials }: { readonly trials: readonly Trial[] }): Trial => trialSchema.parse(trials[0]);
-const percentileOf = ({ latency }: Trial, wanted: number) => latency.percentiles.find(({ percentile }) => percentile === wanted);
+const first = ({ trials }: { readonly trials: readonly Trial[] }): Trial =>
+  trialSchema.parse(trials[0]);
+const percentileOf = ({ latency }: Trial, wanted: number) =>
+  latency.percentiles.find(({ percentile }) => percentile === wanted);
 
 describe("a server that stalls for a second", () => {
   const stalled = (time: VirtualTime) => oneByOne(time, (call) => (call === 500 ? 1_000 : 2));
@@ -44,7 +70,11 @@ describe("a server that stalls for a second", () => {
     const { points, stepSeconds } = first(await load(stalled)).series;
     const slow = points.filter(({ p99Ms }) => (p99Ms ?? 0) > 50).map(({ atSeconds }) => atSeconds);
     expect([slow[0], stepSeconds]).toEqual([5, 0.2]);
-    expect(points.filter(({ atSeconds }) => atSeconds > 5 && atSeconds < 5.9).map(({ answered }) => answered)).toEqual([0, 0, 0, 0]);
+    expect(
+      points
+        .filter(({ atSeconds }) => atSeconds > 5 && atSeconds < 5.9)
+        .map(({ answered }) => answered),
+    ).toEqual([0, 0, 0, 0]);
     expect(points.reduce((sum, { answered }) => sum + answered, 0)).toBe(1_000);
   });
 });
@@ -54,7 +84,9 @@ describe("a trial", () => {
     ["constant", 1_000, 1_000],
     ["poisson", 880, 1_120],
   ] as const)("offers the rate that was asked for, %s", async (arrivals, least, most) => {
-    const { scheduled, offeredPerSecond, achievedPerSecond, generator } = first(await load(answersIn(5), { arrivals }));
+    const { scheduled, offeredPerSecond, achievedPerSecond, generator } = first(
+      await load(answersIn(5), { arrivals }),
+    );
     expect(scheduled).toBeGreaterThanOrEqual(least);
     expect(scheduled).toBeLessThanOrEqual(most);
     expect(offeredPerSecond).toBeCloseTo(scheduled / 10);
@@ -71,25 +103,35 @@ describe("a trial", () => {
       };
     };
     const trial = first(await load(slowAtFirst, { warmUpMs: 1_000 }));
-    expect(trial).toMatchObject({ scheduled: 1_000, slo: { over: 0, verdict: "held" }, latency: { maxMs: 5 } });
+    expect(trial).toMatchObject({
+      scheduled: 1_000,
+      slo: { over: 0, verdict: "held" },
+      latency: { maxMs: 5 },
+    });
   });
 
   it("says that the generator was the limit, and counts its lateness", async () => {
     const trial = first(await load(answersIn(5), { lateMs: 20 }));
     expect([trial.latency.minMs, trial.generator.sendLagMs.p50]).toEqual([25, 20]);
-    expect(trial.warnings).toEqual([expect.stringContaining("This machine, not the server, may be the limit")]);
+    expect(trial.warnings).toEqual([
+      expect.stringContaining("This machine, not the server, may be the limit"),
+    ]);
   });
 
   it("says that the server did not keep up", async () => {
     const { achievedPerSecond, warnings } = first(await load((time) => oneByOne(time, () => 20)));
     expect(achievedPerSecond).toBeCloseTo(50, 0);
-    expect(warnings).toEqual([expect.stringContaining("did not keep up: 100 calls a second were offered")]);
+    expect(warnings).toEqual([
+      expect.stringContaining("did not keep up: 100 calls a second were offered"),
+    ]);
   });
 
   it("tells each second how it goes", async () => {
     const { lines } = await load(answersIn(5));
     expect(lines).toHaveLength(9); // the last call is due at 9.99 s
-    expect(lines[4]).toBe("5 of 10 s at 100/s: 100/s sent, 100/s answered, p50 5.00 ms, p99 5.00 ms, max 5.00 ms, 0 failed, 0 running");
+    expect(lines[4]).toBe(
+      "5 of 10 s at 100/s: 100/s sent, 100/s answered, p50 5.00 ms, p99 5.00 ms, max 5.00 ms, 0 failed, 0 running",
+    );
   });
 
   it("ends when it is stopped, with what was measured until then", async () => {
@@ -103,7 +145,12 @@ describe("a trial", () => {
       };
     };
     const trial = first(await load(stopping, { signal: controller.signal }));
-    expect(trial).toMatchObject({ scheduled: 500, answered: 489, unfinished: 11, offeredPerSecond: expect.closeTo(100, -1) });
+    expect(trial).toMatchObject({
+      scheduled: 500,
+      answered: 489,
+      unfinished: 11,
+      offeredPerSecond: expect.closeTo(100, -1),
+    });
     expect(trial.slo).toMatchObject({ over: expect.any(Number), verdict: "missed" }); // what runs for longer than the bound is over it
     expect(trial.seconds).toBeLessThan(6);
   });
@@ -136,11 +183,19 @@ describe("the objective", () => {
         calls++;
         if (calls % 20 === 1) throw new DOMException("", "TimeoutError");
         if (calls % 20 === 2) throw Object.assign(new Error("gone"), { code: "ECONNRESET" });
-        return calls % 20 === 3 ? reply(503, {}, '{"code":"overloaded","detail":"Too much."}') : reply();
+        return calls % 20 === 3
+          ? reply(503, {}, '{"code":"overloaded","detail":"Too much."}')
+          : reply();
       };
     };
     const trial = first(await load(failing));
-    expect(trial).toMatchObject({ answered: 850, failed: 100, timedOut: 50, slo: { over: 150, verdict: "missed" }, latency: { samples: 900 } });
+    expect(trial).toMatchObject({
+      answered: 850,
+      failed: 100,
+      timedOut: 50,
+      slo: { over: 150, verdict: "missed" },
+      latency: { samples: 900 },
+    });
     expect(trial.errors).toEqual([
       { code: "ECONNRESET", count: 50, example: "gone" },
       { code: "503 overloaded", count: 50, example: "Too much." },
@@ -155,34 +210,66 @@ describe("what answers say of themselves", () => {
       return async () => {
         await time.until(time.now() + 5);
         const isRegion = ++calls % 4 === 0;
-        const headers = { "x-edgetier-tier": isRegion ? "region" : "edge", "x-edgetier-cache": isRegion ? "miss" : "l1", "server-timing": isRegion ? "cache;dur=1, region;dur=12.5, total;dur=14" : "total;dur=2" };
+        const headers = {
+          "x-edgetier-tier": isRegion ? "region" : "edge",
+          "x-edgetier-cache": isRegion ? "miss" : "l1",
+          "server-timing": isRegion ? "cache;dur=1, region;dur=12.5, total;dur=14" : "total;dur=2",
+        };
         return reply(200, headers, `{"outputs":[{"degraded":${calls % 10 === 0}}]}`);
       };
     };
     const trial = first(await load(server));
     expect(trial).toMatchObject({
-      tiers: [{ name: "edge", count: 750, share: 0.75 }, { name: "region", count: 250, share: 0.25 }],
-      caches: [{ name: "l1", count: 750 }, { name: "miss", count: 250 }],
+      tiers: [
+        { name: "edge", count: 750, share: 0.75 },
+        { name: "region", count: 250, share: 0.25 },
+      ],
+      caches: [
+        { name: "l1", count: 750 },
+        { name: "miss", count: 250 },
+      ],
       degraded: { count: 100, share: 0.1 },
-      phases: [{ phase: "total", samples: 1_000, p50Ms: 2, p99Ms: 14 }, { phase: "cache", samples: 250 }, { phase: "region", samples: 250, p50Ms: 12.5 }],
+      phases: [
+        { phase: "total", samples: 1_000, p50Ms: 2, p99Ms: 14 },
+        { phase: "cache", samples: 250 },
+        { phase: "region", samples: 250, p50Ms: 12.5 },
+      ],
     });
-    expect(trial.warnings).toEqual([expect.stringContaining("75.0 % of the answers came from caches")]);
+    expect(trial.warnings).toEqual([
+      expect.stringContaining("75.0 % of the answers came from caches"),
+    ]);
   });
 });
 
 describe("the search for a rate", () => {
-  const search = (near: number) => load((time) => oneByOne(time, () => 4), { arrivals: "poisson", durationMs: 2_000, warmUpMs: 500, rates: { near, objective: { ms: 50, percentile: 99 } } });
+  const search = (near: number) =>
+    load((time) => oneByOne(time, () => 4), {
+      arrivals: "poisson",
+      durationMs: 2_000,
+      warmUpMs: 500,
+      rates: { near, objective: { ms: 50, percentile: 99 } },
+    });
 
-  it.each([120, 400])("finds how many calls a second a server of 250 holds, from %i on", async (near) => {
-    const { highestRatePerSecond, trials } = await search(near);
-    expect(highestRatePerSecond).toBeGreaterThan(190);
-    expect(highestRatePerSecond).toBeLessThan(250);
-    for (const { slo } of trials) expect(slo?.samples).toBeGreaterThanOrEqual(600);
-    expect(trials.some(({ ratePerSecond, slo }) => ratePerSecond === highestRatePerSecond && slo?.verdict === "held")).toBe(true);
-  });
+  it.each([120, 400])(
+    "finds how many calls a second a server of 250 holds, from %i on",
+    async (near) => {
+      const { highestRatePerSecond, trials } = await search(near);
+      expect(highestRatePerSecond).toBeGreaterThan(190);
+      expect(highestRatePerSecond).toBeLessThan(250);
+      for (const { slo } of trials) expect(slo?.samples).toBeGreaterThanOrEqual(600);
+      expect(
+        trials.some(
+          ({ ratePerSecond, slo }) =>
+            ratePerSecond === highestRatePerSecond && slo?.verdict === "held",
+        ),
+      ).toBe(true);
+    },
+  );
 
   it("finds none where nothing holds", async () => {
-    const { highestRatePerSecond } = await load(answersIn(60), { rates: { near: 100, objective: { ms: 50, percentile: 99 } } });
+    const { highestRatePerSecond } = await load(answersIn(60), {
+      rates: { near: 100, objective: { ms: 50, percentile: 99 } },
+    });
     expect(highestRatePerSecond).toBeNull();
   });
 });

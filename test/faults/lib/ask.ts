@@ -35,21 +35,49 @@ const STALE = "a kept connection was closed";
 const LARGE_BYTES = 65_536;
 const REFUSED_WITHIN_MS = 100;
 
-function askOnce(origin: string, { method, path, headers, body, endsHere = false, timeoutMs = 30_000 }: Question): Promise<Reply> {
+function askOnce(
+  origin: string,
+  { method, path, headers, body, endsHere = false, timeoutMs = 30_000 }: Question,
+): Promise<Reply> {
   const { hostname, port } = new URL(origin);
   const startedAtMs = performance.now();
-  const all: OutgoingHttpHeaders = { ...(body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }), ...headers };
+  const all: OutgoingHttpHeaders = {
+    ...(body === undefined
+      ? {}
+      : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
+    ...headers,
+  };
   return new Promise((resolve) => {
-    const done = (status: number, text: string, of: Reply["headers"] = {}) => resolve({ status, text, headers: of, ms: performance.now() - startedAtMs });
-    const outgoing = request({ agent: endsHere ? false : agent, hostname, port, path, method: method ?? (body === undefined ? "GET" : "POST"), headers: all }, async (response) => {
-      clearTimeout(sending);
-      const bytes = await buffer(response).catch(() => undefined);
-      if (!outgoing.writableEnded) outgoing.destroy();
-      if (bytes === undefined) done(0, "the answer broke off");
-      else done(response.statusCode ?? 0, bytes.toString(), response.headers);
-    });
-    outgoing.setTimeout(timeoutMs, () => outgoing.destroy(new Error(`no answer within ${timeoutMs} ms`)));
-    outgoing.on("error", (error) => done(0, outgoing.reusedSocket && "code" in error && error.code === "ECONNRESET" ? STALE : error.message));
+    const done = (status: number, text: string, of: Reply["headers"] = {}) =>
+      resolve({ status, text, headers: of, ms: performance.now() - startedAtMs });
+    const outgoing = request(
+      {
+        agent: endsHere ? false : agent,
+        hostname,
+        port,
+        path,
+        method: method ?? (body === undefined ? "GET" : "POST"),
+        headers: all,
+      },
+      async (response) => {
+        clearTimeout(sending);
+        const bytes = await buffer(response).catch(() => undefined);
+        if (!outgoing.writableEnded) outgoing.destroy();
+        if (bytes === undefined) done(0, "the answer broke off");
+        else done(response.statusCode ?? 0, bytes.toString(), response.headers);
+      },
+    );
+    outgoing.setTimeout(timeoutMs, () =>
+      outgoing.destroy(new Error(`no answer within ${timeoutMs} ms`)),
+    );
+    outgoing.on("error", (error) =>
+      done(
+        0,
+        outgoing.reusedSocket && "code" in error && error.code === "ECONNRESET"
+          ? STALE
+          : error.message,
+      ),
+    );
     if (endsHere) outgoing.on("finish", () => outgoing.socket?.end());
     const isLarge = body !== undefined && Buffer.byteLength(body) > LARGE_BYTES;
     if (isLarge) outgoing.flushHeaders();
@@ -59,7 +87,11 @@ function askOnce(origin: string, { method, path, headers, body, endsHere = false
 }
 
 /** Works off `count` calls, several at a time. */
-export async function inParallel(count: number, width: number, call: (index: number) => Promise<void>): Promise<void> {
+export async function inParallel(
+  count: number,
+  width: number,
+  call: (index: number) => Promise<void>,
+): Promise<void> {
   let next = 0;
   const worker = async () => {
     while (next < count) await call(next++);
@@ -75,12 +107,19 @@ export function jsonOf(text: string): unknown {
   }
 }
 
-const refusal = z.union([z.object({ error: z.string().min(1) }), z.object({ code: z.string().min(1), detail: z.string().min(1), remedy: z.string().min(1) })]);
+const refusal = z.union([
+  z.object({ error: z.string().min(1) }),
+  z.object({ code: z.string().min(1), detail: z.string().min(1), remedy: z.string().min(1) }),
+]);
 
 /** Whether a refusal says what was wrong, in one of the two forms. */
 export const saysWhy = ({ text }: Reply): boolean => refusal.safeParse(jsonOf(text)).success;
 
-export const shown = ({ status, text, ms }: Reply): string => `${status} after ${Math.round(ms)} ms: ${text.slice(0, 200)}`;
+export const shown = ({ status, text, ms }: Reply): string =>
+  `${status} after ${Math.round(ms)} ms: ${text.slice(0, 200)}`;
 
 /** Answers from 500 on that are no failures: a deadline or time-out may be a moment that has passed; 501 refuses what there is elsewhere. */
-export const isLateOrUnsupported = ({ status, text }: Reply): boolean => status === 501 || ((status === 503 || status === 504) && /timeout expired|could answer within|takes up to/.test(text));
+export const isLateOrUnsupported = ({ status, text }: Reply): boolean =>
+  status === 501 ||
+  ((status === 503 || status === 504) &&
+    /timeout expired|could answer within|takes up to/.test(text));

@@ -2,15 +2,17 @@
 // prints a JSON line for each. Arguments: seed, first, count.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { importModel } from "../../../src/build/import/import-model.ts";
-import { createSamples } from "../../../src/build/import/samples.ts";
-import { createNodeRunner } from "../../../src/build/judge/node-runner.ts";
-import { readModel } from "../../../src/build/onnx/model-file.ts";
+import { importModel } from "../../../src/toolchain/import/import-model.ts";
+import { createSamples } from "../../../src/toolchain/import/samples.ts";
+import { createNodeRunner } from "../../../src/toolchain/judge/node-runner.ts";
+import { readModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { EdgeTierError, errors, reasonOf } from "../../../src/core/errors.ts";
 import { createModelMutator, MUTANT_SOURCES } from "./mutate-model.ts";
 
 const [seed = 0, first = 0, count = 0] = process.argv.slice(2).map(Number);
-const sources = await Promise.all(MUTANT_SOURCES.map((name) => readFile(join(import.meta.dirname, "../../fixtures", name))));
+const sources = await Promise.all(
+  MUTANT_SOURCES.map((name) => readFile(join(import.meta.dirname, "../../fixtures", name))),
+);
 const mutant = createModelMutator(seed, sources);
 const region = createNodeRunner();
 
@@ -23,11 +25,26 @@ async function outcomeOf(bytes: Uint8Array): Promise<string> {
     const model = readModel(bytes, () => {
       throw errors.externalDataRefused("", "", "is not looked for");
     });
-    const request = { model, file: "mutant.onnx", sha256: "0".repeat(64), name: "mutant", task: { task: "tensor" }, place: "region", deadlineMs: 1_000 } as const;
+    const request = {
+      model,
+      file: "mutant.onnx",
+      sha256: "0".repeat(64),
+      name: "mutant",
+      task: { task: "tensor" },
+      place: "region",
+      deadlineMs: 1_000,
+    } as const;
     const edge = () => Promise.reject(new Error("the edge was asked"));
-    await importModel(request, { region, edge, sessionBudgetBytes: 80 * 1_048_576, samplesFor: createSamples(undefined).forModel });
+    await importModel(request, {
+      region,
+      edge,
+      sessionBudgetBytes: 80 * 1_048_576,
+      samplesFor: createSamples(undefined).forModel,
+    });
     return "imported";
   } catch (error) {
-    return error instanceof EdgeTierError && error.status < 500 ? error.code : `threw ${reasonOf(error).slice(0, 200)}`;
+    return error instanceof EdgeTierError && error.status < 500
+      ? error.code
+      : `threw ${reasonOf(error).slice(0, 200)}`;
   }
 }

@@ -3,8 +3,14 @@ import { predictResponse, type PredictResponse } from "../../../src/protocol/pre
 import { ask, jsonOf, type Reply } from "./ask.ts";
 
 /** The edge tier is sure of this one, and of the other it cannot be. */
-export const SURE = { text: "what is the exchange rate between dollars and euros", label: "exchange_rate" } as const;
-export const ODD = { text: "the moss remembers what colour tuesday was before it rained upwards", label: "oos" } as const;
+export const SURE = {
+  text: "what is the exchange rate between dollars and euros",
+  label: "exchange_rate",
+} as const;
+export const ODD = {
+  text: "the moss remembers what colour tuesday was before it rained upwards",
+  label: "oos",
+} as const;
 
 export interface Predicted {
   readonly reply: Reply;
@@ -20,8 +26,16 @@ export interface PredictOptions {
 }
 
 /** With time enough, unless it is limited, for a machine that is busy. */
-export async function predict(edge: string, text: string, { cache = "bypass", deadlineMs = 20_000, model = "intent" }: PredictOptions = {}): Promise<Predicted> {
-  const reply = await ask(edge, { path: `/v1/models/${model}/predict`, headers: { "x-deadline-ms": String(deadlineMs) }, body: JSON.stringify({ inputs: text, parameters: { cache } }) });
+export async function predict(
+  edge: string,
+  text: string,
+  { cache = "bypass", deadlineMs = 20_000, model = "intent" }: PredictOptions = {},
+): Promise<Predicted> {
+  const reply = await ask(edge, {
+    path: `/v1/models/${model}/predict`,
+    headers: { "x-deadline-ms": String(deadlineMs) },
+    body: JSON.stringify({ inputs: text, parameters: { cache } }),
+  });
   const parsed = predictResponse.safeParse(jsonOf(reply.text));
   return { reply, version: parsed.data?.version, output: parsed.data?.outputs[0] };
 }
@@ -30,15 +44,22 @@ export async function predict(edge: string, text: string, { cache = "bypass", de
 export async function wrongAnswer(edge: string): Promise<string | undefined> {
   for (const { text, label } of [SURE, ODD]) {
     const { reply, output } = await predict(edge, text);
-    if (output?.label !== label || output.degraded) return `a right request got ${reply.status}: ${reply.text.slice(0, 300)}`;
+    if (output?.label !== label || output.degraded)
+      return `a right request got ${reply.status}: ${reply.text.slice(0, 300)}`;
   }
   return undefined;
 }
 
-const infer = (texts: readonly string[]) => JSON.stringify({ inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }], outputs: [{ name: "logits", parameters: { classification: 1 } }] });
+const infer = (texts: readonly string[]) =>
+  JSON.stringify({
+    inputs: [{ name: "input", shape: [texts.length], datatype: "BYTES", data: texts }],
+    outputs: [{ name: "logits", parameters: { classification: 1 } }],
+  });
 
 /** @returns what is wrong with an answer of the region itself; undefined if nothing is */
 export async function wrongRegionAnswer(region: string): Promise<string | undefined> {
   const reply = await ask(region, { path: "/v2/models/intent/infer", body: infer([SURE.text]) });
-  return reply.status === 200 && reply.text.includes(`:${SURE.label}`) ? undefined : `a right request got ${reply.status}: ${reply.text.slice(0, 300)}`;
+  return reply.status === 200 && reply.text.includes(`:${SURE.label}`)
+    ? undefined
+    : `a right request got ${reply.status}: ${reply.text.slice(0, 300)}`;
 }

@@ -1,14 +1,31 @@
 // ONNX files made wrong: bytes changed, left out, doubled, or taken from another model. The same for the same seed and index.
-import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
 /** Of test/fixtures: small, so that most changes hit something that matters. */
-export const MUTANT_SOURCES = ["toy.onnx", "int8-matmul.onnx", "identity-all.onnx", "bag-of-tokens.onnx", "signal.onnx", "string-identity.onnx", "zeros.onnx"];
+export const MUTANT_SOURCES = [
+  "toy.onnx",
+  "int8-matmul.onnx",
+  "identity-all.onnx",
+  "bag-of-tokens.onnx",
+  "signal.onnx",
+  "string-identity.onnx",
+  "zeros.onnx",
+];
 
 /** Varints with which lengths and dimensions become huge, negative or nothing. */
-const NUMBERS: readonly (readonly number[])[] = [[0], [0x7f], [0xff, 0xff, 0xff, 0xff, 0x07], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], [0x80, 0x80, 0x80, 0x80, 0x80, 0x20]];
+const NUMBERS: readonly (readonly number[])[] = [
+  [0],
+  [0x7f],
+  [0xff, 0xff, 0xff, 0xff, 0x07],
+  [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+  [0x80, 0x80, 0x80, 0x80, 0x80, 0x20],
+];
 
 /** @returns the mutant of a number */
-export function createModelMutator(seed: number, sources: readonly Uint8Array[]): (index: number) => Uint8Array {
+export function createModelMutator(
+  seed: number,
+  sources: readonly Uint8Array[],
+): (index: number) => Uint8Array {
   return (index) => {
     const random = seededRandom(seed * 1_000_003 + index);
     const below = (limit: number) => Math.floor(random() * limit);

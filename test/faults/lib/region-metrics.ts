@@ -17,11 +17,23 @@ export async function regionFigures(region: string, model?: string): Promise<Reg
   const { text } = await ask(region, { path: "/metrics" });
   const lines = text.split("\n").map((line) => /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []);
   const sum = (name: string, label = "") =>
-    lines.reduce((total, [, found, labels = "", value]) => (found === name && labels.includes(label) && (model === undefined || labels.includes(`model="${model}"`)) ? total + Number(value) : total), 0);
+    lines.reduce(
+      (total, [, found, labels = "", value]) =>
+        found === name &&
+        labels.includes(label) &&
+        (model === undefined || labels.includes(`model="${model}"`))
+          ? total + Number(value)
+          : total,
+      0,
+    );
   return {
     pending: sum("nv_inference_pending_request_count"),
     running: sum("edgetier_region_runs_in_progress"),
-    inFlight: lines.reduce((total, [, name, , value]) => (name === "edgetier_region_requests_in_flight" ? total + Number(value) : total), 0),
+    inFlight: lines.reduce(
+      (total, [, name, , value]) =>
+        name === "edgetier_region_requests_in_flight" ? total + Number(value) : total,
+      0,
+    ),
     runs: sum("nv_inference_exec_count"),
     rows: sum("nv_inference_count"),
     cancelled: sum("nv_inference_request_failure", 'reason="CANCELED"'),

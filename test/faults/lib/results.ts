@@ -9,16 +9,27 @@ import type { Outcome } from "./run-scenarios.ts";
 const NAME = "faults";
 const FILE = join(import.meta.dirname, `../../bench/results/${NAME}.json`);
 
-const row = z.looseObject({ case: z.string(), state: z.string() }).catchall(z.union([z.string(), z.number()]));
+const row = z
+  .looseObject({ case: z.string(), state: z.string() })
+  .catchall(z.union([z.string(), z.number()]));
 const file = z.object({ rows: z.array(row) });
 type Row = z.output<typeof row>;
 
 const caseOf = ({ row, name }: Outcome["scenario"]): string => `${row}: ${name}`;
 
-export const inFourDigits = (figures: Outcome["figures"]): Record<string, number> => Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, rounded(value)]));
+export const inFourDigits = (figures: Outcome["figures"]): Record<string, number> =>
+  Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, rounded(value)]));
 
 function rowOf({ scenario, state, seconds, figures, problems }: Outcome, size: string): Row {
-  return { case: caseOf(scenario), expected: scenario.expected, state, size, seconds, ...inFourDigits(figures), ...(problems.length === 0 ? {} : { problems: problems.join(" | ") }) };
+  return {
+    case: caseOf(scenario),
+    expected: scenario.expected,
+    state,
+    size,
+    seconds,
+    ...inFourDigits(figures),
+    ...(problems.length === 0 ? {} : { problems: problems.join(" | ") }),
+  };
 }
 
 /** None where there is no such file, or one of another form. */
@@ -41,7 +52,9 @@ export async function writeResults(outcomes: readonly Outcome[], size: string): 
     n: rows.length,
     packages: ["workerd", "hono", "onnxruntime-node", "onnxruntime-web"],
     isPrinted: false,
-    notes: ["A row is of the latest run of its scenario; size tells the form. Seeds are in the scenarios."],
+    notes: [
+      "A row is of the latest run of its scenario; size tells the form. Seeds are in the scenarios.",
+    ],
     rows,
     figures: { passed: count("passed"), failed: count("failed"), leftOut: count("left out") },
   });

@@ -9,7 +9,8 @@ export async function rssMiBOf(pid: number): Promise<number | undefined> {
   const parents = new Map<number, number>();
   await Promise.all(pids.map(async (name) => parents.set(Number(name), await parentOf(name))));
   if (!parents.has(pid)) return undefined;
-  const isBelow = (one: number): boolean => one === pid || (one > 1 && isBelow(parents.get(one) ?? 0));
+  const isBelow = (one: number): boolean =>
+    one === pid || (one > 1 && isBelow(parents.get(one) ?? 0));
   const sizes = await Promise.all([...parents.keys()].filter(isBelow).map(bytesOf));
   return sizes.reduce((sum, bytes) => sum + bytes, 0) / MIB;
 }
@@ -27,7 +28,10 @@ async function bytesOf(pid: number): Promise<number> {
 const SAMPLE_EVERY_MS = 25;
 
 /** @returns by how much the process was larger than before at the most while `work` ran; undefined where there is no /proc */
-export async function peakGrowthMiB(pid: number, work: () => Promise<void>): Promise<number | undefined> {
+export async function peakGrowthMiB(
+  pid: number,
+  work: () => Promise<void>,
+): Promise<number | undefined> {
   const before = await rssMiBOf(pid);
   let peak = before ?? 0;
   const sample = async () => (peak = Math.max(peak, (await rssMiBOf(pid)) ?? 0));

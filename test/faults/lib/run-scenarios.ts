@@ -13,14 +13,27 @@ export interface Outcome {
 }
 
 export async function runScenario(scenario: Scenario, world: World, size: Size): Promise<Outcome> {
-  if (scenario.needs !== undefined) return { scenario, state: "left out", seconds: 0, figures: {}, problems: [scenario.needs] };
+  if (scenario.needs !== undefined)
+    return { scenario, state: "left out", seconds: 0, figures: {}, problems: [scenario.needs] };
   const startedAtMs = performance.now();
   const since = () => Math.round((performance.now() - startedAtMs) / 100) / 10;
   try {
     const { figures, problems } = await scenario.run(world, size);
-    return { scenario, state: problems.length === 0 ? "passed" : "failed", seconds: since(), figures, problems };
+    return {
+      scenario,
+      state: problems.length === 0 ? "passed" : "failed",
+      seconds: since(),
+      figures,
+      problems,
+    };
   } catch (error) {
-    return { scenario, state: "failed", seconds: since(), figures: {}, problems: [`it broke off: ${reasonOf(error)}`] };
+    return {
+      scenario,
+      state: "failed",
+      seconds: since(),
+      figures: {},
+      problems: [`it broke off: ${reasonOf(error)}`],
+    };
   } finally {
     world.heal();
   }

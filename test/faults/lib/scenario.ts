@@ -21,8 +21,20 @@ export interface Size {
   readonly samples: number;
 }
 
-export const SHORT: Size = { mutatedRequests: 1_500, mutatedModels: 60, soakRequests: 1_500, soakMs: 0, samples: 24 };
-export const LONG: Size = { mutatedRequests: 100_000, mutatedModels: 10_000, soakRequests: 10_000, soakMs: 1_800_000, samples: 700 };
+export const SHORT: Size = {
+  mutatedRequests: 1_500,
+  mutatedModels: 60,
+  soakRequests: 1_500,
+  soakMs: 0,
+  samples: 24,
+};
+export const LONG: Size = {
+  mutatedRequests: 100_000,
+  mutatedModels: 10_000,
+  soakRequests: 10_000,
+  soakMs: 1_800_000,
+  samples: 700,
+};
 
 export interface Scenario {
   /** Of the table; several scenarios may share one. */

@@ -17,23 +17,41 @@ export interface Pieces {
 }
 
 /** Stops sending as soon as there is an answer. */
-export function stream(origin: string, { path, headers, piece, count, timeoutMs = 30_000 }: Pieces): Promise<StreamedReply> {
+export function stream(
+  origin: string,
+  { path, headers, piece, count, timeoutMs = 30_000 }: Pieces,
+): Promise<StreamedReply> {
   const startedAtMs = performance.now();
   let sent = 0;
   return new Promise((resolve) => {
-    const outgoing = request(`${origin}${path}`, { method: "POST", agent: false, headers: { "transfer-encoding": "chunked", ...headers } });
+    const outgoing = request(`${origin}${path}`, {
+      method: "POST",
+      agent: false,
+      headers: { "transfer-encoding": "chunked", ...headers },
+    });
     const done = (status: number, text: string, of: Reply["headers"] = {}) => {
       outgoing.destroy();
-      resolve({ status, text, headers: of, ms: performance.now() - startedAtMs, sentBytes: sent * piece.byteLength });
+      resolve({
+        status,
+        text,
+        headers: of,
+        ms: performance.now() - startedAtMs,
+        sentBytes: sent * piece.byteLength,
+      });
     };
     outgoing.setTimeout(timeoutMs, () => done(0, "no answer in time"));
     outgoing.on("error", (error) => done(0, error.message));
     outgoing.on("response", async (response) => {
       outgoing.off("drain", send);
-      done(response.statusCode ?? 0, Buffer.concat(await response.toArray().catch(() => [])).toString(), response.headers);
+      done(
+        response.statusCode ?? 0,
+        Buffer.concat(await response.toArray().catch(() => [])).toString(),
+        response.headers,
+      );
     });
     const send = () => {
-      for (let isFree = true; isFree && sent < count && !outgoing.destroyed; sent++) isFree = outgoing.write(piece);
+      for (let isFree = true; isFree && sent < count && !outgoing.destroyed; sent++)
+        isFree = outgoing.write(piece);
       if (sent === count) outgoing.end();
       else outgoing.once("drain", send);
     };

@@ -2,7 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** @returns after how many milliseconds it was so; undefined where it was not within the time */
-export async function until(isSo: () => Promise<boolean> | boolean, withinMs: number, everyMs = 20): Promise<number | undefined> {
+export async function until(
+  isSo: () => Promise<boolean> | boolean,
+  withinMs: number,
+  everyMs = 20,
+): Promise<number | undefined> {
   const startedAtMs = performance.now();
   while (performance.now() - startedAtMs < withinMs) {
     if (await isSo()) return performance.now() - startedAtMs;

@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readProject } from "../../../src/build/project.ts";
+import { readProject } from "../../../src/toolchain/project.ts";
 import { makeProjectSnapshots } from "../../../src/cli/deployment.ts";
 import { type BareEdge, startBareEdge } from "../../../src/cli/local/bare-edge.ts";
 import { MODELS_FOLDER, REGION_ENTRY } from "../../../src/cli/local/paths.ts";
@@ -37,7 +37,11 @@ export interface World {
   /** Of models/intent, with its snapshot. */
   readonly intent: PublishSource;
   /** Between the edges and the first region, Redis, and between everything and S3. */
-  readonly proxies: { readonly region: FaultProxy; readonly redis: FaultProxy; readonly s3: FaultProxy };
+  readonly proxies: {
+    readonly region: FaultProxy;
+    readonly redis: FaultProxy;
+    readonly s3: FaultProxy;
+  };
   /** Undefined where the machine has no redis-server. */
   readonly redis: { readonly url: string; readonly token: string } | undefined;
   /** Of `wrangler deploy`. */
@@ -47,7 +51,10 @@ export interface World {
   /** The Worker with the deployment of test/support/tensor-deployment.ts, started when it is first asked for. */
   tensorEdge(): Promise<BareEdge>;
   /** One of the caller's own; undefined takes a variable away. What is still running at the end is stopped. */
-  startEdge(variables?: Readonly<Record<string, string | undefined>>, upload?: Upload): Promise<BareEdge>;
+  startEdge(
+    variables?: Readonly<Record<string, string | undefined>>,
+    upload?: Upload,
+  ): Promise<BareEdge>;
   startRegion(variables?: Variables, preload?: readonly string[]): Promise<LocalRegion>;
   /** How far a long scenario has come. */
   readonly log: (line: string) => void;
@@ -77,20 +84,41 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
     const s3 = stopped(await startLocalS3({ port: 0 }));
     const redis = await startLocalRedis({ port: 0, onLine: () => {} });
     if (redis !== undefined) stopped(redis);
-    const proxies = { s3: await proxy(new URL(s3.url).origin), redis: await proxy(redis?.url ?? ""), region: await proxy("") };
+    const proxies = {
+      s3: await proxy(new URL(s3.url).origin),
+      redis: await proxy(redis?.url ?? ""),
+      region: await proxy(""),
+    };
 
     log("publishing models");
     const key = await newKey();
     const objects = createS3ObjectStore(s3.options);
     const store = createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
-    const intent = (await makeProjectSnapshots(await readProject(join(MODELS_FOLDER, "intent")), log)).source;
+    const intent = (
+      await makeProjectSnapshots(await readProject(join(MODELS_FOLDER, "intent")), log)
+    ).source;
     await publishModel(store, intent);
     await publishSmallModels(store);
 
-    const throughProxy = { ...s3.options, endpoint: `${proxies.s3.url}${new URL(s3.url).pathname}` };
+    const throughProxy = {
+      ...s3.options,
+      endpoint: `${proxies.s3.url}${new URL(s3.url).pathname}`,
+    };
     const trust = { EDGETIER_TRUSTED_KEYS: publicKeysText([key.publicKey]) };
-    const startRegion: World["startRegion"] = async (variables = {}, preload = ["intent", "mood"]) =>
-      stopped(await startLocalRegion({ file: REGION_ENTRY, port: 0, store: throughProxy, preload, variables: { ...trust, ...REGION_VARIABLES, ...variables }, onLine: () => {} }));
+    const startRegion: World["startRegion"] = async (
+      variables = {},
+      preload = ["intent", "mood"],
+    ) =>
+      stopped(
+        await startLocalRegion({
+          file: REGION_ENTRY,
+          port: 0,
+          store: throughProxy,
+          preload,
+          variables: { ...trust, ...REGION_VARIABLES, ...variables },
+          onLine: () => {},
+        }),
+      );
     log("starting a region");
     const region = await startRegion();
     proxies.region.target = region.url;
@@ -101,10 +129,14 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
       ...s3VariablesOf(throughProxy),
       ...trust,
       EDGETIER_REGION_URL: proxies.region.url,
-      ...(redis === undefined ? {} : { EDGETIER_REDIS_REST_URL: proxies.redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
+      ...(redis === undefined
+        ? {}
+        : { EDGETIER_REDIS_REST_URL: proxies.redis.url, EDGETIER_REDIS_REST_TOKEN: redis.token }),
     };
     const startEdge: World["startEdge"] = async (variables = {}, other = upload) => {
-      const all = Object.entries({ ...edgeVariables, ...variables }).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+      const all = Object.entries({ ...edgeVariables, ...variables }).flatMap(([name, value]) =>
+        value === undefined ? [] : [[name, value]],
+      );
       return stopped(await startBareEdge(other, Object.fromEntries(all)));
     };
     const edge = await startEdge();
@@ -113,7 +145,12 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
     const openTensorEdge = async () => {
       log("bundling the Worker of small models");
       await buildTensorDeployment("tensor-worker");
-      return await startEdge({}, await bundleWorker(join(folder, "tensor-worker.bundle"), { entry: "test/support/tensor-worker.ts" }));
+      return await startEdge(
+        {},
+        await bundleWorker(join(folder, "tensor-worker.bundle"), {
+          entry: "test/support/tensor-worker.ts",
+        }),
+      );
     };
     return {
       store,
@@ -138,4 +175,3 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
     throw error;
   }
 }
-

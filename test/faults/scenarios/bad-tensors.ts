@@ -17,20 +17,48 @@ interface RawInput {
   readonly parameters?: string;
 }
 
-const input = ({ name = "x", shape = "[1,3]", datatype = "UINT8", data = "[1,2,3]", parameters }: RawInput = {}) =>
+const input = ({
+  name = "x",
+  shape = "[1,3]",
+  datatype = "UINT8",
+  data = "[1,2,3]",
+  parameters,
+}: RawInput = {}) =>
   `{"name":"${name}","shape":${shape},"datatype":"${datatype}",${parameters === undefined ? `"data":${data}` : `"parameters":${parameters}`}}`;
 const request = (inputs: readonly string[], rest = "") => `{"inputs":[${inputs.join(",")}]${rest}}`;
-const wrong = (what: string, one: RawInput): Refused => ({ what, path: MATMUL, body: request([input(one)]) });
+const wrong = (what: string, one: RawInput): Refused => ({
+  what,
+  path: MATMUL,
+  body: request([input(one)]),
+});
 
 /** The JSON, and behind it bytes. */
-function binary(what: string, json: string, bytes: Uint8Array, jsonBytes = String(Buffer.byteLength(json)), path = MATMUL): Refused {
-  return { what, path, headers: { [JSON_LENGTH]: jsonBytes, "content-type": "application/octet-stream" }, body: Buffer.concat([Buffer.from(json), bytes]) };
+function binary(
+  what: string,
+  json: string,
+  bytes: Uint8Array,
+  jsonBytes = String(Buffer.byteLength(json)),
+  path = MATMUL,
+): Refused {
+  return {
+    what,
+    path,
+    headers: { [JSON_LENGTH]: jsonBytes, "content-type": "application/octet-stream" },
+    body: Buffer.concat([Buffer.from(json), bytes]),
+  };
 }
-const sized = (bytes: string, more: RawInput = {}) => request([input({ ...more, parameters: `{"binary_data_size":${bytes}}` })]);
+const sized = (bytes: string, more: RawInput = {}) =>
+  request([input({ ...more, parameters: `{"binary_data_size":${bytes}}` })]);
 
 const shapes: readonly Refused[] = [
   wrong("a shape of 16 x (2^60 + 2)", { shape: "[16,1152921504606846978]" }),
-  ...[["2^53 - 1", "9007199254740991"], ["2^53", "9007199254740992"], ["2^53 + 1", "9007199254740993"], ["2^63", "9223372036854775808"], ["2^64", "18446744073709551616"]].flatMap(([name, size]) => [
+  ...[
+    ["2^53 - 1", "9007199254740991"],
+    ["2^53", "9007199254740992"],
+    ["2^53 + 1", "9007199254740993"],
+    ["2^63", "9223372036854775808"],
+    ["2^64", "18446744073709551616"],
+  ].flatMap(([name, size]) => [
     wrong(`a dimension of ${name}`, { shape: `[${size},3]` }),
     wrong(`16 x ${name}`, { shape: `[16,${size}]` }),
   ]),
@@ -59,9 +87,21 @@ const shapes: readonly Refused[] = [
   { what: "no inputs", path: MATMUL, body: request([]) },
   { what: "an input twice", path: MATMUL, body: request([input(), input()]) },
   { what: "an input too many", path: MATMUL, body: request([input(), input({ name: "z" })]) },
-  { what: "inputs missing", path: IDENTITY, body: request([input({ name: "uint8_in", shape: "[3]" })]) },
-  { what: "an output that there is not", path: MATMUL, body: request([input()], ',"outputs":[{"name":"z"}]') },
-  { what: "an output twice", path: MATMUL, body: request([input()], ',"outputs":[{"name":"y"},{"name":"y"}]') },
+  {
+    what: "inputs missing",
+    path: IDENTITY,
+    body: request([input({ name: "uint8_in", shape: "[3]" })]),
+  },
+  {
+    what: "an output that there is not",
+    path: MATMUL,
+    body: request([input()], ',"outputs":[{"name":"z"}]'),
+  },
+  {
+    what: "an output twice",
+    path: MATMUL,
+    body: request([input()], ',"outputs":[{"name":"y"},{"name":"y"}]'),
+  },
 ];
 
 const deep = (depth: number, open = "[", close = "]") => open.repeat(depth) + close.repeat(depth);
@@ -69,21 +109,45 @@ const json: readonly Refused[] = [
   ...[120, 250_000].flatMap((depth) => [
     { what: `arrays ${depth} deep`, path: MATMUL, body: deep(depth) },
     { what: `arrays ${depth} deep that do not end`, path: MATMUL, body: "[".repeat(depth) },
-    { what: `objects ${depth} deep`, path: MATMUL, body: `${deep(depth, '{"a":', "}").replace(":}", ":1}")}` },
+    {
+      what: `objects ${depth} deep`,
+      path: MATMUL,
+      body: `${deep(depth, '{"a":', "}").replace(":}", ":1}")}`,
+    },
     wrong(`data ${depth} deep`, { data: deep(depth) }),
   ]),
-  ...["-1", "-0", "1e3", "0x10", "NaN", "", "99999999999999999999", "4294967296", "1.5"].map((length) => binary(`a JSON length of "${length}"`, sized("3"), Uint8Array.of(1, 2, 3), length)),
+  ...["-1", "-0", "1e3", "0x10", "NaN", "", "99999999999999999999", "4294967296", "1.5"].map(
+    (length) => binary(`a JSON length of "${length}"`, sized("3"), Uint8Array.of(1, 2, 3), length),
+  ),
   binary("a JSON length past the end", sized("3"), Uint8Array.of(1, 2, 3), "100000"),
   binary("a JSON length in the middle of the JSON", sized("3"), Uint8Array.of(1, 2, 3), "20"),
   binary("a byte too many", sized("3"), Uint8Array.of(1, 2, 3, 4)),
   binary("a byte too few", sized("3"), Uint8Array.of(1, 2)),
   binary("no bytes", sized("3"), new Uint8Array()),
-  ...["-1", "2", "4", "1e999", "9007199254740993", '"3"', "null", "3.5"].map((size) => binary(`a size of ${size}`, sized(size), Uint8Array.of(1, 2, 3))),
-  binary("a size of 3 GB for a shape that has it", sized("3221225472", { shape: "[1073741824,3]" }), Uint8Array.of(1, 2, 3)),
+  ...["-1", "2", "4", "1e999", "9007199254740993", '"3"', "null", "3.5"].map((size) =>
+    binary(`a size of ${size}`, sized(size), Uint8Array.of(1, 2, 3)),
+  ),
+  binary(
+    "a size of 3 GB for a shape that has it",
+    sized("3221225472", { shape: "[1073741824,3]" }),
+    Uint8Array.of(1, 2, 3),
+  ),
 ];
 
-const bytesOf = (...lengths: readonly number[]) => Buffer.concat(lengths.map((length) => Buffer.concat([Buffer.from(Uint32Array.of(length).buffer), Buffer.from("ab")])));
-const words = (what: string, bytes: Uint8Array, shape: string) => binary(what, sized(String(bytes.byteLength), { datatype: "BYTES", shape }), bytes, undefined, "/v2/models/words/infer");
+const bytesOf = (...lengths: readonly number[]) =>
+  Buffer.concat(
+    lengths.map((length) =>
+      Buffer.concat([Buffer.from(Uint32Array.of(length).buffer), Buffer.from("ab")]),
+    ),
+  );
+const words = (what: string, bytes: Uint8Array, shape: string) =>
+  binary(
+    what,
+    sized(String(bytes.byteLength), { datatype: "BYTES", shape }),
+    bytes,
+    undefined,
+    "/v2/models/words/infer",
+  );
 const strings: readonly Refused[] = [
   words("a text past the end", bytesOf(7), "[1]"),
   words("a text of 4 GB", bytesOf(0xffff_ffff), "[1]"),
@@ -96,10 +160,14 @@ async function atBoth(world: World, cases: readonly Refused[]): Promise<Reached>
   const edge = (await world.tensorEdge()).url;
   const reached: Reached[] = [];
   for (const url of [edge, world.region.url]) {
-    reached.push(await expectRefusals(url, cases, async () => {
-      const reply = await ask(url, { path: MATMUL, body: request([input()]) });
-      return reply.status === 200 && /"data":\[2,44\]/.test(reply.text) ? undefined : `a right request got ${shown(reply)}`;
-    }));
+    reached.push(
+      await expectRefusals(url, cases, async () => {
+        const reply = await ask(url, { path: MATMUL, body: request([input()]) });
+        return reply.status === 200 && /"data":\[2,44\]/.test(reply.text)
+          ? undefined
+          : `a right request got ${shown(reply)}`;
+      }),
+    );
   }
   return join(reached);
 }
@@ -107,17 +175,56 @@ async function atBoth(world: World, cases: readonly Refused[]): Promise<Reached>
 /** What JSON has no number for, in and out, in JSON and in bytes. */
 async function numbers(world: World): Promise<Reached> {
   const findings = createFindings();
-  const others = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"].map((kind) => input({ name: `${kind}_in`, shape: "[0]", datatype: kind.toUpperCase(), data: "[]" }));
-  const half = input({ name: "fp16_in", shape: "[0]", datatype: "FP16", parameters: '{"binary_data_size":0}' });
+  const others = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+  ].map((kind) =>
+    input({ name: `${kind}_in`, shape: "[0]", datatype: kind.toUpperCase(), data: "[]" }),
+  );
+  const half = input({
+    name: "fp16_in",
+    shape: "[0]",
+    datatype: "FP16",
+    parameters: '{"binary_data_size":0}',
+  });
   const values = '["NaN","Infinity","-Infinity",-0.0,1.5]';
   const bare = "[NaN,Infinity,-Infinity,-0.0,1.5]";
-  const floats = (data: string) => ["fp32", "fp64"].map((kind) => input({ name: `${kind}_in`, shape: "[5]", datatype: kind.toUpperCase(), data }));
-  const bits = Buffer.from(Float32Array.of(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1.5).buffer);
-  const mixed = request([...others, half, input({ name: "fp32_in", shape: "[5]", datatype: "FP32", parameters: '{"binary_data_size":20}' }), floats(values)[1] ?? ""]);
+  const floats = (data: string) =>
+    ["fp32", "fp64"].map((kind) =>
+      input({ name: `${kind}_in`, shape: "[5]", datatype: kind.toUpperCase(), data }),
+    );
+  const bits = Buffer.from(
+    Float32Array.of(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1.5).buffer,
+  );
+  const mixed = request([
+    ...others,
+    half,
+    input({
+      name: "fp32_in",
+      shape: "[5]",
+      datatype: "FP32",
+      parameters: '{"binary_data_size":20}',
+    }),
+    floats(values)[1] ?? "",
+  ]);
   const questions = [
     ["as texts", { path: IDENTITY, body: request([...others, half, ...floats(values)]) }],
     ["bare", { path: IDENTITY, body: request([...others, half, ...floats(bare)]) }],
-    ["in bytes", { path: IDENTITY, headers: { [JSON_LENGTH]: String(Buffer.byteLength(mixed)) }, body: Buffer.concat([Buffer.from(mixed), bits]) }],
+    [
+      "in bytes",
+      {
+        path: IDENTITY,
+        headers: { [JSON_LENGTH]: String(Buffer.byteLength(mixed)) },
+        body: Buffer.concat([Buffer.from(mixed), bits]),
+      },
+    ],
   ] as const;
   const wanted = /"data":\["NaN","Infinity","-Infinity",-0(\.0)?,1\.5\]/g;
   let asked = 0;
@@ -128,18 +235,41 @@ async function numbers(world: World): Promise<Reached> {
       const outputs = ["fp32", "fp64"].map((kind) => `{"name":"${kind}_out"}`).join(",");
       const body = Buffer.from(question.body);
       const at = "headers" in question ? Buffer.byteLength(mixed) - 1 : body.byteLength - 1;
-      const withOutputs = Buffer.concat([body.subarray(0, at), Buffer.from(`,"outputs":[${outputs}]}`), body.subarray(at + 1)]);
-      const headers = "headers" in question ? { [JSON_LENGTH]: String(at + 14 + outputs.length) } : {};
+      const withOutputs = Buffer.concat([
+        body.subarray(0, at),
+        Buffer.from(`,"outputs":[${outputs}]}`),
+        body.subarray(at + 1),
+      ]);
+      const headers =
+        "headers" in question ? { [JSON_LENGTH]: String(at + 14 + outputs.length) } : {};
       const reply = await ask(url, { path: IDENTITY, headers, body: withOutputs });
       const matches = reply.text.match(wanted)?.length;
-      findings.expect(reply.status === 200 && jsonOf(reply.text) !== undefined && matches === 2, () => `${how}: ${shown(reply)}`);
+      findings.expect(
+        reply.status === 200 && jsonOf(reply.text) !== undefined && matches === 2,
+        () => `${how}: ${shown(reply)}`,
+      );
     }
   }
   return { figures: { cases: asked }, problems: findings.problems };
 }
 
 export const badTensors: readonly Scenario[] = [
-  { row: "shapes", name: "shapes, datatypes and names at edge and region", expected: "400 with the reason", run: (world) => atBoth(world, shapes) },
-  { row: "JSON and lengths", name: "JSON, header lengths and binary data at edge and region", expected: "400, alive, quick", run: (world) => atBoth(world, [...json, ...strings]) },
-  { row: "NaN, Inf, -0", name: "in and out at edge and region", expected: "valid JSON, documented form", run: numbers },
+  {
+    row: "shapes",
+    name: "shapes, datatypes and names at edge and region",
+    expected: "400 with the reason",
+    run: (world) => atBoth(world, shapes),
+  },
+  {
+    row: "JSON and lengths",
+    name: "JSON, header lengths and binary data at edge and region",
+    expected: "400, alive, quick",
+    run: (world) => atBoth(world, [...json, ...strings]),
+  },
+  {
+    row: "NaN, Inf, -0",
+    name: "in and out at edge and region",
+    expected: "valid JSON, documented form",
+    run: numbers,
+  },
 ];

@@ -1,11 +1,17 @@
 // Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import * as z from "zod";
 import { edgetier } from "../../support/edgetier-command.ts";
 import { ask, type Reply, shown } from "../lib/ask.ts";
 import { ODD } from "../lib/intent.ts";
-import { createFindings, type Findings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import {
+  createFindings,
+  type Findings,
+  type Reached,
+  type Scenario,
+  type Size,
+} from "../lib/scenario.ts";
 import { until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";
 
@@ -20,8 +26,12 @@ const created = z.object({ key: z.string(), entry: z.object({ id: z.string() }).
 const createdRegionKey = z.object({ key: z.string() });
 
 /** As an operator makes one: the key, and what the edge is told of it. */
-const newKey = async (tenant: string) => created.parse(await printed(["keys", "create", "--tenant", tenant, "--scope", "predict", "--json"]));
-const newRegionKey = async (id: string) => createdRegionKey.parse(await printed(["region", "key", "--id", id, "--json"])).key;
+const newKey = async (tenant: string) =>
+  created.parse(
+    await printed(["keys", "create", "--tenant", tenant, "--scope", "predict", "--json"]),
+  );
+const newRegionKey = async (id: string) =>
+  createdRegionKey.parse(await printed(["region", "key", "--id", id, "--json"])).key;
 
 async function printed(args: readonly string[]): Promise<unknown> {
   const { code, stdout, stderr } = await edgetier(args);
@@ -34,19 +44,40 @@ async function tenants(world: World, { samples }: Size): Promise<Reached> {
   const [one, two] = [await newKey("one"), await newKey("two")];
   const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]) });
   const figures = { inputs: 0, hitsOfTheirOwn: 0, crossed: 0 };
-  const headers: Readonly<Record<string, string>>[] = [{}, { "x-forwarded-for": "1.2.3.4" }, { "x-forwarded-host": "other.example" }, { "accept-language": "de" }, { origin: "https://other.example" }, { cookie: "session=1" }, { "x-tenant": "one" }, { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` }];
+  const headers: Readonly<Record<string, string>>[] = [
+    {},
+    { "x-forwarded-for": "1.2.3.4" },
+    { "x-forwarded-host": "other.example" },
+    { "accept-language": "de" },
+    { origin: "https://other.example" },
+    { cookie: "session=1" },
+    { "x-tenant": "one" },
+    { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` },
+  ];
   try {
     for (let index = 0; index < samples; index++) {
       const more = headers[index % headers.length] ?? {};
-      const as = ({ key }: typeof one) => ask(edge.url, { path: PREDICT, headers: { ...bearer(key), ...more }, body: body(`${ODD.text} ${index}`) });
+      const as = ({ key }: typeof one) =>
+        ask(edge.url, {
+          path: PREDICT,
+          headers: { ...bearer(key), ...more },
+          body: body(`${ODD.text} ${index}`),
+        });
       figures.inputs++;
       await as(one);
       const isKept = await until(async () => layerOf(await as(one)) !== "miss", KEPT_WITHIN_MS);
-      findings.expect(isKept !== undefined, () => `its own answer was not kept, with ${JSON.stringify(more)}`);
+      findings.expect(
+        isKept !== undefined,
+        () => `its own answer was not kept, with ${JSON.stringify(more)}`,
+      );
       figures.hitsOfTheirOwn += Number(isKept !== undefined);
       const other = await as(two);
       figures.crossed += Number(layerOf(other) !== "miss");
-      findings.expect(other.status === 200 && layerOf(other) === "miss", () => `the other tenant with ${JSON.stringify(more)} got one from ${layerOf(other)}: ${shown(other)}`);
+      findings.expect(
+        other.status === 200 && layerOf(other) === "miss",
+        () =>
+          `the other tenant with ${JSON.stringify(more)} got one from ${layerOf(other)}: ${shown(other)}`,
+      );
     }
     const open = await ask(edge.url, { path: PREDICT, body: body(ODD.text) });
     findings.expect(open.status === 401, () => `without a key: ${shown(open)}`);
@@ -56,10 +87,17 @@ async function tenants(world: World, { samples }: Size): Promise<Reached> {
   }
 }
 
-async function expectRefused(findings: Findings, edge: string, cases: Readonly<Record<string, Readonly<Record<string, string>>>>): Promise<number> {
+async function expectRefused(
+  findings: Findings,
+  edge: string,
+  cases: Readonly<Record<string, Readonly<Record<string, string>>>>,
+): Promise<number> {
   for (const [what, headers] of Object.entries(cases)) {
     const reply = await ask(edge, { path: PREDICT, headers, body: body(ODD.text) });
-    findings.expect(reply.status === 401 && reply.headers["www-authenticate"] !== undefined, () => `${what}: ${shown(reply)}`);
+    findings.expect(
+      reply.status === 401 && reply.headers["www-authenticate"] !== undefined,
+      () => `${what}: ${shown(reply)}`,
+    );
   }
   return Object.keys(cases).length;
 }
@@ -71,7 +109,11 @@ async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
   const list = [entry, { ...expired.entry, expiresAt: "2020-01-01T00:00:00Z" }];
   const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
   try {
-    const right = await ask(edge.url, { path: PREDICT, headers: bearer(key), body: body(ODD.text) });
+    const right = await ask(edge.url, {
+      path: PREDICT,
+      headers: bearer(key),
+      body: body(ODD.text),
+    });
     findings.expect(right.status === 200, () => `the right key: ${shown(right)}`);
     const cases = await expectRefused(findings, edge.url, {
       "no key": {},
@@ -88,12 +130,24 @@ async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
     // What is right at the beginning takes no longer to refuse than what is wrong from the beginning.
     const timed = async (token: string) => {
       const times: number[] = [];
-      for (let index = 0; index < samples; index++) times.push((await ask(edge.url, { path: PREDICT, headers: bearer(token), body: body("x") })).ms);
+      for (let index = 0; index < samples; index++)
+        times.push(
+          (await ask(edge.url, { path: PREDICT, headers: bearer(token), body: body("x") })).ms,
+        );
       return quantile(times, 0.5);
     };
-    const [nearMs, farMs] = [await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`), await timed(unknown)];
-    findings.expect(Math.abs(nearMs - farMs) < 5, () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`);
-    return { figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs }, problems: findings.problems };
+    const [nearMs, farMs] = [
+      await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`),
+      await timed(unknown),
+    ];
+    findings.expect(
+      Math.abs(nearMs - farMs) < 5,
+      () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`,
+    );
+    return {
+      figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }
@@ -101,7 +155,15 @@ async function apiKeys(world: World, { samples }: Size): Promise<Reached> {
 
 const json64 = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const ISSUER = "https://issuer.example";
-const claims = (more: object = {}) => ({ iss: ISSUER, aud: "edgetier", sub: "1", tenant: "one", scope: "predict", exp: Math.floor(Date.now() / 1_000) + 600, ...more });
+const claims = (more: object = {}) => ({
+  iss: ISSUER,
+  aud: "edgetier",
+  sub: "1",
+  tenant: "one",
+  scope: "predict",
+  exp: Math.floor(Date.now() / 1_000) + 600,
+  ...more,
+});
 
 function token(key: KeyObject, header: object, payload: object): string {
   const signed = `${json64({ alg: "ES256", kid: "k1", typ: "JWT", ...header })}.${json64(payload)}`;
@@ -110,12 +172,26 @@ function token(key: KeyObject, header: object, payload: object): string {
 
 async function tokens(world: World): Promise<Reached> {
   const findings = createFindings();
-  const [own, other] = [generateKeyPairSync("ec", { namedCurve: "P-256" }), generateKeyPairSync("ec", { namedCurve: "P-256" })];
-  const jwks = { keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }] };
-  const edge = await world.startEdge({ EDGETIER_JWT_ISSUER: ISSUER, EDGETIER_JWT_AUDIENCE: "edgetier", EDGETIER_JWT_ALGORITHM: "ES256", EDGETIER_JWT_JWKS: JSON.stringify(jwks) });
+  const [own, other] = [
+    generateKeyPairSync("ec", { namedCurve: "P-256" }),
+    generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  ];
+  const jwks = {
+    keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }],
+  };
+  const edge = await world.startEdge({
+    EDGETIER_JWT_ISSUER: ISSUER,
+    EDGETIER_JWT_AUDIENCE: "edgetier",
+    EDGETIER_JWT_ALGORITHM: "ES256",
+    EDGETIER_JWT_JWKS: JSON.stringify(jwks),
+  });
   try {
     const good = token(own.privateKey, {}, claims());
-    const right = await ask(edge.url, { path: PREDICT, headers: bearer(good), body: body(ODD.text) });
+    const right = await ask(edge.url, {
+      path: PREDICT,
+      headers: bearer(good),
+      body: body(ODD.text),
+    });
     findings.expect(right.status === 200, () => `a right token: ${shown(right)}`);
     const [head = "", payload = "", signature = ""] = good.split(".");
     const none = `${json64({ alg: "none", kid: "k1" })}.${payload}.`;
@@ -129,9 +205,11 @@ async function tokens(world: World): Promise<Reached> {
       "an unknown key id": bearer(token(own.privateKey, { kid: "k2" }, claims())),
       "a changed payload": bearer(`${head}.${json64(claims({ tenant: "two" }))}.${signature}`),
       "no signature": bearer(`${head}.${payload}.`),
-      "truncated": bearer(good.slice(0, -10)),
-      "expired": bearer(token(own.privateKey, {}, claims({ exp: 1_600_000_000 }))),
-      "not yet valid": bearer(token(own.privateKey, {}, claims({ nbf: Math.floor(Date.now() / 1_000) + 3_600 }))),
+      truncated: bearer(good.slice(0, -10)),
+      expired: bearer(token(own.privateKey, {}, claims({ exp: 1_600_000_000 }))),
+      "not yet valid": bearer(
+        token(own.privateKey, {}, claims({ nbf: Math.floor(Date.now() / 1_000) + 3_600 })),
+      ),
       "without an end": bearer(token(own.privateKey, {}, claims({ exp: undefined }))),
       "another issuer": bearer(token(own.privateKey, {}, claims({ iss: "https://other.example" }))),
       "another audience": bearer(token(own.privateKey, {}, claims({ aud: "other" }))),
@@ -150,20 +228,37 @@ async function replayed(world: World): Promise<Reached> {
   const region = await world.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
   const through = world.proxies.region.target;
   world.proxies.region.target = region.url;
-  const [edge, stranger] = [await world.startEdge({ EDGETIER_REGION_KEY: own }), await world.startEdge({ EDGETIER_REGION_KEY: other })];
+  const [edge, stranger] = [
+    await world.startEdge({ EDGETIER_REGION_KEY: own }),
+    await world.startEdge({ EDGETIER_REGION_KEY: other }),
+  ];
   try {
     const answered = await ask(edge.url, { path: PREDICT, body: body(ODD.text) });
-    findings.expect(answered.status === 200 && answered.text.includes("region-int8"), () => `an edge with the right key: ${shown(answered)}`);
+    findings.expect(
+      answered.status === 200 && answered.text.includes("region-int8"),
+      () => `an edge with the right key: ${shown(answered)}`,
+    );
     const refused = await ask(stranger.url, { path: PREDICT, body: body(`${ODD.text} 2`) });
-    findings.expect(/"degraded":true/.test(refused.text), () => `an edge with another key: ${shown(refused)}`);
-    const unsigned = await ask(region.url, { path: "/v2/models/intent/infer", body: '{"inputs":[]}' });
+    findings.expect(
+      /"degraded":true/.test(refused.text),
+      () => `an edge with another key: ${shown(refused)}`,
+    );
+    const unsigned = await ask(region.url, {
+      path: "/v2/models/intent/infer",
+      body: '{"inputs":[]}',
+    });
     findings.expect(unsigned.status === 401, () => `without a signature: ${shown(unsigned)}`);
     const live = await ask(region.url, { path: "/v2/health/live" });
     findings.expect(live.status === 200, () => `health without a signature: ${shown(live)}`);
     const captured = world.proxies.region.captured;
     findings.expect(captured !== undefined, () => "nothing was captured between edge and region");
     let cases = 0;
-    const again = async (what: string, headers: Record<string, string>, bytes: Uint8Array, path: string) => {
+    const again = async (
+      what: string,
+      headers: Record<string, string>,
+      bytes: Uint8Array,
+      path: string,
+    ) => {
       cases++;
       const reply = await ask(region.url, { path, headers, body: bytes });
       findings.expect(reply.status === 401, () => `${what}: ${shown(reply)}`);
@@ -174,8 +269,18 @@ async function replayed(world: World): Promise<Reached> {
       await again("another body", headers, sent.with(0, (sent[0] ?? 0) ^ 1), path);
       await again("another path", headers, sent, path.replace("intent", "mood"));
       for (const name of ["signature", "signature-input", "content-digest"]) {
-        await again(`without ${name}`, Object.fromEntries(Object.entries(headers).filter(([one]) => one !== name)), sent, path);
-        await again(`${name} cut off`, { ...headers, [name]: (headers[name] ?? "").slice(0, -8) }, sent, path);
+        await again(
+          `without ${name}`,
+          Object.fromEntries(Object.entries(headers).filter(([one]) => one !== name)),
+          sent,
+          path,
+        );
+        await again(
+          `${name} cut off`,
+          { ...headers, [name]: (headers[name] ?? "").slice(0, -8) },
+          sent,
+          path,
+        );
       }
     }
     return { figures: { cases }, problems: findings.problems };
@@ -186,8 +291,28 @@ async function replayed(world: World): Promise<Reached> {
 }
 
 export const callers: readonly Scenario[] = [
-  { row: "tenants", name: "the same input, and headers that are no part of a key", expected: "no answer crosses", run: tenants },
-  { row: "credentials", name: "API keys: forged, expired, truncated", expected: "401, as quickly", run: apiKeys },
-  { row: "credentials", name: "JWT: forged, expired, truncated, alg none, another key", expected: "401", run: tokens },
-  { row: "credentials", name: "requests of the edge to the region: forged, truncated, replayed", expected: "401", run: replayed },
+  {
+    row: "tenants",
+    name: "the same input, and headers that are no part of a key",
+    expected: "no answer crosses",
+    run: tenants,
+  },
+  {
+    row: "credentials",
+    name: "API keys: forged, expired, truncated",
+    expected: "401, as quickly",
+    run: apiKeys,
+  },
+  {
+    row: "credentials",
+    name: "JWT: forged, expired, truncated, alg none, another key",
+    expected: "401",
+    run: tokens,
+  },
+  {
+    row: "credentials",
+    name: "requests of the edge to the region: forged, truncated, replayed",
+    expected: "401",
+    run: replayed,
+  },
 ];

@@ -4,12 +4,22 @@ import type { LocalRegion } from "../../../src/cli/local/region.ts";
 import { ask, inParallel, shown } from "../lib/ask.ts";
 import { ODD, predict } from "../lib/intent.ts";
 import { isIdle, regionFigures } from "../lib/region-metrics.ts";
-import { createFindings, type Findings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import {
+  createFindings,
+  type Findings,
+  type Reached,
+  type Scenario,
+  type Size,
+} from "../lib/scenario.ts";
 import { passed, until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";
 
 const MOOD = "/v2/models/mood/versions/1/infer";
-const body = (tier: string) => JSON.stringify({ inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["good"] }], parameters: { tier } });
+const body = (tier: string) =>
+  JSON.stringify({
+    inputs: [{ name: "input", shape: [1], datatype: "BYTES", data: ["good"] }],
+    parameters: { tier },
+  });
 const isRight = (text: string) => /"data":\[1,0\]/.test(text);
 /** What a busy machine needs to notice. */
 const WITHIN_MS = 10_000;
@@ -23,11 +33,21 @@ interface Caller {
 
 /** On a connection of its own. The body goes once the server has said that it will read it. */
 function call(region: string, tier = "slow"): Caller {
-  const outgoing = request(`${region}${MOOD}`, { method: "POST", agent: false, headers: { expect: "100-continue", "content-type": "application/json" } });
-  const taken = new Promise<void>((resolve) => outgoing.once("continue", () => outgoing.end(body(tier), () => resolve())).once("close", resolve));
+  const outgoing = request(`${region}${MOOD}`, {
+    method: "POST",
+    agent: false,
+    headers: { expect: "100-continue", "content-type": "application/json" },
+  });
+  const taken = new Promise<void>((resolve) =>
+    outgoing
+      .once("continue", () => outgoing.end(body(tier), () => resolve()))
+      .once("close", resolve),
+  );
   const answer = new Promise<string | undefined>((resolve) => {
     outgoing.on("error", () => resolve(undefined));
-    outgoing.on("response", async (response) => resolve(Buffer.concat(await response.toArray().catch(() => [])).toString()));
+    outgoing.on("response", async (response) =>
+      resolve(Buffer.concat(await response.toArray().catch(() => [])).toString()),
+    );
   });
   return { taken, answer, leave: () => void outgoing.destroy() };
 }
@@ -39,7 +59,12 @@ async function callers(region: string, count: number): Promise<Caller[]> {
 }
 
 /** All leave; the work that nobody has begun with must not be done, and a new caller must not wait for it. */
-async function leave(region: LocalRegion, count: number, findings: Findings, what: string): Promise<{ runs: number; rows: number; freedMs: number }> {
+async function leave(
+  region: LocalRegion,
+  count: number,
+  findings: Findings,
+  what: string,
+): Promise<{ runs: number; rows: number; freedMs: number }> {
   const before = await regionFigures(region.url, "mood");
   const all = await callers(region.url, count);
   await until(async () => (await regionFigures(region.url, "mood")).running > 0, WITHIN_MS, 5);
@@ -49,11 +74,24 @@ async function leave(region: LocalRegion, count: number, findings: Findings, wha
   const freedMs = performance.now() - leftAtMs;
   const after = await regionFigures(region.url, "mood");
   const [runs, rows] = [after.runs - before.runs, after.rows - before.rows];
-  findings.expect(freed !== undefined, () => `${what}: the region was still busy after ${WITHIN_MS} ms`);
-  findings.expect(rows < count / 2, () => `${what}: ${rows} rows were computed for ${count} callers that had left`);
-  findings.expect(after.cancelled - before.cancelled >= count - rows - 1, () => `${what}: ${after.cancelled - before.cancelled} of ${count} requests were counted as cancelled, ${rows} rows computed`);
+  findings.expect(
+    freed !== undefined,
+    () => `${what}: the region was still busy after ${WITHIN_MS} ms`,
+  );
+  findings.expect(
+    rows < count / 2,
+    () => `${what}: ${rows} rows were computed for ${count} callers that had left`,
+  );
+  findings.expect(
+    after.cancelled - before.cancelled >= count - rows - 1,
+    () =>
+      `${what}: ${after.cancelled - before.cancelled} of ${count} requests were counted as cancelled, ${rows} rows computed`,
+  );
   const next = await ask(region.url, { path: MOOD, body: body("slow") });
-  findings.expect(next.status === 200 && isRight(next.text), () => `${what}, the next request: ${shown(next)}`);
+  findings.expect(
+    next.status === 200 && isRight(next.text),
+    () => `${what}, the next request: ${shown(next)}`,
+  );
   return { runs, rows, freedMs: Math.round(freedMs) };
 }
 
@@ -63,11 +101,25 @@ async function atRegion(world: World, { samples }: Size): Promise<Reached> {
   const alone = await world.startRegion({ EDGETIER_REGION_BATCHING: "off" }, ["mood@1"]);
   const queued = await leave(alone, count, findings, "queued");
   await alone.stop();
-  const sharing = await world.startRegion({ EDGETIER_REGION_MAX_BATCH_ROWS: "8", EDGETIER_REGION_MAX_QUEUE_SIZE: "1000" }, ["mood@1"]);
+  const sharing = await world.startRegion(
+    { EDGETIER_REGION_MAX_BATCH_ROWS: "8", EDGETIER_REGION_MAX_QUEUE_SIZE: "1000" },
+    ["mood@1"],
+  );
   const batched = await leave(sharing, count, findings, "batched");
   const computing = await computed(sharing, findings);
   await sharing.stop();
-  return { figures: { callers: count, queuedRowsComputed: queued.rows, queuedFreedMs: queued.freedMs, batchedRuns: batched.runs, batchedRowsComputed: batched.rows, batchedFreedMs: batched.freedMs, computingFreedMs: computing }, problems: findings.problems };
+  return {
+    figures: {
+      callers: count,
+      queuedRowsComputed: queued.rows,
+      queuedFreedMs: queued.freedMs,
+      batchedRuns: batched.runs,
+      batchedRowsComputed: batched.rows,
+      batchedFreedMs: batched.freedMs,
+      computingFreedMs: computing,
+    },
+    problems: findings.problems,
+  };
 }
 
 /** A run cannot be stopped half-way; its slot must be free afterwards. @returns when it was */
@@ -91,20 +143,39 @@ async function atEdge(world: World, { samples }: Size): Promise<Reached> {
     region.fault = { kind: "hangs" };
     region.forget();
     const calls = Array.from({ length: count }, (_, index) => {
-      const outgoing = request(`${edge.url}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "x-deadline-ms": "60000" } });
-      outgoing.on("error", () => {}).end(JSON.stringify({ inputs: `${ODD.text} ${index}`, parameters: { cache: "bypass" } }));
+      const outgoing = request(`${edge.url}/v1/models/intent/predict`, {
+        method: "POST",
+        agent: false,
+        headers: { "content-type": "application/json", "x-deadline-ms": "60000" },
+      });
+      outgoing
+        .on("error", () => {})
+        .end(JSON.stringify({ inputs: `${ODD.text} ${index}`, parameters: { cache: "bypass" } }));
       return outgoing;
     });
     const asked = await until(() => region.seen.length >= count, WITHIN_MS);
-    findings.expect(asked !== undefined, () => `${region.seen.length} of ${count} requests reached the region`);
+    findings.expect(
+      asked !== undefined,
+      () => `${region.seen.length} of ${count} requests reached the region`,
+    );
     for (const one of calls) one.socket?.resetAndDestroy(); // workerd takes the end of what a client sends for just that: it may still listen
     const leftMs = await until(() => region.abandoned >= count, WITHIN_MS);
-    findings.expect(leftMs !== undefined, () => `the edge gave up ${region.abandoned} of ${count} calls whose clients had left`);
+    findings.expect(
+      leftMs !== undefined,
+      () => `the edge gave up ${region.abandoned} of ${count} calls whose clients had left`,
+    );
     const abandoned = region.abandoned;
     world.heal();
     const { reply, output } = await predict(edge.url, ODD.text);
     findings.expect(output?.degraded === false, () => `the next request: ${shown(reply)}`);
-    return { figures: { clients: count, callsGivenUp: abandoned, givenUpMs: Math.round(leftMs ?? WITHIN_MS) }, problems: findings.problems };
+    return {
+      figures: {
+        clients: count,
+        callsGivenUp: abandoned,
+        givenUpMs: Math.round(leftMs ?? WITHIN_MS),
+      },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }
@@ -118,15 +189,33 @@ async function inTheMidst(world: World, { samples }: Size): Promise<Reached> {
   try {
     await predict(edge.url, ODD.text);
     for (let index = 0; index < count; index++) {
-      const text = JSON.stringify({ inputs: `${ODD.text} ${index}`, parameters: { cache: "bypass" } });
-      const outgoing = request(`${edge.url}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) } });
-      outgoing.on("error", () => {}).write(index % 2 === 0 ? text : text.slice(0, text.length >> 1));
+      const text = JSON.stringify({
+        inputs: `${ODD.text} ${index}`,
+        parameters: { cache: "bypass" },
+      });
+      const outgoing = request(`${edge.url}/v1/models/intent/predict`, {
+        method: "POST",
+        agent: false,
+        headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
+      });
+      outgoing
+        .on("error", () => {})
+        .write(index % 2 === 0 ? text : text.slice(0, text.length >> 1));
       await passed(index % 20);
       outgoing.socket?.resetAndDestroy();
     }
-    const freedMs = await until(async () => (await predict(edge.url, ODD.text)).output !== undefined, 2_000);
-    findings.expect(freedMs !== undefined, () => `${count} clients have left, and nobody else is answered`);
-    return { figures: { clients: count, freedMs: Math.round(freedMs ?? 2_000) }, problems: findings.problems };
+    const freedMs = await until(
+      async () => (await predict(edge.url, ODD.text)).output !== undefined,
+      2_000,
+    );
+    findings.expect(
+      freedMs !== undefined,
+      () => `${count} clients have left, and nobody else is answered`,
+    );
+    return {
+      figures: { clients: count, freedMs: Math.round(freedMs ?? 2_000) },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }
@@ -135,29 +224,52 @@ async function inTheMidst(world: World, { samples }: Size): Promise<Reached> {
 /** Requests through an edge go on meanwhile: it answers them all, degraded ones marked. */
 async function terminated(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
-  const region = await world.startRegion({ EDGETIER_REGION_BATCHING: "off", EDGETIER_DRAIN_TIMEOUT_MS: "30000" }, ["mood@1", "intent"]);
+  const region = await world.startRegion(
+    { EDGETIER_REGION_BATCHING: "off", EDGETIER_DRAIN_TIMEOUT_MS: "30000" },
+    ["mood@1", "intent"],
+  );
   const edge = await world.startEdge({ EDGETIER_REGION_URL: region.url });
   try {
     await predict(edge.url, ODD.text);
     const busy = await callers(region.url, 12);
     const startedAtMs = performance.now();
     process.kill(region.pid, "SIGTERM");
-    const notReadyMs = await until(async () => (await ask(region.url, { path: "/v2/health/ready", timeoutMs: 1_000 })).status !== 200, WITHIN_MS, 5);
+    const notReadyMs = await until(
+      async () =>
+        (await ask(region.url, { path: "/v2/health/ready", timeoutMs: 1_000 })).status !== 200,
+      WITHIN_MS,
+      5,
+    );
     findings.expect(notReadyMs !== undefined, () => "it went on saying that it was ready");
     let degraded = 0;
     const through = inParallel(Math.min(200, samples), 4, async () => {
       const { reply, output } = await predict(edge.url, ODD.text, { deadlineMs: 2_000 });
-      findings.expect(output !== undefined && (output.label === ODD.label || output.degraded), () => `through the edge: ${shown(reply)}`);
+      findings.expect(
+        output !== undefined && (output.label === ODD.label || output.degraded),
+        () => `through the edge: ${shown(reply)}`,
+      );
       degraded += Number(output?.degraded ?? false);
     });
     const answers = await Promise.all(busy.map(({ answer }) => answer));
     const answered = answers.filter((text) => text !== undefined && isRight(text)).length;
-    findings.expect(answered === busy.length, () => `${answered} of ${busy.length} requests that it had taken were answered`);
+    findings.expect(
+      answered === busy.length,
+      () => `${answered} of ${busy.length} requests that it had taken were answered`,
+    );
     const how = await Promise.race([region.died, passed(WITHIN_MS).then(() => "not at all")]);
     findings.expect(how === "exit code 0", () => `it ended ${how}`);
     const endedMs = Math.round(performance.now() - startedAtMs);
     await through;
-    return { figures: { taken: busy.length, answered, notReadyMs: Math.round(notReadyMs ?? WITHIN_MS), endedMs, degradedThroughEdge: degraded }, problems: findings.problems };
+    return {
+      figures: {
+        taken: busy.length,
+        answered,
+        notReadyMs: Math.round(notReadyMs ?? WITHIN_MS),
+        endedMs,
+        degradedThroughEdge: degraded,
+      },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
     await region.stop();
@@ -172,5 +284,10 @@ export const leavingClients: readonly Scenario[] = [
   { row, name: "in the midst of requests to the edge", expected, run: inTheMidst },
 ];
 export const terminatedRegion: readonly Scenario[] = [
-  { row: "SIGTERM under load", name: "at the region", expected: "not ready, queued work finishes within the grace period, exit 0", run: terminated },
+  {
+    row: "SIGTERM under load",
+    name: "at the region",
+    expected: "not ready, queued work finishes within the grace period, exit 0",
+    run: terminated,
+  },
 ];

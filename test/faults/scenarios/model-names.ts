@@ -5,9 +5,49 @@ import { expectRefusals, join, type Refused } from "../lib/refusals.ts";
 import type { Scenario } from "../lib/scenario.ts";
 
 const NAMES = [
-  "..", "../intent", "..%2fintent", "%2e%2e", "%2e%2e%2fintent", "%252e%252e%252fintent", "intent%2f..%2fintent", "....//intent", "..%5cintent", "..\\intent", "%c0%ae%c0%ae", "%2fetc%2fpasswd", "intent%00", "%00",
-  "intent%0d%0ax-a:1", "intent%20", "%20intent", "INTENT", "intent%ef%bc%8f", "__proto__", "constructor", "toString", "-", ".", "a".repeat(65), "a".repeat(256), "a".repeat(4_096), "%e2%80%ae", "intent;x=1", "intent@", "intent@@1", "intent@0", "intent@-1", "intent@1e3",
-  "intent@99999999999999999999", "intent@__proto__", "intent@..%2f..", "%", "%zz", "*", "intent,vision", "intent%3f", "models%2fintent%2faliases.json",
+  "..",
+  "../intent",
+  "..%2fintent",
+  "%2e%2e",
+  "%2e%2e%2fintent",
+  "%252e%252e%252fintent",
+  "intent%2f..%2fintent",
+  "....//intent",
+  "..%5cintent",
+  "..\\intent",
+  "%c0%ae%c0%ae",
+  "%2fetc%2fpasswd",
+  "intent%00",
+  "%00",
+  "intent%0d%0ax-a:1",
+  "intent%20",
+  "%20intent",
+  "INTENT",
+  "intent%ef%bc%8f",
+  "__proto__",
+  "constructor",
+  "toString",
+  "-",
+  ".",
+  "a".repeat(65),
+  "a".repeat(256),
+  "a".repeat(4_096),
+  "%e2%80%ae",
+  "intent;x=1",
+  "intent@",
+  "intent@@1",
+  "intent@0",
+  "intent@-1",
+  "intent@1e3",
+  "intent@99999999999999999999",
+  "intent@__proto__",
+  "intent@..%2f..",
+  "%",
+  "%zz",
+  "*",
+  "intent,vision",
+  "intent%3f",
+  "models%2fintent%2faliases.json",
 ];
 
 /** A path that Node's client, workerd or Hono reads as another one is refused there, too: 404. */
@@ -15,8 +55,18 @@ const STATUSES = [400, 404, 405];
 const INPUTS = '{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["x"]}]}';
 const PREDICT = '{"inputs":"x"}';
 
-const cases = (paths: readonly (readonly [path: (name: string) => string, body?: string])[]): Refused[] =>
-  NAMES.flatMap((name) => paths.map(([path, body]) => ({ what: `the name ${name.slice(0, 40)} in ${path("*")}`, path: path(name), body, statuses: STATUSES, byServer: name.includes("\\") })));
+const cases = (
+  paths: readonly (readonly [path: (name: string) => string, body?: string])[],
+): Refused[] =>
+  NAMES.flatMap((name) =>
+    paths.map(([path, body]) => ({
+      what: `the name ${name.slice(0, 40)} in ${path("*")}`,
+      path: path(name),
+      body,
+      statuses: STATUSES,
+      byServer: name.includes("\\"),
+    })),
+  );
 
 export const modelNames: readonly Scenario[] = [
   {
@@ -24,20 +74,42 @@ export const modelNames: readonly Scenario[] = [
     name: "in paths of edge and region",
     expected: "400 or 404",
     async run(world) {
-      const atEdge = cases([[(name) => `/v1/models/${name}/predict`, PREDICT], [(name) => `/v2/models/${name}/infer`, INPUTS]]);
-      const atRegion = cases([[(name) => `/v2/models/${name}/infer`, INPUTS], [(name) => `/v2/repository/models/${name}/load`, "{}"]]);
+      const atEdge = cases([
+        [(name) => `/v1/models/${name}/predict`, PREDICT],
+        [(name) => `/v2/models/${name}/infer`, INPUTS],
+      ]);
+      const atRegion = cases([
+        [(name) => `/v2/models/${name}/infer`, INPUTS],
+        [(name) => `/v2/repository/models/${name}/load`, "{}"],
+      ]);
       const s3 = world.proxies.s3;
       s3.forget();
       const fine = async () => undefined;
-      const reached = join([await expectRefusals(world.edge.url, atEdge, fine), await expectRefusals(world.region.url, atRegion, fine)]);
+      const reached = join([
+        await expectRefusals(world.edge.url, atEdge, fine),
+        await expectRefusals(world.region.url, atRegion, fine),
+      ]);
       // Names in a body, which no path rule looks at.
-      const named = await Promise.all(["../intent", "intent/../intent", "\u0000", "a".repeat(256)].map((model) => ask(world.edge.url, { path: "/v1/embeddings", body: JSON.stringify({ model, input: "x" }) })));
+      const named = await Promise.all(
+        ["../intent", "intent/../intent", "\u0000", "a".repeat(256)].map((model) =>
+          ask(world.edge.url, {
+            path: "/v1/embeddings",
+            body: JSON.stringify({ model, input: "x" }),
+          }),
+        ),
+      );
       const strayed = s3.seen.filter(({ path }) => /\.\.|%2e%2e|%00|\0/i.test(path));
       const problems = [
         ...reached.problems,
-        ...named.flatMap(({ status, text }) => ([400, 404].includes(status) ? [] : [`a name in a body got ${status} ${text.slice(0, 100)}`])),
+        ...named.flatMap(({ status, text }) =>
+          [400, 404].includes(status)
+            ? []
+            : [`a name in a body got ${status} ${text.slice(0, 100)}`],
+        ),
         ...strayed.map(({ path }) => `the store was asked for ${path}`),
-        ...[await wrongAnswer(world.edge.url), await wrongRegionAnswer(world.region.url)].flatMap((wrong) => wrong ?? []),
+        ...[await wrongAnswer(world.edge.url), await wrongRegionAnswer(world.region.url)].flatMap(
+          (wrong) => wrong ?? [],
+        ),
       ];
       return { figures: { ...reached.figures, storeReads: s3.seen.length }, problems };
     },

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { create } from "@bufbuild/protobuf";
 import * as z from "zod";
-import { readModelFile } from "../../../src/build/import/read-model-file.ts";
-import { writeModel } from "../../../src/build/onnx/model-file.ts";
-import { type TensorProto, TensorProtoSchema } from "../../../src/build/onnx/proto/onnx_pb.js";
+import { readModelFile } from "../../../src/toolchain/import/read-model-file.ts";
+import { writeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { type TensorProto, TensorProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import { EdgeTierError } from "../../../src/core/errors.ts";
-import { model, node } from "../../build/onnx/small-model.ts";
+import { model, node } from "../../toolchain/onnx/small-model.ts";
 import { type TensorGraph, publishTensorModel } from "../../support/tensor-model.ts";
 import { edgetier } from "../../support/edgetier-command.ts";
 import { ask, saysWhy, shown } from "../lib/ask.ts";
@@ -26,9 +26,21 @@ const WORKER = join(import.meta.dirname, "../lib/import-mutants.ts");
 const SILENT_MS = 30_000;
 const TELL_EVERY = 1_000;
 
-const external = (entries: Readonly<Record<string, string>>, dims: readonly bigint[] = [3n]): TensorProto =>
-  create(TensorProtoSchema, { name: "w", dataType: 1, dims: [...dims], dataLocation: 1, externalData: Object.entries(entries).map(([key, value]) => ({ key, value })) });
-const adding = (...constants: TensorProto[]) => writeModel(model({ inputs: ["x: float [3]"], outputs: ["y"], nodes: [node("Add x w -> y")], constants }));
+const external = (
+  entries: Readonly<Record<string, string>>,
+  dims: readonly bigint[] = [3n],
+): TensorProto =>
+  create(TensorProtoSchema, {
+    name: "w",
+    dataType: 1,
+    dims: [...dims],
+    dataLocation: 1,
+    externalData: Object.entries(entries).map(([key, value]) => ({ key, value })),
+  });
+const adding = (...constants: TensorProto[]) =>
+  writeModel(
+    model({ inputs: ["x: float [3]"], outputs: ["y"], nodes: [node("Add x w -> y")], constants }),
+  );
 
 async function externalData(): Promise<Reached> {
   const findings = createFindings();
@@ -41,17 +53,49 @@ async function externalData(): Promise<Reached> {
     await symlink(root, join(folder, "behind"));
     await link(join(root, "outside.bin"), join(folder, "hard.bin"));
     await writeFile(join(folder, "short.bin"), new Uint8Array(4));
-    const locations = ["../outside.bin", "a/../../outside.bin", join(root, "outside.bin"), "/etc/hostname", "/proc/self/environ", "C:\\outside.bin", "..\\outside.bin", "symbolic.bin", "behind/outside.bin", "hard.bin", "short.bin", "none.bin", ".", "", "short.bin\0.txt"];
+    const locations = [
+      "../outside.bin",
+      "a/../../outside.bin",
+      join(root, "outside.bin"),
+      "/etc/hostname",
+      "/proc/self/environ",
+      "C:\\outside.bin",
+      "..\\outside.bin",
+      "symbolic.bin",
+      "behind/outside.bin",
+      "hard.bin",
+      "short.bin",
+      "none.bin",
+      ".",
+      "",
+      "short.bin\0.txt",
+    ];
     for (const location of locations) {
       const path = join(folder, "model.onnx");
       await writeFile(path, adding(external({ location })));
-      const thrown: unknown = await readModelFile(path).then(() => undefined, (error: unknown) => error);
-      findings.expect(thrown instanceof EdgeTierError && thrown.code === "external_data", () => `data at ${JSON.stringify(location)}: ${String(thrown)}`);
+      const thrown: unknown = await readModelFile(path).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      findings.expect(
+        thrown instanceof EdgeTierError && thrown.code === "external_data",
+        () => `data at ${JSON.stringify(location)}: ${String(thrown)}`,
+      );
     }
     // The command itself, once.
     await writeFile(join(folder, "model.onnx"), adding(external({ location: "../outside.bin" })));
-    const { code, stdout, stderr } = await edgetier(["model", "import", join(folder, "model.onnx"), "--out", join(root, "project"), "--json"]);
-    findings.expect(code === 1 && /external_data/.test(stderr), () => `the command ended with ${code}: ${stdout}${stderr}`);
+    const { code, stdout, stderr } = await edgetier([
+      "model",
+      "import",
+      join(folder, "model.onnx"),
+      "--out",
+      join(root, "project"),
+      "--json",
+    ]);
+    findings.expect(
+      code === 1 && /external_data/.test(stderr),
+      () => `the command ended with ${code}: ${stdout}${stderr}`,
+    );
     return { figures: { locations: locations.length }, problems: findings.problems };
   } finally {
     await rm(root, { recursive: true, force: true });
@@ -61,13 +105,22 @@ async function externalData(): Promise<Reached> {
 const line = z.object({ index: z.int(), outcome: z.string() });
 
 /** @returns the outcome of each; what its process did not survive is called so, and another goes on behind it */
-async function importMutants(count: number, onOutcome: (index: number, outcome: string) => void): Promise<void> {
-  for (let next = 0; next < count; ) {
-    const child = spawn(process.execPath, [WORKER, String(SEED), String(next), String(count - next)], { stdio: ["ignore", "pipe", "ignore"] });
+async function importMutants(
+  count: number,
+  onOutcome: (index: number, outcome: string) => void,
+): Promise<void> {
+  for (let next = 0; next < count;) {
+    const child = spawn(
+      process.execPath,
+      [WORKER, String(SEED), String(next), String(count - next)],
+      { stdio: ["ignore", "pipe", "ignore"] },
+    );
     const kill = () => child.kill("SIGKILL");
     process.once("exit", kill);
     let timer = setTimeout(kill, SILENT_MS);
-    const ended = new Promise<string>((resolve) => child.once("exit", (code, signal) => resolve(String(signal ?? code))));
+    const ended = new Promise<string>((resolve) =>
+      child.once("exit", (code, signal) => resolve(String(signal ?? code))),
+    );
     for await (const text of createInterface({ input: child.stdout })) {
       const { index, outcome } = line.parse(JSON.parse(text));
       onOutcome(index, outcome);
@@ -106,29 +159,65 @@ async function published(world: World, { mutatedModels }: Size): Promise<Reached
   const fixtures = join(PROJECT_ROOT, "test/fixtures");
   const sources = await Promise.all(MUTANT_SOURCES.map((name) => readFile(join(fixtures, name))));
   const mutant = createModelMutator(SEED, sources);
-  const huge = create(TensorProtoSchema, { name: "w", dataType: 1, dims: [1_099_511_627_776n], rawData: new Uint8Array(12) });
+  const huge = create(TensorProtoSchema, {
+    name: "w",
+    dataType: 1,
+    dims: [1_099_511_627_776n],
+    rawData: new Uint8Array(12),
+  });
   const wrong: Readonly<Record<string, Uint8Array>> = {
     "external data in the server's folder": await readFile(join(fixtures, "external-data.onnx")),
     "external data of the system": adding(external({ location: "/proc/self/environ" })),
     "an initialiser of 4 TiB": adding(huge),
-    "an initialiser of 4 TiB in another file": adding(external({ location: "none.bin" }, [1_099_511_627_776n])),
-    "an unknown operator": writeModel(model({ inputs: ["x: float [3]"], outputs: ["y"], nodes: [node("Mystery x -> y")] })),
-    "an operator of an unknown domain": writeModel(model({ inputs: ["x: float [3]"], outputs: ["y"], domains: ["com.example"], nodes: [node("Add x x -> y", [], "com.example")] })),
+    "an initialiser of 4 TiB in another file": adding(
+      external({ location: "none.bin" }, [1_099_511_627_776n]),
+    ),
+    "an unknown operator": writeModel(
+      model({ inputs: ["x: float [3]"], outputs: ["y"], nodes: [node("Mystery x -> y")] }),
+    ),
+    "an operator of an unknown domain": writeModel(
+      model({
+        inputs: ["x: float [3]"],
+        outputs: ["y"],
+        domains: ["com.example"],
+        nodes: [node("Add x x -> y", [], "com.example")],
+      }),
+    ),
     "no model": new TextEncoder().encode("this is none"),
     "nothing but a byte": Uint8Array.of(0),
     "one that fails when it runs": await readFile(join(fixtures, "fails-when-run.onnx")),
-    ...Object.fromEntries(Array.from({ length: Math.max(6, Math.round(mutatedModels / 50)) }, (_, index) => [`mutant ${index}`, mutant(index)])),
+    ...Object.fromEntries(
+      Array.from({ length: Math.max(6, Math.round(mutatedModels / 50)) }, (_, index) => [
+        `mutant ${index}`,
+        mutant(index),
+      ]),
+    ),
   };
   const region = await world.startRegion({ EDGETIER_REGION_ISOLATION: "process" }, ["intent"]);
   const figures = { models: 0, refused: 0, answered: 0, slowestMs: 0 };
   try {
     for (const [what, bytes] of Object.entries(wrong)) {
       const name = `wrong-${figures.models++}`;
-      await publishTensorModel(world.store, name, { bytes, inputs: X, outputs: Y }, { places: ["region"] });
-      const reply = await ask(region.url, { path: `/v2/models/${name}/versions/1/infer`, body: INPUTS, timeoutMs: 60_000 });
+      await publishTensorModel(
+        world.store,
+        name,
+        { bytes, inputs: X, outputs: Y },
+        { places: ["region"] },
+      );
+      const reply = await ask(region.url, {
+        path: `/v2/models/${name}/versions/1/infer`,
+        body: INPUTS,
+        timeoutMs: 60_000,
+      });
       const isMutant = what.startsWith("mutant");
-      findings.expect((isMutant && reply.status === 200) || (reply.status >= 400 && saysWhy(reply)), () => `${what}: ${shown(reply)}`);
-      findings.expect(!/root:|"name": "edgetier"|PATH=/.test(reply.text), () => `${what}: the refusal shows a file: ${reply.text.slice(0, 200)}`);
+      findings.expect(
+        (isMutant && reply.status === 200) || (reply.status >= 400 && saysWhy(reply)),
+        () => `${what}: ${shown(reply)}`,
+      );
+      findings.expect(
+        !/root:|"name": "edgetier"|PATH=/.test(reply.text),
+        () => `${what}: the refusal shows a file: ${reply.text.slice(0, 200)}`,
+      );
       figures[reply.status === 200 ? "answered" : "refused"]++;
       figures.slowestMs = Math.max(figures.slowestMs, Math.round(reply.ms));
       const after = await wrongRegionAnswer(region.url);
@@ -144,6 +233,16 @@ async function published(world: World, { mutatedModels }: Size): Promise<Reached
 const row = "ONNX";
 export const wrongModels: readonly Scenario[] = [
   { row, name: "data in other files", expected: "refused with a reason", run: externalData },
-  { row, name: "mutated models imported", expected: "refused with a reason, or works", run: imported },
-  { row, name: "wrong models published and loaded by a region", expected: "refused with a reason, next request right", run: published },
+  {
+    row,
+    name: "mutated models imported",
+    expected: "refused with a reason, or works",
+    run: imported,
+  },
+  {
+    row,
+    name: "wrong models published and loaded by a region",
+    expected: "refused with a reason, next request right",
+    run: published,
+  },
 ];

@@ -17,38 +17,107 @@ const JSON_LENGTH = "inference-header-content-length";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const get = (path: string): RawRequest => ({ method: "GET", path, headers: {}, body: undefined });
-const post = (path: string, body: string, headers: Record<string, string> = {}): RawRequest => ({ method: "POST", path, headers: { "content-type": "application/json", ...headers }, body: encode(body) });
+const post = (path: string, body: string, headers: Record<string, string> = {}): RawRequest => ({
+  method: "POST",
+  path,
+  headers: { "content-type": "application/json", ...headers },
+  body: encode(body),
+});
 
 function infer(model: string, request: InferRequest, isBinary: boolean): RawRequest {
   const { body, jsonBytes } = encodeInferRequest(request, isBinary);
-  return { method: "POST", path: `/v2/models/${model}/infer`, headers: jsonBytes === undefined ? {} : { [JSON_LENGTH]: String(jsonBytes) }, body };
+  return {
+    method: "POST",
+    path: `/v2/models/${model}/infer`,
+    headers: jsonBytes === undefined ? {} : { [JSON_LENGTH]: String(jsonBytes) },
+    body,
+  };
 }
 
-const both = (model: string, request: InferRequest) => [false, true].map((isBinary) => infer(model, request, isBinary));
-const texts = { datatype: "BYTES", shape: [2], data: [encode(SURE.text), encode(ODD.text)] } as const;
+const both = (model: string, request: InferRequest) =>
+  [false, true].map((isBinary) => infer(model, request, isBinary));
+const texts = {
+  datatype: "BYTES",
+  shape: [2],
+  data: [encode(SURE.text), encode(ODD.text)],
+} as const;
 const x = { datatype: "UINT8", shape: [2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) } as const;
-const all = IDENTITY_DATATYPES.map((datatype) => ({ name: `${datatype.toLowerCase()}_in`, datatype, shape: [0], ...(datatype === "FP16" ? { parameters: { binary_data_size: 0 } } : { data: [] }) }));
+const all = IDENTITY_DATATYPES.map((datatype) => ({
+  name: `${datatype.toLowerCase()}_in`,
+  datatype,
+  shape: [0],
+  ...(datatype === "FP16" ? { parameters: { binary_data_size: 0 } } : { data: [] }),
+}));
 
 const openInference: readonly RawRequest[] = [
-  ...both("intent", { id: "1", inputs: { input: texts }, outputs: [{ name: "logits", parameters: { classification: 1 } }] }),
+  ...both("intent", {
+    id: "1",
+    inputs: { input: texts },
+    outputs: [{ name: "logits", parameters: { classification: 1 } }],
+  }),
   ...both("far", { inputs: { x }, outputs: [{ name: "y" }] }),
   ...both("words", { inputs: { x: texts }, parameters: { binary_data_output: true } }),
   post("/v2/models/identity/infer", JSON.stringify({ inputs: all })),
-  { method: "POST", path: "/v2/models/far/infer", headers: { [JSON_LENGTH]: "0" }, body: Uint8Array.of(1, 2, 3) },
-  ...["/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/intent", "/v2/models/far/ready", "/v2/models/intent/versions/1/ready"].map(get),
+  {
+    method: "POST",
+    path: "/v2/models/far/infer",
+    headers: { [JSON_LENGTH]: "0" },
+    body: Uint8Array.of(1, 2, 3),
+  },
+  ...[
+    "/v2",
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/v2/models/intent",
+    "/v2/models/far/ready",
+    "/v2/models/intent/versions/1/ready",
+  ].map(get),
 ];
 const ofEdge: readonly RawRequest[] = [
   ...openInference,
-  post("/v1/models/intent/predict", JSON.stringify({ inputs: [SURE.text, ODD.text], parameters: { topK: 3, maxTier: "edge-int8", cache: "bypass" } })),
-  post("/v1/models/intent/predict?topK=2", SURE.text, { "content-type": "text/plain", "x-deadline-ms": "9000" }),
-  { ...post("/v1/models/intent@stable/predict", JSON.stringify({ inputs: SURE.text })), method: "QUERY" },
+  post(
+    "/v1/models/intent/predict",
+    JSON.stringify({
+      inputs: [SURE.text, ODD.text],
+      parameters: { topK: 3, maxTier: "edge-int8", cache: "bypass" },
+    }),
+  ),
+  post("/v1/models/intent/predict?topK=2", SURE.text, {
+    "content-type": "text/plain",
+    "x-deadline-ms": "9000",
+  }),
+  {
+    ...post("/v1/models/intent@stable/predict", JSON.stringify({ inputs: SURE.text })),
+    method: "QUERY",
+  },
   post("/v1/models/vision/predict", "GIF89a", { "content-type": "image/png" }),
-  post("/v1/embeddings", JSON.stringify({ model: "intent", input: ["a", "b"], encoding_format: "base64", dimensions: 2 })),
-  ...["/v1/models/intent/predict?input=what+is+my+balance&topK=2", "/v1/models", "/v1/models/intent@1", "/openapi.json", "/docs", "/"].map(get),
+  post(
+    "/v1/embeddings",
+    JSON.stringify({
+      model: "intent",
+      input: ["a", "b"],
+      encoding_format: "base64",
+      dimensions: 2,
+    }),
+  ),
+  ...[
+    "/v1/models/intent/predict?input=what+is+my+balance&topK=2",
+    "/v1/models",
+    "/v1/models/intent@1",
+    "/openapi.json",
+    "/docs",
+    "/",
+  ].map(get),
 ];
 const ofRegion: readonly RawRequest[] = [
   ...openInference,
-  ...["/v2/models/stats", "/v2/models/intent/stats", "/v2/models/intent/versions/1/config", "/v2/trace/setting", "/metrics"].map(get),
+  ...[
+    "/v2/models/stats",
+    "/v2/models/intent/stats",
+    "/v2/models/intent/versions/1/config",
+    "/v2/trace/setting",
+    "/metrics",
+  ].map(get),
   post("/v2/repository/index", '{"ready":true}'),
   post("/v2/repository/models/words/load", '{"parameters":{}}'),
 ];
@@ -61,7 +130,11 @@ interface Target {
   readonly wrongAnswer: (url: string) => Promise<string | undefined>;
 }
 
-async function attack({ url, corpus, wrongAnswer }: Target, count: number, log: World["log"]): Promise<Reached> {
+async function attack(
+  { url, corpus, wrongAnswer }: Target,
+  count: number,
+  log: World["log"],
+): Promise<Reached> {
   const findings = createFindings();
   const mutated = createMutator(SEED, corpus);
   const statuses = new Map<number, number>();
@@ -71,12 +144,22 @@ async function attack({ url, corpus, wrongAnswer }: Target, count: number, log: 
     if (!isUnload(request)) {
       // A length that promises more than comes is only over when the client says so.
       const endsHere = request.headers["content-length"] !== undefined;
-      const reply = await ask(url, { ...request, path: printable(request.path), endsHere, timeoutMs: TIMEOUT_MS }).catch((error: Error) => ({ status: 400, text: error.message, ms: 0, headers: {} })); // Node's client refuses to send it
+      const reply = await ask(url, {
+        ...request,
+        path: printable(request.path),
+        endsHere,
+        timeoutMs: TIMEOUT_MS,
+      }).catch((error: Error) => ({ status: 400, text: error.message, ms: 0, headers: {} })); // Node's client refuses to send it
       statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
       slowestMs = Math.max(slowestMs, reply.ms);
-      const isFine = reply.status === 0 ? endsHere : reply.status < 500 || isLateOrUnsupported(reply);
+      const isFine =
+        reply.status === 0 ? endsHere : reply.status < 500 || isLateOrUnsupported(reply);
       const isShort = reply.status === 200 || reply.text.length < 2_500;
-      findings.expect(isFine && isShort, () => `request ${index} ${request.method} ${request.path.slice(0, 100)} ${JSON.stringify(request.headers)} got ${shown(reply)}`);
+      findings.expect(
+        isFine && isShort,
+        () =>
+          `request ${index} ${request.method} ${request.path.slice(0, 100)} ${JSON.stringify(request.headers)} got ${shown(reply)}`,
+      );
     }
     if (index % CHECK_EVERY === 0) await check();
     if (index > 0 && index % TELL_EVERY === 0) log(`  ${index} requests`);
@@ -87,18 +170,49 @@ async function attack({ url, corpus, wrongAnswer }: Target, count: number, log: 
     const wrong = await wrongAnswer(url);
     findings.expect(wrong === undefined, () => wrong ?? "");
   }
-  const share = (from: number, to: number) => [...statuses].reduce((sum, [status, times]) => (status >= from && status < to ? sum + times : sum), 0) / count;
-  const figures = { requests: count, answered: share(200, 400), refused: share(400, 500), serverErrors: share(500, 600), cutOff: share(0, 1), slowestMs: Math.round(slowestMs) };
+  const share = (from: number, to: number) =>
+    [...statuses].reduce(
+      (sum, [status, times]) => (status >= from && status < to ? sum + times : sum),
+      0,
+    ) / count;
+  const figures = {
+    requests: count,
+    answered: share(200, 400),
+    refused: share(400, 500),
+    serverErrors: share(500, 600),
+    cutOff: share(0, 1),
+    slowestMs: Math.round(slowestMs),
+  };
   // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
-  findings.expect(figures.answered > 0.05 && figures.refused > 0.2, () => `${figures.answered} of the requests were answered and ${figures.refused} refused`);
+  findings.expect(
+    figures.answered > 0.05 && figures.refused > 0.2,
+    () => `${figures.answered} of the requests were answered and ${figures.refused} refused`,
+  );
   return { figures, problems: findings.problems };
 }
 
 const printable = (path: string) => path.replace(/[^\x21-\x7e]/gu, encodeURIComponent);
 
-const shared = { row: "mutated requests", expected: "no 5xx from parsing, alive, next request right" } as const;
+const shared = {
+  row: "mutated requests",
+  expected: "no 5xx from parsing, alive, next request right",
+} as const;
 
 export const mutatedRequests: readonly Scenario[] = [
-  { ...shared, name: "at the edge", run: ({ edge, log }, { mutatedRequests }: Size) => attack({ url: edge.url, corpus: ofEdge, wrongAnswer }, mutatedRequests, log) },
-  { ...shared, name: "at the region", run: ({ region, log }, { mutatedRequests }: Size) => attack({ url: region.url, corpus: ofRegion, wrongAnswer: wrongRegionAnswer }, mutatedRequests, log) },
+  {
+    ...shared,
+    name: "at the edge",
+    run: ({ edge, log }, { mutatedRequests }: Size) =>
+      attack({ url: edge.url, corpus: ofEdge, wrongAnswer }, mutatedRequests, log),
+  },
+  {
+    ...shared,
+    name: "at the region",
+    run: ({ region, log }, { mutatedRequests }: Size) =>
+      attack(
+        { url: region.url, corpus: ofRegion, wrongAnswer: wrongRegionAnswer },
+        mutatedRequests,
+        log,
+      ),
+  },
 ];

@@ -1,5 +1,5 @@
 // The one region that there is fails: the edge answers by the deadline, says that it is degraded, and asks it again when it is back.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
 import { shown } from "../lib/ask.ts";
 import { ODD, predict, SURE } from "../lib/intent.ts";
@@ -14,12 +14,12 @@ const SLACK_MS = 250;
 const RECOVERED_WITHIN_MS = 45_000;
 
 const faults: Readonly<Record<string, Fault>> = {
-  "refused": { kind: "refuses" },
+  refused: { kind: "refuses" },
   "reset after it took the request": { kind: "halfOpen", resetAfterMs: 30 },
   "500": { kind: "status", status: 500, body: '{"error":"internal"}' },
   "503": { kind: "status", status: 503, body: '{"error":"Exceeds maximum queue size"}' },
   "200 with another body": { kind: "status", status: 200, body: "<html>" },
-  "hanging": { kind: "hangs" },
+  hanging: { kind: "hangs" },
   "half-open": { kind: "halfOpen", resetAfterMs: 10_000 },
   "slower than the deadline": { kind: "slow", delayMs: 2 * DEADLINE_MS },
   "cut off half-way": { kind: "cuts" },
@@ -28,29 +28,55 @@ const faults: Readonly<Record<string, Fault>> = {
 async function failing(world: World, { samples }: Size): Promise<Reached> {
   const findings = createFindings();
   const edge = await world.startEdge();
-  const figures = { faults: 0, requests: 0, degraded: 0, overDeadlineMaxMs: 0, recoverMaxMs: 0, callsToRegion: 0 };
+  const figures = {
+    faults: 0,
+    requests: 0,
+    degraded: 0,
+    overDeadlineMaxMs: 0,
+    recoverMaxMs: 0,
+    callsToRegion: 0,
+  };
   const count = Math.max(8, Math.round(samples / 5));
   try {
     for (const [how, fault] of Object.entries(faults)) {
       const isBack = async () => (await predict(edge.url, ODD.text)).output?.degraded === false;
-      findings.expect((await until(isBack, RECOVERED_WITHIN_MS)) !== undefined, () => `before ${how} the region did not answer`);
+      findings.expect(
+        (await until(isBack, RECOVERED_WITHIN_MS)) !== undefined,
+        () => `before ${how} the region did not answer`,
+      );
       world.proxies.region.forget();
       world.proxies.region.fault = fault;
       for (let index = 0; index < count; index++) {
         const { reply, output } = await predict(edge.url, ODD.text, { deadlineMs: DEADLINE_MS });
         figures.requests++;
-        const isMarked = reply.status === 200 && output?.degraded === true && output.degradedBy !== undefined;
-        findings.expect(isMarked && reply.ms < DEADLINE_MS + SLACK_MS, () => `${how}: ${shown(reply)}`);
+        const isMarked =
+          reply.status === 200 && output?.degraded === true && output.degradedBy !== undefined;
+        findings.expect(
+          isMarked && reply.ms < DEADLINE_MS + SLACK_MS,
+          () => `${how}: ${shown(reply)}`,
+        );
         figures.degraded += Number(output?.degraded ?? false);
-        figures.overDeadlineMaxMs = Math.max(figures.overDeadlineMaxMs, Math.round(reply.ms - DEADLINE_MS));
+        figures.overDeadlineMaxMs = Math.max(
+          figures.overDeadlineMaxMs,
+          Math.round(reply.ms - DEADLINE_MS),
+        );
       }
       const sure = await predict(edge.url, SURE.text, { deadlineMs: DEADLINE_MS });
-      findings.expect(sure.output?.label === SURE.label && !sure.output.degraded, () => `${how}, a request that needs no region: ${shown(sure.reply)}`);
+      findings.expect(
+        sure.output?.label === SURE.label && !sure.output.degraded,
+        () => `${how}, a request that needs no region: ${shown(sure.reply)}`,
+      );
       figures.callsToRegion += world.proxies.region.seen.length;
       world.heal();
       const recoveredMs = await until(isBack, RECOVERED_WITHIN_MS);
-      findings.expect(recoveredMs !== undefined, () => `after ${how} the region was not asked again`);
-      figures.recoverMaxMs = Math.max(figures.recoverMaxMs, Math.round(recoveredMs ?? RECOVERED_WITHIN_MS));
+      findings.expect(
+        recoveredMs !== undefined,
+        () => `after ${how} the region was not asked again`,
+      );
+      figures.recoverMaxMs = Math.max(
+        figures.recoverMaxMs,
+        Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+      );
       figures.faults++;
     }
     return { figures, problems: findings.problems };
@@ -73,7 +99,10 @@ async function slow(world: World, { samples }: Size): Promise<Reached> {
       let degraded = 0;
       for (let index = 0; index < count; index++) {
         const { reply, output } = await predict(edge.url, ODD.text, { deadlineMs: DEADLINE_MS });
-        findings.expect(output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS, () => `1 % slow: ${shown(reply)}`);
+        findings.expect(
+          output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS,
+          () => `1 % slow: ${shown(reply)}`,
+        );
         times.push(reply.ms);
         degraded += Number(output?.degraded ?? false);
       }
@@ -83,13 +112,29 @@ async function slow(world: World, { samples }: Size): Promise<Reached> {
     const before = await measure();
     const p50Ms = quantile(before.times, 0.5);
     world.proxies.region.forget();
-    world.proxies.region.fault = { kind: "slow", delayMs: SLOWER_TIMES * p50Ms, share: SLOW_SHARE, seed: 4 };
+    world.proxies.region.fault = {
+      kind: "slow",
+      delayMs: SLOWER_TIMES * p50Ms,
+      share: SLOW_SHARE,
+      seed: 4,
+    };
     const during = await measure();
     const slowCalls = world.proxies.region.seen.filter(({ faulty }) => faulty).length;
     findings.expect(slowCalls > 0, () => "no call was slow");
     const extraCalls = world.proxies.region.seen.length / count - 1;
     findings.expect(extraCalls <= 0.03 + 2 / count, () => `${extraCalls} more calls than requests`);
-    return { figures: { requests: count, slowCalls, p50Ms: quantile(during.times, 0.5), p99Ms: quantile(during.times, 0.99), maxMs: Math.max(...during.times), degraded: during.degraded, extraCallsShare: extraCalls }, problems: findings.problems };
+    return {
+      figures: {
+        requests: count,
+        slowCalls,
+        p50Ms: quantile(during.times, 0.5),
+        p99Ms: quantile(during.times, 0.99),
+        maxMs: Math.max(...during.times),
+        degraded: during.degraded,
+        extraCallsShare: extraCalls,
+      },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }
@@ -97,6 +142,17 @@ async function slow(world: World, { samples }: Size): Promise<Reached> {
 
 const row = "region";
 export const regionFaults: readonly Scenario[] = [
-  { row, name: "fails", expected: "deadline kept, a degraded answer that says so, asked again when it is back", isSlow: true, run: failing },
-  { row, name: "1 % of calls 50 times slower", expected: "deadline kept, at most 3 % more calls", run: slow },
+  {
+    row,
+    name: "fails",
+    expected: "deadline kept, a degraded answer that says so, asked again when it is back",
+    isSlow: true,
+    run: failing,
+  },
+  {
+    row,
+    name: "1 % of calls 50 times slower",
+    expected: "deadline kept, at most 3 % more calls",
+    run: slow,
+  },
 ];

@@ -1,5 +1,5 @@
 // Two regions, of which one fails: the other answers, breakers open and close again, and hedging stays within its budget.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { type Fault, type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { shown } from "../lib/ask.ts";
 import { ODD, predict } from "../lib/intent.ts";
@@ -20,33 +20,61 @@ interface TwoRegions {
   readonly proxies: readonly [FaultProxy, FaultProxy];
 }
 
-async function withTwoRegions(world: World, work: (two: TwoRegions) => Promise<Reached>): Promise<Reached> {
-  const regions = [await world.startRegion({}, ["intent"]), await world.startRegion({}, ["intent"])] as const;
-  const proxies = [await startFaultProxy(regions[0].url), await startFaultProxy(regions[1].url)] as const;
-  const places = [{ latitudeDegrees: 50.1, longitudeDegrees: 8.7 }, { latitudeDegrees: 39, longitudeDegrees: -77.5 }];
-  const list = proxies.map(({ url }, index) => ({ id: `region-${index + 1}`, url, place: places[index] }));
-  const edge = await world.startEdge({ EDGETIER_REGION_URL: undefined, EDGETIER_REGIONS: JSON.stringify(list) });
+async function withTwoRegions(
+  world: World,
+  work: (two: TwoRegions) => Promise<Reached>,
+): Promise<Reached> {
+  const regions = [
+    await world.startRegion({}, ["intent"]),
+    await world.startRegion({}, ["intent"]),
+  ] as const;
+  const proxies = [
+    await startFaultProxy(regions[0].url),
+    await startFaultProxy(regions[1].url),
+  ] as const;
+  const places = [
+    { latitudeDegrees: 50.1, longitudeDegrees: 8.7 },
+    { latitudeDegrees: 39, longitudeDegrees: -77.5 },
+  ];
+  const list = proxies.map(({ url }, index) => ({
+    id: `region-${index + 1}`,
+    url,
+    place: places[index],
+  }));
+  const edge = await world.startEdge({
+    EDGETIER_REGION_URL: undefined,
+    EDGETIER_REGIONS: JSON.stringify(list),
+  });
   try {
     for (let count = 0; count < 40; count++) await predict(edge.url, ODD.text); // so that latencies are known
     return await work({ edge: edge.url, proxies });
   } finally {
     await edge.stop();
-    for (const one of [...proxies.map(({ close }) => ({ stop: close })), ...regions]) await one.stop();
+    for (const one of [...proxies.map(({ close }) => ({ stop: close })), ...regions])
+      await one.stop();
   }
 }
 
 const faults: Readonly<Record<string, Fault>> = {
-  "refuses": { kind: "refuses" },
-  "resets": { kind: "halfOpen", resetAfterMs: 20 },
+  refuses: { kind: "refuses" },
+  resets: { kind: "halfOpen", resetAfterMs: 20 },
   "says 500": { kind: "status", status: 500, body: '{"error":"internal"}' },
-  "hangs": { kind: "hangs" },
+  hangs: { kind: "hangs" },
   "cuts answers off": { kind: "cuts" },
 };
 
 async function oneFails(world: World, { samples }: Size): Promise<Reached> {
   return await withTwoRegions(world, async ({ edge, proxies }) => {
     const findings = createFindings();
-    const figures = { faults: 0, requests: 0, errors: 0, degraded: 0, degradedMaxShare: 0, callsWhileOpen: 0, recoverMaxMs: 0 };
+    const figures = {
+      faults: 0,
+      requests: 0,
+      errors: 0,
+      degraded: 0,
+      degradedMaxShare: 0,
+      callsWhileOpen: 0,
+      recoverMaxMs: 0,
+    };
     for (const [how, fault] of Object.entries(faults)) {
       for (const failing of proxies) {
         failing.fault = fault;
@@ -56,24 +84,49 @@ async function oneFails(world: World, { samples }: Size): Promise<Reached> {
           figures.requests++;
           degraded += Number(output?.degraded ?? false);
           figures.errors += Number(output === undefined);
-          findings.expect(output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS, () => `one region ${how}: ${shown(reply)}`);
+          findings.expect(
+            output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS,
+            () => `one region ${how}: ${shown(reply)}`,
+          );
         }
         figures.degraded += degraded;
         figures.degradedMaxShare = Math.max(figures.degradedMaxShare, degraded / samples);
-        findings.expect(degraded <= Math.max(BURST, samples / 10), () => `one region ${how}: ${degraded} of ${samples} answers were degraded, although the other one works`);
+        findings.expect(
+          degraded <= Math.max(BURST, samples / 10),
+          () =>
+            `one region ${how}: ${degraded} of ${samples} answers were degraded, although the other one works`,
+        );
         failing.forget();
-        for (let index = 0; index < 20; index++) await predict(edge, ODD.text, { deadlineMs: DEADLINE_MS });
+        for (let index = 0; index < 20; index++)
+          await predict(edge, ODD.text, { deadlineMs: DEADLINE_MS });
         figures.callsWhileOpen = Math.max(figures.callsWhileOpen, failing.seen.length);
-        findings.expect(failing.seen.length <= BURST, () => `one region ${how}: it was still asked ${failing.seen.length} times for 20 requests`);
+        findings.expect(
+          failing.seen.length <= BURST,
+          () =>
+            `one region ${how}: it was still asked ${failing.seen.length} times for 20 requests`,
+        );
         failing.fault = { kind: "none" };
         failing.forget();
         const other = proxies.find((one) => one !== failing);
         if (other !== undefined) other.fault = { kind: "refuses" }; // so that the one that is back has to answer
-        const recoveredMs = await until(async () => (await predict(edge, ODD.text, { deadlineMs: DEADLINE_MS })).output?.degraded === false, RECOVERED_WITHIN_MS);
+        const recoveredMs = await until(
+          async () =>
+            (await predict(edge, ODD.text, { deadlineMs: DEADLINE_MS })).output?.degraded === false,
+          RECOVERED_WITHIN_MS,
+        );
         if (other !== undefined) other.fault = { kind: "none" };
-        findings.expect(recoveredMs !== undefined, () => `after it ${how}, a region was not asked again`);
-        figures.recoverMaxMs = Math.max(figures.recoverMaxMs, Math.round(recoveredMs ?? RECOVERED_WITHIN_MS));
-        await until(async () => (await predict(edge, ODD.text)).output?.degraded === false, RECOVERED_WITHIN_MS);
+        findings.expect(
+          recoveredMs !== undefined,
+          () => `after it ${how}, a region was not asked again`,
+        );
+        figures.recoverMaxMs = Math.max(
+          figures.recoverMaxMs,
+          Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+        );
+        await until(
+          async () => (await predict(edge, ODD.text)).output?.degraded === false,
+          RECOVERED_WITHIN_MS,
+        );
       }
       figures.faults++;
     }
@@ -81,7 +134,8 @@ async function oneFails(world: World, { samples }: Size): Promise<Reached> {
   });
 }
 
-const callsOf = (proxies: TwoRegions["proxies"]) => proxies.reduce((sum, { seen }) => sum + seen.filter(({ method }) => method === "POST").length, 0);
+const callsOf = (proxies: TwoRegions["proxies"]) =>
+  proxies.reduce((sum, { seen }) => sum + seen.filter(({ method }) => method === "POST").length, 0);
 
 /** Extra calls are hedges and retries: beyond one call a request. */
 async function extraLoad(world: World, { samples }: Size): Promise<Reached> {
@@ -97,11 +151,17 @@ async function extraLoad(world: World, { samples }: Size): Promise<Reached> {
       const times: number[] = [];
       for (let index = 0; index < count; index++) {
         const { reply, output } = await predict(edge, ODD.text, { deadlineMs: DEADLINE_MS });
-        findings.expect(output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS, () => `${name}: ${shown(reply)}`);
+        findings.expect(
+          output !== undefined && reply.ms < DEADLINE_MS + SLACK_MS,
+          () => `${name}: ${shown(reply)}`,
+        );
         times.push(reply.ms);
       }
       const extra = callsOf(proxies) - count;
-      findings.expect(extra <= MAX_EXTRA_SHARE * count + BURST, () => `${name}: ${extra} more calls than the ${count} requests`);
+      findings.expect(
+        extra <= MAX_EXTRA_SHARE * count + BURST,
+        () => `${name}: ${extra} more calls than the ${count} requests`,
+      );
       figures[`${name}P50Ms`] = quantile(times, 0.5);
       figures[`${name}P99Ms`] = quantile(times, 0.99);
       figures[`${name}ExtraCallsShare`] = extra / count;
@@ -118,6 +178,18 @@ async function extraLoad(world: World, { samples }: Size): Promise<Reached> {
 
 const row = "region";
 export const secondRegion: readonly Scenario[] = [
-  { row, name: "one of two fails", expected: "the other answers in time; its breaker opens, and closes when it is back", isSlow: true, run: oneFails },
-  { row, name: "hedging, with slow regions and without any", expected: "at most 3 % more calls, also when everything is down", isSlow: true, run: extraLoad },
+  {
+    row,
+    name: "one of two fails",
+    expected: "the other answers in time; its breaker opens, and closes when it is back",
+    isSlow: true,
+    run: oneFails,
+  },
+  {
+    row,
+    name: "hedging, with slow regions and without any",
+    expected: "at most 3 % more calls, also when everything is down",
+    isSlow: true,
+    run: extraLoad,
+  },
 ];

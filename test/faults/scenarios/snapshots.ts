@@ -4,20 +4,33 @@ import { join } from "node:path";
 import type { BareEdge } from "../../../src/cli/local/bare-edge.ts";
 import { PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import type { Upload, UploadModule } from "../../../src/cli/local/upload.ts";
-import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { shown } from "../lib/ask.ts";
 import { ODD, predict, SURE } from "../lib/intent.ts";
-import { createFindings, type Findings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import {
+  createFindings,
+  type Findings,
+  type Reached,
+  type Scenario,
+  type Size,
+} from "../lib/scenario.ts";
 import type { World } from "../lib/world.ts";
 
 const SEED = 7;
 /** Of the table of sections in a snapshot, and of what it holds. */
-const changed = (bytes: Uint8Array, at: number, by: number): Uint8Array => bytes.with(at, (bytes[at] ?? 0) ^ by);
+const changed = (bytes: Uint8Array, at: number, by: number): Uint8Array =>
+  bytes.with(at, (bytes[at] ?? 0) ^ by);
 
 /** @returns the upload with each module that `isMeant` put through `change` */
-const withModules = (upload: Upload, isMeant: (module: UploadModule) => boolean, change: (module: UploadModule) => Uint8Array): Upload => ({
+const withModules = (
+  upload: Upload,
+  isMeant: (module: UploadModule) => boolean,
+  change: (module: UploadModule) => Uint8Array,
+): Upload => ({
   ...upload,
-  modules: upload.modules.map((module) => (isMeant(module) ? { ...module, bytes: change(module) } : module)),
+  modules: upload.modules.map((module) =>
+    isMeant(module) ? { ...module, bytes: change(module) } : module,
+  ),
 });
 const isSnapshot = ({ name, kind }: UploadModule) => kind === "data" && name.includes("snapshot");
 const isEngine = ({ name, kind }: UploadModule) => kind === "wasm" && name.includes("engine");
@@ -33,19 +46,26 @@ async function answersOf(edge: BareEdge, findings: Findings, what: string): Prom
   for (const { text, label } of [SURE, SURE, ODD]) {
     const { reply, output } = await predict(edge.url, text);
     tiers.push(output?.tier);
-    areRight = findings.expect(output?.label === label && !output.degraded, () => `${what}: ${shown(reply)}`) && areRight;
+    areRight =
+      findings.expect(
+        output?.label === label && !output.degraded,
+        () => `${what}: ${shown(reply)}`,
+      ) && areRight;
   }
   return { tiers, areRight };
 }
 
-const refusals = (edge: BareEdge) => edge.output().match(/"event":"snapshot_refused"/g)?.length ?? 0;
+const refusals = (edge: BareEdge) =>
+  edge.output().match(/"event":"snapshot_refused"/g)?.length ?? 0;
 const traps = (edge: BareEdge) => edge.output().match(/"event":"engine_trap"/g)?.length ?? 0;
 
 /** The address of the snapshot that came with the published version. */
 async function storedSnapshot({ store }: World): Promise<RegExp> {
   const version = (await store.listVersions("intent")).at(-1) ?? 0;
   const tiers = (await store.readManifest("intent", version))?.tiers ?? [];
-  return new RegExp(tiers.find(({ snapshot }) => snapshot !== undefined)?.snapshot?.artifact.sha256 ?? "none");
+  return new RegExp(
+    tiers.find(({ snapshot }) => snapshot !== undefined)?.snapshot?.artifact.sha256 ?? "none",
+  );
 }
 
 async function damaged(world: World, { samples }: Size): Promise<Reached> {
@@ -54,21 +74,43 @@ async function damaged(world: World, { samples }: Size): Promise<Reached> {
   const figures = { damages: 0, answeredAtEdge: 0, answeredByRegion: 0, refusalsLogged: 0 };
   const flips = Math.max(2, Math.round(samples / 20));
   const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
-    ...Object.fromEntries(Array.from({ length: flips }, (_, index) => [`flipped byte ${index}`, (bytes: Uint8Array) => changed(bytes, Math.floor(random() * bytes.byteLength), 1 + Math.floor(random() * 255))])),
+    ...Object.fromEntries(
+      Array.from({ length: flips }, (_, index) => [
+        `flipped byte ${index}`,
+        (bytes: Uint8Array) =>
+          changed(bytes, Math.floor(random() * bytes.byteLength), 1 + Math.floor(random() * 255)),
+      ]),
+    ),
     "half of it": (bytes) => bytes.slice(0, bytes.byteLength >> 1),
-    "nothing": () => new Uint8Array(),
+    nothing: () => new Uint8Array(),
   };
   const inStore = await storedSnapshot(world);
   const [first, second] = world.upload.modules.filter(isSnapshot);
-  const uploads = Object.entries(damages).map(([what, damage]) => [what, withModules(world.upload, isSnapshot, ({ bytes }) => damage(bytes))] as const);
-  const swapped = withModules(world.upload, isSnapshot, ({ name }) => (name === first?.name ? second : first)?.bytes ?? new Uint8Array());
+  const uploads = Object.entries(damages).map(
+    ([what, damage]) =>
+      [what, withModules(world.upload, isSnapshot, ({ bytes }) => damage(bytes))] as const,
+  );
+  const swapped = withModules(
+    world.upload,
+    isSnapshot,
+    ({ name }) => (name === first?.name ? second : first)?.bytes ?? new Uint8Array(),
+  );
   for (const [what, upload] of [...uploads, ["that of the other model", swapped] as const]) {
     for (const storeWorks of [true, false]) {
       const edge = await world.startEdge({}, upload);
-      if (!storeWorks) world.proxies.s3.fault = { kind: "flips", only: inStore, seed: figures.damages };
-      const { tiers } = await answersOf(edge, findings, `${what}${storeWorks ? "" : ", and a wrong one in the store"}`);
+      if (!storeWorks)
+        world.proxies.s3.fault = { kind: "flips", only: inStore, seed: figures.damages };
+      const { tiers } = await answersOf(
+        edge,
+        findings,
+        `${what}${storeWorks ? "" : ", and a wrong one in the store"}`,
+      );
       findings.expect(refusals(edge) > 0, () => `${what}: no refusal was logged`);
-      findings.expect((tiers[0] === "edge-int8") === storeWorks, () => `${what}: answered by ${tiers[0]}${storeWorks ? ", although the store has a right one" : ""}`);
+      findings.expect(
+        (tiers[0] === "edge-int8") === storeWorks,
+        () =>
+          `${what}: answered by ${tiers[0]}${storeWorks ? ", although the store has a right one" : ""}`,
+      );
       figures.damages++;
       figures.refusalsLogged += refusals(edge);
       figures[tiers[0] === "edge-int8" ? "answeredAtEdge" : "answeredByRegion"]++;
@@ -86,7 +128,9 @@ async function damagedEngine(world: World, { samples }: Size): Promise<Reached> 
   const figures = { engines: 0, notStarted: 0, answeredRight: 0, trapsLogged: 0 };
   const count = Math.max(3, Math.round(samples / 20));
   for (let index = 0; index < count; index++) {
-    const upload = withModules(world.upload, isEngine, ({ bytes }) => changed(bytes, Math.floor(random() * bytes.byteLength), 1 + Math.floor(random() * 255)));
+    const upload = withModules(world.upload, isEngine, ({ bytes }) =>
+      changed(bytes, Math.floor(random() * bytes.byteLength), 1 + Math.floor(random() * 255)),
+    );
     figures.engines++;
     const edge = await world.startEdge({}, upload).catch(() => undefined);
     if (edge === undefined) {
@@ -105,14 +149,30 @@ async function damagedEngine(world: World, { samples }: Size): Promise<Reached> 
 async function trapped(world: World): Promise<Reached> {
   const findings = createFindings();
   await world.tensorEdge(); // builds it
-  const other = new Uint8Array(await readFile(join(PROJECT_ROOT, "dist/test/tensor-worker/engine.wasm")));
-  const edge = await world.startEdge({}, withModules(world.upload, isEngine, () => other));
+  const other = new Uint8Array(
+    await readFile(join(PROJECT_ROOT, "dist/test/tensor-worker/engine.wasm")),
+  );
+  const edge = await world.startEdge(
+    {},
+    withModules(world.upload, isEngine, () => other),
+  );
   try {
     const { tiers } = await answersOf(edge, findings, "an engine of other models");
     const again = await answersOf(edge, findings, "the same once more");
     const asked = tiers.length + again.tiers.length;
-    findings.expect(traps(edge) > 1, () => `${traps(edge)} traps were logged for ${asked} requests: ${edge.output().slice(0, 300)}`);
-    return { figures: { requests: asked, trapsLogged: traps(edge), answeredByRegion: [...tiers, ...again.tiers].filter((tier) => tier !== "edge-int8").length }, problems: findings.problems };
+    findings.expect(
+      traps(edge) > 1,
+      () =>
+        `${traps(edge)} traps were logged for ${asked} requests: ${edge.output().slice(0, 300)}`,
+    );
+    return {
+      figures: {
+        requests: asked,
+        trapsLogged: traps(edge),
+        answeredByRegion: [...tiers, ...again.tiers].filter((tier) => tier !== "edge-int8").length,
+      },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }
@@ -120,7 +180,22 @@ async function trapped(world: World): Promise<Reached> {
 
 const row = "snapshots and engines";
 export const damagedSnapshots: readonly Scenario[] = [
-  { row, name: "damaged snapshots, and another model's", expected: "refused; the store's, or the region", run: damaged },
-  { row, name: "an engine with one flipped byte", expected: "does not start, traps, or answers right; never wrong", run: damagedEngine },
-  { row, name: "an engine that was cut for other models", expected: "the trap is caught, the region answers, the instance is replaced", run: trapped },
+  {
+    row,
+    name: "damaged snapshots, and another model's",
+    expected: "refused; the store's, or the region",
+    run: damaged,
+  },
+  {
+    row,
+    name: "an engine with one flipped byte",
+    expected: "does not start, traps, or answers right; never wrong",
+    run: damagedEngine,
+  },
+  {
+    row,
+    name: "an engine that was cut for other models",
+    expected: "the trap is caught, the region answers, the instance is replaced",
+    run: trapped,
+  },
 ];

@@ -1,14 +1,20 @@
 // Right and wrong requests and clients that leave, mixed, for a long time: memory stays flat and nothing is left behind.
-import { quantile } from "../../../src/build/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/judge/latency.ts";
 import { request } from "node:http";
-import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
 import { createMutator } from "../../support/mutate-request.ts";
 import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
 import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
 import { isIdle, regionFigures } from "../lib/region-metrics.ts";
 import { rssMiBOf } from "../lib/rss.ts";
-import { createFindings, type Figures, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
+import {
+  createFindings,
+  type Figures,
+  type Reached,
+  type Scenario,
+  type Size,
+} from "../lib/scenario.ts";
 import { until } from "../lib/until.ts";
 import type { World } from "../lib/world.ts";
 
@@ -28,17 +34,43 @@ const TELL_EVERY = 10_000;
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const corpus = [
-  { method: "POST", path: "/v1/models/intent/predict", headers: { "content-type": "application/json" }, body: encode(JSON.stringify({ inputs: [ODD.text, "what is my balance"], parameters: { cache: "bypass" } })) },
-  { method: "GET", path: "/v1/models/intent/predict?input=freeze+my+account", headers: {}, body: undefined },
-  { method: "POST", path: "/v2/models/intent/infer", headers: { "content-type": "application/json" }, body: encode('{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["order a pizza"]}]}') },
+  {
+    method: "POST",
+    path: "/v1/models/intent/predict",
+    headers: { "content-type": "application/json" },
+    body: encode(
+      JSON.stringify({ inputs: [ODD.text, "what is my balance"], parameters: { cache: "bypass" } }),
+    ),
+  },
+  {
+    method: "GET",
+    path: "/v1/models/intent/predict?input=freeze+my+account",
+    headers: {},
+    body: undefined,
+  },
+  {
+    method: "POST",
+    path: "/v2/models/intent/infer",
+    headers: { "content-type": "application/json" },
+    body: encode(
+      '{"inputs":[{"name":"input","shape":[1],"datatype":"BYTES","data":["order a pizza"]}]}',
+    ),
+  },
 ];
 
 /** Sends all, or half, of a request and leaves after a while. */
 function askAndLeave(edge: string, text: string, afterMs: number): Promise<void> {
   const body = JSON.stringify({ inputs: text, parameters: { cache: "bypass" } });
   return new Promise((resolve) => {
-    const outgoing = request(`${edge}/v1/models/intent/predict`, { method: "POST", agent: false, headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) } });
-    outgoing.on("error", () => resolve()).on("close", () => resolve()).on("response", (response) => response.resume());
+    const outgoing = request(`${edge}/v1/models/intent/predict`, {
+      method: "POST",
+      agent: false,
+      headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
+    });
+    outgoing
+      .on("error", () => resolve())
+      .on("close", () => resolve())
+      .on("response", (response) => response.resume());
     outgoing.write(afterMs % 2 === 0 ? body : body.slice(0, body.length >> 1));
     setTimeout(() => outgoing.socket?.resetAndDestroy(), afterMs);
   });
@@ -56,8 +88,16 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   const times: number[] = [];
   const figures = { requests: 0, bad: 0, left: 0, degraded: 0 };
   const startedAtMs = performance.now();
-  const isOver = () => figures.requests >= soakRequests && performance.now() - startedAtMs >= soakMs;
-  const progress = () => Math.min(1, Math.min(figures.requests / soakRequests, soakMs === 0 ? 1 : (performance.now() - startedAtMs) / soakMs));
+  const isOver = () =>
+    figures.requests >= soakRequests && performance.now() - startedAtMs >= soakMs;
+  const progress = () =>
+    Math.min(
+      1,
+      Math.min(
+        figures.requests / soakRequests,
+        soakMs === 0 ? 1 : (performance.now() - startedAtMs) / soakMs,
+      ),
+    );
   /** Highest so far of edge and region, in the first half and in the second; undefined where there is no /proc. */
   const peaksMiB: (number | undefined)[][] = [[], []];
 
@@ -70,7 +110,11 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   }
 
   async function right(): Promise<void> {
-    const { reply, output } = await predict(edge.url, queries[Math.floor(random() * queries.length)] ?? "", { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 });
+    const { reply, output } = await predict(
+      edge.url,
+      queries[Math.floor(random() * queries.length)] ?? "",
+      { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 },
+    );
     findings.expect(output !== undefined, () => `a right request got ${shown(reply)}`);
     figures.degraded += Number(output?.degraded ?? false);
     if (times.length < 200_000) times.push(reply.ms);
@@ -80,9 +124,18 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     figures.bad++;
     const { headers, ...question } = mutated();
     const { "content-length": _, ...others } = headers; // another scenario's
-    const reply = await ask(edge.url, { ...question, headers: others, path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent) }).catch(() => undefined);
-    const isAnswer = reply === undefined || (reply.status > 0 && reply.status < 500) || isLateOrUnsupported(reply);
-    findings.expect(isAnswer, () => `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : shown(reply)}`);
+    const reply = await ask(edge.url, {
+      ...question,
+      headers: others,
+      path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent),
+    }).catch(() => undefined);
+    const isAnswer =
+      reply === undefined || (reply.status > 0 && reply.status < 500) || isLateOrUnsupported(reply);
+    findings.expect(
+      isAnswer,
+      () =>
+        `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : shown(reply)}`,
+    );
   }
 
   async function leaving(): Promise<void> {
@@ -94,7 +147,8 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     await inParallel(WIDTH, WIDTH, async () => {
       while (!isOver()) {
         figures.requests++;
-        if (figures.requests % TELL_EVERY === 0) world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
+        if (figures.requests % TELL_EVERY === 0)
+          world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
         const drawn = random();
         await (drawn < BAD_SHARE ? bad() : drawn < BAD_SHARE + LEAVING_SHARE ? leaving() : right());
         if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE) await measure();
@@ -105,13 +159,36 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     const { pending, running, inFlight } = await regionFigures(region.url);
     await measure();
     const [first = [], second = []] = peaksMiB;
-    const growthsMiB = second.map((peak, index) => (peak === undefined ? undefined : peak - (first[index] ?? peak)));
+    const growthsMiB = second.map((peak, index) =>
+      peak === undefined ? undefined : peak - (first[index] ?? peak),
+    );
     const maxMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
-    for (const [index, name] of NAMES.entries()) findings.expect((growthsMiB[index] ?? 0) < maxMiB, () => `the ${name} grew by ${growthsMiB[index]} MiB`);
-    for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)]) findings.expect(wrong === undefined, () => wrong ?? "");
-    const measured = (values: readonly (number | undefined)[], what: string) => values.flatMap((value, index) => (value === undefined ? [] : [[`${NAMES[index]}${what}`, value]]));
-    const memory: Figures = Object.fromEntries([...measured(growthsMiB, "RssGrowthMiB"), ...measured(second, "PeakRssMiB")]);
-    return { figures: { ...figures, seconds: (performance.now() - startedAtMs) / 1_000, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), orphans: pending + running + inFlight, ...memory }, problems: findings.problems };
+    for (const [index, name] of NAMES.entries())
+      findings.expect(
+        (growthsMiB[index] ?? 0) < maxMiB,
+        () => `the ${name} grew by ${growthsMiB[index]} MiB`,
+      );
+    for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)])
+      findings.expect(wrong === undefined, () => wrong ?? "");
+    const measured = (values: readonly (number | undefined)[], what: string) =>
+      values.flatMap((value, index) =>
+        value === undefined ? [] : [[`${NAMES[index]}${what}`, value]],
+      );
+    const memory: Figures = Object.fromEntries([
+      ...measured(growthsMiB, "RssGrowthMiB"),
+      ...measured(second, "PeakRssMiB"),
+    ]);
+    return {
+      figures: {
+        ...figures,
+        seconds: (performance.now() - startedAtMs) / 1_000,
+        p50Ms: quantile(times, 0.5),
+        p99Ms: quantile(times, 0.99),
+        orphans: pending + running + inFlight,
+        ...memory,
+      },
+      problems: findings.problems,
+    };
   } finally {
     world.proxies.region.target = through;
     await edge.stop();
@@ -119,4 +196,11 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   }
 }
 
-export const soaks: readonly Scenario[] = [{ row: "soak", name: "mixed requests, 30 % bad, 10 % leaving", expected: "next request right, memory flat, no orphan batch entry", run: soak }];
+export const soaks: readonly Scenario[] = [
+  {
+    row: "soak",
+    name: "mixed requests, 30 % bad, 10 % leaving",
+    expected: "next request right, memory flat, no orphan batch entry",
+    run: soak,
+  },
+];

@@ -17,22 +17,38 @@ const FAULT_MS = 600;
 /** The region may have to load the version that is asked for, from a store that does not answer. */
 const deadlineMs = 1_000;
 const RECOVERED_WITHIN_MS = 15_000;
-const variables = { EDGETIER_ALIAS_TTL_MS: String(ALIAS_TTL_MS), EDGETIER_S3_TIMEOUT_MS: String(STORE_TIMEOUT_MS) };
+const variables = {
+  EDGETIER_ALIAS_TTL_MS: String(ALIAS_TTL_MS),
+  EDGETIER_S3_TIMEOUT_MS: String(STORE_TIMEOUT_MS),
+};
 
-const s3Error = (code: string) => `<?xml version="1.0"?><Error><Code>${code}</Code><Message>no</Message></Error>`;
+const s3Error = (code: string) =>
+  `<?xml version="1.0"?><Error><Code>${code}</Code><Message>no</Message></Error>`;
 const VERIFIED = /blobs\/|versions\//;
-const AT_COLD_START = ["refused", "403", "404 of something on the way", "500", "hanging", "cut off half-way"] as const;
+const AT_COLD_START = [
+  "refused",
+  "403",
+  "404 of something on the way",
+  "500",
+  "hanging",
+  "cut off half-way",
+] as const;
 const faults: Readonly<Record<string, Fault>> = {
-  "refused": { kind: "refuses" },
+  refused: { kind: "refuses" },
   "reset after a while": { kind: "halfOpen", resetAfterMs: 100 },
   "403": { kind: "status", status: 403, body: s3Error("AccessDenied") },
   "404 of the bucket": { kind: "status", status: 404, body: s3Error("NoSuchBucket") },
   "404 of something on the way": { kind: "status", status: 404, body: "not found" },
-  "404 of version and artifacts": { kind: "status", status: 404, body: s3Error("NoSuchKey"), only: VERIFIED },
+  "404 of version and artifacts": {
+    kind: "status",
+    status: 404,
+    body: s3Error("NoSuchKey"),
+    only: VERIFIED,
+  },
   "500": { kind: "status", status: 500, body: s3Error("InternalError") },
   "200 with another body": { kind: "status", status: 200, body: "<html>sign in</html>" },
-  "slow": { kind: "slow", delayMs: 4 * STORE_TIMEOUT_MS },
-  "hanging": { kind: "hangs" },
+  slow: { kind: "slow", delayMs: 4 * STORE_TIMEOUT_MS },
+  hanging: { kind: "hangs" },
   "cut off half-way": { kind: "cuts" },
   // Aliases have neither digest nor signature: a flipped byte in them may name another version.
   "a wrong byte": { kind: "flips", only: VERIFIED, seed: 5 },
@@ -45,29 +61,60 @@ let published = 1;
 async function publishNext({ store, intent }: World): Promise<number> {
   published++;
   const labels = intent.project.labels ?? "";
-  const bytes = new TextEncoder().encode(`${new TextDecoder().decode(intent.files.get(labels))}${" ".repeat(published)}`);
-  const source: PublishSource = { ...intent, project: { ...intent.project, description: `number ${published}` }, files: new Map([...intent.files, [labels, bytes]]) };
+  const bytes = new TextEncoder().encode(
+    `${new TextDecoder().decode(intent.files.get(labels))}${" ".repeat(published)}`,
+  );
+  const source: PublishSource = {
+    ...intent,
+    project: { ...intent.project, description: `number ${published}` },
+    files: new Map([...intent.files, [labels, bytes]]),
+  };
   return (await publishModel(store, source)).version;
 }
 
 /** An answer of a version that may serve, or a 503 that says why. */
-function check(findings: Findings, { reply, version, output }: Predicted, label: string, allowed: readonly number[], how: string): void {
-  const isRight = reply.status === 200 && version !== undefined && allowed.includes(version) && (output?.label === label || output?.degraded === true);
-  const isRefused = reply.status === 503 && saysWhy(reply) && reply.headers["retry-after"] !== undefined;
-  findings.expect(isRight || isRefused, () => `${how}: version ${allowed.join(" or ")} expected, got ${shown(reply)}`);
+function check(
+  findings: Findings,
+  { reply, version, output }: Predicted,
+  label: string,
+  allowed: readonly number[],
+  how: string,
+): void {
+  const isRight =
+    reply.status === 200 &&
+    version !== undefined &&
+    allowed.includes(version) &&
+    (output?.label === label || output?.degraded === true);
+  const isRefused =
+    reply.status === 503 && saysWhy(reply) && reply.headers["retry-after"] !== undefined;
+  findings.expect(
+    isRight || isRefused,
+    () => `${how}: version ${allowed.join(" or ")} expected, got ${shown(reply)}`,
+  );
 }
 
 async function whilePublishing(world: World): Promise<Reached> {
   const findings = createFindings();
   const edge = await world.startEdge(variables);
-  const figures = { faults: 0, answers: 0, refusals: 0, recoverMaxMs: 0, regionRecoverMs: 0, slowestMs: 0 };
+  const figures = {
+    faults: 0,
+    answers: 0,
+    refusals: 0,
+    recoverMaxMs: 0,
+    regionRecoverMs: 0,
+    slowestMs: 0,
+  };
   try {
     for (const [how, fault] of Object.entries(faults)) {
       const { version: before = 0, reply } = await predict(edge.url, SURE.text);
       if (!findings.expect(before > 0, () => `before ${how}: ${shown(reply)}`)) continue;
       world.proxies.s3.fault = fault;
       const next = await publishNext(world);
-      for (const startedAtMs = performance.now(); performance.now() - startedAtMs < FAULT_MS; await passed(30)) {
+      for (
+        const startedAtMs = performance.now();
+        performance.now() - startedAtMs < FAULT_MS;
+        await passed(30)
+      ) {
         for (const { text, label } of [SURE, ODD]) {
           const predicted = await predict(edge.url, text, { deadlineMs });
           check(findings, predicted, label, [before, next], how);
@@ -80,12 +127,24 @@ async function whilePublishing(world: World): Promise<Reached> {
         const { version, output } = await predict(edge.url, SURE.text);
         return version === next && output?.label === SURE.label;
       }, RECOVERED_WITHIN_MS);
-      findings.expect(recoveredMs !== undefined, () => `after ${how}, version ${next} did not come within ${RECOVERED_WITHIN_MS} ms`);
-      figures.recoverMaxMs = Math.max(figures.recoverMaxMs, Math.round(recoveredMs ?? RECOVERED_WITHIN_MS));
+      findings.expect(
+        recoveredMs !== undefined,
+        () => `after ${how}, version ${next} did not come within ${RECOVERED_WITHIN_MS} ms`,
+      );
+      figures.recoverMaxMs = Math.max(
+        figures.recoverMaxMs,
+        Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+      );
       figures.faults++;
     }
-    const regionMs = await until(async () => (await predict(edge.url, ODD.text)).output?.degraded === false, RECOVERED_WITHIN_MS);
-    findings.expect(regionMs !== undefined, () => "after all faults the region did not answer again");
+    const regionMs = await until(
+      async () => (await predict(edge.url, ODD.text)).output?.degraded === false,
+      RECOVERED_WITHIN_MS,
+    );
+    findings.expect(
+      regionMs !== undefined,
+      () => "after all faults the region did not answer again",
+    );
     figures.regionRecoverMs = Math.round(regionMs ?? RECOVERED_WITHIN_MS);
   } finally {
     await edge.stop();
@@ -102,10 +161,19 @@ async function atColdStart(world: World): Promise<Reached> {
     const edge = await world.startEdge(variables);
     world.proxies.s3.fault = fault;
     const { reply } = await predict(edge.url, SURE.text);
-    findings.expect(reply.status === 503 && saysWhy(reply), () => `${how} at a cold start: ${shown(reply)}`);
+    findings.expect(
+      reply.status === 503 && saysWhy(reply),
+      () => `${how} at a cold start: ${shown(reply)}`,
+    );
     world.heal();
-    const recoveredMs = await until(async () => (await predict(edge.url, SURE.text)).output?.label === SURE.label, RECOVERED_WITHIN_MS);
-    findings.expect(recoveredMs !== undefined, () => `after ${how} at a cold start it did not answer`);
+    const recoveredMs = await until(
+      async () => (await predict(edge.url, SURE.text)).output?.label === SURE.label,
+      RECOVERED_WITHIN_MS,
+    );
+    findings.expect(
+      recoveredMs !== undefined,
+      () => `after ${how} at a cold start it did not answer`,
+    );
     recoverMaxMs = Math.max(recoverMaxMs, Math.round(recoveredMs ?? RECOVERED_WITHIN_MS));
     await edge.stop();
   }
@@ -119,7 +187,9 @@ async function brokenSignature(world: World): Promise<Reached> {
   let refused = 0;
   try {
     const { version: before = 0 } = await predict(edge.url, SURE.text);
-    const signed = await new Response((await world.objects.get(layout.manifest("intent", before)))?.body).text();
+    const signed = await new Response(
+      (await world.objects.get(layout.manifest("intent", before)))?.body,
+    ).text();
     const envelope: { payload: string; signatures: { sig: string }[] } = JSON.parse(signed);
     const payload = Buffer.from(envelope.payload, "base64").toString();
     const stranger = await newKey();
@@ -128,17 +198,36 @@ async function brokenSignature(world: World): Promise<Reached> {
     const manifests: Readonly<Record<string, (next: number) => string | Promise<string>>> = {
       "an unsigned manifest": ofNext,
       "a manifest of another version": () => signed,
-      "one that somebody else has signed": async (next) => new TextDecoder().decode(await signManifest(new TextEncoder().encode(ofNext(next)), [stranger])),
-      "a changed payload": (next) => asFile({ payload: Buffer.from(ofNext(next)).toString("base64") }),
-      "a changed signature": () => asFile({ signatures: envelope.signatures.map((one) => ({ ...one, sig: `AAAA${one.sig.slice(4)}` })) }),
+      "one that somebody else has signed": async (next) =>
+        new TextDecoder().decode(
+          await signManifest(new TextEncoder().encode(ofNext(next)), [stranger]),
+        ),
+      "a changed payload": (next) =>
+        asFile({ payload: Buffer.from(ofNext(next)).toString("base64") }),
+      "a changed signature": () =>
+        asFile({
+          signatures: envelope.signatures.map((one) => ({
+            ...one,
+            sig: `AAAA${one.sig.slice(4)}`,
+          })),
+        }),
       "no signature": () => asFile({ signatures: [] }),
       "no JSON": () => "{",
     };
     for (const [what, manifest] of Object.entries(manifests)) {
       const next = ((await world.store.listVersions("intent")).at(-1) ?? 0) + 1;
-      await world.objects.put(layout.manifest("intent", next), new TextEncoder().encode(await manifest(next)), { kind: "any" }, "application/json");
+      await world.objects.put(
+        layout.manifest("intent", next),
+        new TextEncoder().encode(await manifest(next)),
+        { kind: "any" },
+        "application/json",
+      );
       const aliases = await world.store.readAliases("intent");
-      await world.store.writeAliases("intent", { ...aliases?.aliases, stable: next }, aliases?.etag);
+      await world.store.writeAliases(
+        "intent",
+        { ...aliases?.aliases, stable: next },
+        aliases?.etag,
+      );
       for (let count = 0; count < 8; count++) {
         const predicted = await predict(edge.url, SURE.text);
         check(findings, predicted, SURE.label, [before], what);
@@ -146,12 +235,22 @@ async function brokenSignature(world: World): Promise<Reached> {
         await passed(100);
       }
       const direct = await predict(edge.url, SURE.text, { model: `intent@${next}` });
-      findings.expect(direct.reply.status === 503 && saysWhy(direct.reply), () => `${what}, asked for by its number: ${shown(direct.reply)}`);
+      findings.expect(
+        direct.reply.status === 503 && saysWhy(direct.reply),
+        () => `${what}, asked for by its number: ${shown(direct.reply)}`,
+      );
       const restored = await world.store.readAliases("intent");
-      await world.store.writeAliases("intent", { ...restored?.aliases, stable: before }, restored?.etag);
+      await world.store.writeAliases(
+        "intent",
+        { ...restored?.aliases, stable: before },
+        restored?.etag,
+      );
       await world.objects.delete(layout.manifest("intent", next));
     }
-    return { figures: { manifests: Object.keys(manifests).length, requests: refused }, problems: findings.problems };
+    return {
+      figures: { manifests: Object.keys(manifests).length, requests: refused },
+      problems: findings.problems,
+    };
   } finally {
     await edge.stop();
   }

@@ -5,18 +5,33 @@ import { createAccess } from "../../../src/http/access/drivers/configured-access
 import { parseEdgeConfig } from "../../../src/http/config.ts";
 import { startIssuer } from "../../support/credentials.ts";
 
-const STORE = { EDGETIER_S3_ENDPOINT: "https://s3.example.com", EDGETIER_S3_BUCKET: "models", EDGETIER_S3_ACCESS_KEY_ID: "id", EDGETIER_S3_SECRET_ACCESS_KEY: "secret" };
-const TOKENS = { EDGETIER_JWT_ISSUER: "https://issuer.test/", EDGETIER_JWT_AUDIENCE: "https://edge.test", EDGETIER_JWT_ALGORITHM: "ES256", EDGETIER_JWT_JWKS_URL: "https://issuer.test/keys" };
+const STORE = {
+  EDGETIER_S3_ENDPOINT: "https://s3.example.com",
+  EDGETIER_S3_BUCKET: "models",
+  EDGETIER_S3_ACCESS_KEY_ID: "id",
+  EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
+};
+const TOKENS = {
+  EDGETIER_JWT_ISSUER: "https://issuer.test/",
+  EDGETIER_JWT_AUDIENCE: "https://edge.test",
+  EDGETIER_JWT_ALGORITHM: "ES256",
+  EDGETIER_JWT_JWKS_URL: "https://issuer.test/keys",
+};
 const entry = { id: "first", sha256: "a".repeat(64), tenant: "acme", scopes: ["predict"] };
 const keys = (...entries: object[]) => ({ EDGETIER_API_KEYS: JSON.stringify(entries) });
 
-const accessOf = (variables: object) => createAccess(parseEdgeConfig({ ...STORE, ...variables }), { clock: new ManualClock(), log: () => {} });
+const accessOf = (variables: object) =>
+  createAccess(parseEdgeConfig({ ...STORE, ...variables }), {
+    clock: new ManualClock(),
+    log: () => {},
+  });
 
 function refusal(variables: object): string {
   try {
     accessOf(variables);
   } catch (error) {
-    if (error instanceof EdgeTierError && error.code === "invalid_configuration") return error.detail;
+    if (error instanceof EdgeTierError && error.code === "invalid_configuration")
+      return error.detail;
     throw error;
   }
   throw new Error("it was accepted");
@@ -24,17 +39,35 @@ function refusal(variables: object): string {
 
 describe("the configuration of access", () => {
   it("is open, without limits and without CORS by default", () => {
-    expect(accessOf({})).toEqual({ authenticators: [], limits: undefined, corsOrigins: undefined, metricsScope: "admin" });
+    expect(accessOf({})).toEqual({
+      authenticators: [],
+      limits: undefined,
+      corsOrigins: undefined,
+      metricsScope: "admin",
+    });
   });
 
   it("takes keys, tokens, limits and origins", async () => {
     const { jwks } = await startIssuer("ES256");
     expect(accessOf(keys(entry)).authenticators).toHaveLength(1);
     expect(accessOf({ ...keys(entry), ...TOKENS }).authenticators).toHaveLength(2);
-    expect(accessOf({ ...TOKENS, EDGETIER_JWT_JWKS_URL: "", EDGETIER_JWT_JWKS: JSON.stringify(jwks) }).authenticators).toHaveLength(1);
-    expect(accessOf({ EDGETIER_RATE_LIMIT: "100/60", EDGETIER_ADDRESS_RATE_LIMIT: "20/10" }).limits).toMatchObject({ perPrincipal: { requests: 100, windowSeconds: 60 }, perAddress: { requests: 20, windowSeconds: 10 }, addressHeader: "cf-connecting-ip" });
-    expect(accessOf(keys({ ...entry, rateLimit: { requests: 5, windowSeconds: 1 } })).limits).toMatchObject({ perPrincipal: undefined });
-    expect(accessOf({ EDGETIER_CORS_ORIGINS: "https://app.test, http://localhost:5173" }).corsOrigins).toEqual(["https://app.test", "http://localhost:5173"]);
+    expect(
+      accessOf({ ...TOKENS, EDGETIER_JWT_JWKS_URL: "", EDGETIER_JWT_JWKS: JSON.stringify(jwks) })
+        .authenticators,
+    ).toHaveLength(1);
+    expect(
+      accessOf({ EDGETIER_RATE_LIMIT: "100/60", EDGETIER_ADDRESS_RATE_LIMIT: "20/10" }).limits,
+    ).toMatchObject({
+      perPrincipal: { requests: 100, windowSeconds: 60 },
+      perAddress: { requests: 20, windowSeconds: 10 },
+      addressHeader: "cf-connecting-ip",
+    });
+    expect(
+      accessOf(keys({ ...entry, rateLimit: { requests: 5, windowSeconds: 1 } })).limits,
+    ).toMatchObject({ perPrincipal: undefined });
+    expect(
+      accessOf({ EDGETIER_CORS_ORIGINS: "https://app.test, http://localhost:5173" }).corsOrigins,
+    ).toEqual(["https://app.test", "http://localhost:5173"]);
   });
 
   it.each([
@@ -53,14 +86,42 @@ describe("the configuration of access", () => {
 
   it.each([
     ["tokens without an audience", { ...TOKENS, EDGETIER_JWT_AUDIENCE: "" }, "EDGETIER_JWT_ISSUER"],
-    ["an address of keys alone", { EDGETIER_JWT_JWKS_URL: TOKENS.EDGETIER_JWT_JWKS_URL }, "EDGETIER_JWT_ISSUER"],
-    ["keys from two sources", { ...TOKENS, EDGETIER_JWT_JWKS: '{"keys":[{}]}' }, "EDGETIER_JWT_ISSUER"],
-    ["a symmetric algorithm", { ...TOKENS, EDGETIER_JWT_ALGORITHM: "HS256" }, "EDGETIER_JWT_ALGORITHM"],
-    ["no algorithm at all", { ...TOKENS, EDGETIER_JWT_ALGORITHM: "none" }, "EDGETIER_JWT_ALGORITHM"],
-    ["keys over plain HTTP", { ...TOKENS, EDGETIER_JWT_JWKS_URL: "http://issuer.test/keys" }, "EDGETIER_JWT_JWKS_URL"],
+    [
+      "an address of keys alone",
+      { EDGETIER_JWT_JWKS_URL: TOKENS.EDGETIER_JWT_JWKS_URL },
+      "EDGETIER_JWT_ISSUER",
+    ],
+    [
+      "keys from two sources",
+      { ...TOKENS, EDGETIER_JWT_JWKS: '{"keys":[{}]}' },
+      "EDGETIER_JWT_ISSUER",
+    ],
+    [
+      "a symmetric algorithm",
+      { ...TOKENS, EDGETIER_JWT_ALGORITHM: "HS256" },
+      "EDGETIER_JWT_ALGORITHM",
+    ],
+    [
+      "no algorithm at all",
+      { ...TOKENS, EDGETIER_JWT_ALGORITHM: "none" },
+      "EDGETIER_JWT_ALGORITHM",
+    ],
+    [
+      "keys over plain HTTP",
+      { ...TOKENS, EDGETIER_JWT_JWKS_URL: "http://issuer.test/keys" },
+      "EDGETIER_JWT_JWKS_URL",
+    ],
     ["a limit of nothing", { EDGETIER_RATE_LIMIT: "0/60" }, "EDGETIER_RATE_LIMIT"],
-    ["* beside an origin", { EDGETIER_CORS_ORIGINS: "*,https://app.test" }, "EDGETIER_CORS_ORIGINS"],
-    ["an origin with a path", { EDGETIER_CORS_ORIGINS: "https://app.test/" }, "EDGETIER_CORS_ORIGINS"],
+    [
+      "* beside an origin",
+      { EDGETIER_CORS_ORIGINS: "*,https://app.test" },
+      "EDGETIER_CORS_ORIGINS",
+    ],
+    [
+      "an origin with a path",
+      { EDGETIER_CORS_ORIGINS: "https://app.test/" },
+      "EDGETIER_CORS_ORIGINS",
+    ],
     ["an origin that is none", { EDGETIER_CORS_ORIGINS: "null" }, "EDGETIER_CORS_ORIGINS"],
   ])("refuses %s", (_, variables, name) => expect(refusal(variables)).toContain(name));
 });

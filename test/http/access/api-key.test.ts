@@ -1,6 +1,10 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { generateApiKey, isWholeApiKey, looksLikeApiKey } from "../../../src/http/access/api-key.ts";
+import {
+  generateApiKey,
+  isWholeApiKey,
+  looksLikeApiKey,
+} from "../../../src/http/access/api-key.ts";
 
 it("has a prefix, 256 random bits and a checksum, and is never the same", () => {
   const keys = Array.from({ length: 200 }, generateApiKey);
@@ -19,7 +23,8 @@ it("shows any change, cut or addition without a look-up", () => {
       expect(isWholeApiKey(changed)).toBe(changed === key);
     }),
   );
-  for (let kept = 0; kept < key.length; kept++) expect(isWholeApiKey(key.slice(0, kept))).toBe(false);
+  for (let kept = 0; kept < key.length; kept++)
+    expect(isWholeApiKey(key.slice(0, kept))).toBe(false);
   expect(isWholeApiKey(`${key}0`)).toBe(false);
   expect(looksLikeApiKey(key.slice(0, 20))).toBe(true);
 });

@@ -1,7 +1,11 @@
 // When the issuer's keys are fetched, and what is made of them.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { createRemoteKeySet, createStaticKeySet, type KeySet } from "../../../src/http/access/drivers/jwks.ts";
+import {
+  createRemoteKeySet,
+  createStaticKeySet,
+  type KeySet,
+} from "../../../src/http/access/drivers/jwks.ts";
 import { startIssuer, type TestIssuer } from "../../support/credentials.ts";
 
 const URL = "https://issuer.test/keys";
@@ -54,7 +58,9 @@ describe("keys from an address", () => {
   it("are fetched for an unknown key at most once an interval, however many ask", async () => {
     await keys.find("one");
     clock.advance(30_000);
-    const flood = await Promise.all(Array.from({ length: 500 }, (_, count) => keys.find(`made up ${count}`)));
+    const flood = await Promise.all(
+      Array.from({ length: 500 }, (_, count) => keys.find(`made up ${count}`)),
+    );
     expect(new Set(flood)).toEqual(new Set([undefined]));
     expect(fetched).toHaveLength(2);
     clock.advance(29_999);
@@ -79,38 +85,69 @@ describe("keys from an address", () => {
   it.each([
     ["is away", () => Promise.reject(new TypeError("connection refused"))],
     ["fails", async () => new Response("no", { status: 500 })],
-    ["sends elsewhere", async () => new Response(null, { status: 302, headers: { location: "https://forger.test/keys" } })],
+    [
+      "sends elsewhere",
+      async () =>
+        new Response(null, { status: 302, headers: { location: "https://forger.test/keys" } }),
+    ],
     ["answers no JSON", async () => new Response("<html>")],
     ["answers no key set", async () => Response.json({ keys: [] })],
     ["never ends", async () => new Response("x".repeat(100_000))],
-  ])("serve on when the issuer %s, and are refused with a remedy where there were none", async (_, fails) => {
-    const good = served;
-    served = fails;
-    await expect(keys.find("one")).rejects.toMatchObject(unavailable);
-    await expect(keys.find("one")).rejects.toMatchObject(unavailable);
-    expect(fetched).toHaveLength(1);
-    clock.advance(2_000);
-    served = good;
-    expect(await keys.find("one")).toBeDefined();
-    clock.advance(600_000);
-    served = fails;
-    expect(await keys.find("one")).toBeDefined();
-    expect(failures).toHaveLength(2);
-    expect(fetched).toEqual([URL, URL, URL]);
-  });
+  ])(
+    "serve on when the issuer %s, and are refused with a remedy where there were none",
+    async (_, fails) => {
+      const good = served;
+      served = fails;
+      await expect(keys.find("one")).rejects.toMatchObject(unavailable);
+      await expect(keys.find("one")).rejects.toMatchObject(unavailable);
+      expect(fetched).toHaveLength(1);
+      clock.advance(2_000);
+      served = good;
+      expect(await keys.find("one")).toBeDefined();
+      clock.advance(600_000);
+      served = fails;
+      expect(await keys.find("one")).toBeDefined();
+      expect(failures).toHaveLength(2);
+      expect(fetched).toEqual([URL, URL, URL]);
+    },
+  );
 });
 
 describe("a key set", () => {
   it("gives its signing keys of the one algorithm, and nothing else", async () => {
     const [rsa] = (await startIssuer("RS256", "rsa")).jwks.keys;
     const [ec] = one.jwks.keys;
-    const listed = [rsa, { ...ec, kid: "for encryption", use: "enc" }, { ...ec, kid: "of another", alg: "ES384" }, { ...ec, kid: undefined }, { kty: "oct", k: "c2VjcmV0", kid: "secret", alg: "ES256" }, "nonsense", { ...ec, kid: "broken", x: "AAAA" }, ec];
+    const listed = [
+      rsa,
+      { ...ec, kid: "for encryption", use: "enc" },
+      { ...ec, kid: "of another", alg: "ES384" },
+      { ...ec, kid: undefined },
+      { kty: "oct", k: "c2VjcmV0", kid: "secret", alg: "ES256" },
+      "nonsense",
+      { ...ec, kid: "broken", x: "AAAA" },
+      ec,
+    ];
     const set = createStaticKeySet({ keys: listed }, "ES256");
-    expect(await Promise.all(["rsa", "for encryption", "of another", "secret", "broken", "one"].map(async (kid) => (await set.find(kid))?.type))).toEqual([undefined, undefined, undefined, undefined, undefined, "public"]);
+    expect(
+      await Promise.all(
+        ["rsa", "for encryption", "of another", "secret", "broken", "one"].map(
+          async (kid) => (await set.find(kid))?.type,
+        ),
+      ),
+    ).toEqual([undefined, undefined, undefined, undefined, undefined, "public"]);
   });
 
   it("gives no RSA key below 2048 bits", async () => {
-    const { publicKey } = await crypto.subtle.generateKey({ name: "RSASSA-PKCS1-v1_5", modulusLength: 1024, publicExponent: Uint8Array.of(1, 0, 1), hash: "SHA-256" }, true, ["sign", "verify"]);
+    const { publicKey } = await crypto.subtle.generateKey(
+      {
+        name: "RSASSA-PKCS1-v1_5",
+        modulusLength: 1024,
+        publicExponent: Uint8Array.of(1, 0, 1),
+        hash: "SHA-256",
+      },
+      true,
+      ["sign", "verify"],
+    );
     const short = { ...(await crypto.subtle.exportKey("jwk", publicKey)), kid: "short" };
     expect(await createStaticKeySet({ keys: [short] }, "RS256").find("short")).toBeUndefined();
   });

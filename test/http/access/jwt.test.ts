@@ -4,7 +4,15 @@ import { ManualClock } from "../../../src/core/clock.ts";
 import type { Authenticator } from "../../../src/http/access/authenticator.ts";
 import { createStaticKeySet } from "../../../src/http/access/drivers/jwks.ts";
 import { createJwtAuthenticator } from "../../../src/http/access/drivers/jwt.ts";
-import { AUDIENCE, base64Url, ISSUER, signWithSecret, startIssuer, type TestIssuer, validClaims } from "../../support/credentials.ts";
+import {
+  AUDIENCE,
+  base64Url,
+  ISSUER,
+  signWithSecret,
+  startIssuer,
+  type TestIssuer,
+  validClaims,
+} from "../../support/credentials.ts";
 
 let clock: ManualClock;
 let issuer: TestIssuer;
@@ -27,14 +35,34 @@ beforeEach(async () => {
   });
 });
 
-const claims = (more: object = {}) => validClaims(clock.now(), { "https://claims.test/org": "acme", permissions: ["predict", "billing"], ...more });
-const refusal = async (token: string): Promise<string> => await authenticator.authenticate(token).then(() => "let in", ({ detail }: Error & { detail: string }) => detail);
+const claims = (more: object = {}) =>
+  validClaims(clock.now(), {
+    "https://claims.test/org": "acme",
+    permissions: ["predict", "billing"],
+    ...more,
+  });
+const refusal = async (token: string): Promise<string> =>
+  await authenticator.authenticate(token).then(
+    () => "let in",
+    ({ detail }: Error & { detail: string }) => detail,
+  );
 
 it("takes tenant and scopes from the claims that are configured, and passes over scopes of others", async () => {
-  expect(await authenticator.authenticate(await issuer.sign(claims()))).toEqual({ id: "somebody", tenant: "acme", scopes: ["predict"] });
-  expect(await authenticator.authenticate(await issuer.sign(claims({ permissions: undefined, sub: undefined })))).toEqual({ id: "acme", tenant: "acme", scopes: [] });
-  for (const typ of ["at+jwt", "application/at+jwt", undefined]) expect(await refusal(await issuer.sign(claims(), { typ }))).toBe("let in");
-  expect(await refusal(await issuer.sign(claims({ aud: ["https://other.test", AUDIENCE] })))).toBe("let in");
+  expect(await authenticator.authenticate(await issuer.sign(claims()))).toEqual({
+    id: "somebody",
+    tenant: "acme",
+    scopes: ["predict"],
+  });
+  expect(
+    await authenticator.authenticate(
+      await issuer.sign(claims({ permissions: undefined, sub: undefined })),
+    ),
+  ).toEqual({ id: "acme", tenant: "acme", scopes: [] });
+  for (const typ of ["at+jwt", "application/at+jwt", undefined])
+    expect(await refusal(await issuer.sign(claims(), { typ }))).toBe("let in");
+  expect(await refusal(await issuer.sign(claims({ aud: ["https://other.test", AUDIENCE] })))).toBe(
+    "let in",
+  );
 });
 
 describe("refuses", () => {
@@ -53,15 +81,20 @@ describe("refuses", () => {
   });
 
   it("`alg: none`, with and without a signature", async () => {
-    const unsigned = [{ alg: "none", typ: "JWT", kid: "one" }, claims()].map((part) => base64Url(JSON.stringify(part))).join(".");
+    const unsigned = [{ alg: "none", typ: "JWT", kid: "one" }, claims()]
+      .map((part) => base64Url(JSON.stringify(part)))
+      .join(".");
     const signature = (await issuer.sign(claims())).split(".")[2] ?? "";
-    for (const token of [`${unsigned}.`, `${unsigned}.${signature}`]) expect(await refusal(token)).toContain("not signed by RS256");
+    for (const token of [`${unsigned}.`, `${unsigned}.${signature}`])
+      expect(await refusal(token)).toContain("not signed by RS256");
     expect(lookedUp).toEqual([]);
   });
 
   it("a secret in place of the key pair, the public key as the secret included", async () => {
     const publicKey = JSON.stringify(issuer.jwks.keys[0]);
-    expect(await refusal(await signWithSecret(claims(), publicKey))).toContain("not signed by RS256");
+    expect(await refusal(await signWithSecret(claims(), publicKey))).toContain(
+      "not signed by RS256",
+    );
     const relabelled = (await signWithSecret(claims(), publicKey)).split(".");
     relabelled[0] = base64Url(JSON.stringify({ alg: "RS256", typ: "JWT", kid: "one" }));
     expect(await refusal(relabelled.join("."))).toContain("signature");
@@ -70,23 +103,45 @@ describe("refuses", () => {
   it("an algorithm that the token chooses for a key that names none (CVE-2026-22817, CVE-2026-22818)", async () => {
     const [key] = issuer.jwks.keys;
     const keys = createStaticKeySet({ keys: [{ ...key, alg: undefined }] }, "RS256");
-    const nameless = createJwtAuthenticator({ issuer: ISSUER, audience: AUDIENCE, algorithm: "RS256", keys, clock, tenantClaim: "https://claims.test/org", scopeClaim: "permissions" });
-    expect(await nameless.authenticate(await issuer.sign(claims()))).toMatchObject({ tenant: "acme" });
-    await expect(nameless.authenticate(await signWithSecret(claims(), JSON.stringify(key)))).rejects.toMatchObject({ code: "invalid_credential" });
+    const nameless = createJwtAuthenticator({
+      issuer: ISSUER,
+      audience: AUDIENCE,
+      algorithm: "RS256",
+      keys,
+      clock,
+      tenantClaim: "https://claims.test/org",
+      scopeClaim: "permissions",
+    });
+    expect(await nameless.authenticate(await issuer.sign(claims()))).toMatchObject({
+      tenant: "acme",
+    });
+    await expect(
+      nameless.authenticate(await signWithSecret(claims(), JSON.stringify(key))),
+    ).rejects.toMatchObject({ code: "invalid_credential" });
   });
 
   it("another algorithm of the same issuer", async () => {
-    expect(await refusal(await (await startIssuer("ES256")).sign(claims()))).toContain("not signed by RS256");
-    expect(await refusal(await issuer.sign(claims(), { alg: "RS512" }))).toContain("not signed by RS256");
+    expect(await refusal(await (await startIssuer("ES256")).sign(claims()))).toContain(
+      "not signed by RS256",
+    );
+    expect(await refusal(await issuer.sign(claims(), { alg: "RS512" }))).toContain(
+      "not signed by RS256",
+    );
   });
 
   it("a key that the token brings along or points at", async () => {
     const forger = await startIssuer("RS256");
     const jwk = forger.jwks.keys[0];
-    for (const header of [{ jwk }, { jku: "https://forger.test/keys", kid: "one" }, { x5u: "https://forger.test/chain" }]) {
+    for (const header of [
+      { jwk },
+      { jku: "https://forger.test/keys", kid: "one" },
+      { x5u: "https://forger.test/chain" },
+    ]) {
       expect(await refusal(await forger.sign(claims(), header))).toContain("signature");
     }
-    expect(await refusal(await issuer.sign(claims(), { kid: "two" }))).toContain("key that is not known");
+    expect(await refusal(await issuer.sign(claims(), { kid: "two" }))).toContain(
+      "key that is not known",
+    );
     expect(await refusal(await issuer.sign(claims(), { kid: undefined }))).toContain("lacks");
     expect(await refusal(await issuer.sign(claims(), { crit: ["exp"] }))).toContain("header");
   });

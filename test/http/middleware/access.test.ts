@@ -10,8 +10,13 @@ import { context } from "../../../src/http/middleware/context.ts";
 import { observe } from "../../../src/http/middleware/observe.ts";
 
 function startApp(authenticators: readonly Authenticator[], clock = new ManualClock(1_000)) {
-  const app = new Hono<AppEnv>().use(observe({ tracer: passingTracer, clock, log: undefined })).use(context(clock)).use(...access({ authenticators }));
-  app.get("/v1/models", (c) => c.json({ tenant: c.get("context").tenant, arrivedAtMs: c.get("context").arrivedAtMs }));
+  const app = new Hono<AppEnv>()
+    .use(observe({ tracer: passingTracer, clock, log: undefined }))
+    .use(context(clock))
+    .use(...access({ authenticators }));
+  app.get("/v1/models", (c) =>
+    c.json({ tenant: c.get("context").tenant, arrivedAtMs: c.get("context").arrivedAtMs }),
+  );
   return app;
 }
 
@@ -32,5 +37,7 @@ it("is whose the request is, and when it came: checking a credential counts with
 });
 
 it("is nobody where nobody has to say who they are, whatever they say", async () => {
-  expect(await (await startApp([]).request("/v1/models", { headers })).json()).toMatchObject({ tenant: "" });
+  expect(await (await startApp([]).request("/v1/models", { headers })).json()).toMatchObject({
+    tenant: "",
+  });
 });

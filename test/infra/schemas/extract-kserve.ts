@@ -8,7 +8,21 @@ import type { KserveSchema } from "./kserve-types.ts";
 
 const ROOTS = ["V1beta1InferenceServiceSpec", "V1alpha1ServingRuntimeSpec"];
 /** Left out, so that manifests cannot use them: other components, and predictors that name a framework, which `model` replaces. */
-const LEFT_OUT = new Set(["explainer", "transformer", "huggingface", "lightgbm", "onnx", "paddle", "pmml", "pytorch", "sklearn", "tensorflow", "triton", "xgboost", "worker_spec"]);
+const LEFT_OUT = new Set([
+  "explainer",
+  "transformer",
+  "huggingface",
+  "lightgbm",
+  "onnx",
+  "paddle",
+  "pmml",
+  "pytorch",
+  "sklearn",
+  "tensorflow",
+  "triton",
+  "xgboost",
+  "worker_spec",
+]);
 
 type Model = KserveSchema["models"][string];
 
@@ -21,13 +35,27 @@ for (const file of await readdir(join(folder, "kserve/models"))) {
 }
 
 function readModel(source: string): Model {
-  const dictionary = (name: string) => [...(new RegExp(`${name} = \\{([^}]*)\\}`).exec(source)?.[1] ?? "").matchAll(/'(\w+)': '([^']+)'/g)];
-  const types = new Map(dictionary("openapi_types").map(([, attribute = "", type = ""]) => [attribute, type]));
+  const dictionary = (name: string) => [
+    ...(new RegExp(`${name} = \\{([^}]*)\\}`).exec(source)?.[1] ?? "").matchAll(
+      /'(\w+)': '([^']+)'/g,
+    ),
+  ];
+  const types = new Map(
+    dictionary("openapi_types").map(([, attribute = "", type = ""]) => [attribute, type]),
+  );
   const kept = dictionary("attribute_map").filter(([, attribute = ""]) => !LEFT_OUT.has(attribute));
-  const required = new Set([...source.matchAll(/Invalid value for `(\w+)`, must not be `None`/g)].map(([, attribute = ""]) => attribute));
+  const required = new Set(
+    [...source.matchAll(/Invalid value for `(\w+)`, must not be `None`/g)].map(
+      ([, attribute = ""]) => attribute,
+    ),
+  );
   return {
-    required: kept.filter(([, attribute = ""]) => required.has(attribute)).map(([, , field = ""]) => field),
-    fields: Object.fromEntries(kept.map(([, attribute = "", field = ""]) => [field, types.get(attribute) ?? ""])),
+    required: kept
+      .filter(([, attribute = ""]) => required.has(attribute))
+      .map(([, , field = ""]) => field),
+    fields: Object.fromEntries(
+      kept.map(([, attribute = "", field = ""]) => [field, types.get(attribute) ?? ""]),
+    ),
   };
 }
 
@@ -36,11 +64,15 @@ function reachable(name: string, found = new Map<string, Model>()): Map<string, 
   const model = models.get(name);
   if (model === undefined || found.has(name)) return found;
   found.set(name, model);
-  for (const type of Object.values(model.fields)) for (const [word] of type.matchAll(/\w+/g)) reachable(word, found);
+  for (const type of Object.values(model.fields))
+    for (const [word] of type.matchAll(/\w+/g)) reachable(word, found);
   return found;
 }
 
-const metadata = await readFile(join(folder, `${(await readdir(folder)).find((one) => one.endsWith(".dist-info"))}`, "METADATA"), "utf8");
+const metadata = await readFile(
+  join(folder, `${(await readdir(folder)).find((one) => one.endsWith(".dist-info"))}`, "METADATA"),
+  "utf8",
+);
 const stated = (field: string) => new RegExp(`^${field}: (.*)$`, "m").exec(metadata)?.[1] ?? "";
 const used = ROOTS.reduce((found, root) => reachable(root, found), new Map<string, Model>());
 const schema: KserveSchema = {
@@ -48,4 +80,7 @@ const schema: KserveSchema = {
   license: stated("License"),
   models: Object.fromEntries(used),
 };
-await writeFile(new URL("kserve.json", import.meta.url), `${JSON.stringify(schema, undefined, 1)}\n`);
+await writeFile(
+  new URL("kserve.json", import.meta.url),
+  `${JSON.stringify(schema, undefined, 1)}\n`,
+);

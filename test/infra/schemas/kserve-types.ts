@@ -5,7 +5,12 @@ export interface KserveSchema {
   readonly source: string;
   readonly license: string;
   /** Fields and their types as the client writes them, such as `list[V1Container]`. */
-  readonly models: Readonly<Record<string, { readonly required: readonly string[]; readonly fields: Readonly<Record<string, string>> }>>;
+  readonly models: Readonly<
+    Record<
+      string,
+      { readonly required: readonly string[]; readonly fields: Readonly<Record<string, string>> }
+    >
+  >;
 }
 
 const { models }: KserveSchema = schema;
@@ -16,20 +21,29 @@ const BASIC: Readonly<Record<string, string>> = {
   bool: "boolean",
   ResourceQuantity: "string | number",
   V1beta1MetricQuantity: "string | number",
-  K8sIoApiAppsV1DeploymentStrategy: 'import("kubernetes-models/apps/v1/DeploymentStrategy").IDeploymentStrategy',
-  K8sIoApiAutoscalingV2HorizontalPodAutoscalerBehavior: 'import("kubernetes-models/autoscaling/v2/HorizontalPodAutoscalerBehavior").IHorizontalPodAutoscalerBehavior',
+  K8sIoApiAppsV1DeploymentStrategy:
+    'import("kubernetes-models/apps/v1/DeploymentStrategy").IDeploymentStrategy',
+  K8sIoApiAutoscalingV2HorizontalPodAutoscalerBehavior:
+    'import("kubernetes-models/autoscaling/v2/HorizontalPodAutoscalerBehavior").IHorizontalPodAutoscalerBehavior',
 };
 
 function typeOf(text: string): string {
   const [, container, inner = ""] = /^(list|dict)[[(](?:str, )?(.*)[\])]$/.exec(text) ?? [];
-  if (container !== undefined) return container === "list" ? `Array<${typeOf(inner)}>` : `Record<string, ${typeOf(inner)}>`;
+  if (container !== undefined)
+    return container === "list" ? `Array<${typeOf(inner)}>` : `Record<string, ${typeOf(inner)}>`;
   if (text in models) return text;
   const core = /^V1([A-Z]\w*)$/.exec(text)?.[1];
-  return BASIC[text] ?? (core === undefined ? "never" : `import("kubernetes-models/v1/${core}").I${core}`);
+  return (
+    BASIC[text] ??
+    (core === undefined ? "never" : `import("kubernetes-models/v1/${core}").I${core}`)
+  );
 }
 
 const interfaces = Object.entries(models).map(([name, { required, fields }]) => {
-  const lines = Object.entries(fields).map(([field, type]) => `${JSON.stringify(field)}${required.includes(field) ? "" : "?"}: ${typeOf(type)};`);
+  const lines = Object.entries(fields).map(
+    ([field, type]) =>
+      `${JSON.stringify(field)}${required.includes(field) ? "" : "?"}: ${typeOf(type)};`,
+  );
   return `interface ${name} { ${lines.join(" ")} }`;
 });
 

@@ -12,7 +12,16 @@ function learned(runMs: (rows: number) => number, sizes: readonly number[], gapM
   for (const rows of sizes) for (let run = 0; run < 1_000; run++) policy.ran?.(rows, runMs(rows));
   for (let atMs = 0; atMs < 500; atMs += gapMs) policy.arrived?.(1, atMs);
   return (rows: number, view: Partial<BatchView> = {}) =>
-    policy.decide({ nowMs: 500, rowsOfFirst: upTo(rows), limit: undefined, oldestAtMs: 500, dueAtMs: Infinity, running: 0, instances: 1, ...view });
+    policy.decide({
+      nowMs: 500,
+      rowsOfFirst: upTo(rows),
+      limit: undefined,
+      oldestAtMs: 500,
+      dueAtMs: Infinity,
+      running: 0,
+      instances: 1,
+      ...view,
+    });
 }
 
 describe("execution times", () => {
@@ -65,7 +74,9 @@ describe("how much runs", () => {
 
   it("one by one where a batch takes as long as its rows, now and then more to see whether that is still so", () => {
     const decide = learned((rows) => 5 * rows, [1, 8, 16], 5);
-    const reasons = Array.from({ length: 64 }, () => decide(16)).map((decision) => decision.kind === "run" && `${decision.reason} ${decision.works}`);
+    const reasons = Array.from({ length: 64 }, () => decide(16)).map(
+      (decision) => decision.kind === "run" && `${decision.reason} ${decision.works}`,
+    );
     expect(reasons.filter((one) => one === "throughput 1")).toHaveLength(63);
     expect(reasons.filter((one) => one === "explore 2")).toHaveLength(1);
   });
@@ -77,7 +88,16 @@ describe("how much runs", () => {
 
   it("everything where it is not known well enough to be worse", () => {
     const policy = createAdaptivePolicy();
-    const decide = () => policy.decide({ nowMs: 0, rowsOfFirst: upTo(16), limit: "full", oldestAtMs: 0, dueAtMs: Infinity, running: 0, instances: 1 });
+    const decide = () =>
+      policy.decide({
+        nowMs: 0,
+        rowsOfFirst: upTo(16),
+        limit: "full",
+        oldestAtMs: 0,
+        dueAtMs: Infinity,
+        running: 0,
+        instances: 1,
+      });
     for (const rows of [1, 4]) for (let run = 0; run < 100; run++) policy.ran?.(rows, 4 + rows);
     policy.ran?.(16, 40);
     expect(decide()).toMatchObject({ works: 16 });
@@ -95,22 +115,36 @@ describe("whether to wait", () => {
   });
 
   it("not where all instances are free", () => {
-    expect(learned(costly, [1, 8, 16], 2)(1, { running: 0, instances: 2 })).toEqual({ kind: "run", works: 1, reason: "idle" });
+    expect(learned(costly, [1, 8, 16], 2)(1, { running: 0, instances: 2 })).toEqual({
+      kind: "run",
+      works: 1,
+      reason: "idle",
+    });
   });
 
   it("not while runs of what is at hand keep up easily with what comes", () => {
-    expect(learned(costly, [1, 8, 16], 25)(1, busy)).toEqual({ kind: "run", works: 1, reason: "idle" });
+    expect(learned(costly, [1, 8, 16], 25)(1, busy)).toEqual({
+      kind: "run",
+      works: 1,
+      reason: "idle",
+    });
   });
 
   it("while another instance runs, for a time that depends on what sharing a run saves", () => {
     const decide = learned(costly, [1, 8, 16], 2);
     expect(decide(2, busy)).toEqual({ kind: "wait", untilMs: 500 + (1.5 * 20) / 2 });
-    expect(decide(2, { ...busy, instances: 4 })).toEqual({ kind: "wait", untilMs: 500 + (1.5 * 20) / 4 });
+    expect(decide(2, { ...busy, instances: 4 })).toEqual({
+      kind: "wait",
+      untilMs: 500 + (1.5 * 20) / 4,
+    });
     expect(decide(2, { ...busy, nowMs: 515 })).toEqual({ kind: "run", works: 2, reason: "delay" });
   });
 
   it("not where sharing a run saves nothing", () => {
-    expect(learned((rows) => 5 * rows, [1, 2, 4], 2)(1, busy)).toMatchObject({ kind: "run", works: 1 });
+    expect(learned((rows) => 5 * rows, [1, 2, 4], 2)(1, busy)).toMatchObject({
+      kind: "run",
+      works: 1,
+    });
   });
 
   it("not where somebody could come late by it", () => {

@@ -35,25 +35,30 @@ describe("who is refused", () => {
     send([1]);
     send([2]);
     const short: Tensor = { datatype: "FP32", shape: [2, 1], data: Float32Array.of(1) };
-    await expect(executor.execute({ session, of: TIER, inputs: { x: short } })).rejects.toMatchObject({ code: "invalid_tensor" });
+    await expect(
+      executor.execute({ session, of: TIER, inputs: { x: short } }),
+    ).rejects.toMatchObject({ code: "invalid_tensor" });
     await endRun();
     await endRun();
     expect(answers).toEqual({ 1: [1], 2: [2] });
   });
 
-  it.each([errors.sessionFailed("out of range"), errors.invalidTensor("x", "out of range")])("a work that fails its batch with $code fails alone", async (error) => {
-    const { send, runs, endRun, answers } = createScene();
-    [1, 2, 3, 4].forEach((id) => send([id]));
-    await endRun();
-    runs.at(-1)?.fail(error); // of 2, 3 and 4
-    await settled();
-    await endRun(); // 2
-    runs.at(-1)?.fail(error); // 3
-    await settled();
-    expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
-    await endRun();
-    expect(answers).toMatchObject({ 4: [4] });
-  });
+  it.each([errors.sessionFailed("out of range"), errors.invalidTensor("x", "out of range")])(
+    "a work that fails its batch with $code fails alone",
+    async (error) => {
+      const { send, runs, endRun, answers } = createScene();
+      [1, 2, 3, 4].forEach((id) => send([id]));
+      await endRun();
+      runs.at(-1)?.fail(error); // of 2, 3 and 4
+      await settled();
+      await endRun(); // 2
+      runs.at(-1)?.fail(error); // 3
+      await settled();
+      expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
+      await endRun();
+      expect(answers).toMatchObject({ 4: [4] });
+    },
+  );
 
   it("a failure that is no work's fault is that of them all, without another run", async () => {
     const { send, runs, endRun, answers } = createScene();
@@ -86,7 +91,9 @@ describe("who is refused", () => {
 describe("a model whose outputs have no row for each of a batch", () => {
   it("runs its works one by one from then on, and is reported once", async () => {
     const { send, runs, endRun, answers, onUnbatchable } = createScene();
-    const pooled: NamedTensors = { sum: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(9) } };
+    const pooled: NamedTensors = {
+      sum: { datatype: "FP32", shape: [1, 1], data: Float32Array.of(9) },
+    };
     [1, 2, 3].forEach((id) => send([id]));
     await endRun();
     runs.at(-1)?.end(pooled);
@@ -95,7 +102,9 @@ describe("a model whose outputs have no row for each of a batch", () => {
     for (let run = 0; run < 4; run++) await endRun();
     expect(answers).toEqual({ 1: [1], 2: [2], 3: [3], 4: [4], 5: [5] });
     expect(runs.map((run) => run.rows.length)).toEqual([1, 2, 1, 1, 1, 1]);
-    expect(onUnbatchable.mock.calls).toEqual([[{ of: TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }]]);
+    expect(onUnbatchable.mock.calls).toEqual([
+      [{ of: TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }],
+    ]);
   });
 });
 
@@ -136,8 +145,26 @@ describe("what is told of runs", () => {
     await endRun();
     const times = { inputMs: 0, outputMs: 0, failed: false, traced: [] };
     expect(reports).toEqual([
-      { of: TIER, works: 1, rows: 1, reason: "idle", waitedMs: [0], inferMs: 5, startedMs: 0, ...times },
-      { of: TIER, works: 2, rows: 3, reason: "idle", waitedMs: [5, 2], inferMs: 7, startedMs: 5, ...times },
+      {
+        of: TIER,
+        works: 1,
+        rows: 1,
+        reason: "idle",
+        waitedMs: [0],
+        inferMs: 5,
+        startedMs: 0,
+        ...times,
+      },
+      {
+        of: TIER,
+        works: 2,
+        rows: 3,
+        reason: "idle",
+        waitedMs: [5, 2],
+        inferMs: 7,
+        startedMs: 5,
+        ...times,
+      },
     ]);
   });
 
@@ -159,7 +186,11 @@ describe("what is told of runs", () => {
   });
 
   it("with mode off, each has its own", async () => {
-    const { send, endRun, reasons } = createScene({ mode: "off", preferredBatchRows: [2], maxQueueDelayUs: 1_000 });
+    const { send, endRun, reasons } = createScene({
+      mode: "off",
+      preferredBatchRows: [2],
+      maxQueueDelayUs: 1_000,
+    });
     [1, 2, 3].forEach((id) => send([id]));
     for (let run = 0; run < 3; run++) await endRun();
     expect(reasons()).toEqual(["single 1", "single 1", "single 1"]);
@@ -192,14 +223,22 @@ describe("a session that is let go", () => {
 
 describe("on the native runtime", () => {
   it("one work that the model cannot take does not fail its neighbours", async () => {
-    const session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture("bag-of-tokens.onnx"));
+    const session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(
+      await fixture("bag-of-tokens.onnx"),
+    );
     const executor = createExecutor();
     const tokens = (id: bigint): NamedTensors => ({
       input_ids: { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(id) },
       attention_mask: { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(1n) },
     });
-    const outcomes = await Promise.allSettled([4n, 5n, 99n, 6n].map((id) => executor.execute({ session, of: TIER, inputs: tokens(id) })));
+    const outcomes = await Promise.allSettled(
+      [4n, 5n, 99n, 6n].map((id) => executor.execute({ session, of: TIER, inputs: tokens(id) })),
+    );
     await session.dispose();
-    expect(outcomes.map((one) => (one.status === "fulfilled" ? [...(one.value["logits"]?.data ?? [])] : one.reason.code))).toEqual([[1, 0], [0, 1], "session_failed", [2, -1]]);
+    expect(
+      outcomes.map((one) =>
+        one.status === "fulfilled" ? [...(one.value["logits"]?.data ?? [])] : one.reason.code,
+      ),
+    ).toEqual([[1, 0], [0, 1], "session_failed", [2, -1]]);
   });
 });

@@ -31,7 +31,12 @@ export function createHeldSession(concurrency = 1) {
       if (x?.datatype !== "FP32") throw new Error("no x");
       const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
       // Read again at its end: nobody may have written to its buffer meanwhile.
-      runs.push({ rows: rowsOf(x), shape: x.shape, fail: reject, end: (outputs = { sum: sumOf(rowsOf(x)) }) => resolve(outputs) });
+      runs.push({
+        rows: rowsOf(x),
+        shape: x.shape,
+        fail: reject,
+        end: (outputs = { sum: sumOf(rowsOf(x)) }) => resolve(outputs),
+      });
       return promise;
     },
     dispose: async () => {},
@@ -42,16 +47,28 @@ export function createHeldSession(concurrency = 1) {
 }
 
 function rowsOf({ shape: [count = 0, width = 0], data }: TensorOf<"FP32">): number[][] {
-  return Array.from({ length: count }, (_, row) => [...data.subarray(row * width, (row + 1) * width)].filter((value) => value !== 0));
+  return Array.from({ length: count }, (_, row) =>
+    [...data.subarray(row * width, (row + 1) * width)].filter((value) => value !== 0),
+  );
 }
 
 const sumOf = (rows: readonly (readonly number[])[]) =>
-  ({ datatype: "FP32", shape: [rows.length, 1], data: Float32Array.from(rows, (row) => row.reduce((sum, value) => sum + value, 0)) }) as const;
+  ({
+    datatype: "FP32",
+    shape: [rows.length, 1],
+    data: Float32Array.from(rows, (row) => row.reduce((sum, value) => sum + value, 0)),
+  }) as const;
 
 /** Rows of one column for numbers, of several for lists, which must then be of one length. */
 export function tensors(rows: readonly (number | readonly number[])[]): NamedTensors {
   const all = rows.map((row) => (typeof row === "number" ? [row] : row));
-  return { x: { datatype: "FP32", shape: [all.length, all[0]?.length ?? 0], data: Float32Array.from(all.flat()) } };
+  return {
+    x: {
+      datatype: "FP32",
+      shape: [all.length, all[0]?.length ?? 0],
+      data: Float32Array.from(all.flat()),
+    },
+  };
 }
 
 /** A model's batching configuration; without a mode, `fixed`. */
@@ -68,16 +85,24 @@ export function createScene({ instances = 1, ...batching }: Scene = {}) {
   const held = createHeldSession(instances);
   const reports: Run[] = [];
   const onUnbatchable = vi.fn<(event: Unbatchable) => void>();
-  const executor = createExecutor({ clock, defaults: { maxBatchRows: 8 }, onRun: (run) => reports.push(run), onUnbatchable });
+  const executor = createExecutor({
+    clock,
+    defaults: { maxBatchRows: 8 },
+    onRun: (run) => reports.push(run),
+    onUnbatchable,
+  });
   const answers: Record<string, unknown> = {};
 
   /** @param rows of the work; it goes by the first number in them */
   function send(rows: readonly (number | readonly number[])[], work: Partial<Work> = {}): void {
     const name = String([rows[0]].flat()[0]);
-    executor.execute({ session: held.session, of: TIER, batching, inputs: tensors(rows), ...work }).then(
-      ({ sum }) => (answers[name] = sum?.datatype === "FP32" ? [...sum.data] : sum),
-      (error: unknown) => (answers[name] = error instanceof EdgeTierError ? error.code : String(error)),
-    );
+    executor
+      .execute({ session: held.session, of: TIER, batching, inputs: tensors(rows), ...work })
+      .then(
+        ({ sum }) => (answers[name] = sum?.datatype === "FP32" ? [...sum.data] : sum),
+        (error: unknown) =>
+          (answers[name] = error instanceof EdgeTierError ? error.code : String(error)),
+      );
   }
 
   /** Ends the run that was started last. */

@@ -20,16 +20,29 @@ describe("what was encoded here", () => {
     const { send, runs, endRun, answers } = createScene();
     send([1]);
     send([[2, 2]], { padding });
-    send([[3, 3, 3], [3, 3, 3]], { padding });
+    send(
+      [
+        [3, 3, 3],
+        [3, 3, 3],
+      ],
+      { padding },
+    );
     send([[4, 4]]);
     send([5]);
     for (let run = 0; run < 4; run++) await endRun();
-    expect(runs.map((run) => run.shape)).toEqual([[1, 1], [3, 3], [1, 2], [1, 1]]);
+    expect(runs.map((run) => run.shape)).toEqual([
+      [1, 1],
+      [3, 3],
+      [1, 2],
+      [1, 1],
+    ]);
     expect(answers).toEqual({ 1: [1], 2: [4], 3: [9, 9], 4: [8], 5: [5] });
   });
 
   it("takes the model's buckets: works of one are padded up to it, single ones too", async () => {
-    const { send, runs, endRun, answers } = createScene({ padding: { axis: 7, value: 9, buckets: [2, 4] } });
+    const { send, runs, endRun, answers } = createScene({
+      padding: { axis: 7, value: 9, buckets: [2, 4] },
+    });
     send([1], { padding });
     send([2], { padding });
     send([[3, 3]], { padding });
@@ -38,7 +51,13 @@ describe("what was encoded here", () => {
     send([[6, 6, 6, 6, 6]], { padding });
     send([[7, 7, 7, 7, 7, 7]], { padding });
     for (let run = 0; run < 5; run++) await endRun();
-    expect(runs.map((run) => run.shape)).toEqual([[1, 2], [2, 2], [2, 4], [1, 5], [1, 6]]);
+    expect(runs.map((run) => run.shape)).toEqual([
+      [1, 2],
+      [2, 2],
+      [2, 4],
+      [1, 5],
+      [1, 6],
+    ]);
     expect(answers).toMatchObject({ 1: [1], 2: [2], 3: [6], 4: [12], 5: [15], 6: [30], 7: [42] });
   });
 
@@ -49,7 +68,11 @@ describe("what was encoded here", () => {
     send([2], { padding });
     send([[3, 3]], { padding });
     for (let run = 0; run < 3; run++) await endRun();
-    expect(runs.map((run) => run.shape)).toEqual([[1, 1], [1, 1], [1, 2]]);
+    expect(runs.map((run) => run.shape)).toEqual([
+      [1, 1],
+      [1, 1],
+      [1, 2],
+    ]);
   });
 
   it("does not share a run with what is padded with something else", async () => {
@@ -58,7 +81,11 @@ describe("what was encoded here", () => {
     send([2]);
     send([[3, 3]], { padding });
     for (let run = 0; run < 3; run++) await endRun();
-    expect(runs.map((run) => run.shape)).toEqual([[1, 1], [1, 1], [1, 2]]);
+    expect(runs.map((run) => run.shape)).toEqual([
+      [1, 1],
+      [1, 1],
+      [1, 2],
+    ]);
   });
 
   it("buffers are used again, and their old content with them never shows", async () => {
@@ -78,8 +105,14 @@ describe("what was encoded here", () => {
 /** A session that keeps what it is given, and gives nothing. */
 function recordingSession(inputs: Session["inputs"]) {
   const seen: NamedTensors[] = [];
-  const copied = ([name, tensor]: [string, Tensor]) => [name, { ...tensor, data: tensor.data.slice() } as Tensor];
-  const run = async (given: NamedTensors) => (seen.push(Object.fromEntries(Object.entries(given).map(copied))), {});
+  const copied = ([name, tensor]: [string, Tensor]) => [
+    name,
+    { ...tensor, data: tensor.data.slice() } as Tensor,
+  ];
+  const run = async (given: NamedTensors) => (
+    seen.push(Object.fromEntries(Object.entries(given).map(copied))),
+    {}
+  );
   const session: Session = { inputs, outputs: [], memoryBytes: 0, run, dispose: async () => {} };
   return { session, seen };
 }
@@ -88,41 +121,123 @@ describe("what a client sends", () => {
   const declared: BatchingConfig = { padding: { axis: 1, value: -7 } };
 
   it("is padded as the model declares, in blocks", async () => {
-    const { session, seen } = recordingSession([{ name: "x", datatype: "INT64", shape: [-1, -1, 2] }]);
+    const { session, seen } = recordingSession([
+      { name: "x", datatype: "INT64", shape: [-1, -1, 2] },
+    ]);
     const executor = createExecutor({ defaults: declared });
-    const wide = (columns: number, value: bigint): NamedTensors => ({ x: { datatype: "INT64", shape: [1, columns, 2], data: new BigInt64Array(columns * 2).fill(value) } });
-    await Promise.all([wide(1, 1n), wide(1, 2n), wide(2, 3n)].map((inputs) => executor.execute({ session, of: TIER, inputs })));
-    expect(seen[1]).toEqual({ x: { datatype: "INT64", shape: [2, 2, 2], data: BigInt64Array.of(2n, 2n, -7n, -7n, 3n, 3n, 3n, 3n) } });
+    const wide = (columns: number, value: bigint): NamedTensors => ({
+      x: {
+        datatype: "INT64",
+        shape: [1, columns, 2],
+        data: new BigInt64Array(columns * 2).fill(value),
+      },
+    });
+    await Promise.all(
+      [wide(1, 1n), wide(1, 2n), wide(2, 3n)].map((inputs) =>
+        executor.execute({ session, of: TIER, inputs }),
+      ),
+    );
+    expect(seen[1]).toEqual({
+      x: {
+        datatype: "INT64",
+        shape: [2, 2, 2],
+        data: BigInt64Array.of(2n, 2n, -7n, -7n, 3n, 3n, 3n, 3n),
+      },
+    });
   });
 
   it("is left as it is where inputs of one work differ in length, or cannot be padded", async () => {
-    const { session, seen } = recordingSession([{ name: "x", datatype: "FP32", shape: [-1, -1] }, { name: "y", datatype: "FP32", shape: [-1, -1] }]);
+    const { session, seen } = recordingSession([
+      { name: "x", datatype: "FP32", shape: [-1, -1] },
+      { name: "y", datatype: "FP32", shape: [-1, -1] },
+    ]);
     const halves = recordingSession([{ name: "x", datatype: "FP16", shape: [-1, -1] }]);
     const executor = createExecutor({ defaults: declared });
-    const x = (columns: number): Tensor => ({ datatype: "FP32", shape: [1, columns], data: new Float32Array(columns) });
-    const half = (columns: number): Tensor => ({ datatype: "FP16", shape: [1, columns], data: new Uint16Array(columns) });
-    await Promise.all([[1, 2], [1, 2], [2, 3]].map(([a = 0, b = 0]) => executor.execute({ session, of: TIER, inputs: { x: x(a), y: x(b) } })));
-    await Promise.all([1, 1, 2].map((columns) => executor.execute({ session: halves.session, of: TIER, inputs: { x: half(columns) } })));
-    expect(seen.map(({ x, y }) => [x?.shape, y?.shape])).toEqual([[[1, 1], [1, 2]], [[1, 1], [1, 2]], [[1, 2], [1, 3]]]);
-    expect(halves.seen.map(({ x }) => x?.shape)).toEqual([[1, 1], [1, 1], [1, 2]]);
+    const x = (columns: number): Tensor => ({
+      datatype: "FP32",
+      shape: [1, columns],
+      data: new Float32Array(columns),
+    });
+    const half = (columns: number): Tensor => ({
+      datatype: "FP16",
+      shape: [1, columns],
+      data: new Uint16Array(columns),
+    });
+    await Promise.all(
+      [
+        [1, 2],
+        [1, 2],
+        [2, 3],
+      ].map(([a = 0, b = 0]) =>
+        executor.execute({ session, of: TIER, inputs: { x: x(a), y: x(b) } }),
+      ),
+    );
+    await Promise.all(
+      [1, 1, 2].map((columns) =>
+        executor.execute({ session: halves.session, of: TIER, inputs: { x: half(columns) } }),
+      ),
+    );
+    expect(seen.map(({ x, y }) => [x?.shape, y?.shape])).toEqual([
+      [
+        [1, 1],
+        [1, 2],
+      ],
+      [
+        [1, 1],
+        [1, 2],
+      ],
+      [
+        [1, 2],
+        [1, 3],
+      ],
+    ]);
+    expect(halves.seen.map(({ x }) => x?.shape)).toEqual([
+      [1, 1],
+      [1, 1],
+      [1, 2],
+    ]);
   });
 });
 
 describe("on the native runtime", () => {
   const sessions = new Map<string, Session>();
-  const sessionOf = (name: string) => sessions.get(name) ?? expect.unreachable(`no session ${name}`);
+  const sessionOf = (name: string) =>
+    sessions.get(name) ?? expect.unreachable(`no session ${name}`);
   beforeAll(async () => {
-    for (const name of ["signal", "halved-signal", "bag-of-tokens", "int8-matmul", "string-identity"]) sessions.set(name, await createNativeRuntime({ intraOpThreads: 1 }).createSession(await fixture(`${name}.onnx`)));
+    for (const name of [
+      "signal",
+      "halved-signal",
+      "bag-of-tokens",
+      "int8-matmul",
+      "string-identity",
+    ])
+      sessions.set(
+        name,
+        await createNativeRuntime({ intraOpThreads: 1 }).createSession(
+          await fixture(`${name}.onnx`),
+        ),
+      );
   });
   afterAll(() => Promise.all([...sessions.values()].map((session) => session.dispose())));
 
   /** All works at once through one executor, the first of them alone and the others as they can; then each by itself. */
-  async function both(name: string, inputs: readonly NamedTensors[], work: Pick<Work, "batching" | "padding"> = {}) {
+  async function both(
+    name: string,
+    inputs: readonly NamedTensors[],
+    work: Pick<Work, "batching" | "padding"> = {},
+  ) {
     const session = { ...sessionOf(name) }; // a lane of its own
     const runs: Run[] = [];
     const problems: string[] = [];
-    const executor = createExecutor({ clock: new ManualClock(), defaults: { maxBatchRows: 64 }, onRun: (run) => runs.push(run), onUnbatchable: ({ problem }) => problems.push(problem) });
-    const batched = await Promise.all(inputs.map((one) => executor.execute({ session, of: TIER, inputs: one, ...work })));
+    const executor = createExecutor({
+      clock: new ManualClock(),
+      defaults: { maxBatchRows: 64 },
+      onRun: (run) => runs.push(run),
+      onUnbatchable: ({ problem }) => problems.push(problem),
+    });
+    const batched = await Promise.all(
+      inputs.map((one) => executor.execute({ session, of: TIER, inputs: one, ...work })),
+    );
     const single: NamedTensors[] = [];
     for (const one of inputs) single.push(await session.run(one));
     return { batched, single, sizes: runs.map(({ works }) => works), problems };
@@ -140,32 +255,72 @@ describe("on the native runtime", () => {
 
   it("of texts of different lengths, too", async () => {
     const task = taskByName("text-classification");
-    const preprocessor = task.createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens: 16 });
-    const texts = [["good"], ["bad great good good"], ["great", "good bad greatly bad"], ["greatly"]];
-    const inputs = texts.map((ones) => preprocessor.encode(ones.map((text) => ({ kind: "text", text }))));
-    const { batched, single, sizes } = await both("bag-of-tokens", inputs, { padding: preprocessor.padding });
+    const preprocessor = task.createPreprocessor({
+      kind: "wordpiece",
+      artifact: json(tinyTokenizer),
+      maxTokens: 16,
+    });
+    const texts = [
+      ["good"],
+      ["bad great good good"],
+      ["great", "good bad greatly bad"],
+      ["greatly"],
+    ];
+    const inputs = texts.map((ones) =>
+      preprocessor.encode(ones.map((text) => ({ kind: "text", text }))),
+    );
+    const { batched, single, sizes } = await both("bag-of-tokens", inputs, {
+      padding: preprocessor.padding,
+    });
     expect(batched).toEqual(single);
     expect(sizes).toEqual([1, 3]);
   });
 
   it("of texts as bytes, too", async () => {
-    const inputs = ["a", "bc", "d"].map((text): NamedTensors => ({ x: { datatype: "BYTES", shape: [text.length], data: Array.from(text, (one) => new TextEncoder().encode(one)) } }));
+    const inputs = ["a", "bc", "d"].map((text): NamedTensors => ({
+      x: {
+        datatype: "BYTES",
+        shape: [text.length],
+        data: Array.from(text, (one) => new TextEncoder().encode(one)),
+      },
+    }));
     const { batched, single, sizes } = await both("string-identity", inputs);
     expect(batched).toEqual(single);
     expect(sizes).toEqual([1, 2]);
   });
 
   /** Whole numbers, so that sums do not depend on their order. */
-  const signal = ({ rows, samples, seed }: { readonly rows: number; readonly samples: number; readonly seed: number }): NamedTensors => ({
-    signal: { datatype: "FP32", shape: [rows, 1, samples], data: Float32Array.from({ length: rows * samples }, (_, at) => ((at + seed) * 7919) % 19) },
+  const signal = ({
+    rows,
+    samples,
+    seed,
+  }: {
+    readonly rows: number;
+    readonly samples: number;
+    readonly seed: number;
+  }): NamedTensors => ({
+    signal: {
+      datatype: "FP32",
+      shape: [rows, 1, samples],
+      data: Float32Array.from({ length: rows * samples }, (_, at) => ((at + seed) * 7919) % 19),
+    },
   });
-  const signals = fc.array(fc.record({ rows: fc.integer({ min: 1, max: 3 }), samples: fc.integer({ min: 1, max: 9 }), seed: fc.nat(100) }), { minLength: 1, maxLength: 8 });
+  const signals = fc.array(
+    fc.record({
+      rows: fc.integer({ min: 1, max: 3 }),
+      samples: fc.integer({ min: 1, max: 9 }),
+      seed: fc.nat(100),
+    }),
+    { minLength: 1, maxLength: 8 },
+  );
   const buckets = fc.constantFrom<number[] | undefined>(undefined, [4, 8], [1, 2, 3], [16]);
 
   it("of signals of any lengths: outputs that are as long as the run are cut back to each one's own length", async () => {
     await fc.assert(
       fc.asyncProperty(signals, buckets, async (works, lengths) => {
-        const { batched, single, sizes, problems } = await both("signal", works.map(signal), { batching: { padding: { axis: 2, value: 0, buckets: lengths } } });
+        const { batched, single, sizes, problems } = await both("signal", works.map(signal), {
+          batching: { padding: { axis: 2, value: 0, buckets: lengths } },
+        });
         expect(batched).toEqual(single);
         expect(problems).toEqual([]);
         expect(sizes.length).toBeLessThanOrEqual(lengths === undefined ? 2 : works.length);
@@ -176,7 +331,9 @@ describe("on the native runtime", () => {
 
   it("where an output's length is not the run's, padding is given up, and reported once", async () => {
     const works = [3, 4, 6, 8, 6].map((samples, seed) => signal({ rows: 1, samples, seed }));
-    const { batched, single, sizes, problems } = await both("halved-signal", works, { batching: { padding: { axis: 2, value: 0 } } });
+    const { batched, single, sizes, problems } = await both("halved-signal", works, {
+      batching: { padding: { axis: 2, value: 0 } },
+    });
     expect(batched).toEqual(single);
     expect(sizes).toEqual([1, 4, 1, 1, 1, 1]);
     expect(problems).toEqual(["output features has shape [4, 2, 4] for inputs padded to 8"]);

@@ -7,7 +7,14 @@ import { createPreciseClock } from "../../../src/region/server/batching/precise-
 it("no more are taken than there are; one that is given back can be taken again, but only once", () => {
   const permits = createPermits(2);
   const [first] = [permits.take(), permits.take()];
-  expect(() => permits.take()).toThrow(expect.objectContaining({ code: "queue_full", status: 503, retryAfterSeconds: 1, message: expect.stringContaining("Exceeds maximum queue size of 2") }));
+  expect(() => permits.take()).toThrow(
+    expect.objectContaining({
+      code: "queue_full",
+      status: 503,
+      retryAfterSeconds: 1,
+      message: expect.stringContaining("Exceeds maximum queue size of 2"),
+    }),
+  );
   first?.();
   first?.();
   permits.take();
@@ -18,5 +25,7 @@ it("the precise clock stays with the system's, and has fractions", () => {
   const clock = createPreciseClock();
   const apartMs = Array.from({ length: 1_000 }, () => Math.abs(clock.now() - systemClock.now()));
   expect(Math.max(...apartMs)).toBeLessThanOrEqual(4);
-  expect(Array.from({ length: 100 }, () => clock.now()).some((nowMs) => !Number.isInteger(nowMs))).toBe(true);
+  expect(
+    Array.from({ length: 100 }, () => clock.now()).some((nowMs) => !Number.isInteger(nowMs)),
+  ).toBe(true);
 });

@@ -4,7 +4,9 @@ import { createScene, settled } from "./held-session.ts";
 
 describe("timeouts", () => {
   it("reject: work that waited too long is refused at that moment, and gives its place free", async () => {
-    const { send, clock, answers, endRun, firsts } = createScene({ queue: { defaultTimeoutUs: 10_000, maxQueueSize: 1 } });
+    const { send, clock, answers, endRun, firsts } = createScene({
+      queue: { defaultTimeoutUs: 10_000, maxQueueSize: 1 },
+    });
     send([1]);
     send([2]);
     await settled();
@@ -22,7 +24,10 @@ describe("timeouts", () => {
   });
 
   it("delay: it goes behind the others of its priority, before those of the next, and is answered", async () => {
-    const { send, clock, answers, endRun, firsts } = createScene({ maxBatchRows: 1, queue: { timeoutAction: "delay", defaultTimeoutUs: 10_000 } });
+    const { send, clock, answers, endRun, firsts } = createScene({
+      maxBatchRows: 1,
+      queue: { timeoutAction: "delay", defaultTimeoutUs: 10_000 },
+    });
     send([1]);
     send([2]);
     send([3]);
@@ -179,7 +184,10 @@ describe("batches", () => {
   });
 
   it("the largest preferred size that can be formed goes at once; what is left waits", async () => {
-    const { send, endRun, clock, runs, reasons } = createScene({ preferredBatchRows: [2, 4], maxQueueDelayUs: 100_000 });
+    const { send, endRun, clock, runs, reasons } = createScene({
+      preferredBatchRows: [2, 4],
+      maxQueueDelayUs: 100_000,
+    });
     send([1]);
     send([2]); // goes with the first: 2 is a size, too
     await settled();
@@ -195,7 +203,10 @@ describe("batches", () => {
   });
 
   it("beyond every preferred size it goes at once, too", async () => {
-    const { send, endRun, reasons } = createScene({ preferredBatchRows: [4], maxQueueDelayUs: 100_000 });
+    const { send, endRun, reasons } = createScene({
+      preferredBatchRows: [4],
+      maxQueueDelayUs: 100_000,
+    });
     send([1, 1, 1]);
     send([2, 2]);
     await endRun();
@@ -203,7 +214,10 @@ describe("batches", () => {
   });
 
   it("past the delay all go, a preferred size or not", async () => {
-    const { send, clock, endRun, reasons } = createScene({ preferredBatchRows: [2], maxQueueDelayUs: 100_000 });
+    const { send, clock, endRun, reasons } = createScene({
+      preferredBatchRows: [2],
+      maxQueueDelayUs: 100_000,
+    });
     send([1, 1]);
     [2, 3, 4].forEach((id) => send([id]));
     await settled();
@@ -238,7 +252,11 @@ describe("batches", () => {
     other.send([1]);
     other.send([[2, 2]]);
     for (const { endRun } of [full, tooLarge, other]) await endRun();
-    expect([full.reasons(), tooLarge.reasons(), other.reasons()]).toEqual([["full 3"], ["full 2"], ["shape 1"]]);
+    expect([full.reasons(), tooLarge.reasons(), other.reasons()]).toEqual([
+      ["full 3"],
+      ["full 2"],
+      ["shape 1"],
+    ]);
   });
 
   it("when the one that did not fit leaves, the batch may grow again", async () => {
@@ -257,7 +275,10 @@ describe("batches", () => {
   });
 
   it("what is left goes at once when it becomes a preferred size", async () => {
-    const { send, runs, endRun, reasons } = createScene({ preferredBatchRows: [2, 4], maxQueueDelayUs: 100_000 });
+    const { send, runs, endRun, reasons } = createScene({
+      preferredBatchRows: [2, 4],
+      maxQueueDelayUs: 100_000,
+    });
     const client = new AbortController();
     send([1], { signal: client.signal });
     send([2, 2]);

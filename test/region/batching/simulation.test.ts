@@ -6,7 +6,10 @@ import { simulate, type Load } from "./simulation.ts";
 
 const MAX_BATCH_ROWS = 32;
 const STEPS = 25;
-const fixed: readonly BatchingConfig[] = [0, 1_000, 5_000].map((maxQueueDelayUs) => ({ mode: "fixed", maxQueueDelayUs }));
+const fixed: readonly BatchingConfig[] = [0, 1_000, 5_000].map((maxQueueDelayUs) => ({
+  mode: "fixed",
+  maxQueueDelayUs,
+}));
 const adaptive: BatchingConfig = { mode: "adaptive" };
 
 type Model = Pick<Load, "runMs" | "instances"> & { readonly name: string };
@@ -15,13 +18,18 @@ const models: readonly Model[] = [
   { name: "mostly fixed costs", runMs: line(5, 0.2) },
   { name: "as much for a run as for a row", runMs: line(0.5, 0.5) },
   { name: "nothing is saved by sharing a run", runMs: line(0.1, 2) },
-  { name: "no gain beyond 8 rows, and then a loss", runMs: (rows) => 2 + 0.2 * rows + 1.3 * Math.max(0, rows - 8) },
+  {
+    name: "no gain beyond 8 rows, and then a loss",
+    runMs: (rows) => 2 + 0.2 * rows + 1.3 * Math.max(0, rows - 8),
+  },
   { name: "mostly fixed costs, 2 instances", runMs: line(5, 0.2), instances: 2 },
   { name: "hardly anything but fixed costs, 2 instances", runMs: line(10, 0.05), instances: 2 },
   { name: "as much for a run as for a row, 4 instances", runMs: line(0.5, 0.5), instances: 4 },
 ];
 
-const capacityOf = ({ runMs, instances = 1 }: Model) => instances * Math.max(...Array.from({ length: MAX_BATCH_ROWS }, (_, index) => (index + 1) / runMs(index + 1)));
+const capacityOf = ({ runMs, instances = 1 }: Model) =>
+  instances *
+  Math.max(...Array.from({ length: MAX_BATCH_ROWS }, (_, index) => (index + 1) / runMs(index + 1)));
 
 /** The highest share of what its instances could answer at most, in steps, at which twice a run of 16 rows bounds the p99. */
 async function highestShare(batching: BatchingConfig, model: Model): Promise<number> {
@@ -29,7 +37,10 @@ async function highestShare(batching: BatchingConfig, model: Model): Promise<num
   let [holds, fails] = [0, STEPS + 1];
   while (fails - holds > 1) {
     const step = (holds + fails) >> 1;
-    const { p99Ms } = await simulate({ maxBatchRows: MAX_BATCH_ROWS, ...batching }, { ...model, requestsPerMs: (capacityOf(model) * step) / STEPS });
+    const { p99Ms } = await simulate(
+      { maxBatchRows: MAX_BATCH_ROWS, ...batching },
+      { ...model, requestsPerMs: (capacityOf(model) * step) / STEPS },
+    );
     if (p99Ms <= boundMs) holds = step;
     else fails = step;
   }
@@ -40,13 +51,19 @@ describe("the load within a bound is that of the best fixed setting, or 4 % of t
   it.each(models)("$name", async (model) => {
     const shares: number[] = [];
     for (const batching of fixed) shares.push(await highestShare(batching, model));
-    expect(await highestShare(adaptive, model)).toBeGreaterThanOrEqual(Math.max(...shares) - 1.01 / STEPS);
+    expect(await highestShare(adaptive, model)).toBeGreaterThanOrEqual(
+      Math.max(...shares) - 1.01 / STEPS,
+    );
   });
 });
 
 describe("under little load", () => {
   it.each(models)("nobody waits longer than without batching: $name", async (model) => {
-    const load = { ...model, requestsPerMs: (0.2 * (model.instances ?? 1)) / model.runMs(1), requests: 2_000 };
+    const load = {
+      ...model,
+      requestsPerMs: (0.2 * (model.instances ?? 1)) / model.runMs(1),
+      requests: 2_000,
+    };
     const [off, on] = [await simulate({ mode: "off" }, load), await simulate(adaptive, load)];
     expect(on.p99Ms).toBeLessThanOrEqual(off.p99Ms + 1);
     expect(on.meanMs).toBeLessThanOrEqual(off.meanMs * 1.02);

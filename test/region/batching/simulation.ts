@@ -29,7 +29,10 @@ const NOISE = 0.1;
 /** Not counted: what comes while nothing is known yet. */
 const WARMUP = 0.2;
 
-export async function simulate(batching: BatchingConfig, { runMs, requestsPerMs, requests = 2_500, instances = 1, seed = 1 }: Load): Promise<Latencies> {
+export async function simulate(
+  batching: BatchingConfig,
+  { runMs, requestsPerMs, requests = 2_500, instances = 1, seed = 1 }: Load,
+): Promise<Latencies> {
   const clock = createEventClock();
   const [arrivals, noises] = [createRandom(seed), createRandom(seed + 1)];
   const session: Session = {
@@ -39,7 +42,8 @@ export async function simulate(batching: BatchingConfig, { runMs, requestsPerMs,
     concurrency: instances,
     run: ({ x }) => {
       const { promise, resolve } = Promise.withResolvers<NamedTensors>();
-      const gaussian = Math.sqrt(-2 * Math.log(1 - noises.next())) * Math.cos(2 * Math.PI * noises.next());
+      const gaussian =
+        Math.sqrt(-2 * Math.log(1 - noises.next())) * Math.cos(2 * Math.PI * noises.next());
       clock.setTimer(() => resolve({}), runMs(x?.shape[0] ?? 0) * Math.exp(NOISE * gaussian));
       return promise;
     },
@@ -47,14 +51,22 @@ export async function simulate(batching: BatchingConfig, { runMs, requestsPerMs,
   };
   let runs = 0;
   const reasons = new Set<string>();
-  const executor = createExecutor({ clock, defaults: { queue: { maxQueueSize: requests }, ...batching }, onRun: ({ reason }) => (runs++, reasons.add(reason)) });
-  const inputs: NamedTensors = { x: { datatype: "FP32", shape: [1, 1], data: new Float32Array(1) } };
+  const executor = createExecutor({
+    clock,
+    defaults: { queue: { maxQueueSize: requests }, ...batching },
+    onRun: ({ reason }) => (runs++, reasons.add(reason)),
+  });
+  const inputs: NamedTensors = {
+    x: { datatype: "FP32", shape: [1, 1], data: new Float32Array(1) },
+  };
   const latenciesMs: number[] = [];
   let sent = 0;
 
   function arrive(): void {
     const [index, sentMs] = [sent++, clock.now()];
-    void executor.execute({ session, of: TIER, inputs }).then(() => (latenciesMs[index] = clock.now() - sentMs));
+    void executor
+      .execute({ session, of: TIER, inputs })
+      .then(() => (latenciesMs[index] = clock.now() - sentMs));
     if (sent < requests) clock.setTimer(arrive, arrivals.exponential(1 / requestsPerMs));
   }
   arrive();
@@ -63,7 +75,12 @@ export async function simulate(batching: BatchingConfig, { runMs, requestsPerMs,
 
   const counted = latenciesMs.slice(WARMUP * requests).sort((a, b) => a - b);
   const meanMs = counted.reduce((sum, ms) => sum + ms, 0) / counted.length;
-  return { meanMs, p99Ms: counted[Math.floor(0.99 * counted.length)] ?? Number.NaN, meanRows: requests / runs, reasons };
+  return {
+    meanMs,
+    p99Ms: counted[Math.floor(0.99 * counted.length)] ?? Number.NaN,
+    meanRows: requests / runs,
+    reasons,
+  };
 }
 
 function createEventClock(): Clock & { next(): boolean } {

@@ -6,14 +6,22 @@ import { createScene, settled, type Scene } from "./held-session.ts";
 
 /** Ten seconds, in which nothing is ever decided by it but where a case waits for them. */
 const DELAY_MS = 10_000;
-const base: Scene = { maxBatchRows: 32, preferredBatchRows: [4, 8], maxQueueDelayUs: DELAY_MS * 1_000 };
+const base: Scene = {
+  maxBatchRows: 32,
+  preferredBatchRows: [4, 8],
+  maxQueueDelayUs: DELAY_MS * 1_000,
+};
 
 /** A work of so many rows, all of them its number. */
 const rows = (count: number, id: number) => Array.from({ length: count }, () => id);
 
 describe("Triton's queue policies", () => {
   it("test_max_queue_size: 10 requests behind a running batch, 8 may wait", async () => {
-    const { send, endRun, answers, reasons } = createScene({ maxBatchRows: 32, preferredBatchRows: [4, 8], queue: { maxQueueSize: 8 } });
+    const { send, endRun, answers, reasons } = createScene({
+      maxBatchRows: 32,
+      preferredBatchRows: [4, 8],
+      queue: { maxQueueSize: 8 },
+    });
     send(rows(8, 100));
     await settled();
     for (let id = 1; id <= 10; id++) send([id]);
@@ -26,7 +34,10 @@ describe("Triton's queue policies", () => {
   });
 
   it("test_policy_delay: what has timed out goes behind later ones, which form a batch without it", async () => {
-    const { send, clock, firsts, runs, endRun, reports } = createScene({ ...base, queue: { timeoutAction: "delay", defaultTimeoutUs: 100_000 } });
+    const { send, clock, firsts, runs, endRun, reports } = createScene({
+      ...base,
+      queue: { timeoutAction: "delay", defaultTimeoutUs: 100_000 },
+    });
     send([1]);
     await settled();
     clock.advance(200);
@@ -39,11 +50,17 @@ describe("Triton's queue policies", () => {
     expect(runs).toHaveLength(1);
     clock.advance(1);
     await endRun();
-    expect(reports).toMatchObject([{ reason: "preferred" }, { reason: "delay", rows: 1, waitedMs: [DELAY_MS] }]);
+    expect(reports).toMatchObject([
+      { reason: "preferred" },
+      { reason: "delay", rows: 1, waitedMs: [DELAY_MS] },
+    ]);
   });
 
   it("test_policy_reject: what has timed out is refused, and later ones form a batch", async () => {
-    const { send, clock, firsts, answers } = createScene({ ...base, queue: { defaultTimeoutUs: 100_000 } });
+    const { send, clock, firsts, answers } = createScene({
+      ...base,
+      queue: { defaultTimeoutUs: 100_000 },
+    });
     send([1]);
     await settled();
     clock.advance(200);
@@ -60,7 +77,10 @@ describe("Triton's queue policies", () => {
       ["longer", 10_000, 1_000],
       ["none", undefined, 1_000],
     ])("%s", async (_what, timeoutMs, expectedMs) => {
-      const { send, clock, firsts, runs, answers } = createScene({ ...base, queue: { allowTimeoutOverride: true, defaultTimeoutUs: 1_000_000 } });
+      const { send, clock, firsts, runs, answers } = createScene({
+        ...base,
+        queue: { allowTimeoutOverride: true, defaultTimeoutUs: 1_000_000 },
+      });
       send([1], { expiresAtMs: timeoutMs });
       await settled();
       clock.advance(50);
@@ -80,27 +100,39 @@ describe("Triton's queue policies", () => {
   it.each([
     ["test_priority_levels", 2],
     ["test_max_priority_levels, which here are 64", 64],
-  ])("%s: a higher one goes before those that wait, and forms a batch with the first of them", async (_name, priorityLevels) => {
-    const { send, clock, firsts, runs, endRun, reports } = createScene({ ...base, queue: { priorityLevels, defaultPriorityLevel: priorityLevels } });
-    send([1, 1]);
-    await settled();
-    clock.advance(100);
-    send([2], { priority: priorityLevels });
-    await settled();
-    clock.advance(200);
-    send([3, 3], { priority: 1 });
-    await settled();
-    expect(firsts()).toEqual([[3, 3, 1, 1]]);
-    await endRun();
-    clock.advance(DELAY_MS - 201);
-    expect(runs).toHaveLength(1);
-    clock.advance(1);
-    await endRun();
-    expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, waitedMs: [DELAY_MS] });
-  });
+  ])(
+    "%s: a higher one goes before those that wait, and forms a batch with the first of them",
+    async (_name, priorityLevels) => {
+      const { send, clock, firsts, runs, endRun, reports } = createScene({
+        ...base,
+        queue: { priorityLevels, defaultPriorityLevel: priorityLevels },
+      });
+      send([1, 1]);
+      await settled();
+      clock.advance(100);
+      send([2], { priority: priorityLevels });
+      await settled();
+      clock.advance(200);
+      send([3, 3], { priority: 1 });
+      await settled();
+      expect(firsts()).toEqual([[3, 3, 1, 1]]);
+      await endRun();
+      clock.advance(DELAY_MS - 201);
+      expect(runs).toHaveLength(1);
+      clock.advance(1);
+      await endRun();
+      expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, waitedMs: [DELAY_MS] });
+    },
+  );
 
   it("test_priority_with_policy: each priority has its own policy, here delay and reject", async () => {
-    const queue = { priorityLevels: 2, defaultPriorityLevel: 2, timeoutAction: "delay" as const, defaultTimeoutUs: 11_000_000, byPriority: { 2: { timeoutAction: "reject" as const } } };
+    const queue = {
+      priorityLevels: 2,
+      defaultPriorityLevel: 2,
+      timeoutAction: "delay" as const,
+      defaultTimeoutUs: 11_000_000,
+      byPriority: { 2: { timeoutAction: "reject" as const } },
+    };
     const batching: BatchingConfig = { ...base, preferredBatchRows: [4, 8, 32], queue };
     const { send, clock, firsts, runs, answers, endRun, reports } = createScene(batching);
     const requests = [
@@ -112,7 +144,10 @@ describe("Triton's queue policies", () => {
       { count: 6, priority: 2 },
     ];
     for (const [index, { count, priority, timeoutMs }] of requests.entries()) {
-      send(rows(count, index + 1), { priority, expiresAtMs: timeoutMs === undefined ? undefined : clock.now() + timeoutMs });
+      send(rows(count, index + 1), {
+        priority,
+        expiresAtMs: timeoutMs === undefined ? undefined : clock.now() + timeoutMs,
+      });
       await settled();
       clock.advance(200);
     }

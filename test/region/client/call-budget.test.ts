@@ -6,8 +6,15 @@ const usual = { share: 0.03, burst: 10, reserve: 5 };
 
 describe("the budget of extra calls", () => {
   it("allows at most its share and burst over any window, and nearly that where it is wanted", () => {
-    const options = fc.record({ share: fc.double({ min: 0, max: 0.5, noNaN: true }), burst: fc.integer({ min: 1, max: 20 }), reserve: fc.integer({ min: 0, max: 20 }) });
-    const wishes = fc.array(fc.array(fc.constantFrom("hedge" as const, "retry" as const), { maxLength: 3 }), { maxLength: 400 }); // of each call
+    const options = fc.record({
+      share: fc.double({ min: 0, max: 0.5, noNaN: true }),
+      burst: fc.integer({ min: 1, max: 20 }),
+      reserve: fc.integer({ min: 0, max: 20 }),
+    });
+    const wishes = fc.array(
+      fc.array(fc.constantFrom("hedge" as const, "retry" as const), { maxLength: 3 }),
+      { maxLength: 400 },
+    ); // of each call
     fc.assert(
       fc.property(options, wishes, fc.nat(400), ({ share, burst, reserve }, wanted, from) => {
         const budget = createCallBudget({ share, burst, reserve });
@@ -21,7 +28,10 @@ describe("the budget of extra calls", () => {
       }),
     );
     const budget = createCallBudget(usual);
-    const spent = Array.from({ length: 10_000 }, () => (budget.earn(), budget.spend("hedge"))).filter(Boolean).length;
+    const spent = Array.from(
+      { length: 10_000 },
+      () => (budget.earn(), budget.spend("hedge")),
+    ).filter(Boolean).length;
     expect([spent >= 294, spent <= 301]).toEqual([true, true]);
   });
 
@@ -42,6 +52,14 @@ describe("the budget of extra calls", () => {
       budget.earn();
       budget.spend("hedge");
     }
-    expect(Array.from({ length: 7 }, () => budget.spend("retry"))).toEqual([true, true, true, true, true, false, false]);
+    expect(Array.from({ length: 7 }, () => budget.spend("retry"))).toEqual([
+      true,
+      true,
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
   });
 });

@@ -16,11 +16,15 @@ function createRandom() {
 
 describe("the choice of a region", () => {
   const random = createRandom();
-  const sharesOf = (regions: readonly { readonly expectedMs: number; readonly inFlight: number }[]) => {
+  const sharesOf = (
+    regions: readonly { readonly expectedMs: number; readonly inFlight: number }[],
+  ) => {
     const counts = regions.map(() => 0);
     for (let draw = 0; draw < 3_000; draw++) {
       const chosen = chooseRegion(regions, random);
-      counts.forEach((_, index) => (counts[index] = (counts[index] ?? 0) + (regions[index] === chosen ? 1 : 0)));
+      counts.forEach(
+        (_, index) => (counts[index] = (counts[index] ?? 0) + (regions[index] === chosen ? 1 : 0)),
+      );
     }
     return counts.map((count) => count / 3_000);
   };
@@ -31,18 +35,32 @@ describe("the choice of a region", () => {
   });
 
   it("never falls on one far away while a near one is well", () => {
-    expect(sharesOf([{ expectedMs: 20, inFlight: 30 }, { expectedMs: 120, inFlight: 0 }])).toEqual([1, 0]);
+    expect(
+      sharesOf([
+        { expectedMs: 20, inFlight: 30 },
+        { expectedMs: 120, inFlight: 0 },
+      ]),
+    ).toEqual([1, 0]);
   });
 
   it("is the better one of two random ones: of three about as good, the worst is never taken and the best in two cases of three", () => {
-    const [best, middle, worst] = sharesOf([{ expectedMs: 20, inFlight: 0 }, { expectedMs: 22, inFlight: 0 }, { expectedMs: 24, inFlight: 0 }]);
+    const [best, middle, worst] = sharesOf([
+      { expectedMs: 20, inFlight: 0 },
+      { expectedMs: 22, inFlight: 0 },
+      { expectedMs: 24, inFlight: 0 },
+    ]);
     expect(best).toBeCloseTo(2 / 3, 1);
     expect(middle).toBeCloseTo(1 / 3, 1);
     expect(worst).toBe(0);
   });
 
   it("minds what is under way to each", () => {
-    expect(sharesOf([{ expectedMs: 20, inFlight: 3 }, { expectedMs: 25, inFlight: 0 }])).toEqual([0, 1]);
+    expect(
+      sharesOf([
+        { expectedMs: 20, inFlight: 3 },
+        { expectedMs: 25, inFlight: 0 },
+      ]),
+    ).toEqual([0, 1]);
   });
 });
 
@@ -51,14 +69,28 @@ describe("distance", () => {
     expect(distanceKm(frankfurt, virginia)).toBeGreaterThan(6_450);
     expect(distanceKm(frankfurt, virginia)).toBeLessThan(6_650);
     expect(distanceKm(frankfurt, frankfurt)).toBe(0);
-    expect(distanceKm({ latitudeDegrees: 0, longitudeDegrees: 179 }, { latitudeDegrees: 0, longitudeDegrees: -179 })).toBeCloseTo(222.4, 0);
-    expect(distanceKm({ latitudeDegrees: 0, longitudeDegrees: 0 }, { latitudeDegrees: 0, longitudeDegrees: 180 })).toBeCloseTo(20_015, 0);
+    expect(
+      distanceKm(
+        { latitudeDegrees: 0, longitudeDegrees: 179 },
+        { latitudeDegrees: 0, longitudeDegrees: -179 },
+      ),
+    ).toBeCloseTo(222.4, 0);
+    expect(
+      distanceKm(
+        { latitudeDegrees: 0, longitudeDegrees: 0 },
+        { latitudeDegrees: 0, longitudeDegrees: 180 },
+      ),
+    ).toBeCloseTo(20_015, 0);
   });
 
   it("is the first word on how long the way takes, where both places are known", () => {
     expect(roundTripMs(frankfurt, virginia)).toBeGreaterThan(110);
     expect(roundTripMs(frankfurt, virginia)).toBeLessThan(130);
-    expect([roundTripMs(frankfurt, frankfurt), roundTripMs(undefined, frankfurt), roundTripMs(frankfurt, undefined)]).toEqual([2, 50, 50]);
+    expect([
+      roundTripMs(frankfurt, frankfurt),
+      roundTripMs(undefined, frankfurt),
+      roundTripMs(frankfurt, undefined),
+    ]).toEqual([2, 50, 50]);
   });
 });
 

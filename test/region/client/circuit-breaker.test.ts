@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { type CircuitBreaker, createCircuitBreaker } from "../../../src/region/client/circuit-breaker.ts";
+import {
+  type CircuitBreaker,
+  createCircuitBreaker,
+} from "../../../src/region/client/circuit-breaker.ts";
 
 let clock: ManualClock;
 let changes: string[];
@@ -13,7 +16,8 @@ beforeEach(() => {
 });
 
 const fail = (times: number) => Array.from({ length: times }, () => breaker.begin(100)?.failed());
-const succeed = (times: number) => Array.from({ length: times }, () => breaker.begin(100)?.succeeded());
+const succeed = (times: number) =>
+  Array.from({ length: times }, () => breaker.begin(100)?.succeeded());
 
 describe("a circuit breaker", () => {
   it("opens after five failures in a row, which a success interrupts and a cancelled call does not", () => {
@@ -23,7 +27,12 @@ describe("a circuit breaker", () => {
     breaker.begin(100)?.cancelled();
     expect([breaker.kind, breaker.failuresInARow]).toEqual(["closed", 4]);
     fail(1);
-    expect([breaker.kind, breaker.lets, breaker.begin(100), breaker.openMs]).toEqual(["open", false, undefined, 1_000]);
+    expect([breaker.kind, breaker.lets, breaker.begin(100), breaker.openMs]).toEqual([
+      "open",
+      false,
+      undefined,
+      1_000,
+    ]);
   });
 
   it("opens when half of the last calls have failed, and forgets those of more than half a minute ago", () => {
@@ -48,9 +57,18 @@ describe("a circuit breaker", () => {
     expect(breaker.kind).toBe("open");
     clock.advance(1);
     const probe = breaker.begin(100);
-    expect([breaker.kind, probe === undefined, breaker.lets, breaker.begin(100)]).toEqual(["half_open", false, false, undefined]);
+    expect([breaker.kind, probe === undefined, breaker.lets, breaker.begin(100)]).toEqual([
+      "half_open",
+      false,
+      false,
+      undefined,
+    ]);
     probe?.succeeded();
-    expect([breaker.kind, breaker.failuresInARow, changes]).toEqual(["closed", 0, ["open", "half_open", "closed"]]);
+    expect([breaker.kind, breaker.failuresInARow, changes]).toEqual([
+      "closed",
+      0,
+      ["open", "half_open", "closed"],
+    ]);
   });
 
   it("stays open twice as long after each failed probe, thirty seconds at most", () => {
@@ -108,7 +126,15 @@ describe("a circuit breaker", () => {
   });
 
   it("never stays shut for ever, whatever happens to its calls", () => {
-    const event = fc.record({ passMs: fc.nat(3_000), end: fc.constantFrom("succeeded" as const, "failed" as const, "cancelled" as const, "lost" as const) });
+    const event = fc.record({
+      passMs: fc.nat(3_000),
+      end: fc.constantFrom(
+        "succeeded" as const,
+        "failed" as const,
+        "cancelled" as const,
+        "lost" as const,
+      ),
+    });
     fc.assert(
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {
         const clock = new ManualClock();

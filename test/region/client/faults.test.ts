@@ -5,7 +5,11 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { encodeInferResponse } from "../../../src/protocol/open-inference.ts";
-import { createRegionPool, type RegionEvent, type RegionPoolOptions } from "../../../src/region/client/region-pool.ts";
+import {
+  createRegionPool,
+  type RegionEvent,
+  type RegionPoolOptions,
+} from "../../../src/region/client/region-pool.ts";
 import { createOipHttpRegionClient } from "../../../src/region/drivers/oip-http.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { originOf, request } from "./scripted-region.ts";
@@ -26,11 +30,17 @@ interface Server {
 /** A server of the protocol that says its own name. */
 async function startServer(name: string): Promise<Server> {
   const data = [new TextEncoder().encode(name)];
-  const body = encodeInferResponse({ model: "mood", version: "1", outputs: { from: { datatype: "BYTES", shape: [1], data } } }, () => false).body;
+  const body = encodeInferResponse(
+    { model: "mood", version: "1", outputs: { from: { datatype: "BYTES", shape: [1], data } } },
+    () => false,
+  ).body;
   const listener: RequestListener = (incoming, response) => {
     incoming.resume();
     if (incoming.url === "/v2/health/ready") return void response.writeHead(200).end();
-    const timer = setTimeout(() => response.writeHead(200, { "content-type": "application/json" }).end(body), region.answersAfterMs(region.calls++));
+    const timer = setTimeout(
+      () => response.writeHead(200, { "content-type": "application/json" }).end(body),
+      region.answersAfterMs(region.calls++),
+    );
     response.on("close", () => {
       clearTimeout(timer);
       if (!response.writableEnded) region.left++;
@@ -39,11 +49,18 @@ async function startServer(name: string): Promise<Server> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await once(server, "listening");
   closing.push(() => (server.closeAllConnections(), server.close()));
-  const region: Server = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, answersAfterMs: () => 2, calls: 0, left: 0 };
+  const region: Server = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    answersAfterMs: () => 2,
+    calls: 0,
+    left: 0,
+  };
   return region;
 }
 
-async function throughProxy(name: string): Promise<{ readonly server: Server; readonly proxy: TcpProxy }> {
+async function throughProxy(
+  name: string,
+): Promise<{ readonly server: Server; readonly proxy: TcpProxy }> {
   const [server, proxy] = [await startServer(name), await startTcpProxy()];
   proxy.target = server.url;
   closing.push(() => proxy.close());
@@ -53,19 +70,37 @@ async function throughProxy(name: string): Promise<{ readonly server: Server; re
 function poolOf(urls: readonly string[], options: Partial<RegionPoolOptions> = {}) {
   const events: RegionEvent[] = [];
   // The first one is where the requests come from.
-  const regions = urls.map((baseUrl, index) => ({ id: "ab"[index] ?? "", place: { latitudeDegrees: 50, longitudeDegrees: 8 - 85 * index }, client: createOipHttpRegionClient({ baseUrl }) }));
-  const pool = createRegionPool(regions, { clock: systemClock, onEvent: (event) => events.push(event), ...options });
+  const regions = urls.map((baseUrl, index) => ({
+    id: "ab"[index] ?? "",
+    place: { latitudeDegrees: 50, longitudeDegrees: 8 - 85 * index },
+    client: createOipHttpRegionClient({ baseUrl }),
+  }));
+  const pool = createRegionPool(regions, {
+    clock: systemClock,
+    onEvent: (event) => events.push(event),
+    ...options,
+  });
   const background: Promise<unknown>[] = [];
   const waitUntil = (work: Promise<unknown>) => void background.push(work);
   const ask = async (times: number, timeoutMs = 2_000) => {
     const origins: string[] = [];
     for (let call = 0; call < times; call++) {
-      const outputs = pool.infer(request({ inputs: [new Uint8Array(3)], timeoutMs, waitUntil, place: { latitudeDegrees: 50, longitudeDegrees: 8 } }));
+      const outputs = pool.infer(
+        request({
+          inputs: [new Uint8Array(3)],
+          timeoutMs,
+          waitUntil,
+          place: { latitudeDegrees: 50, longitudeDegrees: 8 },
+        }),
+      );
       origins.push(await outputs.then(originOf, (error: { code: string }) => error.code));
     }
     return origins;
   };
-  const won = (kind: string) => events.filter((event) => event.event === "extra_call" && event.kind === kind && event.result === "won").length;
+  const won = (kind: string) =>
+    events.filter(
+      (event) => event.event === "extra_call" && event.kind === kind && event.result === "won",
+    ).length;
   return { pool, events, ask, won, background };
 }
 
@@ -86,7 +121,11 @@ describe("regions over the network", () => {
     await ask(200);
     a.proxy.mode = "refuses";
     expect(new Set(await ask(10))).toEqual(new Set(["b"]));
-    expect([won("retry") > 0, won("retry") <= 5, pool.regions(undefined)[0]?.health]).toEqual([true, true, expect.stringMatching(/doubtful|unhealthy/)]);
+    expect([won("retry") > 0, won("retry") <= 5, pool.regions(undefined)[0]?.health]).toEqual([
+      true,
+      true,
+      expect.stringMatching(/doubtful|unhealthy/),
+    ]);
     a.proxy.mode = "forwards";
     b.proxy.mode = "refuses";
     await expect.poll(async () => (await ask(1))[0], { timeout: 10_000 }).toBe("a");
@@ -99,7 +138,10 @@ describe("regions over the network", () => {
     proxy.mode = "hangs";
     const lost = await Promise.all(Array.from({ length: 8 }, () => ask(1, 600)));
     expect(new Set(lost.flat())).toEqual(new Set(["region_unavailable"]));
-    expect([pool.regions(undefined)[0]?.health, events.findLast(({ event }) => event === "circuit")]).toEqual(["unhealthy", { event: "circuit", region: "a", to: "open" }]);
+    expect([
+      pool.regions(undefined)[0]?.health,
+      events.findLast(({ event }) => event === "circuit"),
+    ]).toEqual(["unhealthy", { event: "circuit", region: "a", to: "open" }]);
     const connections = proxy.connections;
     await ask(20);
     expect(proxy.connections - connections).toBeLessThanOrEqual(2); // one asks whether it is ready, another may be a probe
@@ -115,9 +157,13 @@ describe("regions over the network", () => {
     await ask(50);
     a.proxy.mode = b.proxy.mode = "refuses";
     await Promise.all(Array.from({ length: 100 }, () => ask(1)));
-    const sent = events.filter((event) => event.event === "extra_call" && event.result === "sent").length;
+    const sent = events.filter(
+      (event) => event.event === "extra_call" && event.result === "sent",
+    ).length;
     expect(sent).toBeGreaterThan(0);
     expect(sent).toBeLessThanOrEqual(1 + 0.03 * 150);
-    expect(events.filter((event) => event.event === "circuit" && event.to === "open").length).toBeGreaterThan(0);
+    expect(
+      events.filter((event) => event.event === "circuit" && event.to === "open").length,
+    ).toBeGreaterThan(0);
   });
 });

@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { createLatencyHistogram, quantileMs } from "../../../src/region/client/latency-histogram.ts";
+import {
+  createLatencyHistogram,
+  quantileMs,
+} from "../../../src/region/client/latency-histogram.ts";
 
 const of = (latenciesMs: readonly number[]) => {
   const histogram = createLatencyHistogram(new ManualClock());
@@ -11,24 +14,39 @@ const of = (latenciesMs: readonly number[]) => {
 
 describe("a histogram of latencies", () => {
   it("has every quantile from above, by 9 % at most; two of them together as one", () => {
-    const latencies = fc.array(fc.double({ min: 1, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 250 });
+    const latencies = fc.array(fc.double({ min: 1, max: 60_000, noNaN: true }), {
+      minLength: 1,
+      maxLength: 250,
+    });
     fc.assert(
-      fc.property(latencies, latencies, fc.double({ min: 0, max: 1, noNaN: true }), (some, others, quantile) => {
-        const sorted = [...some, ...others].sort((a, b) => a - b);
-        const exact = sorted[Math.max(1, Math.ceil(quantile * sorted.length)) - 1] ?? 0;
-        const read = quantileMs([of(some), of(others)], quantile, 1) ?? 0;
-        expect(read / exact).toBeGreaterThan(0.9999);
-        expect(read / exact).toBeLessThan(1.091);
-      }),
+      fc.property(
+        latencies,
+        latencies,
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (some, others, quantile) => {
+          const sorted = [...some, ...others].sort((a, b) => a - b);
+          const exact = sorted[Math.max(1, Math.ceil(quantile * sorted.length)) - 1] ?? 0;
+          const read = quantileMs([of(some), of(others)], quantile, 1) ?? 0;
+          expect(read / exact).toBeGreaterThan(0.9999);
+          expect(read / exact).toBeLessThan(1.091);
+        },
+      ),
     );
   });
 
   it("tells nothing from too few samples, and takes what no clock measured for the least", () => {
-    expect([quantileMs([], 0.5, 0), quantileMs([of([5, 5])], 0.5, 3), quantileMs([of([0, -1, 0.2])], 0.5, 3)]).toEqual([undefined, undefined, 1]);
+    expect([
+      quantileMs([], 0.5, 0),
+      quantileMs([of([5, 5])], 0.5, 3),
+      quantileMs([of([0, -1, 0.2])], 0.5, 3),
+    ]).toEqual([undefined, undefined, 1]);
   });
 
   it("forgets all but the last 256 to 512", () => {
-    const slowThenFast = [...Array.from({ length: 256 }, () => 1_000), ...Array.from({ length: 257 }, () => 10)];
+    const slowThenFast = [
+      ...Array.from({ length: 256 }, () => 1_000),
+      ...Array.from({ length: 257 }, () => 10),
+    ];
     expect(quantileMs([of(slowThenFast.slice(0, 512))], 0.9, 1)).toBeGreaterThan(900);
     expect(quantileMs([of(slowThenFast)], 1, 1)).toBeLessThan(11);
   });
@@ -39,7 +57,10 @@ describe("a histogram of latencies", () => {
     histogram.record(1_000);
     clock.advance(60_000);
     histogram.record(10);
-    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([2, expect.closeTo(1_000, -2)]);
+    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([
+      2,
+      expect.closeTo(1_000, -2),
+    ]);
     clock.advance(60_000);
     expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([1, expect.closeTo(10, 0)]);
     clock.advance(120_000);

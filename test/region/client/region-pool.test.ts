@@ -2,9 +2,21 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { createRegionPool, type RegionEvent, type RegionPoolOptions } from "../../../src/region/client/region-pool.ts";
+import {
+  createRegionPool,
+  type RegionEvent,
+  type RegionPoolOptions,
+} from "../../../src/region/client/region-pool.ts";
 import type { RegionFailure } from "../../../src/region/region-client.ts";
-import { type Behaviour, finished, originOf, request, type ScriptedRegion, scriptedRegion, settled } from "./scripted-region.ts";
+import {
+  type Behaviour,
+  finished,
+  originOf,
+  request,
+  type ScriptedRegion,
+  scriptedRegion,
+  settled,
+} from "./scripted-region.ts";
 
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
@@ -12,13 +24,23 @@ const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 /** @param latenciesMs of the regions a, b, c in their order; asked from Frankfurt, those of 100 ms and more are in Virginia */
 function world(latenciesMs: readonly number[], options: Partial<RegionPoolOptions> = {}) {
   const clock = new ManualClock(1_000_000);
-  const regions = latenciesMs.map((latencyMs, index) => scriptedRegion(clock, "abc"[index] ?? "", latencyMs, { place: latencyMs < 100 ? frankfurt : virginia }));
+  const regions = latenciesMs.map((latencyMs, index) =>
+    scriptedRegion(clock, "abc"[index] ?? "", latencyMs, {
+      place: latencyMs < 100 ? frankfurt : virginia,
+    }),
+  );
   const [a, b] = regions as [ScriptedRegion, ScriptedRegion];
   const events: RegionEvent[] = [];
   let state = 7;
   const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
-  const pool = createRegionPool(regions, { clock, random, onEvent: (event) => events.push(event), ...options });
-  const infer = async (more: Parameters<typeof request>[0] = {}, signal?: AbortSignal) => await finished(clock, pool.infer(request({ place: frankfurt, ...more }), signal));
+  const pool = createRegionPool(regions, {
+    clock,
+    random,
+    onEvent: (event) => events.push(event),
+    ...options,
+  });
+  const infer = async (more: Parameters<typeof request>[0] = {}, signal?: AbortSignal) =>
+    await finished(clock, pool.infer(request({ place: frankfurt, ...more }), signal));
   /** Where answers came from; "code" of what failed. */
   const ask = async (times: number, more: Parameters<typeof request>[0] = {}) => {
     const origins: string[] = [];
@@ -28,12 +50,19 @@ function world(latenciesMs: readonly number[], options: Partial<RegionPoolOption
     }
     return origins;
   };
-  const extras = () => events.flatMap((event) => (event.event === "extra_call" ? [`${event.kind} ${event.result}`] : []));
-  const circuits = () => events.flatMap((event) => (event.event === "circuit" ? [`${event.region} ${event.to}`] : []));
+  const extras = () =>
+    events.flatMap((event) =>
+      event.event === "extra_call" ? [`${event.kind} ${event.result}`] : [],
+    );
+  const circuits = () =>
+    events.flatMap((event) => (event.event === "circuit" ? [`${event.region} ${event.to}`] : []));
   return { clock, regions, a, b, pool, events, infer, ask, extras, circuits };
 }
 
-const countsOf = (items: readonly string[]) => Object.fromEntries([...Map.groupBy(items, (item) => item)].map(([item, all]) => [item, all.length]));
+const countsOf = (items: readonly string[]) =>
+  Object.fromEntries(
+    [...Map.groupBy(items, (item) => item)].map(([item, all]) => [item, all.length]),
+  );
 const does = (behaviour: Behaviour) => () => behaviour;
 
 describe("the choice", () => {
@@ -62,7 +91,8 @@ describe("the choice", () => {
     const near = scriptedRegion(clock, "near", 300, { place: frankfurt });
     const far = scriptedRegion(clock, "far", 420, { place: virginia });
     const pool = createRegionPool([far, near], { clock, random: () => 0.3, extraCallsShare: 0 });
-    for (let call = 0; call < 20; call++) await finished(clock, pool.infer(request({ place: frankfurt, timeoutMs: 5_000 })));
+    for (let call = 0; call < 20; call++)
+      await finished(clock, pool.infer(request({ place: frankfurt, timeoutMs: 5_000 })));
     expect([near.calls.length > 15, far.calls.length]).toEqual([true, 0]);
   });
 
@@ -106,7 +136,10 @@ describe("the choice", () => {
     await Promise.all(later);
     a.does = does({ afterMs: 20 });
     expect(new Set(await ask(10, { waitUntil }))).toEqual(new Set(["b"]));
-    expect(pool.regions(undefined).map(({ id, health }) => `${id} ${health}`)).toEqual(["a unhealthy", "b healthy"]);
+    expect(pool.regions(undefined).map(({ id, health }) => `${id} ${health}`)).toEqual([
+      "a unhealthy",
+      "b healthy",
+    ]);
     b.does = does({ afterMs: 1, failure: "failed" });
     await ask(5, { waitUntil });
     expect(await ask(1)).toEqual(["a"]);
@@ -134,7 +167,12 @@ describe("health", () => {
   it("brings a region back as soon as it is ready again, long before its breaker would", async () => {
     const { a, b, clock, ask, circuits } = world([20, 100]);
     const waitUntil = (work: Promise<unknown>) => void work;
-    [a, b].forEach((region) => ((region.does = does({ afterMs: 1, failure: "unreached" })), (region.isReady = false)));
+    [a, b].forEach(
+      (region) => (
+        (region.does = does({ afterMs: 1, failure: "unreached" })),
+        (region.isReady = false)
+      ),
+    );
     for (let second = 0; second < 60; second++) {
       await ask(5, { waitUntil });
       clock.advance(1_000);
@@ -151,9 +189,16 @@ describe("health", () => {
   it("fails at once while every circuit is open", async () => {
     const { a, b, clock, pool } = world([20, 20]);
     [a, b].forEach((region) => (region.does = does("hangs")));
-    await finished(clock, Promise.allSettled(Array.from({ length: 30 }, () => pool.infer(request({ timeoutMs: 400 })))));
+    await finished(
+      clock,
+      Promise.allSettled(Array.from({ length: 30 }, () => pool.infer(request({ timeoutMs: 400 })))),
+    );
     const startedAtMs = clock.now();
-    await expect(pool.infer(request())).rejects.toMatchObject({ code: "region_unavailable", retryable: true, detail: expect.stringMatching(/No region is asked/) });
+    await expect(pool.infer(request())).rejects.toMatchObject({
+      code: "region_unavailable",
+      retryable: true,
+      detail: expect.stringMatching(/No region is asked/),
+    });
     expect(clock.now()).toBe(startedAtMs);
     expect(pool.regions(undefined).map(({ health }) => health)).toEqual(["unhealthy", "unhealthy"]);
   });
@@ -188,7 +233,11 @@ describe("health", () => {
 
 describe("hedging", () => {
   /** One call in `every` is 50 times slower. */
-  const sometimesSlow = (afterMs: number, every: number) => (call: number): Behaviour => ({ afterMs: call % every === every - 1 ? 50 * afterMs : afterMs + (call % 5) });
+  const sometimesSlow =
+    (afterMs: number, every: number) =>
+    (call: number): Behaviour => ({
+      afterMs: call % every === every - 1 ? 50 * afterMs : afterMs + (call % 5),
+    });
 
   it.each([
     ["a second region", [20, 20]],
@@ -240,14 +289,30 @@ describe("hedging", () => {
   it("forwards a client's request again, and gives the answer that began first", async () => {
     const { a, clock, pool } = world([20]);
     a.does = (call) => ({ afterMs: call === 0 ? 900 : 20 });
-    const forwarded = { model: "mood", version: 1, requestId: "r", timeoutMs: 1_000, body: new Uint8Array(3), headers: {} };
+    const forwarded = {
+      model: "mood",
+      version: 1,
+      requestId: "r",
+      timeoutMs: 1_000,
+      body: new Uint8Array(3),
+      headers: {},
+    };
     const result = await finished(clock, pool.forward(forwarded));
-    expect([result, a.calls.map((call) => call.aborted())]).toMatchObject([{ status: "fulfilled", value: { status: 200 } }, [true, false]]);
+    expect([result, a.calls.map((call) => call.aborted())]).toMatchObject([
+      { status: "fulfilled", value: { status: 200 } },
+      [true, false],
+    ]);
   });
 });
 
 describe("retries", () => {
-  const retried: [RegionFailure, boolean][] = [["unreached", true], ["busy", true], ["unreadable", true], ["failed", false], ["timed_out", false]];
+  const retried: [RegionFailure, boolean][] = [
+    ["unreached", true],
+    ["busy", true],
+    ["unreadable", true],
+    ["failed", false],
+    ["timed_out", false],
+  ];
   it.each(retried)("another region is asked after %s: %s", async (failure, isRetried) => {
     const { a, ask, extras } = world([20, 200]);
     a.does = does({ afterMs: 2, failure });
@@ -271,13 +336,27 @@ describe("retries", () => {
 
   it("of a forwarded request also where the region answers that it is busy; its own answer is given where no other will", async () => {
     const { a, b, clock, pool } = world([20, 200]);
-    const forwarded = { model: "mood", version: 1, requestId: "r", timeoutMs: 1_000, place: frankfurt, body: new Uint8Array(3), headers: {} };
+    const forwarded = {
+      model: "mood",
+      version: 1,
+      requestId: "r",
+      timeoutMs: 1_000,
+      place: frankfurt,
+      body: new Uint8Array(3),
+      headers: {},
+    };
     const textOf = async () => {
       const result = await finished(clock, pool.forward(forwarded));
-      return result.status === "fulfilled" ? [result.value.status, await result.value.text()] : result.reason.code;
+      return result.status === "fulfilled"
+        ? [result.value.status, await result.value.text()]
+        : result.reason.code;
     };
     a.does = does({ afterMs: 2, status: 503 });
-    expect([await textOf(), a.calls.map((call) => call.aborted()), b.calls.length]).toEqual([[200, "b"], [true], 1]);
+    expect([await textOf(), a.calls.map((call) => call.aborted()), b.calls.length]).toEqual([
+      [200, "b"],
+      [true],
+      1,
+    ]);
     expect([await textOf(), b.calls.length]).toEqual([[503, "a"], 1]); // the budget is spent
   });
 
@@ -297,22 +376,33 @@ describe("the budget", () => {
   it("holds for any behaviour of the regions, also when all are down", async () => {
     const behaviour = fc.oneof(
       fc.record({ afterMs: fc.integer({ min: 1, max: 300 }) }),
-      fc.record({ afterMs: fc.integer({ min: 1, max: 50 }), failure: fc.constantFrom<RegionFailure>("unreached", "busy", "unreadable", "failed") }),
+      fc.record({
+        afterMs: fc.integer({ min: 1, max: 50 }),
+        failure: fc.constantFrom<RegionFailure>("unreached", "busy", "unreadable", "failed"),
+      }),
       fc.constant("hangs" as const),
     );
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(behaviour, behaviour, behaviour, fc.nat(2_000)), { minLength: 1, maxLength: 8 }), async (phases) => {
-        const { regions, clock, ask } = world([20, 30, 90]);
-        let calls = 0;
-        for (const [first, second, third, passMs] of phases) {
-          [first, second, third].forEach((one, index) => ((regions[index] as ScriptedRegion).does = does(one)));
-          await ask(15, { timeoutMs: 200 });
-          calls += 15;
-          clock.advance(passMs);
-        }
-        const made = regions.reduce((sum, region) => sum + region.calls.length, 0);
-        expect(made).toBeLessThanOrEqual(calls * 1.03 + 1);
-      }),
+      fc.asyncProperty(
+        fc.array(fc.tuple(behaviour, behaviour, behaviour, fc.nat(2_000)), {
+          minLength: 1,
+          maxLength: 8,
+        }),
+        async (phases) => {
+          const { regions, clock, ask } = world([20, 30, 90]);
+          let calls = 0;
+          for (const [first, second, third, passMs] of phases) {
+            [first, second, third].forEach(
+              (one, index) => ((regions[index] as ScriptedRegion).does = does(one)),
+            );
+            await ask(15, { timeoutMs: 200 });
+            calls += 15;
+            clock.advance(passMs);
+          }
+          const made = regions.reduce((sum, region) => sum + region.calls.length, 0);
+          expect(made).toBeLessThanOrEqual(calls * 1.03 + 1);
+        },
+      ),
       { numRuns: 40 },
     );
   });
@@ -321,14 +411,32 @@ describe("the budget", () => {
 describe("what is told of the regions", () => {
   it("is where, how near and how quick they are, the nearest first, and an address only where it is public", async () => {
     const clock = new ManualClock();
-    const regions = [scriptedRegion(clock, "nowhere", 10), scriptedRegion(clock, "us", 10, { place: virginia }), scriptedRegion(clock, "eu", 10, { place: frankfurt, publicUrl: "https://eu.example.com" })];
+    const regions = [
+      scriptedRegion(clock, "nowhere", 10),
+      scriptedRegion(clock, "us", 10, { place: virginia }),
+      scriptedRegion(clock, "eu", 10, { place: frankfurt, publicUrl: "https://eu.example.com" }),
+    ];
     const pool = createRegionPool(regions, { clock });
     expect(pool.latencyMs(0.95, { model: "mood", tier: "heavy" })).toBeUndefined();
-    for (let call = 0; call < 40; call++) await finished(clock, pool.infer(request({ place: frankfurt })));
+    for (let call = 0; call < 40; call++)
+      await finished(clock, pool.infer(request({ place: frankfurt })));
     const seen = pool.regions({ latitudeDegrees: 52.5, longitudeDegrees: 13.4 });
     expect(seen).toEqual([
-      { id: "eu", place: frankfurt, url: "https://eu.example.com", health: "healthy", distanceKm: 422, latencyMs: { p50: expect.closeTo(10.4, 1), p95: expect.closeTo(10.4, 1) } },
-      { id: "us", place: virginia, health: "healthy", distanceKm: expect.any(Number), latencyMs: null },
+      {
+        id: "eu",
+        place: frankfurt,
+        url: "https://eu.example.com",
+        health: "healthy",
+        distanceKm: 422,
+        latencyMs: { p50: expect.closeTo(10.4, 1), p95: expect.closeTo(10.4, 1) },
+      },
+      {
+        id: "us",
+        place: virginia,
+        health: "healthy",
+        distanceKm: expect.any(Number),
+        latencyMs: null,
+      },
       { id: "nowhere", place: null, health: "healthy", distanceKm: null, latencyMs: null },
     ]);
     expect(pool.latencyMs(0.95, { model: "mood", tier: "heavy" })).toBeCloseTo(10.4, 1);

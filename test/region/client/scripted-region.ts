@@ -4,9 +4,21 @@ import { errors } from "../../../src/core/errors.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import type { LoadReport } from "../../../src/protocol/load-report.ts";
 import type { PooledRegion } from "../../../src/region/client/region-state.ts";
-import type { RegionCall, RegionFailure, RegionRequest } from "../../../src/region/region-client.ts";
+import type {
+  RegionCall,
+  RegionFailure,
+  RegionRequest,
+} from "../../../src/region/region-client.ts";
 
-export type Behaviour = { readonly afterMs: number; readonly failure?: RegionFailure; readonly refuses?: boolean; readonly status?: number; readonly load?: LoadReport } | "hangs";
+export type Behaviour =
+  | {
+      readonly afterMs: number;
+      readonly failure?: RegionFailure;
+      readonly refuses?: boolean;
+      readonly status?: number;
+      readonly load?: LoadReport;
+    }
+  | "hangs";
 
 export interface ScriptedRegion extends PooledRegion {
   /** What it does with calls from now on; by the number of the call, from 0. */
@@ -16,22 +28,39 @@ export interface ScriptedRegion extends PooledRegion {
   readonly readyChecks: number;
 }
 
-export function scriptedRegion(clock: ManualClock, id: string, latencyMs: number, more: Partial<Pick<PooledRegion, "place" | "publicUrl">> = {}): ScriptedRegion {
+export function scriptedRegion(
+  clock: ManualClock,
+  id: string,
+  latencyMs: number,
+  more: Partial<Pick<PooledRegion, "place" | "publicUrl">> = {},
+): ScriptedRegion {
   let readyChecks = 0;
-  const outputs: NamedTensors = { from: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode(id)] } };
+  const outputs: NamedTensors = {
+    from: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode(id)] },
+  };
 
-  function call<Answer>(request: RegionCall, signal: AbortSignal | undefined, answer: (status: number) => Answer): Promise<Answer> {
+  function call<Answer>(
+    request: RegionCall,
+    signal: AbortSignal | undefined,
+    answer: (status: number) => Answer,
+  ): Promise<Answer> {
     const behaviour = region.does(region.calls.length);
     region.calls.push({ ...request, aborted: () => signal?.aborted === true });
     return new Promise((resolve, reject) => {
-      const timeOut = () => reject(errors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }));
+      const timeOut = () =>
+        reject(errors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }));
       if (signal?.aborted === true) return timeOut();
       signal?.addEventListener("abort", timeOut, { once: true });
       clock.setTimer(timeOut, request.timeoutMs);
       if (behaviour === "hangs") return;
       clock.setTimer(() => {
         if (behaviour.load !== undefined) request.onLoad?.(behaviour.load);
-        if (behaviour.failure !== undefined) reject(errors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, { failure: behaviour.failure }));
+        if (behaviour.failure !== undefined)
+          reject(
+            errors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, {
+              failure: behaviour.failure,
+            }),
+          );
         else if (behaviour.refuses === true) reject(errors.regionRefused(400, "scripted"));
         else resolve(answer(behaviour.status ?? 200));
       }, behaviour.afterMs);
@@ -61,7 +90,15 @@ export function scriptedRegion(clock: ManualClock, id: string, latencyMs: number
   return region;
 }
 
-export const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({ model: "mood", version: 1, tier: "heavy", inputs: [], requestId: "r", timeoutMs: 1_000, ...more });
+export const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({
+  model: "mood",
+  version: 1,
+  tier: "heavy",
+  inputs: [],
+  requestId: "r",
+  timeoutMs: 1_000,
+  ...more,
+});
 
 /** Which region gave these outputs. */
 export function originOf({ from }: NamedTensors): string {
@@ -74,7 +111,11 @@ export async function settled(): Promise<void> {
 }
 
 /** Moves the clock until the work is over. */
-export async function finished<Result>(clock: ManualClock, work: Promise<Result>, stepMs = 1): Promise<PromiseSettledResult<Result>> {
+export async function finished<Result>(
+  clock: ManualClock,
+  work: Promise<Result>,
+  stepMs = 1,
+): Promise<PromiseSettledResult<Result>> {
   const seen: { result?: PromiseSettledResult<Result> } = {};
   void Promise.allSettled([work]).then(([settled]) => (seen.result = settled));
   for (;;) {

@@ -6,7 +6,11 @@ describe("nonces", () => {
   it("are known until they expire", () => {
     const clock = new ManualClock(1_000);
     const nonces = createNonces(clock, 10);
-    expect([nonces.remember("a", 5_000), nonces.remember("b", 5_000), nonces.remember("a", 5_000)]).toEqual([true, true, false]);
+    expect([
+      nonces.remember("a", 5_000),
+      nonces.remember("b", 5_000),
+      nonces.remember("a", 5_000),
+    ]).toEqual([true, true, false]);
     clock.advance(4_000);
     expect(nonces.remember("a", 5_000)).toBe(false);
     clock.advance(1);
@@ -17,7 +21,8 @@ describe("nonces", () => {
     const clock = new ManualClock(0);
     const nonces = createNonces(clock, 3);
     for (const name of ["a", "b", "c"]) nonces.remember(name, name === "a" ? 1_000 : 2_000);
-    for (let index = 0; index < 100; index++) expect(() => nonces.remember(`d${index}`, 2_000)).toThrow("remembers 3 signed requests");
+    for (let index = 0; index < 100; index++)
+      expect(() => nonces.remember(`d${index}`, 2_000)).toThrow("remembers 3 signed requests");
     expect([nonces.remember("a", 1_000), nonces.remember("b", 2_000)]).toEqual([false, false]);
     clock.advance(1_001);
     expect([nonces.remember("d", 2_000), nonces.remember("c", 2_000)]).toEqual([true, false]);

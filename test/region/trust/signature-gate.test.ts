@@ -6,11 +6,18 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { contentDigestOf, importHmacKey, signMessage } from "../../../src/protocol/message-signature.ts";
+import {
+  contentDigestOf,
+  importHmacKey,
+  signMessage,
+} from "../../../src/protocol/message-signature.ts";
 import { createRegionFetch, type RegionRequestInit } from "../../../src/region/region-fetch.ts";
 import { generateRegionKey, type RegionKey } from "../../../src/region/region-keys.ts";
 import { startRegionServer, type RegionServer } from "../../../src/region/server/server.ts";
-import { createSignatureGate, type SignatureGateOptions } from "../../../src/region/server/trust/signature-gate.ts";
+import {
+  createSignatureGate,
+  type SignatureGateOptions,
+} from "../../../src/region/server/trust/signature-gate.ts";
 import { createRegion, publish, textBody, type Region } from "../world.ts";
 
 const NOW_MS = 1_800_000_000_000;
@@ -25,21 +32,44 @@ let region: Region;
 /** A region in front of which nothing has been remembered yet. */
 async function start(options: Partial<SignatureGateOptions> = {}): Promise<void> {
   clock = new ManualClock(NOW_MS);
-  region = createRegion({ gate: await createSignatureGate({ keys: [key], openPaths: ["/v2/health/live", "/v2/health/ready"], clock, ...options }) });
+  region = createRegion({
+    gate: await createSignatureGate({
+      keys: [key],
+      openPaths: ["/v2/health/live", "/v2/health/ready"],
+      clock,
+      ...options,
+    }),
+  });
   await publish(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
 }
 
 /** What an edge would send. */
-async function signed(init: RegionRequestInit & { readonly url?: string } = {}, by: RegionKey = key, at = clock): Promise<{ url: string; init: RequestInit & { headers: Headers } }> {
+async function signed(
+  init: RegionRequestInit & { readonly url?: string } = {},
+  by: RegionKey = key,
+  at = clock,
+): Promise<{ url: string; init: RequestInit & { headers: Headers } }> {
   const { url = INFER, ...rest } = init;
   let sent: { url: string; init: RequestInit & { headers: Headers } } | undefined;
-  const sign = createRegionFetch(by, { clock: at, send: async (url, init) => ((sent = { url, init: { ...init, headers: new Headers(init.headers) } }), new Response()) });
-  await sign(url, { method: "POST", body, headers: { "content-type": "application/json", "x-deadline-ms": "900", "x-request-id": "r-1" }, ...rest });
+  const sign = createRegionFetch(by, {
+    clock: at,
+    send: async (url, init) => (
+      (sent = { url, init: { ...init, headers: new Headers(init.headers) } }),
+      new Response()
+    ),
+  });
+  await sign(url, {
+    method: "POST",
+    body,
+    headers: { "content-type": "application/json", "x-deadline-ms": "900", "x-request-id": "r-1" },
+    ...rest,
+  });
   if (sent === undefined) throw new Error("nothing was sent");
   return sent;
 }
-const send = async ({ url, init }: { url: string; init: RequestInit }) => await region.app.request(url, init);
+const send = async ({ url, init }: { url: string; init: RequestInit }) =>
+  await region.app.request(url, init);
 async function refusalOf(response: Response): Promise<[number, string]> {
   const { error } = (await response.json()) as { error: string };
   return [response.status, error];
@@ -51,24 +81,78 @@ describe("a region with keys", () => {
   it("answers what is signed, with each verb, once", async () => {
     const request = await signed();
     const response = await send(request);
-    expect([response.status, await response.json()]).toMatchObject([200, { outputs: [{ data: [1, 0] }] }]);
-    expect(await refusalOf(await send(request))).toEqual([401, expect.stringContaining("has been here before")]);
-    expect((await send(await signed({ url: "http://region.test/v2/models/mood/versions/1/ready", method: "GET", body: new Uint8Array() }).then(({ url, init: { headers } }) => ({ url, init: { headers } })))).status).toBe(200);
-    expect((await send(await signed({ url: "http://region.test/v2/repository/index", body: encode('{"ready":true}') }))).status).toBe(200);
-    expect((await send(await signed({ body: new Uint8Array(gzipSync(body)), headers: { "content-encoding": "gzip" } }))).status).toBe(200);
+    expect([response.status, await response.json()]).toMatchObject([
+      200,
+      { outputs: [{ data: [1, 0] }] },
+    ]);
+    expect(await refusalOf(await send(request))).toEqual([
+      401,
+      expect.stringContaining("has been here before"),
+    ]);
+    expect(
+      (
+        await send(
+          await signed({
+            url: "http://region.test/v2/models/mood/versions/1/ready",
+            method: "GET",
+            body: new Uint8Array(),
+          }).then(({ url, init: { headers } }) => ({ url, init: { headers } })),
+        )
+      ).status,
+    ).toBe(200);
+    expect(
+      (
+        await send(
+          await signed({
+            url: "http://region.test/v2/repository/index",
+            body: encode('{"ready":true}'),
+          }),
+        )
+      ).status,
+    ).toBe(200);
+    expect(
+      (
+        await send(
+          await signed({
+            body: new Uint8Array(gzipSync(body)),
+            headers: { "content-encoding": "gzip" },
+          }),
+        )
+      ).status,
+    ).toBe(200);
   });
 
   it("answers everyone who asks for its health, and nobody else", async () => {
-    const statuses = await Promise.all(["/v2/health/live", "/v2/health/ready", "/v2", "/v2/models/mood", "/v2/models/stats", "/metrics", "/v2/health/live/", "/nothing"].map(async (path) => (await region.app.request(path)).status));
+    const statuses = await Promise.all(
+      [
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/v2",
+        "/v2/models/mood",
+        "/v2/models/stats",
+        "/metrics",
+        "/v2/health/live/",
+        "/nothing",
+      ].map(async (path) => (await region.app.request(path)).status),
+    );
     expect(statuses).toEqual([200, 200, 401, 401, 401, 401, 401, 401]);
     const response = await region.app.request(INFER, { method: "POST", body });
     expect(response.headers.get("www-authenticate")).toBe("Signature");
-    expect(await refusalOf(response)).toEqual([401, expect.stringMatching(/there is none\. .*EDGETIER_REGION_KEYS/)]);
+    expect(await refusalOf(response)).toEqual([
+      401,
+      expect.stringMatching(/there is none\. .*EDGETIER_REGION_KEYS/),
+    ]);
   });
 
   it("refuses a key that it does not have, and one that only says its name", async () => {
-    expect(await refusalOf(await send(await signed({}, generateRegionKey("edge-2"))))).toEqual([401, expect.stringContaining("key is not known")]);
-    expect(await refusalOf(await send(await signed({}, generateRegionKey("edge-1"))))).toEqual([401, expect.stringContaining("not that of this request")]);
+    expect(await refusalOf(await send(await signed({}, generateRegionKey("edge-2"))))).toEqual([
+      401,
+      expect.stringContaining("key is not known"),
+    ]);
+    expect(await refusalOf(await send(await signed({}, generateRegionKey("edge-1"))))).toEqual([
+      401,
+      expect.stringContaining("not that of this request"),
+    ]);
   });
 
   it.each([
@@ -77,19 +161,44 @@ describe("a region with keys", () => {
     [30, 200],
     [31, 401],
   ])("takes a clock that is off by %i s: %i", async (seconds, status) => {
-    expect((await send(await signed({}, key, new ManualClock(NOW_MS + seconds * 1_000)))).status).toBe(status);
+    expect(
+      (await send(await signed({}, key, new ManualClock(NOW_MS + seconds * 1_000)))).status,
+    ).toBe(status);
   });
 
   it("refuses a request that was signed for less than it says", async () => {
     const cryptoKey = await importHmacKey(key.secret);
     const all = ["@method", "@path", "@query", "content-digest", "content-type", "x-request-id"];
-    const headers = new Headers({ "content-type": "application/json", "x-request-id": "r", "content-digest": await contentDigestOf(body) });
+    const headers = new Headers({
+      "content-type": "application/json",
+      "x-request-id": "r",
+      "content-digest": await contentDigestOf(body),
+    });
     const parameters = { created: NOW_MS / 1_000, keyId: key.id, nonce: "n".repeat(16) };
-    const statusWith = async (components: readonly string[], changed: Partial<typeof parameters> = {}) => {
-      const signature = await signMessage({ method: "POST", url: INFER, headers }, components, { ...parameters, ...changed }, cryptoKey, "any");
-      return (await send({ url: INFER, init: { method: "POST", body, headers: new Headers([...headers, ...Object.entries(signature)]) } })).status;
+    const statusWith = async (
+      components: readonly string[],
+      changed: Partial<typeof parameters> = {},
+    ) => {
+      const signature = await signMessage(
+        { method: "POST", url: INFER, headers },
+        components,
+        { ...parameters, ...changed },
+        cryptoKey,
+        "any",
+      );
+      return (
+        await send({
+          url: INFER,
+          init: {
+            method: "POST",
+            body,
+            headers: new Headers([...headers, ...Object.entries(signature)]),
+          },
+        })
+      ).status;
     };
-    for (const left of all) expect([left, await statusWith(all.filter((name) => name !== left))]).toEqual([left, 401]);
+    for (const left of all)
+      expect([left, await statusWith(all.filter((name) => name !== left))]).toEqual([left, 401]);
     expect(await statusWith(all, { nonce: "short" })).toBe(401);
     expect(await statusWith(all, { nonce: "n".repeat(65) })).toBe(401);
     expect(await statusWith(all)).toBe(200);
@@ -97,40 +206,78 @@ describe("a region with keys", () => {
 
   it("reads no body of a request that it refuses", async () => {
     let pulled = 0;
-    const endless = new ReadableStream({ pull: (controller) => (pulled++, controller.enqueue(new Uint8Array(1_024))) }, { highWaterMark: 0 });
-    const init: RequestInit & { duplex: "half" } = { method: "POST", body: endless, duplex: "half" };
+    const endless = new ReadableStream(
+      { pull: (controller) => (pulled++, controller.enqueue(new Uint8Array(1_024))) },
+      { highWaterMark: 0 },
+    );
+    const init: RequestInit & { duplex: "half" } = {
+      method: "POST",
+      body: endless,
+      duplex: "half",
+    };
     expect((await region.app.request(INFER, init)).status).toBe(401);
     expect(pulled).toBe(0);
   });
 
-  it("refuses whatever was changed on the way: any byte of method, path, query, body, covered header, signature", { timeout: 60_000 }, async () => {
-    const covered = ["content-digest", "content-type", "x-deadline-ms", "x-request-id", "signature-input", "signature"];
-    const part = fc.constantFrom("method", "path", "query", "body", "added", "removed", ...covered);
-    const changed = (value: string, at: number, by: number) => {
-      const index = at % value.length;
-      const code = 33 + ((value.charCodeAt(index) - 33 + 1 + (by % 93)) % 94); // another printable character
-      return value.slice(0, index) + String.fromCharCode(code) + value.slice(index + 1);
-    };
-    await fc.assert(
-      fc.asyncProperty(part, fc.nat(10_000), fc.nat(92), async (part, at, by) => {
-        const { url, init } = await signed();
-        const { headers } = init;
-        let target = url;
-        let sent: RequestInit = init;
-        if (part === "method") sent = { ...init, method: ["PUT", "PATCH", "DELETE", "post2"][at % 4] ?? "" };
-        else if (part === "path") target = `http://region.test${changed("/v2/models/mood/versions/1/infer", 1 + (at % 30), by).replace(/[?#]/, "_")}`;
-        else if (part === "query") target = `${url}?${changed("a", 0, by)}`;
-        else if (part === "body") sent = { ...init, body: Uint8Array.from(body, (byte, index) => (index === at % body.byteLength ? byte ^ (1 + (by % 255)) : byte)) };
-        else if (part === "added") headers.set(["content-encoding", "inference-header-content-length"][at % 2] ?? "", ["identity", "20"][at % 2] ?? "");
-        else if (part === "removed") headers.delete(covered[at % covered.length] ?? "");
-        else headers.set(part, changed(headers.get(part) ?? "", at, by));
-        const response = await region.app.request(target, sent);
-        expect(response.status).toBe(401);
-        expect((await send({ url, init: (await signed()).init })).status).toBe(200);
-      }),
-      { numRuns: 300, seed: 20_261_122 },
-    );
-  });
+  it(
+    "refuses whatever was changed on the way: any byte of method, path, query, body, covered header, signature",
+    { timeout: 60_000 },
+    async () => {
+      const covered = [
+        "content-digest",
+        "content-type",
+        "x-deadline-ms",
+        "x-request-id",
+        "signature-input",
+        "signature",
+      ];
+      const part = fc.constantFrom(
+        "method",
+        "path",
+        "query",
+        "body",
+        "added",
+        "removed",
+        ...covered,
+      );
+      const changed = (value: string, at: number, by: number) => {
+        const index = at % value.length;
+        const code = 33 + ((value.charCodeAt(index) - 33 + 1 + (by % 93)) % 94); // another printable character
+        return value.slice(0, index) + String.fromCharCode(code) + value.slice(index + 1);
+      };
+      await fc.assert(
+        fc.asyncProperty(part, fc.nat(10_000), fc.nat(92), async (part, at, by) => {
+          const { url, init } = await signed();
+          const { headers } = init;
+          let target = url;
+          let sent: RequestInit = init;
+          if (part === "method")
+            sent = { ...init, method: ["PUT", "PATCH", "DELETE", "post2"][at % 4] ?? "" };
+          else if (part === "path")
+            target = `http://region.test${changed("/v2/models/mood/versions/1/infer", 1 + (at % 30), by).replace(/[?#]/, "_")}`;
+          else if (part === "query") target = `${url}?${changed("a", 0, by)}`;
+          else if (part === "body")
+            sent = {
+              ...init,
+              body: Uint8Array.from(body, (byte, index) =>
+                index === at % body.byteLength ? byte ^ (1 + (by % 255)) : byte,
+              ),
+            };
+          else if (part === "added")
+            headers.set(
+              ["content-encoding", "inference-header-content-length"][at % 2] ?? "",
+              ["identity", "20"][at % 2] ?? "",
+            );
+          else if (part === "removed") headers.delete(covered[at % covered.length] ?? "");
+          else headers.set(part, changed(headers.get(part) ?? "", at, by));
+          const response = await region.app.request(target, sent);
+          expect(response.status).toBe(401);
+          expect((await send({ url, init: (await signed()).init })).status).toBe(200);
+        }),
+        { numRuns: 300, seed: 20_261_122 },
+      );
+    },
+  );
 });
 
 describe("while keys change", () => {
@@ -161,7 +308,13 @@ describe("on a port", () => {
   let server: RegionServer;
   beforeAll(async () => {
     await start();
-    server = await startRegionServer({ fetch: region.app.fetch, lifecycle: region.lifecycle, host: "127.0.0.1", port: 0, drainTimes: { lingerMs: 0, timeoutMs: 1_000 } });
+    server = await startRegionServer({
+      fetch: region.app.fetch,
+      lifecycle: region.lifecycle,
+      host: "127.0.0.1",
+      port: 0,
+      drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+    });
   });
   afterAll(() => server.stop());
 
@@ -169,7 +322,13 @@ describe("on a port", () => {
   async function sendRaw(path: string, headers: Headers, bytes: Uint8Array): Promise<string> {
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
     await once(socket, "connect");
-    const lines = [`POST ${path} HTTP/1.1`, "host: region", "connection: close", `content-length: ${bytes.byteLength}`, ...[...headers].map(([name, value]) => `${name}: ${value}`)];
+    const lines = [
+      `POST ${path} HTTP/1.1`,
+      "host: region",
+      "connection: close",
+      `content-length: ${bytes.byteLength}`,
+      ...[...headers].map(([name, value]) => `${name}: ${value}`),
+    ];
     socket.write(`${lines.join("\r\n")}\r\n\r\n`);
     socket.write(bytes);
     return (await text(socket)).slice(9, 12);
@@ -177,14 +336,32 @@ describe("on a port", () => {
 
   it("takes a signed path only as it was signed, and a body only as it was digested", async () => {
     const path = "/v2/models/mood/versions/1/infer";
-    const statusOf = async (at: string, bytes: Uint8Array = body) => await sendRaw(at, (await signed({ url: `http://elsewhere${path}` })).init.headers, bytes);
+    const statusOf = async (at: string, bytes: Uint8Array = body) =>
+      await sendRaw(at, (await signed({ url: `http://elsewhere${path}` })).init.headers, bytes);
     expect(await statusOf(path)).toBe("200");
-    const others = ["/v2/models/moo%64/versions/1/infer", "/v2/models/x%2f..%2fmood/versions/1/infer", "/v2//models/mood/versions/1/infer", `${path}/`, `${path}?x`, "/v2/models/mood/versions/2/infer"];
+    const others = [
+      "/v2/models/moo%64/versions/1/infer",
+      "/v2/models/x%2f..%2fmood/versions/1/infer",
+      "/v2//models/mood/versions/1/infer",
+      `${path}/`,
+      `${path}?x`,
+      "/v2/models/mood/versions/2/infer",
+    ];
     for (const other of others) expect([other, await statusOf(other)]).toEqual([other, "401"]);
     // The server brings these into the form that was signed before anything routes by them.
-    for (const same of ["/v2/models/x/../mood/versions/1/infer", "/v2/models/mood/versions/%2e/1/infer", `${path}?`]) expect([same, await statusOf(same)]).toEqual([same, "200"]);
+    for (const same of [
+      "/v2/models/x/../mood/versions/1/infer",
+      "/v2/models/mood/versions/%2e/1/infer",
+      `${path}?`,
+    ])
+      expect([same, await statusOf(same)]).toEqual([same, "200"]);
     expect(await statusOf(path, encode(textBody(["bad "])))).toBe("401");
-    const large = await signed({ url: `http://elsewhere${path}`, body: encode(textBody(["good"]).padEnd(100_000)) });
-    expect(await sendRaw(path, large.init.headers, encode(textBody(["good"]).padEnd(100_000)))).toBe("200");
+    const large = await signed({
+      url: `http://elsewhere${path}`,
+      body: encode(textBody(["good"]).padEnd(100_000)),
+    });
+    expect(
+      await sendRaw(path, large.init.headers, encode(textBody(["good"]).padEnd(100_000))),
+    ).toBe("200");
   });
 });

@@ -1,11 +1,14 @@
 // The task in Node, as a region runs it; test/edge/images.test.ts has the same inside workerd.
 import { describe, expect, it } from "vitest";
-import { seededRandom } from "../../../src/build/seeded-random.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { noisePng } from "../../../src/cli/doctor/sample-images.ts";
 import { toBase64 } from "../../../src/core/base64.ts";
 import { imageClassification as task } from "../../../src/tasks/image-classification.ts";
 import type { ImageInput } from "../../../src/tasks/image/image.ts";
-import { createImageDecoder, type ImageDecoderOptions } from "../../../src/tasks/image/image-decoder.ts";
+import {
+  createImageDecoder,
+  type ImageDecoderOptions,
+} from "../../../src/tasks/image/image-decoder.ts";
 import { imageOf } from "../../../src/tasks/image/image-preprocessor.ts";
 import { openJpegCodec } from "../../../src/tasks/image/jpeg-codec.ts";
 import { openPngCodec } from "../../../src/tasks/image/png-codec.ts";
@@ -18,7 +21,8 @@ import { LIMITS, pixelsOf, sampleImage } from "../../support/sample-images.ts";
 imageClassificationContract("in Node", nodeImageCodecs());
 
 const { file } = sampleImage("jpeg");
-const thrown = (code: string, detail = /\S/) => expect.objectContaining({ code, detail: expect.stringMatching(detail) });
+const thrown = (code: string, detail = /\S/) =>
+  expect.objectContaining({ code, detail: expect.stringMatching(detail) });
 
 describe("an input", () => {
   it("is an image in base64, or its bytes", async () => {
@@ -30,29 +34,68 @@ describe("an input", () => {
   });
 
   it("is identified by its bytes alone", async () => {
-    const identities = await Promise.all([task.fromBytes(file, 0, LIMITS), task.fromBytes(file.slice(), 1, LIMITS), task.fromBytes(sampleImage("png").file, 0, LIMITS)].map(task.identityOf));
+    const identities = await Promise.all(
+      [
+        task.fromBytes(file, 0, LIMITS),
+        task.fromBytes(file.slice(), 1, LIMITS),
+        task.fromBytes(sampleImage("png").file, 0, LIMITS),
+      ].map(task.identityOf),
+    );
     expect(identities[0]).toMatch(/^[0-9a-f]{64}$/);
-    expect([identities[1] === identities[0], identities[2] === identities[0]]).toEqual([true, false]);
+    expect([identities[1] === identities[0], identities[2] === identities[0]]).toEqual([
+      true,
+      false,
+    ]);
   });
 
-  it.each([["yes", "a text"], [7, "number"], [null, "null"], [["x"], "an array"], [{}, "object"], [{ b64: 7 }, "an image"]])("is not %j", (raw, found) => {
-    expect(() => task.parseInput(raw, 4, LIMITS)).toThrow(thrown("invalid_request", new RegExp(`inputs\\.4: expected an image .*found ${found}`)));
+  it.each([
+    ["yes", "a text"],
+    [7, "number"],
+    [null, "null"],
+    [["x"], "an array"],
+    [{}, "object"],
+    [{ b64: 7 }, "an image"],
+  ])("is not %j", (raw, found) => {
+    expect(() => task.parseInput(raw, 4, LIMITS)).toThrow(
+      thrown("invalid_request", new RegExp(`inputs\\.4: expected an image .*found ${found}`)),
+    );
   });
 
   it("is within its limits, to the byte and to the pixel", () => {
-    const parse = (limits: object) => task.parseInput({ b64: toBase64(file) }, 0, { ...LIMITS, ...limits });
+    const parse = (limits: object) =>
+      task.parseInput({ b64: toBase64(file) }, 0, { ...LIMITS, ...limits });
     expect(parse({ maxBytes: file.length, maxPixels: 18 * 11 })).toMatchObject({ kind: "image" });
     expect(() => parse({ maxBytes: file.length - 1 })).toThrow(thrown("input_too_large"));
-    expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(thrown("image_too_large", /18 x 11.*197 pixels/));
-    expect(() => task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...LIMITS, maxBytes: 100 })).toThrow(thrown("input_too_large", /748 bytes/));
-    expect(() => task.parseInput({ b64: "%" }, 0, LIMITS)).toThrow(thrown("invalid_request", /base64/));
+    expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(
+      thrown("image_too_large", /18 x 11.*197 pixels/),
+    );
+    expect(() =>
+      task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...LIMITS, maxBytes: 100 }),
+    ).toThrow(thrown("input_too_large", /748 bytes/));
+    expect(() => task.parseInput({ b64: "%" }, 0, LIMITS)).toThrow(
+      thrown("invalid_request", /base64/),
+    );
   });
 
   it("is not a text's to prepare, nor the other way round", () => {
     const artifact = new Uint8Array();
-    expect(() => task.createPreprocessor({ kind: "hashed-ngrams", artifact })).toThrow(thrown("preprocessor_invalid", /does not take images/));
-    const config = { kind: "image", width: 1, height: 1, layout: "NCHW", channels: "RGB", resize: "bilinear", fit: "stretch", mean: [0, 0, 0], std: [1, 1, 1] } as const;
-    expect(() => taskByName("text-classification").createPreprocessor(config)).toThrow(thrown("preprocessor_invalid", /does not take texts/));
+    expect(() => task.createPreprocessor({ kind: "hashed-ngrams", artifact })).toThrow(
+      thrown("preprocessor_invalid", /does not take images/),
+    );
+    const config = {
+      kind: "image",
+      width: 1,
+      height: 1,
+      layout: "NCHW",
+      channels: "RGB",
+      resize: "bilinear",
+      fit: "stretch",
+      mean: [0, 0, 0],
+      std: [1, 1, 1],
+    } as const;
+    expect(() => taskByName("text-classification").createPreprocessor(config)).toThrow(
+      thrown("preprocessor_invalid", /does not take texts/),
+    );
   });
 });
 
@@ -76,8 +119,12 @@ describe("the decoders", () => {
   }
 
   it("are used again, until one is larger than what is kept, or has failed", () => {
-    const { opened, images } = counting({ maxMemoryBytes: 200_000_000, keptMemoryBytes: 16_000_000 });
-    const decode = (bytes: Uint8Array) => pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+    const { opened, images } = counting({
+      maxMemoryBytes: 200_000_000,
+      keptMemoryBytes: 16_000_000,
+    });
+    const decode = (bytes: Uint8Array) =>
+      pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
     for (let count = 0; count < 20; count++) decode(file);
     expect(opened).toEqual(["jpeg"]);
     decode(sampleImage("png").file);
@@ -94,7 +141,8 @@ describe("the decoders", () => {
 
   it("hold no more than one image may take, both together", () => {
     const { opened, images } = counting({ maxMemoryBytes: 30_000_000 });
-    const decode = (bytes: Uint8Array) => pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+    const decode = (bytes: Uint8Array) =>
+      pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
     for (let count = 0; count < 3; count++) images.decode(large(), () => {});
     decode(sampleImage("png").file);
     decode(file);
@@ -106,9 +154,12 @@ describe("the decoders", () => {
   });
 
   it("take no more memory than the header says, again and again", () => {
-    const noise = imageOf(task.fromBytes(noisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }));
+    const noise = imageOf(
+      task.fromBytes(noisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
+    );
     for (const { bytes, header } of [large(), noise]) {
-      const codec = header.format === "jpeg" ? openJpegCodec(modules.jpeg) : openPngCodec(modules.png);
+      const codec =
+        header.format === "jpeg" ? openJpegCodec(modules.jpeg) : openPngCodec(modules.png);
       for (let count = 0; count < 5; count++) {
         codec.decode(bytes, header);
         codec.release();
@@ -121,7 +172,10 @@ describe("the decoders", () => {
   it("go on after what the caller does with the pixels has failed", () => {
     const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
     const input = imageOf(task.fromBytes(file, 0, LIMITS));
-    const fail = () => images.decode(input, () => { throw new RangeError("mine"); });
+    const fail = () =>
+      images.decode(input, () => {
+        throw new RangeError("mine");
+      });
     expect(fail).toThrow(new RangeError("mine"));
     expect(images.decode(input, ({ width, height }) => [width, height])).toEqual([18, 11]);
   });
@@ -138,10 +192,19 @@ function large(): ImageInput {
 
 describe("resizing", () => {
   it("keeps a plain colour, of whatever size", () => {
-    for (const [width, height] of [[1, 1], [3, 500], [640, 2]] as const) {
-      const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => [255, 0, 77][at % 3] ?? 0);
+    for (const [width, height] of [
+      [1, 1],
+      [3, 500],
+      [640, 2],
+    ] as const) {
+      const data = Uint8Array.from(
+        { length: width * height * 3 },
+        (_, at) => [255, 0, 77][at % 3] ?? 0,
+      );
       const image = { data, width, height, origin: 0, stepX: 3, stepY: width * 3 };
-      expect(resizeBilinear(image, { left: 0, top: 0, width, height }, 2, 3)).toEqual(Uint8Array.from({ length: 18 }, (_, at) => [255, 0, 77][at % 3] ?? 0));
+      expect(resizeBilinear(image, { left: 0, top: 0, width, height }, 2, 3)).toEqual(
+        Uint8Array.from({ length: 18 }, (_, at) => [255, 0, 77][at % 3] ?? 0),
+      );
     }
   });
 });

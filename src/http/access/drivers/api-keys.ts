@@ -5,16 +5,21 @@ import { errors } from "../../../core/errors.ts";
 import { type ApiKeyEntry, hashOfApiKey, isWholeApiKey, looksLikeApiKey } from "../api-key.ts";
 import type { Authenticator } from "../authenticator.ts";
 
-export function createApiKeyAuthenticator(entries: readonly ApiKeyEntry[], clock: Clock): Authenticator {
+export function createApiKeyAuthenticator(
+  entries: readonly ApiKeyEntry[],
+  clock: Clock,
+): Authenticator {
   return {
     recognises: looksLikeApiKey,
     async authenticate(credential) {
-      if (!isWholeApiKey(credential)) throw errors.invalidCredential("the API key is truncated or mistyped");
+      if (!isWholeApiKey(credential))
+        throw errors.invalidCredential("the API key is truncated or mistyped");
       const hash = await hashOfApiKey(credential);
       let found: ApiKeyEntry | undefined;
       for (const entry of entries) if (areEqual(entry.sha256, hash)) found = entry; // all of them, whichever it is
       if (found === undefined) throw errors.invalidCredential("the API key is not known");
-      if (found.expiresAtMs !== undefined && clock.now() >= found.expiresAtMs) throw errors.invalidCredential("the API key has expired");
+      if (found.expiresAtMs !== undefined && clock.now() >= found.expiresAtMs)
+        throw errors.invalidCredential("the API key has expired");
       return found;
     },
   };

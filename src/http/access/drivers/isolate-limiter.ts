@@ -3,7 +3,13 @@
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../core/clock.ts";
-import { decisionOf, type RateLimit, type RateLimitDecision, type RateLimiter, takeOne } from "../rate-limiter.ts";
+import {
+  decisionOf,
+  type RateLimit,
+  type RateLimitDecision,
+  type RateLimiter,
+  takeOne,
+} from "../rate-limiter.ts";
 
 /** Those unused for longest are forgotten: memory stays bounded whatever addresses come. */
 const MAX_SUBJECTS = 10_000;
@@ -28,6 +34,7 @@ export function createIsolateLimiter(clock: Clock): IsolateLimiter {
   return {
     takeNow,
     take: async (subject, limit) => takeNow(subject, limit),
-    learn: (subject, known) => void fullAtMs.set(subject, Math.max(fullAtMs.get(subject) ?? 0, known)),
+    learn: (subject, known) =>
+      void fullAtMs.set(subject, Math.max(fullAtMs.get(subject) ?? 0, known)),
   };
 }

@@ -9,12 +9,25 @@ import { type Algorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
 /** How a key of each is imported, and what it has to be: nothing symmetric, and RSA from 2048 bits on. */
 const KINDS = {
-  RS256: { parameters: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }, key: z.object({ kty: z.literal("RSA"), n: z.string().min(342), e: z.string() }) },
-  ES256: { parameters: { name: "ECDSA", namedCurve: "P-256" }, key: z.object({ kty: z.literal("EC"), crv: z.literal("P-256"), x: z.string(), y: z.string() }) },
-  EdDSA: { parameters: { name: "Ed25519" }, key: z.object({ kty: z.literal("OKP"), crv: z.literal("Ed25519"), x: z.string() }) },
+  RS256: {
+    parameters: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
+    key: z.object({ kty: z.literal("RSA"), n: z.string().min(342), e: z.string() }),
+  },
+  ES256: {
+    parameters: { name: "ECDSA", namedCurve: "P-256" },
+    key: z.object({ kty: z.literal("EC"), crv: z.literal("P-256"), x: z.string(), y: z.string() }),
+  },
+  EdDSA: {
+    parameters: { name: "Ed25519" },
+    key: z.object({ kty: z.literal("OKP"), crv: z.literal("Ed25519"), x: z.string() }),
+  },
 } as const;
 
-const named = z.object({ kid: z.string().min(1), alg: z.string().optional(), use: z.string().optional() });
+const named = z.object({
+  kid: z.string().min(1),
+  alg: z.string().optional(),
+  use: z.string().optional(),
+});
 
 type Keys = ReadonlyMap<string, CryptoKey>;
 
@@ -30,8 +43,16 @@ async function importKeys({ keys }: Jwks, algorithm: Algorithm): Promise<Keys> {
   for (const candidate of keys) {
     const name = named.safeParse(candidate);
     const key = schema.safeParse(candidate); // its public members only
-    if (!name.success || !key.success || (name.data.use ?? "sig") !== "sig" || (name.data.alg ?? algorithm) !== algorithm) continue;
-    const publicKey = await crypto.subtle.importKey("jwk", key.data, parameters, false, ["verify"]).catch(() => undefined);
+    if (
+      !name.success ||
+      !key.success ||
+      (name.data.use ?? "sig") !== "sig" ||
+      (name.data.alg ?? algorithm) !== algorithm
+    )
+      continue;
+    const publicKey = await crypto.subtle
+      .importKey("jwk", key.data, parameters, false, ["verify"])
+      .catch(() => undefined);
     if (publicKey !== undefined) imported.set(name.data.kid, publicKey);
   }
   return imported;
@@ -67,7 +88,15 @@ const LOOK_EVERY_MS = 5;
 const pauseForReal = () => new Promise<void>((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
 
 export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
-  const { url, algorithm, clock, timeoutMs = 2_000, ttlMs = 600_000, minIntervalMs = 30_000, pause = pauseForReal } = options;
+  const {
+    url,
+    algorithm,
+    clock,
+    timeoutMs = 2_000,
+    ttlMs = 600_000,
+    minIntervalMs = 30_000,
+    pause = pauseForReal,
+  } = options;
   const fetchIt = options.fetch ?? ((address, init) => fetch(address, init));
   let keys: Keys | undefined;
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
@@ -90,7 +119,11 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
   }
 
   async function read(): Promise<Jwks> {
-    const response = await fetchIt(url, { headers: { accept: "application/json" }, redirect: "manual", signal: AbortSignal.timeout(timeoutMs) });
+    const response = await fetchIt(url, {
+      headers: { accept: "application/json" },
+      redirect: "manual",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
     if (response.status !== 200) {
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);

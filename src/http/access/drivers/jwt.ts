@@ -29,7 +29,11 @@ const FORM = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 /** RFC 9068 has the second for access tokens. */
 const TYPES = ["JWT", "at+jwt"];
 
-const headerSchema = z.object({ alg: z.string(), kid: z.string().min(1).max(256), typ: z.string().optional() });
+const headerSchema = z.object({
+  alg: z.string(),
+  kid: z.string().min(1).max(256),
+  typ: z.string().optional(),
+});
 const claimsSchema = z.looseObject({
   iss: z.string(),
   sub: z.string().min(1).max(256).optional(),
@@ -53,7 +57,11 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
   function principalOf(claims: Claims): Principal {
     const tenant = tenantSchema.safeParse(claims[options.tenantClaim]);
     if (!tenant.success) throw refused(`names no tenant: it has no claim ${options.tenantClaim}`);
-    return { id: claims.sub ?? tenant.data, tenant: tenant.data, scopes: scopesOf(claims[options.scopeClaim]) };
+    return {
+      id: claims.sub ?? tenant.data,
+      tenant: tenant.data,
+      scopes: scopesOf(claims[options.scopeClaim]),
+    };
   }
 
   return {
@@ -68,7 +76,13 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
       if (key === undefined) throw refused("is signed with a key that is not known");
       try {
         // Times are checked above, by the application's clock.
-        await verify(credential, key, { alg: algorithm, exp: false, nbf: false, iat: false, ...(header.typ === undefined ? {} : { typ: TYPES }) });
+        await verify(credential, key, {
+          alg: algorithm,
+          exp: false,
+          nbf: false,
+          iat: false,
+          ...(header.typ === undefined ? {} : { typ: TYPES }),
+        });
       } catch {
         throw refused("has a signature or a header that is not valid"); // the cause has the token in its message
       }
@@ -90,6 +104,7 @@ function read(token: string) {
 }
 
 function scopesOf(claim: unknown): Scope[] {
-  const names: readonly unknown[] = typeof claim === "string" ? claim.split(" ") : Array.isArray(claim) ? claim : [];
+  const names: readonly unknown[] =
+    typeof claim === "string" ? claim.split(" ") : Array.isArray(claim) ? claim : [];
   return SCOPES.filter((scope) => names.includes(scope));
 }

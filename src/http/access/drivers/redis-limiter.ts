@@ -5,7 +5,14 @@
 import { Redis } from "@upstash/redis";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
-import { decisionOf, intervalMsOf, type RateLimit, type RateLimiter, TOLERANCE_MS, windowMsOf } from "../rate-limiter.ts";
+import {
+  decisionOf,
+  intervalMsOf,
+  type RateLimit,
+  type RateLimiter,
+  TOLERANCE_MS,
+  windowMsOf,
+} from "../rate-limiter.ts";
 import { createIsolateLimiter } from "./isolate-limiter.ts";
 
 export interface RedisLimiterOptions {
@@ -47,7 +54,9 @@ export function createRedisLimiter(options: RedisLimiterOptions): RateLimiter {
 
   async function ask(subject: string, limit: RateLimit, nowMs: number) {
     const times = [nowMs, intervalMsOf(limit), windowMsOf(limit) + TOLERANCE_MS].map(String);
-    const [allowed, fullAtMs] = answerSchema.parse(await redis.eval(SCRIPT, [KEY_PREFIX + subject], times));
+    const [allowed, fullAtMs] = answerSchema.parse(
+      await redis.eval(SCRIPT, [KEY_PREFIX + subject], times),
+    );
     return { allowed: allowed === 1, fullAtMs };
   }
 

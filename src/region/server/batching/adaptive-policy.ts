@@ -8,7 +8,13 @@
 // first to be free takes all there is.
 
 import { createExecutionTimes } from "./execution-times.ts";
-import { type BatchView, type Decision, type DelayPolicy, type DispatchReason, run } from "./delay-policy.ts";
+import {
+  type BatchView,
+  type Decision,
+  type DelayPolicy,
+  type DispatchReason,
+  run,
+} from "./delay-policy.ts";
 
 /** Over which arrivals are averaged. */
 const RATE_WINDOW_MS = 100;
@@ -29,14 +35,18 @@ export function createAdaptivePolicy(): DelayPolicy {
   let countedAtMs = -Infinity;
   let smallRuns = 0;
 
-  const decayed = (nowMs: number) => rowsInWindow * Math.exp((countedAtMs - nowMs) / RATE_WINDOW_MS);
+  const decayed = (nowMs: number) =>
+    rowsInWindow * Math.exp((countedAtMs - nowMs) / RATE_WINDOW_MS);
   const estimate = (rows: number) => times.estimate(rows) ?? Infinity;
 
   /** The fewest works that are as good as the best number of them; all that are as good, if it is more than half of those. */
   function bestOf(rowsOfFirst: readonly number[]): number {
     const last = rowsOfFirst.length - 1;
-    const msOf = (rows: number, index: number) => (index === last ? times.atBest(rows) : times.estimate(rows)) ?? Infinity;
-    const speeds = rowsOfFirst.map((rows, index) => rows / Math.max(msOf(rows, index), Number.EPSILON));
+    const msOf = (rows: number, index: number) =>
+      (index === last ? times.atBest(rows) : times.estimate(rows)) ?? Infinity;
+    const speeds = rowsOfFirst.map(
+      (rows, index) => rows / Math.max(msOf(rows, index), Number.EPSILON),
+    );
     const enough = AS_GOOD * Math.max(...speeds);
     const fewest = speeds.findIndex((speed) => speed >= enough);
     const most = speeds.findLastIndex((speed) => speed >= enough);
@@ -44,9 +54,13 @@ export function createAdaptivePolicy(): DelayPolicy {
   }
 
   /** For a time that grows with what as many more rows would save by sharing the run. */
-  function whetherToWait({ nowMs, oldestAtMs, dueAtMs, running, instances }: BatchView, rows: number): DispatchReason | { readonly untilMs: number } {
+  function whetherToWait(
+    { nowMs, oldestAtMs, dueAtMs, running, instances }: BatchView,
+    rows: number,
+  ): DispatchReason | { readonly untilMs: number } {
     const arrivalsPerMs = decayed(nowMs) / RATE_WINDOW_MS;
-    if (running === 0 || (instances * rows) / estimate(rows) >= AMPLE * arrivalsPerMs) return "idle";
+    if (running === 0 || (instances * rows) / estimate(rows) >= AMPLE * arrivalsPerMs)
+      return "idle";
     const savedMs = Math.max(0, 2 * estimate(rows) - estimate(2 * rows));
     const untilMs = oldestAtMs + (PATIENCE * savedMs) / instances;
     if (nowMs >= untilMs) return "delay";
@@ -68,10 +82,15 @@ export function createAdaptivePolicy(): DelayPolicy {
       if (times.estimate(rows) === undefined) return run(all, limit ?? "idle");
 
       const best = bestOf(rowsOfFirst);
-      if (best < all) return ++smallRuns % EXPLORE_EVERY === 0 ? run(Math.min(all, 2 * best), "explore") : run(best, "throughput");
+      if (best < all)
+        return ++smallRuns % EXPLORE_EVERY === 0
+          ? run(Math.min(all, 2 * best), "explore")
+          : run(best, "throughput");
       if (limit !== undefined) return run(all, limit);
       const answer = whetherToWait(batch, rows);
-      return typeof answer === "string" ? run(all, answer) : { kind: "wait", untilMs: answer.untilMs };
+      return typeof answer === "string"
+        ? run(all, answer)
+        : { kind: "wait", untilMs: answer.untilMs };
     },
   };
 }

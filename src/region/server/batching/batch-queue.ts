@@ -57,7 +57,11 @@ export interface BatchQueue {
   /** These leave the queue to be run. */
   take(works: readonly QueuedWork[]): void;
   /** What waits. */
-  state(): { readonly works: number; readonly rows: number; readonly oldestAtMs: number | undefined };
+  state(): {
+    readonly works: number;
+    readonly rows: number;
+    readonly oldestAtMs: number | undefined;
+  };
 }
 
 interface Level {
@@ -77,8 +81,14 @@ interface Entry extends QueuedWork {
 }
 
 /** @param onChange called when work left without being taken, or was delayed */
-export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: () => void): BatchQueue {
-  const levels = Array.from({ length: policy.priorityLevels }, (_, index) => createLevel({ ...policy, ...policy.byPriority?.get(index + 1) }));
+export function createBatchQueue(
+  clock: Clock,
+  policy: QueuePolicy,
+  onChange: () => void,
+): BatchQueue {
+  const levels = Array.from({ length: policy.priorityLevels }, (_, index) =>
+    createLevel({ ...policy, ...policy.byPriority?.get(index + 1) }),
+  );
   const defaultLevel = levels[policy.defaultPriority - 1] ?? createLevel(policy);
 
   function createEntry(level: Level, work: Work, rows: number, timeoutAtMs: number): Entry {
@@ -110,7 +120,11 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
 
   function watch(entry: Entry): void {
     entry.stopTimer();
-    if (entry.timeoutAtMs !== Infinity) entry.stopTimer = clock.setTimer(() => checkTimeout(entry), Math.max(0, entry.timeoutAtMs - clock.now()));
+    if (entry.timeoutAtMs !== Infinity)
+      entry.stopTimer = clock.setTimer(
+        () => checkTimeout(entry),
+        Math.max(0, entry.timeoutAtMs - clock.now()),
+      );
   }
 
   function checkTimeout(entry: Entry): void {
@@ -144,7 +158,10 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
       const nowMs = clock.now();
       const level = levels[(work.priority ?? 0) - 1] ?? defaultLevel;
       const { timeoutAction, defaultTimeoutMs, maxQueueSize } = level.policy;
-      const timeoutAtMs = Math.min(ownTimeoutAtMs(level, work), defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity);
+      const timeoutAtMs = Math.min(
+        ownTimeoutAtMs(level, work),
+        defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity,
+      );
       if (timeoutAction === "reject" && timeoutAtMs <= nowMs) throw errors.requestExpired();
       if (level.rows > 0 && level.rows + rows > maxQueueSize) throw errors.queueFull(maxQueueSize);
       const entry = createEntry(level, work, rows, timeoutAtMs);
@@ -170,7 +187,10 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
       for (const entry of works as readonly Entry[]) {
         remove(entry);
         // The default bounds the waiting only; from its own moment on nobody wants the answer, not even when it is being made.
-        const timeoutAtMs = entry.level.policy.timeoutAction === "reject" ? ownTimeoutAtMs(entry.level, entry.work) : Infinity;
+        const timeoutAtMs =
+          entry.level.policy.timeoutAction === "reject"
+            ? ownTimeoutAtMs(entry.level, entry.work)
+            : Infinity;
         if (timeoutAtMs === entry.timeoutAtMs) continue;
         entry.timeoutAtMs = timeoutAtMs;
         watch(entry);
@@ -179,13 +199,25 @@ export function createBatchQueue(clock: Clock, policy: QueuePolicy, onChange: ()
 
     state() {
       const waiting = levels.flatMap(({ ready, delayed }) => [...ready, ...delayed]);
-      const oldestAtMs = waiting.reduce((oldest, { queuedAtMs }) => Math.min(oldest, queuedAtMs), Infinity);
-      return { works: waiting.length, rows: levels.reduce((sum, level) => sum + level.rows, 0), oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs };
+      const oldestAtMs = waiting.reduce(
+        (oldest, { queuedAtMs }) => Math.min(oldest, queuedAtMs),
+        Infinity,
+      );
+      return {
+        works: waiting.length,
+        rows: levels.reduce((sum, level) => sum + level.rows, 0),
+        oldestAtMs: waiting.length === 0 ? undefined : oldestAtMs,
+      };
     },
   };
 }
 
-const createLevel = (policy: LevelPolicy): Level => ({ policy, ready: new Set(), delayed: new Set(), rows: 0 });
+const createLevel = (policy: LevelPolicy): Level => ({
+  policy,
+  ready: new Set(),
+  delayed: new Set(),
+  rows: 0,
+});
 
 function ownTimeoutAtMs({ policy }: Level, { expiresAtMs = Infinity }: Work): number {
   return policy.allowTimeoutOverride ? expiresAtMs : Infinity;

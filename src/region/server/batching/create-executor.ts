@@ -26,7 +26,12 @@ export interface ExecutorOptions {
   readonly onUnbatchable?: (event: Unbatchable) => void;
 }
 
-export function createExecutor({ clock = createPreciseClock(), defaults, onRun = () => {}, onUnbatchable = () => {} }: ExecutorOptions = {}): Executor {
+export function createExecutor({
+  clock = createPreciseClock(),
+  defaults,
+  onRun = () => {},
+  onUnbatchable = () => {},
+}: ExecutorOptions = {}): Executor {
   const pool = createBufferPool();
   // A lane goes with its session: nothing here holds on to either.
   const lanes = new WeakMap<Session, Lane>();
@@ -35,7 +40,13 @@ export function createExecutor({ clock = createPreciseClock(), defaults, onRun =
   function laneOf({ session, of, batching }: Work): Lane {
     const existing = lanes.get(session);
     if (existing !== undefined) return existing;
-    const created = createLane(session, of, { clock, config: laneConfigOf(batching, defaults), pool, onRun, onUnbatchable });
+    const created = createLane(session, of, {
+      clock,
+      config: laneConfigOf(batching, defaults),
+      pool,
+      onRun,
+      onUnbatchable,
+    });
     lanes.set(session, created);
     forgetGone();
     known.add(new WeakRef(created));
@@ -64,8 +75,17 @@ export function createExecutor({ clock = createPreciseClock(), defaults, onRun =
 }
 
 /** A tier that was loaded anew has two sessions for a while. */
-function addTo(byName: Map<string, QueueState>, { of, works, rows, ageMs, running }: QueueState): void {
+function addTo(
+  byName: Map<string, QueueState>,
+  { of, works, rows, ageMs, running }: QueueState,
+): void {
   const name = `${of.model}@${of.version}/${of.tier}`;
   const other = byName.get(name) ?? { works: 0, rows: 0, ageMs: 0, running: 0 };
-  byName.set(name, { of, works: other.works + works, rows: other.rows + rows, ageMs: Math.max(other.ageMs, ageMs), running: other.running + running });
+  byName.set(name, {
+    of,
+    works: other.works + works,
+    rows: other.rows + rows,
+    ageMs: Math.max(other.ageMs, ageMs),
+    running: other.running + running,
+  });
 }

@@ -10,7 +10,17 @@
  *   that is still so.
  * - `retry`: by itself, since the batch it was in failed.
  */
-export type DispatchReason = "full" | "shape" | "single" | "preferred" | "delay" | "idle" | "deadline" | "throughput" | "explore" | "retry";
+export type DispatchReason =
+  | "full"
+  | "shape"
+  | "single"
+  | "preferred"
+  | "delay"
+  | "idle"
+  | "deadline"
+  | "throughput"
+  | "explore"
+  | "retry";
 
 /** The longest batch that could run now: the works in line from the first on. */
 export interface BatchView {
@@ -51,10 +61,17 @@ export interface FixedPolicyOptions {
   readonly maxQueueDelayMs?: number;
 }
 
-export const run = (works: number, reason: DispatchReason): Decision => ({ kind: "run", works, reason });
+export const run = (works: number, reason: DispatchReason): Decision => ({
+  kind: "run",
+  works,
+  reason,
+});
 
 /** Triton's dynamic batcher: `preferred_batch_size` and `max_queue_delay_microseconds` of its model configuration. */
-export function createFixedPolicy({ preferredRows = [], maxQueueDelayMs = 0 }: FixedPolicyOptions = {}): DelayPolicy {
+export function createFixedPolicy({
+  preferredRows = [],
+  maxQueueDelayMs = 0,
+}: FixedPolicyOptions = {}): DelayPolicy {
   const largestPreferred = Math.max(0, ...preferredRows);
 
   return {
@@ -67,7 +84,9 @@ export function createFixedPolicy({ preferredRows = [], maxQueueDelayMs = 0 }: F
       if (limit !== undefined) return run(all, limit);
       if (isLate) return run(all, "delay");
       if (largestPreferred > 0 && rows >= largestPreferred) return run(all, "full"); // no preferred size can come of it any more
-      return maxQueueDelayMs === 0 ? run(all, "idle") : { kind: "wait", untilMs: oldestAtMs + maxQueueDelayMs };
+      return maxQueueDelayMs === 0
+        ? run(all, "idle")
+        : { kind: "wait", untilMs: oldestAtMs + maxQueueDelayMs };
     },
   };
 }

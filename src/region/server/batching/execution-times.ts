@@ -39,7 +39,8 @@ export function createExecutionTimes(): ExecutionTimes {
 
   function at(rows: number, msOf: (one: Known) => number): number | undefined {
     const above = known.findIndex((one) => one.rows >= rows);
-    const [low, high] = above === -1 ? [known.at(-2), known.at(-1)] : [known[above - 1], known[above]];
+    const [low, high] =
+      above === -1 ? [known.at(-2), known.at(-1)] : [known[above - 1], known[above]];
     if (high === undefined) return undefined;
     if (low === undefined) return above === -1 ? msOf(high) : (msOf(high) * rows) / high.rows;
     const perRow = (msOf(high) - msOf(low)) / (high.rows - low.rows);

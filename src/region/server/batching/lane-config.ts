@@ -1,6 +1,10 @@
 // A model's batching configuration over the region's, with every field there, in the units that are used here.
 
-import { mergeServing, type BatchingConfig, type QueueConfig } from "../../../registry/serving-config.ts";
+import {
+  mergeServing,
+  type BatchingConfig,
+  type QueueConfig,
+} from "../../../registry/serving-config.ts";
 import { createAdaptivePolicy } from "./adaptive-policy.ts";
 import { DEFAULT_QUEUE_POLICY, type LevelPolicy, type QueuePolicy } from "./batch-queue.ts";
 import { createFixedPolicy, type DelayPolicy } from "./delay-policy.ts";
@@ -17,36 +21,82 @@ export interface LaneConfig {
   readonly queue: QueuePolicy;
 }
 
-type LevelConfig = Pick<QueueConfig, "timeoutAction" | "defaultTimeoutUs" | "allowTimeoutOverride" | "maxQueueSize">;
+type LevelConfig = Pick<
+  QueueConfig,
+  "timeoutAction" | "defaultTimeoutUs" | "allowTimeoutOverride" | "maxQueueSize"
+>;
 /** As Triton's `priority_queue_policy`: what is different on a level, by its number. */
-type LevelledQueueConfig = QueueConfig & { readonly byPriority?: Readonly<Record<string, LevelConfig>> };
+type LevelledQueueConfig = QueueConfig & {
+  readonly byPriority?: Readonly<Record<string, LevelConfig>>;
+};
 
-export const DEFAULT_BATCHING = { mode: "fixed", maxBatchRows: 32 } as const satisfies BatchingConfig;
+export const DEFAULT_BATCHING = {
+  mode: "fixed",
+  maxBatchRows: 32,
+} as const satisfies BatchingConfig;
 
 /** @param configs the first that says something counts, field by field */
 export function laneConfigOf(...configs: readonly (BatchingConfig | undefined)[]): LaneConfig {
-  const { batching = {} } = mergeServing(...configs.flatMap((one) => (one === undefined ? [] : [{ batching: one }])));
-  const { mode = DEFAULT_BATCHING.mode, maxBatchRows = DEFAULT_BATCHING.maxBatchRows, preferredBatchRows = [], maxQueueDelayUs = 0, padding, queue } = batching;
+  const { batching = {} } = mergeServing(
+    ...configs.flatMap((one) => (one === undefined ? [] : [{ batching: one }])),
+  );
+  const {
+    mode = DEFAULT_BATCHING.mode,
+    maxBatchRows = DEFAULT_BATCHING.maxBatchRows,
+    preferredBatchRows = [],
+    maxQueueDelayUs = 0,
+    padding,
+    queue,
+  } = batching;
   const policies = {
     off: () => createFixedPolicy(),
-    fixed: () => createFixedPolicy({ preferredRows: preferredBatchRows, maxQueueDelayMs: maxQueueDelayUs / 1_000 }),
+    fixed: () =>
+      createFixedPolicy({
+        preferredRows: preferredBatchRows,
+        maxQueueDelayMs: maxQueueDelayUs / 1_000,
+      }),
     adaptive: createAdaptivePolicy,
   };
-  return { createPolicy: policies[mode], merges: mode !== "off", maxBatchRows, padding, queue: queuePolicyOf(queue) };
+  return {
+    createPolicy: policies[mode],
+    merges: mode !== "off",
+    maxBatchRows,
+    padding,
+    queue: queuePolicyOf(queue),
+  };
 }
 
 function queuePolicyOf(queue: LevelledQueueConfig = {}): QueuePolicy {
-  const { priorityLevels = DEFAULT_QUEUE_POLICY.priorityLevels, defaultPriorityLevel = DEFAULT_QUEUE_POLICY.defaultPriority, byPriority = {} } = queue;
+  const {
+    priorityLevels = DEFAULT_QUEUE_POLICY.priorityLevels,
+    defaultPriorityLevel = DEFAULT_QUEUE_POLICY.defaultPriority,
+    byPriority = {},
+  } = queue;
   return {
     ...DEFAULT_QUEUE_POLICY,
     ...levelPolicyOf(queue),
     priorityLevels,
     defaultPriority: Math.min(defaultPriorityLevel, priorityLevels),
-    byPriority: new Map(Object.entries(byPriority).map(([level, differing]) => [Number(level), levelPolicyOf(differing)])),
+    byPriority: new Map(
+      Object.entries(byPriority).map(([level, differing]) => [
+        Number(level),
+        levelPolicyOf(differing),
+      ]),
+    ),
   };
 }
 
-function levelPolicyOf({ defaultTimeoutUs, timeoutAction, allowTimeoutOverride, maxQueueSize }: LevelConfig): Partial<LevelPolicy> {
-  const fields = { timeoutAction, allowTimeoutOverride, maxQueueSize, defaultTimeoutMs: defaultTimeoutUs === undefined ? undefined : defaultTimeoutUs / 1_000 };
+function levelPolicyOf({
+  defaultTimeoutUs,
+  timeoutAction,
+  allowTimeoutOverride,
+  maxQueueSize,
+}: LevelConfig): Partial<LevelPolicy> {
+  const fields = {
+    timeoutAction,
+    allowTimeoutOverride,
+    maxQueueSize,
+    defaultTimeoutMs: defaultTimeoutUs === undefined ? undefined : defaultTimeoutUs / 1_000,
+  };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

@@ -28,13 +28,23 @@ export interface Lane {
   state(): QueueState;
 }
 
-export function createLane(session: Session, of: TierName, { clock, config, pool, onRun, onUnbatchable }: LaneOptions): Lane {
+export function createLane(
+  session: Session,
+  of: TierName,
+  { clock, config, pool, onRun, onUnbatchable }: LaneOptions,
+): Lane {
   const { maxBatchRows } = config;
   const instances = session.concurrency ?? 1;
   const policy = config.createPolicy();
   const queue = createBatchQueue(clock, config.queue, pump);
   const merger = createMerger(session, { ...config, pool });
-  const runBatch = createBatchRunner(session, { clock, merger, onRun, onUnbatchable, onTimed: (rows, durationMs) => policy.ran?.(rows, durationMs) });
+  const runBatch = createBatchRunner(session, {
+    clock,
+    merger,
+    onRun,
+    onUnbatchable,
+    onTimed: (rows, durationMs) => policy.ran?.(rows, durationMs),
+  });
   let running = 0;
   let isPumping = false;
   let cancelWait = () => {};
@@ -75,7 +85,10 @@ export function createLane(session: Session, of: TierName, { clock, config, pool
   }
 
   /** The works in line, as far as they may share a run; order is kept, so the first that may not ends the batch. */
-  function longestBatch(): { readonly works: readonly QueuedWork[]; readonly view: BatchView | undefined } {
+  function longestBatch(): {
+    readonly works: readonly QueuedWork[];
+    readonly view: BatchView | undefined;
+  } {
     const works: QueuedWork[] = [];
     const rowsOfFirst: number[] = [];
     let limit: BatchView["limit"];
@@ -96,7 +109,10 @@ export function createLane(session: Session, of: TierName, { clock, config, pool
     if (works.length === 0) return { works, view: undefined };
     const oldestAtMs = Math.min(...works.map((one) => one.queuedAtMs));
     const dueAtMs = Math.min(...works.map(dueAtMsOf));
-    return { works, view: { nowMs: clock.now(), rowsOfFirst, limit, oldestAtMs, dueAtMs, running, instances } };
+    return {
+      works,
+      view: { nowMs: clock.now(), rowsOfFirst, limit, oldestAtMs, dueAtMs, running, instances },
+    };
   }
 
   return {
@@ -109,11 +125,20 @@ export function createLane(session: Session, of: TierName, { clock, config, pool
 
     state() {
       const { works, rows, oldestAtMs } = queue.state();
-      return { of, works, rows, ageMs: oldestAtMs === undefined ? 0 : clock.now() - oldestAtMs, running };
+      return {
+        of,
+        works,
+        rows,
+        ageMs: oldestAtMs === undefined ? 0 : clock.now() - oldestAtMs,
+        running,
+      };
     },
   };
 }
 
 function dueAtMsOf({ work, queuedAtMs }: QueuedWork): number {
-  return Math.min(work.expiresAtMs ?? Infinity, work.latencyBoundMs === undefined ? Infinity : queuedAtMs + work.latencyBoundMs);
+  return Math.min(
+    work.expiresAtMs ?? Infinity,
+    work.latencyBoundMs === undefined ? Infinity : queuedAtMs + work.latencyBoundMs,
+  );
 }

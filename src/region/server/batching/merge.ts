@@ -1,7 +1,12 @@
 // Which works may share a run, and how: inputs one behind the other along their first dimension, padded where they may be.
 
 import { bytesOf } from "../../../core/bytes.ts";
-import { type NamedTensors, type NumericDatatype, type Tensor, typedArrays } from "../../../core/tensor.ts";
+import {
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+  typedArrays,
+} from "../../../core/tensor.ts";
 import type { Work } from "../executor.ts";
 import type { BufferPool } from "../buffer-pool.ts";
 import { bucketOf, isLong, type PaddingRule, type WorkPadding } from "./padding.ts";
@@ -23,16 +28,25 @@ export function rowsOf({ inputs }: Work): number {
  * @param work whose inputs fit the session's (check-inputs.ts), so that names and datatypes agree
  * @returns undefined for work that can only run by itself
  */
-export function batchKeyOf({ session, inputs }: Work, padding: WorkPadding | undefined): string | undefined {
+export function batchKeyOf(
+  { session, inputs }: Work,
+  padding: WorkPadding | undefined,
+): string | undefined {
   // With a fixed or no first dimension there is no batch.
-  if (session.inputs.length === 0 || session.inputs.some((spec) => spec.shape[0] !== -1)) return undefined;
+  if (session.inputs.length === 0 || session.inputs.some((spec) => spec.shape[0] !== -1))
+    return undefined;
   const rows = inputs[session.inputs[0]?.name ?? ""]?.shape[0];
   if (rows === 0) return undefined;
-  const padded = padding === undefined ? "" : `${padding.axis}:${padding.value}:${bucketOf(padding, padding.length) ?? (padding.buckets === undefined ? "" : padding.length)}`;
+  const padded =
+    padding === undefined
+      ? ""
+      : `${padding.axis}:${padding.value}:${bucketOf(padding, padding.length) ?? (padding.buckets === undefined ? "" : padding.length)}`;
   const dimensions = session.inputs.map((spec) => {
     const tensor = inputs[spec.name];
     if (tensor === undefined || tensor.shape[0] !== rows) return undefined;
-    return tensor.shape.map((dimension, at) => (at === 0 || (at === padding?.axis && isLong(spec, at)) ? "" : dimension));
+    return tensor.shape.map((dimension, at) =>
+      at === 0 || (at === padding?.axis && isLong(spec, at)) ? "" : dimension,
+    );
   });
   return dimensions.includes(undefined) ? undefined : [padded, ...dimensions].join(";");
 }
@@ -46,7 +60,12 @@ export function runLengthOf(paddings: readonly WorkPadding[]): number | undefine
 }
 
 /** @param works of one batch key, at least one */
-export function merge(works: readonly Work[], padding: PaddingRule | undefined, runLength: number | undefined, pool: BufferPool): Merged {
+export function merge(
+  works: readonly Work[],
+  padding: PaddingRule | undefined,
+  runLength: number | undefined,
+  pool: BufferPool,
+): Merged {
   const buffers: ArrayBuffer[] = [];
   const allocate = (byteLength: number) => {
     const buffer = pool.take(byteLength);
@@ -55,17 +74,38 @@ export function merge(works: readonly Work[], padding: PaddingRule | undefined, 
   };
   const merged = (works[0]?.session.inputs ?? []).map((spec) => {
     const parts = works.flatMap((work) => work.inputs[spec.name] ?? []);
-    return [spec.name, concatenate(parts, padding !== undefined && isLong(spec, padding.axis) ? padding : undefined, runLength ?? 0, allocate)] as const;
+    return [
+      spec.name,
+      concatenate(
+        parts,
+        padding !== undefined && isLong(spec, padding.axis) ? padding : undefined,
+        runLength ?? 0,
+        allocate,
+      ),
+    ] as const;
   });
-  return { inputs: Object.fromEntries(merged), release: () => buffers.splice(0).forEach((buffer) => pool.giveBack(buffer)) };
+  return {
+    inputs: Object.fromEntries(merged),
+    release: () => buffers.splice(0).forEach((buffer) => pool.giveBack(buffer)),
+  };
 }
 
-function concatenate(parts: readonly Tensor[], padding: PaddingRule | undefined, runLength: number, allocate: (byteLength: number) => ArrayBuffer): Tensor {
+function concatenate(
+  parts: readonly Tensor[],
+  padding: PaddingRule | undefined,
+  runLength: number,
+  allocate: (byteLength: number) => ArrayBuffer,
+): Tensor {
   const [first] = parts;
   if (first === undefined) throw new RangeError("nothing to merge");
   const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 0), 0);
   const shape = [rows, ...first.shape.slice(1)];
-  if (first.datatype === "BYTES") return { datatype: "BYTES", shape, data: parts.flatMap((part) => (part.datatype === "BYTES" ? part.data : [])) };
+  if (first.datatype === "BYTES")
+    return {
+      datatype: "BYTES",
+      shape,
+      data: parts.flatMap((part) => (part.datatype === "BYTES" ? part.data : [])),
+    };
 
   if (padding !== undefined) shape[padding.axis] = runLength;
   const ArrayType = typedArrays[first.datatype];
@@ -83,7 +123,13 @@ function concatenate(parts: readonly Tensor[], padding: PaddingRule | undefined,
 }
 
 /** Copies block by block of the padded dimension, each followed by its padding. */
-function copyPadded(source: Uint8Array, { shape, datatype }: Tensor & { readonly datatype: NumericDatatype }, target: Uint8Array, to: readonly number[], { axis, value }: PaddingRule): void {
+function copyPadded(
+  source: Uint8Array,
+  { shape, datatype }: Tensor & { readonly datatype: NumericDatatype },
+  target: Uint8Array,
+  to: readonly number[],
+  { axis, value }: PaddingRule,
+): void {
   const inner = product(shape.slice(axis + 1));
   const ownBytes = (shape[axis] ?? 0) * inner * typedArrays[datatype].BYTES_PER_ELEMENT;
   const filling = filled(datatype, ((to[axis] ?? 0) - (shape[axis] ?? 0)) * inner, value);
@@ -98,9 +144,11 @@ function copyPadded(source: Uint8Array, { shape, datatype }: Tensor & { readonly
 /** @param value 0 for those that are bit patterns (padding.ts) */
 function filled(datatype: NumericDatatype, count: number, value: number): Uint8Array {
   const elements = new typedArrays[datatype](count);
-  if (elements instanceof BigInt64Array || elements instanceof BigUint64Array) elements.fill(BigInt(Math.trunc(value)));
+  if (elements instanceof BigInt64Array || elements instanceof BigUint64Array)
+    elements.fill(BigInt(Math.trunc(value)));
   else elements.fill(value);
   return bytesOf(elements);
 }
 
-export const product = (dimensions: readonly number[]) => dimensions.reduce((result, dimension) => result * dimension, 1);
+export const product = (dimensions: readonly number[]) =>
+  dimensions.reduce((result, dimension) => result * dimension, 1);

@@ -31,19 +31,33 @@ export interface MergerOptions {
   readonly pool: BufferPool;
 }
 
-export function createMerger(session: Session, { merges, padding: declared, pool }: MergerOptions): Merger {
+export function createMerger(
+  session: Session,
+  { merges, padding: declared, pool }: MergerOptions,
+): Merger {
   const allowed = { rows: merges, length: merges };
   /** Of works that wait; forgotten when something is given up. */
   let keys = new WeakMap<Work, { readonly key: string | undefined }>();
 
   const paddingOfWork = (work: Work) => (allowed.length ? paddingOf(work, declared) : undefined);
 
-  function planOf(works: readonly Work[], paddings: readonly WorkPadding[], runLength: number | undefined): SplitPlan {
+  function planOf(
+    works: readonly Work[],
+    paddings: readonly WorkPadding[],
+    runLength: number | undefined,
+  ): SplitPlan {
     const rowsOfEach = works.map(rowsOf);
     const [padding] = paddings;
     const lengths = paddings.map(({ length }) => length);
-    if (padding === undefined || runLength === undefined || lengths.every((length) => length === runLength)) return { rowsOfEach };
-    const outputs = new Set(session.outputs.filter((spec) => isLong(spec, padding.axis)).map(({ name }) => name));
+    if (
+      padding === undefined ||
+      runLength === undefined ||
+      lengths.every((length) => length === runLength)
+    )
+      return { rowsOfEach };
+    const outputs = new Set(
+      session.outputs.filter((spec) => isLong(spec, padding.axis)).map(({ name }) => name),
+    );
     return { rowsOfEach, padded: { axis: padding.axis, runLength, lengths, outputs } };
   }
 
@@ -63,7 +77,9 @@ export function createMerger(session: Session, { merges, padding: declared, pool
       const plan = planOf(works, paddings, runLength);
       const [only] = works;
       const isAsItIs = works.length === 1 && plan.padded === undefined && only !== undefined;
-      const merged = isAsItIs ? { inputs: only.inputs, release: () => {} } : merge(works, paddings[0], runLength, pool);
+      const merged = isAsItIs
+        ? { inputs: only.inputs, release: () => {} }
+        : merge(works, paddings[0], runLength, pool);
       return { ...merged, split: (outputs) => misfitOf(outputs, plan) ?? split(outputs, plan) };
     },
 

@@ -22,21 +22,36 @@ export interface WorkPadding extends PaddingRule {
 }
 
 /** @param declared by the model; of works that were encoded here, only its buckets count */
-export function paddingOf({ session, inputs, padding: encoded }: Work, declared: PaddingRule | undefined): WorkPadding | undefined {
-  const padding: PaddingRule | undefined = encoded === undefined ? declared : { ...encoded, buckets: declared?.buckets ?? encoded.buckets };
+export function paddingOf(
+  { session, inputs, padding: encoded }: Work,
+  declared: PaddingRule | undefined,
+): WorkPadding | undefined {
+  const padding: PaddingRule | undefined =
+    encoded === undefined
+      ? declared
+      : { ...encoded, buckets: declared?.buckets ?? encoded.buckets };
   if (padding === undefined || !canBeCut(session, padding.axis)) return undefined;
-  const lengths = session.inputs.filter((spec) => isLong(spec, padding.axis)).map(({ name, datatype }) => (canBePadded(datatype, padding) ? inputs[name]?.shape[padding.axis] : undefined));
+  const lengths = session.inputs
+    .filter((spec) => isLong(spec, padding.axis))
+    .map(({ name, datatype }) =>
+      canBePadded(datatype, padding) ? inputs[name]?.shape[padding.axis] : undefined,
+    );
   const [length] = lengths;
-  return length === undefined || lengths.some((other) => other !== length) ? undefined : { ...padding, length };
+  return length === undefined || lengths.some((other) => other !== length)
+    ? undefined
+    : { ...padding, length };
 }
 
 /** Whether this input or output has the length that padding changes. */
 export const isLong = ({ shape }: TensorSpec, axis: number): boolean => shape[axis] === -1;
 
-const canBePadded = (datatype: Datatype, { value }: PaddingRule) => datatype !== "BYTES" && (value === 0 || (datatype !== "FP16" && datatype !== "BF16"));
+const canBePadded = (datatype: Datatype, { value }: PaddingRule) =>
+  datatype !== "BYTES" && (value === 0 || (datatype !== "FP16" && datatype !== "BF16"));
 
 function canBeCut({ outputs }: Session, axis: number): boolean {
-  return outputs.every(({ shape }) => shape.every((dimension, at) => dimension !== -1 || at === 0 || at === axis));
+  return outputs.every(({ shape }) =>
+    shape.every((dimension, at) => dimension !== -1 || at === 0 || at === axis),
+  );
 }
 
 /** The length that a run of it gets; undefined where there is no bucket for it: its longest work's. */

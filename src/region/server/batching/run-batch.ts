@@ -24,11 +24,20 @@ export interface BatchRunnerOptions {
 }
 
 /** @returns what gives the works their answers; where they ran one by one, all but the last have theirs by then */
-export type RunBatch = (batch: readonly QueuedWork[], reason: DispatchReason) => Promise<() => void>;
+export type RunBatch = (
+  batch: readonly QueuedWork[],
+  reason: DispatchReason,
+) => Promise<() => void>;
 
-export function createBatchRunner(session: Session, { clock, merger, onTimed, onRun, onUnbatchable }: BatchRunnerOptions): RunBatch {
+export function createBatchRunner(
+  session: Session,
+  { clock, merger, onTimed, onRun, onUnbatchable }: BatchRunnerOptions,
+): RunBatch {
   /** @returns undefined where each has to be run again alone */
-  async function attempt(batch: readonly [QueuedWork, ...QueuedWork[]], reason: DispatchReason): Promise<(() => void) | undefined> {
+  async function attempt(
+    batch: readonly [QueuedWork, ...QueuedWork[]],
+    reason: DispatchReason,
+  ): Promise<(() => void) | undefined> {
     const { of } = batch[0].work;
     const rows = batch.reduce((sum, one) => sum + one.rows, 0);
     const startedMs = clock.now();
@@ -53,9 +62,23 @@ export function createBatchRunner(session: Session, { clock, merger, onTimed, on
       failed = false;
       return () => batch.forEach((one, index) => one.resolve(parts[index] ?? {}));
     } catch (error) {
-      return batch.length > 1 && mayBeOneWorksFault(error) ? undefined : () => batch.forEach((one) => one.reject(error));
+      return batch.length > 1 && mayBeOneWorksFault(error)
+        ? undefined
+        : () => batch.forEach((one) => one.reject(error));
     } finally {
-      onRun({ of, works: batch.length, rows, reason, waitedMs, ...times, failed, startedMs, traced: batch.flatMap(({ work: { span }, queuedAtMs }) => (span?.isRecorded === true ? [{ span, queuedAtMs }] : [])) });
+      onRun({
+        of,
+        works: batch.length,
+        rows,
+        reason,
+        waitedMs,
+        ...times,
+        failed,
+        startedMs,
+        traced: batch.flatMap(({ work: { span }, queuedAtMs }) =>
+          span?.isRecorded === true ? [{ span, queuedAtMs }] : [],
+        ),
+      });
     }
   }
 
@@ -89,5 +112,8 @@ function createLaps(clock: Clock): () => number {
 }
 
 function mayBeOneWorksFault(error: unknown): boolean {
-  return error instanceof EdgeTierError && (error.code === "invalid_tensor" || error.code === "session_failed");
+  return (
+    error instanceof EdgeTierError &&
+    (error.code === "invalid_tensor" || error.code === "session_failed")
+  );
 }

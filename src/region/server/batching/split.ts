@@ -21,12 +21,17 @@ export interface Misfit {
   readonly problem: string;
 }
 
-export function misfitOf(outputs: NamedTensors, { rowsOfEach, padded }: SplitPlan): Misfit | undefined {
+export function misfitOf(
+  outputs: NamedTensors,
+  { rowsOfEach, padded }: SplitPlan,
+): Misfit | undefined {
   const rows = rowsOfEach.reduce((sum, one) => sum + one, 0);
   for (const [name, { shape }] of Object.entries(outputs)) {
     const found = `output ${name} has shape [${shape.join(", ")}]`;
-    if (rowsOfEach.length > 1 && shape[0] !== rows) return { kind: "rows", problem: `${found} for a batch of ${rows} rows` };
-    if (padded?.outputs.has(name) === true && shape[padded.axis] !== padded.runLength) return { kind: "length", problem: `${found} for inputs padded to ${padded.runLength}` };
+    if (rowsOfEach.length > 1 && shape[0] !== rows)
+      return { kind: "rows", problem: `${found} for a batch of ${rows} rows` };
+    if (padded?.outputs.has(name) === true && shape[padded.axis] !== padded.runLength)
+      return { kind: "length", problem: `${found} for inputs padded to ${padded.runLength}` };
   }
   return undefined;
 }
@@ -39,7 +44,12 @@ export function split(outputs: NamedTensors, { rowsOfEach, padded }: SplitPlan):
   return rowsOfEach.map((rows, index) => {
     const own = entries.map(([name, tensor]) => {
       const mine = rowsOfEach.length === 1 ? tensor : rowsOfTensor(tensor, start, start + rows);
-      return [name, padded?.outputs.has(name) === true ? shortened(mine, padded.axis, padded.lengths[index] ?? 0) : mine] as const;
+      return [
+        name,
+        padded?.outputs.has(name) === true
+          ? shortened(mine, padded.axis, padded.lengths[index] ?? 0)
+          : mine,
+      ] as const;
     });
     start += rows;
     return Object.fromEntries(own);
@@ -49,7 +59,10 @@ export function split(outputs: NamedTensors, { rowsOfEach, padded }: SplitPlan):
 function rowsOfTensor(tensor: Tensor, start: number, end: number): Tensor {
   const perRow = product(tensor.shape.slice(1));
   const shape = [end - start, ...tensor.shape.slice(1)];
-  const data = tensor.datatype === "BYTES" ? tensor.data.slice(start * perRow, end * perRow) : tensor.data.subarray(start * perRow, end * perRow);
+  const data =
+    tensor.datatype === "BYTES"
+      ? tensor.data.slice(start * perRow, end * perRow)
+      : tensor.data.subarray(start * perRow, end * perRow);
   return { datatype: tensor.datatype, shape, data } as Tensor;
 }
 
@@ -61,8 +74,14 @@ function shortened(tensor: Tensor, axis: number, length: number): Tensor {
   const [full, own] = [(shape[axis] ?? 0) * inner, length * inner];
   const blocks = Array.from({ length: product(shape.slice(0, axis)) }, (_, block) => block);
   const cut = shape.with(axis, length);
-  if (tensor.datatype === "BYTES") return { datatype: "BYTES", shape: cut, data: blocks.flatMap((block) => tensor.data.slice(block * full, block * full + own)) };
+  if (tensor.datatype === "BYTES")
+    return {
+      datatype: "BYTES",
+      shape: cut,
+      data: blocks.flatMap((block) => tensor.data.slice(block * full, block * full + own)),
+    };
   const data = tensor.data.slice(0, blocks.length * own);
-  for (const block of blocks) data.set(tensor.data.subarray(block * full, block * full + own) as never, block * own);
+  for (const block of blocks)
+    data.set(tensor.data.subarray(block * full, block * full + own) as never, block * own);
   return { datatype: tensor.datatype, shape: cut, data } as Tensor;
 }

@@ -4,7 +4,12 @@ import type { Hono } from "hono";
 import type { Clock } from "../../../core/clock.ts";
 import { errors } from "../../../core/errors.ts";
 import { headersOf, jsonLengthOf, readDeadlineMs } from "../../../protocol/http.ts";
-import { decodeInferRequest, decodeRawInferRequest, encodeInferResponse, wantsBinary } from "../../../protocol/open-inference.ts";
+import {
+  decodeInferRequest,
+  decodeRawInferRequest,
+  encodeInferResponse,
+  wantsBinary,
+} from "../../../protocol/open-inference.ts";
 import type { Permits } from "../batching/permits.ts";
 import { createBufferPool } from "../buffer-pool.ts";
 import type { Executor } from "../executor.ts";
@@ -29,7 +34,17 @@ export interface InferRoute {
 }
 
 export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
-  const { repository, executor, sharedRuns, lifecycle, permits, clock, maxBodyBytes, maxRows, onOutcome } = route;
+  const {
+    repository,
+    executor,
+    sharedRuns,
+    lifecycle,
+    permits,
+    clock,
+    maxBodyBytes,
+    maxRows,
+    onOutcome,
+  } = route;
   const pool = createBufferPool();
 
   addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
@@ -42,14 +57,32 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
         const jsonBytes = jsonLengthOf(headers);
         const deadlineMs = readDeadlineMs(headers);
         const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
-        const body = await readIncomingBody(c.req.raw, c.env, { maxBytes: maxBodyBytes, jsonBytes, pool, check: c.get("checkBody") });
+        const body = await readIncomingBody(c.req.raw, c.env, {
+          maxBytes: maxBodyBytes,
+          jsonBytes,
+          pool,
+          check: c.get("checkBody"),
+        });
         if (signal.aborted) throw errors.requestCancelled();
         if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
 
         const message = await repository.use(ref, async (model) => {
           const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
-          const request = jsonBytes === 0 ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model) : decodeInferRequest(body.bytes, jsonBytes, ref.model);
-          const response = await infer(model, request, { executor, sharedRuns, clock, maxRows, receivedAtMs, expiresAtMs, signal, span: c.get("span"), onOutcome });
+          const request =
+            jsonBytes === 0
+              ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model)
+              : decodeInferRequest(body.bytes, jsonBytes, ref.model);
+          const response = await infer(model, request, {
+            executor,
+            sharedRuns,
+            clock,
+            maxRows,
+            receivedAtMs,
+            expiresAtMs,
+            signal,
+            span: c.get("span"),
+            onOutcome,
+          });
           return encodeInferResponse(response, (output) => wantsBinary(request, output));
         });
         body.release(); // the answer is a copy; where there is none, its run may still be reading

@@ -18,11 +18,18 @@ export interface ModelRoutes {
   readonly config: ModelsConfig;
 }
 
-export function addModelRoutes(app: Hono<Env>, { repository, statistics, config }: ModelRoutes): void {
-  const statisticsOf = (models: readonly LoadedModel[]) => ({ model_stats: models.map(({ manifest }) => statistics.of(manifest.model, manifest.version)) });
+export function addModelRoutes(
+  app: Hono<Env>,
+  { repository, statistics, config }: ModelRoutes,
+): void {
+  const statisticsOf = (models: readonly LoadedModel[]) => ({
+    model_stats: models.map(({ manifest }) => statistics.of(manifest.model, manifest.version)),
+  });
 
   // Before those with a model's name: `stats` is in its place.
-  addRoute(app, "stats", ["GET"], ["/v2/models/stats"], (c) => sendJson(c, statisticsOf(repository.allLoaded())));
+  addRoute(app, "stats", ["GET"], ["/v2/models/stats"], (c) =>
+    sendJson(c, statisticsOf(repository.allLoaded())),
+  );
 
   addRoute(app, "stats", ["GET"], ["/v2/models/:model/stats"], async (c) => {
     const model = nameOf(c);
@@ -46,7 +53,12 @@ export function addModelRoutes(app: Hono<Env>, { repository, statistics, config 
 
   addRoute(app, "config", ["GET"], modelPaths("/config"), async (c) => {
     const ref = refOf(c);
-    return await sendJson(c, await repository.use(ref, (model) => configurationOf(model, versionPolicyOf(config, ref.model))));
+    return await sendJson(
+      c,
+      await repository.use(ref, (model) =>
+        configurationOf(model, versionPolicyOf(config, ref.model)),
+      ),
+    );
   });
 
   addRoute(app, "model_metadata", ["GET"], modelPaths(""), async (c) => {

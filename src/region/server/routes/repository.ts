@@ -2,7 +2,11 @@
 
 import type { Hono } from "hono";
 import { asEdgeTierError, errors } from "../../../core/errors.ts";
-import { checkLoadRequest, checkUnloadRequest, readIndexRequest } from "../../../protocol/model-control.ts";
+import {
+  checkLoadRequest,
+  checkUnloadRequest,
+  readIndexRequest,
+} from "../../../protocol/model-control.ts";
 import { readBody } from "../../../protocol/read-body.ts";
 import type { ModelRepository } from "../model-repository.ts";
 import { addRoute, nameOf, sendJson, type Env } from "./route.ts";
@@ -11,11 +15,19 @@ import { addRoute, nameOf, sendJson, type Env } from "./route.ts";
 const MAX_BYTES = 65_536;
 
 export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository): void {
-  addRoute(app, "index", ["POST"], ["/v2/repository/index", "/v2/repository/:repository/index"], async (c) => {
-    const { ready = false } = readIndexRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
-    const entries = await repository.index();
-    return await sendJson(c, ready ? entries.filter(({ state }) => state === "READY") : entries);
-  });
+  addRoute(
+    app,
+    "index",
+    ["POST"],
+    ["/v2/repository/index", "/v2/repository/:repository/index"],
+    async (c) => {
+      const { ready = false } = readIndexRequest(
+        await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")),
+      );
+      const entries = await repository.index();
+      return await sendJson(c, ready ? entries.filter(({ state }) => state === "READY") : entries);
+    },
+  );
 
   addRoute(app, "load", ["POST"], ["/v2/repository/models/:model/load"], async (c) => {
     const model = nameOf(c);
@@ -35,7 +47,19 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
     return c.json({});
   });
 
-  addRoute(app, "unsupported", ["POST"], ["/v2/repository/:repository/models/:model/load", "/v2/repository/:repository/models/:model/unload"], async () => {
-    throw errors.unsupported("'repository_name' specification", "There is one repository: leave its name out of the path.");
-  });
+  addRoute(
+    app,
+    "unsupported",
+    ["POST"],
+    [
+      "/v2/repository/:repository/models/:model/load",
+      "/v2/repository/:repository/models/:model/unload",
+    ],
+    async () => {
+      throw errors.unsupported(
+        "'repository_name' specification",
+        "There is one repository: leave its name out of the path.",
+      );
+    },
+  );
 }

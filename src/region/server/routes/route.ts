@@ -28,12 +28,21 @@ export type Action =
   | "unsupported";
 
 /** Bindings are there on a Node server only. */
-export type Env = { Bindings: Partial<HttpBindings>; Variables: RequestIdVariables & { action: Action; span: Span; checkBody?: BodyCheck } };
+export type Env = {
+  Bindings: Partial<HttpBindings>;
+  Variables: RequestIdVariables & { action: Action; span: Span; checkBody?: BodyCheck };
+};
 export type RegionContext = Context<Env>;
 type Method = "GET" | "POST";
 
 /** Any other verb is answered with 405. */
-export function addRoute(app: Hono<Env>, action: Action, methods: readonly Method[], paths: readonly string[], handler: (c: RegionContext) => Promise<Response>): void {
+export function addRoute(
+  app: Hono<Env>,
+  action: Action,
+  methods: readonly Method[],
+  paths: readonly string[],
+  handler: (c: RegionContext) => Promise<Response>,
+): void {
   const named = (c: RegionContext) => {
     c.set("action", action);
     return handler(c);
@@ -46,7 +55,10 @@ export function addRoute(app: Hono<Env>, action: Action, methods: readonly Metho
   });
 }
 
-export const modelPaths = (suffix: string) => [`/v2/models/:model${suffix}`, `/v2/models/:model/versions/:version${suffix}`];
+export const modelPaths = (suffix: string) => [
+  `/v2/models/:model${suffix}`,
+  `/v2/models/:model/versions/:version${suffix}`,
+];
 
 /** @throws model_not_found, also for what can be no model's name */
 export function nameOf(c: RegionContext): string {
@@ -63,12 +75,22 @@ export function refOf(c: RegionContext): ModelRef {
 }
 
 /** Compressed where the client likes that better. */
-export async function send(c: RegionContext, body: Uint8Array<ArrayBuffer>, headers: Readonly<Record<string, string>>): Promise<Response> {
+export async function send(
+  c: RegionContext,
+  body: Uint8Array<ArrayBuffer>,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
   const encoding = chooseEncoding(c, body.byteLength);
   if (encoding === "identity") return c.body(body, 200, { ...headers, vary: "accept-encoding" });
-  return c.body(await compress(encoding, body), 200, { ...headers, vary: "accept-encoding", "content-encoding": encoding });
+  return c.body(await compress(encoding, body), 200, {
+    ...headers,
+    vary: "accept-encoding",
+    "content-encoding": encoding,
+  });
 }
 
 export async function sendJson(c: RegionContext, value: object): Promise<Response> {
-  return await send(c, new TextEncoder().encode(JSON.stringify(value)), { "content-type": "application/json" });
+  return await send(c, new TextEncoder().encode(JSON.stringify(value)), {
+    "content-type": "application/json",
+  });
 }

@@ -4,7 +4,13 @@
 import type { MiddlewareHandler } from "hono";
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { errors } from "../../../core/errors.ts";
-import { ALGORITHM, contentDigestOf, importHmacKey, parseSignature, verifyMessage } from "../../../protocol/message-signature.ts";
+import {
+  ALGORITHM,
+  contentDigestOf,
+  importHmacKey,
+  parseSignature,
+  verifyMessage,
+} from "../../../protocol/message-signature.ts";
 import type { BodyCheck } from "../../../protocol/read-body.ts";
 import type { RegionKey } from "../../region-keys.ts";
 import { componentsOf } from "../../request-signature.ts";
@@ -27,29 +33,57 @@ export interface SignatureGateOptions {
 const NONCE = /^.{16,64}$/;
 
 /** A middleware that throws signature_refused, nonces_full. */
-export async function createSignatureGate({ keys, openPaths = [], toleranceMs = 30_000, maxNonces = 262_144, clock = systemClock }: SignatureGateOptions): Promise<MiddlewareHandler<Env>> {
+export async function createSignatureGate({
+  keys,
+  openPaths = [],
+  toleranceMs = 30_000,
+  maxNonces = 262_144,
+  clock = systemClock,
+}: SignatureGateOptions): Promise<MiddlewareHandler<Env>> {
   const open = new Set(openPaths);
-  const keyById = new Map(await Promise.all(keys.map(async ({ id, secret }) => [id, await importHmacKey(secret)] as const)));
+  const keyById = new Map(
+    await Promise.all(
+      keys.map(async ({ id, secret }) => [id, await importHmacKey(secret)] as const),
+    ),
+  );
   const nonces = createNonces(clock, maxNonces);
 
   async function checkHeaders(request: Request): Promise<void> {
     const signature = parseSignature(request.headers);
-    if (signature === undefined) throw errors.signatureRefused(request.headers.has("signature") ? "it cannot be read" : "there is none");
+    if (signature === undefined)
+      throw errors.signatureRefused(
+        request.headers.has("signature") ? "it cannot be read" : "there is none",
+      );
     const { components, parameters } = signature;
-    const [keyId, algorithm, nonce, created, expires] = ["keyid", "alg", "nonce", "created", "expires"].map((name) => parameters.get(name));
-    if (algorithm !== undefined && algorithm !== ALGORITHM) throw errors.signatureRefused(`its algorithm is not ${ALGORITHM}`);
+    const [keyId, algorithm, nonce, created, expires] = [
+      "keyid",
+      "alg",
+      "nonce",
+      "created",
+      "expires",
+    ].map((name) => parameters.get(name));
+    if (algorithm !== undefined && algorithm !== ALGORITHM)
+      throw errors.signatureRefused(`its algorithm is not ${ALGORITHM}`);
     const missing = componentsOf(request).filter((name) => !components.includes(name));
-    if (missing.length > 0) throw errors.signatureRefused(`it does not cover ${missing.join(", ")}`);
-    if (typeof created !== "number" || typeof nonce !== "string" || !NONCE.test(nonce)) throw errors.signatureRefused("it has no created, or no nonce of 16 to 64 characters");
+    if (missing.length > 0)
+      throw errors.signatureRefused(`it does not cover ${missing.join(", ")}`);
+    if (typeof created !== "number" || typeof nonce !== "string" || !NONCE.test(nonce))
+      throw errors.signatureRefused("it has no created, or no nonce of 16 to 64 characters");
     const nowMs = clock.now();
-    if (Math.abs(nowMs - created * 1_000) > toleranceMs) throw errors.signatureRefused(`it was created ${Math.round((nowMs - created * 1_000) / 1_000)} s before this clock, and ${toleranceMs / 1_000} s either way are allowed`);
-    if (typeof expires === "number" && expires * 1_000 < nowMs) throw errors.signatureRefused("it has expired");
+    if (Math.abs(nowMs - created * 1_000) > toleranceMs)
+      throw errors.signatureRefused(
+        `it was created ${Math.round((nowMs - created * 1_000) / 1_000)} s before this clock, and ${toleranceMs / 1_000} s either way are allowed`,
+      );
+    if (typeof expires === "number" && expires * 1_000 < nowMs)
+      throw errors.signatureRefused("it has expired");
 
     const key = keyById.get(String(keyId));
     if (key === undefined) throw errors.signatureRefused("its key is not known here");
-    if (!(await verifyMessage(request, signature, key))) throw errors.signatureRefused("it is not that of this request");
+    if (!(await verifyMessage(request, signature, key)))
+      throw errors.signatureRefused("it is not that of this request");
     // Last, so that only those who have a key can fill the memory.
-    if (!nonces.remember(`${String(keyId)} ${nonce}`, created * 1_000 + toleranceMs)) throw errors.signatureRefused("this request has been here before");
+    if (!nonces.remember(`${String(keyId)} ${nonce}`, created * 1_000 + toleranceMs))
+      throw errors.signatureRefused("this request has been here before");
   }
 
   return async function admitSigned(c, next) {
@@ -63,6 +97,7 @@ export async function createSignatureGate({ keys, openPaths = [], toleranceMs = 
 
 function checkAgainst(digest: string | null): BodyCheck {
   return async (received) => {
-    if ((await contentDigestOf(received)) !== digest) throw errors.signatureRefused("its content-digest is not that of the body");
+    if ((await contentDigestOf(received)) !== digest)
+      throw errors.signatureRefused("its content-digest is not that of the body");
   };
 }

@@ -4,10 +4,15 @@ import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build, type Plugin } from "esbuild";
-import type { DeploymentConfig } from "../../../../src/build/deployment-config.ts";
-import { buildDeployment, type DeployedGraph } from "../../../../src/build/engine/build.ts";
-import { makeSnapshots } from "../../../../src/build/engine/snapshots.ts";
-import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT, WRANGLER_CONFIG } from "../../../../src/cli/local/paths.ts";
+import type { DeploymentConfig } from "../../../../src/toolchain/deployment-config.ts";
+import { buildDeployment, type DeployedGraph } from "../../../../src/toolchain/engine/build.ts";
+import { makeSnapshots } from "../../../../src/toolchain/engine/snapshots.ts";
+import {
+  ENGINE_FOLDER,
+  MODELS_FOLDER,
+  PROJECT_ROOT,
+  WRANGLER_CONFIG,
+} from "../../../../src/cli/local/paths.ts";
 import { makeMobileNet } from "../mobilenet.ts";
 
 export const MODELS = ["intent", "mobilenet"] as const;
@@ -31,45 +36,102 @@ export interface ColdWorker {
 }
 
 const FOLDER = join(PROJECT_ROOT, "dist/bench-cold");
-const SESSIONS: Readonly<Record<Way, string>> = { stock: "stock.ts", restored: "first-request.ts", "restored, cut engine": "first-request.ts", "module scope": "module-scope.ts" };
+const SESSIONS: Readonly<Record<Way, string>> = {
+  stock: "stock.ts",
+  restored: "first-request.ts",
+  "restored, cut engine": "first-request.ts",
+  "module scope": "module-scope.ts",
+};
 
 /** Both models, whichever are measured: the engine is cut for them together. @throws component_failed */
-export async function bundleColdWorkers(config: DeploymentConfig, log: (line: string) => void): Promise<ColdWorker[]> {
+export async function bundleColdWorkers(
+  config: DeploymentConfig,
+  log: (line: string) => void,
+): Promise<ColdWorker[]> {
   const graphs: DeployedGraph[] = [
-    graphOf("intent", new Uint8Array(await readFile(join(MODELS_FOLDER, "intent/artifacts/edge.onnx"))), { name: "ids", datatype: "INT32", shape: [-1, -1] }),
-    graphOf("mobilenet", makeMobileNet({ seed: 1, width: 1, resolution: 224, classes: 1000 }), { name: "pixels", datatype: "FP32", shape: [-1, 3, 224, 224] }),
+    graphOf(
+      "intent",
+      new Uint8Array(await readFile(join(MODELS_FOLDER, "intent/artifacts/edge.onnx"))),
+      { name: "ids", datatype: "INT32", shape: [-1, -1] },
+    ),
+    graphOf("mobilenet", makeMobileNet({ seed: 1, width: 1, resolution: 224, classes: 1000 }), {
+      name: "pixels",
+      datatype: "FP32",
+      shape: [-1, 3, 224, 224],
+    }),
   ];
-  const folders = { engineFolder: ENGINE_FOLDER, snapshotsFolder: join(FOLDER, "snapshots"), outFolder: join(FOLDER, "deployment") };
+  const folders = {
+    engineFolder: ENGINE_FOLDER,
+    snapshotsFolder: join(FOLDER, "snapshots"),
+    outFolder: join(FOLDER, "deployment"),
+  };
   const { report } = await buildDeployment({ graphs, config, ...folders, log });
   const { engine, full } = report;
   if (engine.kind !== "cut") throw new Error(`the engine was not cut: ${engine.reason}`);
-  const snapshots = await makeSnapshots(graphs, { engineFolder: ENGINE_FOLDER, engineSha256: full.sha256, cacheFolder: folders.snapshotsFolder, log });
+  const snapshots = await makeSnapshots(graphs, {
+    engineFolder: ENGINE_FOLDER,
+    engineSha256: full.sha256,
+    cacheFolder: folders.snapshotsFolder,
+    log,
+  });
 
   const workers: ColdWorker[] = [];
   for (const { model, bytes, sha256 } of graphs) {
     const snapshot = snapshots.get(sha256);
-    if (snapshot === undefined || "reason" in snapshot) throw new Error(`${model} has no snapshot: ${snapshot?.reason}`);
+    if (snapshot === undefined || "reason" in snapshot)
+      throw new Error(`${model} has no snapshot: ${snapshot?.reason}`);
     const { head, bytes: snapshotBytes } = snapshot.plain;
     for (const way of WAYS) {
       const isCut = way !== "stock" && way !== "restored";
       const image = way === "stock" ? bytes : snapshotBytes;
-      const facts = { ...(isCut ? { kind: "cut", functions: engine.functions } : { kind: "full" }), source: full.sha256, graph: sha256, head, warmUpRuns: config.warmUpRuns, sessionBudgetBytes: config.sessionBudgetBytes };
+      const facts = {
+        ...(isCut ? { kind: "cut", functions: engine.functions } : { kind: "full" }),
+        source: full.sha256,
+        graph: sha256,
+        head,
+        warmUpRuns: config.warmUpRuns,
+        sessionBudgetBytes: config.sessionBudgetBytes,
+      };
       const folder = join(FOLDER, `${model}-${way.replaceAll(/\W+/g, "-")}`);
       await rm(folder, { recursive: true, force: true });
       await mkdir(folder, { recursive: true });
-      await copyFile(join(isCut ? folders.outFolder : ENGINE_FOLDER, "engine.wasm"), join(folder, "engine.wasm"));
+      await copyFile(
+        join(isCut ? folders.outFolder : ENGINE_FOLDER, "engine.wasm"),
+        join(folder, "engine.wasm"),
+      );
       await writeFile(join(folder, "image.bin"), image);
       await bundleScript(join(folder, "main.js"), model as Model, way, facts);
-      await writeFile(join(folder, "config.capnp"), workerdConfig(await readFile(WRANGLER_CONFIG, "utf8")));
+      await writeFile(
+        join(folder, "config.capnp"),
+        workerdConfig(await readFile(WRANGLER_CONFIG, "utf8")),
+      );
       const { bytes: engineBytes, gzipBytes } = isCut ? engine : full;
-      workers.push({ model: model as Model, way, config: join(folder, "config.capnp"), engine: { bytes: engineBytes, gzipBytes }, image: { bytes: image.byteLength, gzipBytes: gzipSync(image, { level: 9 }).byteLength } });
+      workers.push({
+        model: model as Model,
+        way,
+        config: join(folder, "config.capnp"),
+        engine: { bytes: engineBytes, gzipBytes },
+        image: { bytes: image.byteLength, gzipBytes: gzipSync(image, { level: 9 }).byteLength },
+      });
     }
   }
   return workers;
 }
 
-function graphOf(model: Model, bytes: Uint8Array, input: DeployedGraph["inputs"][number]): DeployedGraph {
-  return { model, tier: "edge", bytes, sha256: createHash("sha256").update(bytes).digest("hex"), inputs: [input], first: true, hasRegion: true };
+function graphOf(
+  model: Model,
+  bytes: Uint8Array,
+  input: DeployedGraph["inputs"][number],
+): DeployedGraph {
+  return {
+    model,
+    tier: "edge",
+    bytes,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+    inputs: [input],
+    first: true,
+    hasRegion: true,
+  };
 }
 
 async function bundleScript(outfile: string, model: Model, way: Way, facts: object): Promise<void> {
@@ -84,13 +146,28 @@ async function bundleScript(outfile: string, model: Model, way: Way, facts: obje
       bundler.onResolve({ filter: /^cold:/ }, ({ path }) => {
         if (path === "cold:facts") return { path, namespace: "facts" };
         const file = local[path];
-        return file === undefined ? { path: `./${path.slice("cold:".length)}`, external: true } : { path: file };
+        return file === undefined
+          ? { path: `./${path.slice("cold:".length)}`, external: true }
+          : { path: file };
       });
-      bundler.onLoad({ filter: /./, namespace: "facts" }, () => ({ contents: JSON.stringify(facts), loader: "json" }));
+      bundler.onLoad({ filter: /./, namespace: "facts" }, () => ({
+        contents: JSON.stringify(facts),
+        loader: "json",
+      }));
     },
   };
   const external = ["cloudflare:*", "module", "worker_threads", "node:*"]; // the last three: branches for Node, never taken
-  await build({ entryPoints: [join(import.meta.dirname, "worker.ts")], outfile, bundle: true, format: "esm", target: "es2024", minify: true, external, plugins: [cold], logLevel: "error" });
+  await build({
+    entryPoints: [join(import.meta.dirname, "worker.ts")],
+    outfile,
+    bundle: true,
+    format: "esm",
+    target: "es2024",
+    minify: true,
+    external,
+    plugins: [cold],
+    logLevel: "error",
+  });
 }
 
 /** workerd's own configuration format (workerd.capnp). The port is given at the start; the seeds are, in the environment. */

@@ -2,4 +2,6 @@
 import { env } from "cloudflare:workers";
 import { inputOf } from "cold:input";
 
-export const inputs = new Map(env.SEEDS.split(",").map((seed) => [Number(seed), inputOf(Number(seed))]));
+export const inputs = new Map(
+  env.SEEDS.split(",").map((seed) => [Number(seed), inputOf(Number(seed))]),
+);

@@ -6,7 +6,14 @@ import { restoreBundled } from "../../../../src/runtime/wasm/restore-bundled.ts"
 import { engine, run } from "./restore.ts";
 
 const { graph, head, warmUpRuns, sessionBudgetBytes } = facts;
-const { sessions, refused } = await restoreBundled({ engine, fallback: undefined, bundled: [{ graph, head, bytes: image }], artifacts: new Map(), warmUpRuns, sessionBudgetBytes });
+const { sessions, refused } = await restoreBundled({
+  engine,
+  fallback: undefined,
+  bundled: [{ graph, head, bytes: image }],
+  artifacts: new Map(),
+  warmUpRuns,
+  sessionBudgetBytes,
+});
 const session = sessions.get(graph);
 if (session === undefined) throw refused[0];
 

@@ -12,7 +12,9 @@ declare module "cold:input" {
 
 declare module "cold:session" {
   /** One inference; the first one opens the session, unless that has been done at module scope. */
-  export const logitsOf: (input: import("../../../../src/core/tensor.ts").NamedTensors) => Promise<Float32Array>;
+  export const logitsOf: (
+    input: import("../../../../src/core/tensor.ts").NamedTensors,
+  ) => Promise<Float32Array>;
 }
 
 declare module "cold:engine.wasm" {

@@ -11,6 +11,8 @@ import { restoreSnapshot } from "../../../../src/runtime/wasm/restore-snapshot.t
 
 export const engine: EngineModule = { ...facts, wasm, glue };
 
-export const restore = (): Promise<Session> => restoreSnapshot(engine, bytesSource(new Uint8Array(image)), facts.head, facts.graph);
+export const restore = (): Promise<Session> =>
+  restoreSnapshot(engine, bytesSource(new Uint8Array(image)), facts.head, facts.graph);
 
-export const run = async (session: Session, input: NamedTensors): Promise<Float32Array> => (await session.run(input))["logits"]?.data as Float32Array;
+export const run = async (session: Session, input: NamedTensors): Promise<Float32Array> =>
+  (await session.run(input))["logits"]?.data as Float32Array;

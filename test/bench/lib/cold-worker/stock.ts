@@ -12,7 +12,14 @@ const { instantiate, Memory } = WebAssembly;
 Reflect.set(WebAssembly, "Memory", function ({ initial, maximum }: WebAssembly.MemoryDescriptor) {
   return new Memory(maximum === undefined ? { initial } : { initial, maximum });
 });
-Reflect.set(WebAssembly, "instantiate", async (_bytes: ArrayBuffer, imports: WebAssembly.Imports) => ({ module: wasm, instance: await instantiate(wasm, imports) }));
+Reflect.set(
+  WebAssembly,
+  "instantiate",
+  async (_bytes: ArrayBuffer, imports: WebAssembly.Imports) => ({
+    module: wasm,
+    instance: await instantiate(wasm, imports),
+  }),
+);
 Reflect.set(Atomics, "waitAsync", undefined);
 env.wasm.numThreads = 1;
 env.wasm.wasmBinary = new ArrayBuffer(1); // nobody reads it
@@ -21,7 +28,15 @@ let session: InferenceSession | undefined;
 
 export async function logitsOf(input: NamedTensors): Promise<Float32Array> {
   session ??= await InferenceSession.create(new Uint8Array(image));
-  const feeds = Object.entries(input).map(([name, { datatype, data, shape }]) => [name, datatype === "FP32" ? new Tensor("float32", data as Float32Array, shape) : new Tensor("int32", data as Int32Array, shape)] as const);
+  const feeds = Object.entries(input).map(
+    ([name, { datatype, data, shape }]) =>
+      [
+        name,
+        datatype === "FP32"
+          ? new Tensor("float32", data as Float32Array, shape)
+          : new Tensor("int32", data as Int32Array, shape),
+      ] as const,
+  );
   const { logits } = await session.run(Object.fromEntries(feeds));
   return logits?.data as Float32Array;
 }

@@ -6,19 +6,30 @@ import { logitsOf } from "cold:session";
 /** FNV-1a over the bytes. */
 function checksumOf({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
   let hash = 0x811c9dc5;
-  for (const byte of new Uint8Array(buffer, byteOffset, byteLength)) hash = Math.imul(hash ^ byte, 0x01000193);
+  for (const byte of new Uint8Array(buffer, byteOffset, byteLength))
+    hash = Math.imul(hash ^ byte, 0x01000193);
   return (hash >>> 0).toString(16);
 }
 
 const SAMPLED_BYTES = 4096;
-const sampleOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => new Uint8Array(buffer, byteOffset, Math.min(byteLength, SAMPLED_BYTES));
+const sampleOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
+  new Uint8Array(buffer, byteOffset, Math.min(byteLength, SAMPLED_BYTES));
 
 export default {
   async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const input = inputs.get(Number(searchParams.get("seed")));
     // Runs all that /predict runs, except the model: what is left of the first request is then the model's share.
-    if (pathname === "/ready") return new Response([...inputs.values()].map((tensors) => Object.values(tensors).map(({ data }) => checksumOf(sampleOf(data as Float32Array | Int32Array)))).join(" "));
+    if (pathname === "/ready")
+      return new Response(
+        [...inputs.values()]
+          .map((tensors) =>
+            Object.values(tensors).map(({ data }) =>
+              checksumOf(sampleOf(data as Float32Array | Int32Array)),
+            ),
+          )
+          .join(" "),
+      );
     if (input === undefined) return new Response("no input has this seed", { status: 404 });
     return new Response(checksumOf(await logitsOf(input)));
   },

@@ -1,0 +1,75 @@
+// A calibrated project's report: what is published with the version and drawn by the playground (protocol/report.ts).
+
+import type { ModelReport } from "../../protocol/report.ts";
+import { canonicalJson } from "../../registry/canonical-json.ts";
+import type { ClassificationProject } from "../../registry/manifest.ts";
+import { digestOf } from "../digest.ts";
+import type { CalibrationCurves, CascadePoint } from "./curves.ts";
+
+/** Enough for a curve, and a few kilobytes. */
+const MAX_POINTS = 48;
+
+type Tier = Pick<ClassificationProject["tiers"][number], "graph" | "calibration">;
+
+/** Changes with what a report is about. */
+export const tierDigest = ({ calibration }: Tier, graph: Uint8Array): string =>
+  digestOf(graph, canonicalJson(calibration));
+
+/** @param fileOf the bytes of a file that the project names */
+export function modelReportOf(
+  { model, tiers, risk }: ClassificationProject,
+  { tested, reliability, cascade, chosen, alone }: CalibrationCurves,
+  fileOf: (path: string) => Uint8Array,
+): ModelReport {
+  const points =
+    chosen === undefined
+      ? []
+      : [...thinned(cascade), chosen].toSorted((a, b) => a.coverage - b.coverage);
+  return {
+    schemaVersion: 1,
+    model,
+    tested,
+    ...(risk === undefined
+      ? {}
+      : { risk: { what: risk.what, epsilon: risk.epsilon, delta: risk.delta } }),
+    tiers: tiers.map((tier, position) => {
+      const { expectedCalibrationError = 0, bins = [] } = reliability[position]?.after ?? {};
+      return {
+        id: tier.id,
+        place: tier.place,
+        digest: tierDigest(tier, fileOf(tier.graph)),
+        accuracy: rounded(alone[position]?.accuracy ?? 0),
+        expectedCalibrationError: rounded(expectedCalibrationError),
+        bins: bins.map(({ samples, meanConfidence, accuracy }) => ({
+          samples,
+          meanConfidence: rounded(meanConfidence),
+          accuracy: rounded(accuracy),
+        })),
+      };
+    }),
+    points: points
+      .filter((point, index) => !equal(point.thresholds, points[index - 1]?.thresholds))
+      .map(({ thresholds, shares, risk, accuracy, holds }) => ({
+        thresholds: [...thresholds],
+        shares: shares.map(rounded),
+        risk: rounded(risk),
+        accuracy: rounded(accuracy),
+        holds,
+      })),
+  };
+}
+
+/** Thresholds stay as they are: they are compared with confidences. */
+const rounded = (value: number): number => Number(value.toFixed(4));
+
+const equal = (some: readonly number[], others: readonly number[] | undefined): boolean =>
+  some.every((value, index) => value === others?.[index]);
+
+/** The first and the last always. */
+function thinned(points: readonly CascadePoint[]): CascadePoint[] {
+  const step = Math.max(1, (points.length - 1) / (MAX_POINTS - 1));
+  return Array.from(
+    { length: Math.min(points.length, MAX_POINTS) },
+    (_, index) => points[Math.round(index * step)],
+  ).filter((point) => point !== undefined);
+}

@@ -1,0 +1,174 @@
+// A tier of texts taught to a student on hashed n-grams, which becomes a tier before it. The students are judged where the tier
+// is to run, and the best one in INT8 is taken.
+
+import { errors } from "../../core/errors.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+import { argmax } from "../argmax.ts";
+import { chooseExit } from "../calibrate/exit-point.ts";
+import { classificationOf, labelsOf } from "../judge/project-tier.ts";
+import type { Sample } from "../judge/samples.ts";
+import { type DistilTextOptions, distilText, type TextSample } from "./distil-text.ts";
+import {
+  bestOf,
+  type DistilledTier,
+  type DistilTools,
+  graphOf,
+  holdOut,
+} from "./distilled-tier.ts";
+import { type Judged, judgeStudents, rowsOf } from "./judge-students.ts";
+import { positionFor, type TierPlace } from "./place-tier.ts";
+import { askTeacher } from "./teacher.ts";
+import { openTierAsTeacher } from "./text-teacher.ts";
+
+/** Points that the exit may cost the student and its teacher together. */
+const MAX_EXIT_LOSS_POINTS = 0.2;
+
+/**
+ * @param validation what students are judged and calibrated on; a tenth of the samples by default, and what of those has no label counts as the teacher says
+ * @throws not_distillable, no_such_tier, session_failed, not_quantisable, invalid_project
+ */
+export async function distilTextTier(
+  source: PublishSource,
+  place: TierPlace,
+  samples: readonly TextSample[],
+  validation: readonly Sample[] | undefined,
+  options: DistilTextOptions,
+  { runner, runtime, rounds, onProgress = () => {} }: DistilTools,
+): Promise<DistilledTier<Judged>> {
+  const project = classificationOf(source.project);
+  const position = positionFor(project, place);
+  if (project.task !== "text-classification")
+    throw errors.notDistillable(
+      `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
+      "Take another student.",
+    );
+  const teacherTier = project.tiers.find(({ id }) => id === place.teacher);
+  if (teacherTier === undefined)
+    throw errors.noSuchTier(
+      project.model,
+      place.teacher,
+      project.tiers.map(({ id }) => id),
+    );
+  const labels = labelsOf(source, project);
+  const oosLabel = project.tiers.flatMap(
+    ({ calibration }) => calibration.outOfScope?.label ?? [],
+  )[0];
+  const unknown = [...samples, ...(validation ?? [])].find(
+    ({ label }) => label !== undefined && label !== oosLabel && !labels.includes(label),
+  );
+  if (unknown !== undefined)
+    throw errors.notDistillable(
+      `a sample has the label ${JSON.stringify(unknown.label)}, which ${project.model} does not have`,
+      "Correct the samples, or leave the label out.",
+    );
+
+  const teacher = await openTierAsTeacher(source, project, teacherTier);
+  try {
+    const { learnt, heldOut } =
+      validation === undefined ? holdOut(samples, options.seed) : { learnt: samples, heldOut: [] };
+    const distilled = await distilText(teacher, learnt, labels, runtime, options, onProgress);
+    const questions =
+      validation ??
+      heldOut.map(({ text, label }) => ({
+        input: { kind: "text", text } as const,
+        label: label ?? "",
+      }));
+    const answers = await askTeacher(
+      teacher,
+      questions.map(({ input }) => input),
+      { cache: options.cache },
+    );
+    const ofTeacher = questions.map((_, row) =>
+      answers.slice(row * labels.length, (row + 1) * labels.length),
+    );
+    const exam = questions.map((question, row) =>
+      question.label === ""
+        ? { ...question, label: labels[argmax(ofTeacher[row] ?? [])] ?? "" }
+        : question,
+    );
+
+    const artifact = new TextEncoder().encode(`${JSON.stringify(options.features)}\n`);
+    const candidates = [...distilled.students, ...distilled.labelsAlone];
+    const judged = await judgeStudents(candidates, ofTeacher, exam, {
+      labels,
+      oosLabel,
+      runner,
+      preprocessor: taskByName(project.task).createPreprocessor(
+        { kind: "hashed-ngrams", artifact },
+        {},
+      ),
+      ...(rounds === undefined ? {} : { rounds }),
+      onProgress: ({ done, of }) => onProgress({ step: "judge", done, of }),
+    });
+    const chosen = bestOf(
+      judged,
+      distilled.students,
+      ({ accuracy, agreement }) => accuracy + agreement,
+    );
+    const positions = new Map(labels.map((label, position) => [label, position]));
+    const rows = rowsOf(
+      exam.map(({ label }) => ({ label: positions.get(label) ?? -1 })),
+      chosen.answers,
+    );
+    const { confidence } = chooseExit(
+      rows,
+      chosen.calibration.temperature,
+      ofTeacher,
+      MAX_EXIT_LOSS_POINTS,
+    );
+    const [graph, features] = [`artifacts/${place.id}.onnx`, `artifacts/${place.id}-features.json`];
+    const tier = {
+      id: place.id,
+      place: place.place,
+      precision: "int8",
+      graph,
+      preprocessor: { kind: "hashed-ngrams", artifact: features },
+      inputs: [{ name: "ids", datatype: "INT32", shape: [-1, -1] }],
+      outputs: [{ name: "logits", datatype: "FP32", shape: [-1, labels.length] }],
+      calibration: chosen.calibration,
+      exit: { confidence },
+      figures: figuresOf(chosen),
+    };
+    const files = new Map([
+      [graph, graphOf(distilled.students, chosen.name)],
+      [features, artifact],
+    ]);
+    return {
+      tier: { tier, files, ...position },
+      judged,
+      chosen: chosen.name,
+      learnt: distilled.texts,
+      judgedOn: exam.length,
+    };
+  } finally {
+    await teacher.close();
+  }
+}
+
+const rounded = (share: number): number => Number(share.toFixed(4));
+
+/** As the tiers of the reference models have them. */
+function figuresOf({ accuracy, agreement, calibrated }: Judged): Record<string, number> {
+  const {
+    inScopeAccuracy,
+    oosRecall,
+    oosPrecision,
+    accuracy: overall,
+    expectedCalibrationError,
+  } = calibrated;
+  const all = {
+    inScopeAccuracy,
+    inScopeAccuracyWithoutOutOfScope: accuracy,
+    accuracy: overall,
+    agreement,
+    oosRecall,
+    oosPrecision,
+    expectedCalibrationError,
+  };
+  return Object.fromEntries(
+    Object.entries(all).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, rounded(value)]],
+    ),
+  );
+}

@@ -1,0 +1,78 @@
+// What comes of `edgetier model distil`: a tier before its teacher, and what the students were worth that it was chosen from.
+
+import { errors } from "../../core/errors.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import type { Candidate } from "../judge/judge.ts";
+import type { Runner } from "../judge/runner.ts";
+import { seededRandom } from "../seeded-random.ts";
+import type { NewTier } from "./place-tier.ts";
+import type { DistilProgress } from "./students.ts";
+
+export interface DistilTools {
+  /** For the place of the tier. */
+  readonly runner: Runner;
+  readonly runtime: Runtime;
+  readonly rounds?: number;
+  readonly onProgress?: (
+    progress:
+      | DistilProgress
+      | { readonly step: "judge"; readonly done: number; readonly of: number },
+  ) => void;
+}
+
+export interface DistilledTier<Row> {
+  readonly tier: NewTier;
+  /** The teacher first, then students, then those on labels alone. */
+  readonly judged: readonly Row[];
+  /** Name of the student that was taken. */
+  readonly chosen: string;
+  /** That the student has learnt. */
+  readonly learnt: number;
+  /** That it was judged on. */
+  readonly judgedOn: number;
+}
+
+/** Of the samples, where none are given to judge on. */
+const HELD_OUT = 0.1;
+/** Chosen by the seed. @throws not_distillable where there are too few */
+export function holdOut<Item>(
+  samples: readonly Item[],
+  seed: number,
+): { readonly learnt: readonly Item[]; readonly heldOut: readonly Item[] } {
+  const random = seededRandom(seed);
+  const drawn = samples.map(() => random() < HELD_OUT);
+  const [learnt, heldOut] = [
+    samples.filter((_, sample) => !drawn[sample]),
+    samples.filter((_, sample) => drawn[sample]),
+  ];
+  if (learnt.length === 0 || heldOut.length === 0)
+    throw errors.notDistillable(
+      `of ${samples.length} samples, none can be held out to judge the student on`,
+      "Give more samples, or others to judge on with --validation.",
+    );
+  return { learnt, heldOut };
+}
+
+/** Of the students in INT8. */
+export function bestOf<Row extends { readonly name: string }>(
+  judged: readonly Row[],
+  students: readonly Candidate[],
+  worth: (row: Row) => number,
+): Row {
+  const integers = judged.filter(
+    ({ name }) => name !== "fp32" && students.some((one) => one.name === name),
+  );
+  const [best] = integers.toSorted((one, other) => worth(other) - worth(one));
+  if (best === undefined)
+    throw errors.notDistillable(
+      "no student in INT8 could be run",
+      "Run it in FP32 first: `edgetier model inspect` shows its operators.",
+    );
+  return best;
+}
+
+export function graphOf(students: readonly Candidate[], name: string): Uint8Array {
+  const found = students.find((one) => one.name === name);
+  if (found === undefined) throw new RangeError(`there is no student ${name}`);
+  return found.graph;
+}

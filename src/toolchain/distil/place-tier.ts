@@ -1,0 +1,87 @@
+// Puts a new tier into a project: before its teacher, or in the place of the tier that had its name.
+
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { problemsOf } from "../../core/config.ts";
+import { errors } from "../../core/errors.ts";
+import { type ModelProject, modelProjectSchema } from "../../registry/manifest.ts";
+import { PROJECT_FILE } from "../project.ts";
+import { writeWhole } from "../write-whole.ts";
+
+export interface TierPlace {
+  readonly id: string;
+  readonly place: "edge" | "region";
+  readonly teacher: string;
+  /** Whether it may take the place of a tier with its name. */
+  readonly replace: boolean;
+}
+
+/**
+ * Edge tiers come before region tiers, and a student before its teacher.
+ * @returns its position, and how many tiers it takes the place of
+ * @throws no_such_tier, not_distillable
+ */
+export function positionFor(
+  { model, tiers }: Pick<ModelProject, "model" | "tiers">,
+  { id, place, teacher, replace }: TierPlace,
+): { readonly at: number; readonly instead: 0 | 1 } {
+  const teacherAt = tiers.findIndex((tier) => tier.id === teacher);
+  if (teacherAt < 0)
+    throw errors.noSuchTier(
+      model,
+      teacher,
+      tiers.map((tier) => tier.id),
+    );
+  if (id === teacher)
+    throw errors.notDistillable(
+      "the student has its teacher's name",
+      "Give it another one with --out.",
+    );
+  if (place === "region" && tiers[teacherAt]?.place === "edge")
+    throw errors.notDistillable(
+      `a region tier would come before its teacher ${teacher}, which is an edge tier`,
+      "Distil it into an edge tier.",
+    );
+  const present = tiers.findIndex((tier) => tier.id === id);
+  if (present >= 0) {
+    if (!replace)
+      throw errors.notDistillable(
+        `${model} has a tier ${id}`,
+        "Give the student another name with --out, or put it in that one's place with --replace.",
+      );
+    if (present > teacherAt || tiers[present]?.place !== place)
+      throw errors.notDistillable(
+        `the tier ${id} is ${present > teacherAt ? "behind its teacher" : `no ${place} tier`}`,
+        "Give the student another name with --out.",
+      );
+    return { at: present, instead: 1 };
+  }
+  const firstRegion = tiers.findIndex((tier) => tier.place === "region");
+  return {
+    at: place === "edge" && firstRegion >= 0 ? Math.min(teacherAt, firstRegion) : teacherAt,
+    instead: 0,
+  };
+}
+
+export interface NewTier {
+  /** As in model.json. */
+  readonly tier: { readonly id: string };
+  readonly at: number;
+  readonly instead: 0 | 1;
+  /** By path. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+}
+
+/** The files first, model.json last, each whole or not at all. What model.json has beside the tier stays as it is written there. @throws invalid_project */
+export async function writeTier(
+  folder: string,
+  { tier, at, instead, files }: NewTier,
+): Promise<void> {
+  const path = join(folder, PROJECT_FILE);
+  const before: { readonly tiers: readonly unknown[] } = JSON.parse(await readFile(path, "utf8"));
+  const after = { ...before, tiers: before.tiers.toSpliced(at, instead, tier) };
+  const parsed = modelProjectSchema.safeParse(after);
+  if (!parsed.success) throw errors.invalidProject(path, problemsOf(parsed.error));
+  for (const [name, bytes] of files) await writeWhole(join(folder, name), bytes);
+  await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
+}

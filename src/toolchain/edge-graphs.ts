@@ -1,0 +1,56 @@
+// What of its model projects a deployment's edge needs: the graphs of edge tiers, and the small files beside them.
+
+import { errors } from "../core/errors.ts";
+import type { PublishSource } from "../registry/publish.ts";
+import { digestOf } from "./digest.ts";
+import type { DeployedGraph } from "./engine/build.ts";
+
+/** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
+export function edgeArtifacts({
+  project,
+  files,
+}: PublishSource): [sha256: string, bytes: Uint8Array][] {
+  if (project.tiers.every(({ place }) => place !== "edge")) return [];
+  const preprocessors =
+    project.task === "tensor"
+      ? []
+      : project.tiers.flatMap((tier) =>
+          tier.place === "edge" && "artifact" in tier.preprocessor
+            ? [tier.preprocessor.artifact]
+            : [],
+        );
+  return [project.labels, ...preprocessors].flatMap((path) => {
+    const bytes = path === undefined ? undefined : files.get(path);
+    return bytes === undefined ? [] : [[digestOf(bytes), bytes]];
+  });
+}
+
+/** Whether an edge tier takes images, so that the Worker has to bring their decoders along. */
+export function takesImages({ project }: PublishSource): boolean {
+  return (
+    project.task === "image-classification" && project.tiers.some(({ place }) => place === "edge")
+  );
+}
+
+/** @throws invalid_project if the project names a graph that `source.files` does not have */
+export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
+  return project.tiers.flatMap((tier, position) => {
+    if (tier.place !== "edge") return [];
+    const bytes = files.get(tier.graph);
+    if (bytes === undefined)
+      throw errors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
+    const sha256 = digestOf(bytes);
+    const hasRegion = project.tiers.some(({ place }) => place === "region");
+    return [
+      {
+        model: project.model,
+        tier: tier.id,
+        bytes,
+        sha256,
+        inputs: tier.inputs,
+        first: position === 0,
+        hasRegion,
+      },
+    ];
+  });
+}

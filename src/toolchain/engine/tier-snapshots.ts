@@ -1,0 +1,41 @@
+// The snapshots that a model project is published with.
+
+import type { PublishSource, TierSnapshot } from "../../registry/publish.ts";
+import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
+import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
+import { edgeGraphs } from "../edge-graphs.ts";
+import { compressed, makeSnapshots, type SnapshotsOptions } from "./snapshots.ts";
+
+export interface ProjectSnapshots {
+  /** With the snapshots of its edge tiers. */
+  readonly source: PublishSource;
+  /** Edge tiers of which none could be made, and why. */
+  readonly without: readonly { readonly tier: string; readonly reason: string }[];
+}
+
+/** @throws invalid_project, component_failed */
+export async function withSnapshots(
+  source: PublishSource,
+  options: SnapshotsOptions,
+): Promise<ProjectSnapshots> {
+  const graphs = edgeGraphs(source);
+  const made = await makeSnapshots(graphs, options);
+  const snapshots = new Map<string, TierSnapshot>();
+  const without: { tier: string; reason: string }[] = [];
+  for (const { tier, sha256 } of graphs) {
+    const snapshot = made.get(sha256);
+    if (snapshot === undefined || "reason" in snapshot)
+      without.push({ tier, reason: snapshot?.reason ?? "it was not made" });
+    else {
+      const { bytes, head } = await compressed(snapshot, options.engineSha256, sha256);
+      snapshots.set(tier, {
+        bytes,
+        head,
+        engine: options.engineSha256,
+        functions: encodeFunctions(snapshot.profile.entered),
+        memoryBytes: snapshot.pageCount * PAGE_BYTES,
+      });
+    }
+  }
+  return { source: { ...source, snapshots }, without };
+}

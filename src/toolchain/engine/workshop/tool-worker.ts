@@ -1,0 +1,100 @@
+// A Worker of the toolchain's own, bundled and run in a workerd of its own, with the engine: a job in, an answer out.
+
+import { join } from "node:path";
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { EdgeTierError, errors, reasonOf } from "../../../core/errors.ts";
+import { pack, unpack } from "./messages.ts";
+
+export interface ToolWorkerOptions {
+  /** For messages. */
+  readonly name: string;
+  /** The Worker's source. It may import "workshop:glue.mjs", and what `modules` has, as in modules.d.ts. */
+  readonly entry: string;
+  /** Of `edgetier engine prepare`. */
+  readonly engineFolder: string;
+  /** WebAssembly by the name that it is imported by, after "workshop:". */
+  readonly modules: Readonly<Record<string, Uint8Array>>;
+  readonly bindings: Readonly<Record<string, string>>;
+}
+
+export interface ToolWorker {
+  /** @throws what the Worker has thrown, by its code */
+  ask<Answer>(
+    job: object,
+    binaries: readonly Uint8Array[],
+  ): Promise<{ value: Answer; binaries: Uint8Array<ArrayBuffer>[] }>;
+  close(): Promise<void>;
+}
+
+/** @throws component_failed if workerd does not take it */
+export async function startToolWorker({
+  name,
+  entry,
+  engineFolder,
+  modules,
+  bindings,
+}: ToolWorkerOptions): Promise<ToolWorker> {
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: [
+        { type: "ESModule", path: "worker.mjs", contents: await bundle(entry, engineFolder) },
+        ...Object.entries(modules).map(([path, contents]) => ({
+          type: "CompiledWasm" as const,
+          path,
+          contents: new Uint8Array(contents),
+        })),
+      ],
+      bindings,
+      compatibilityDate: "2026-10-01",
+      compatibilityFlags: ["no_nodejs_compat"], // as in wrangler.toml
+      log: new Log(LogLevel.NONE),
+      handleRuntimeStdio: () => {},
+      cf: false,
+    }),
+  );
+  try {
+    await miniflare.ready;
+  } catch (error) {
+    await miniflare.dispose().catch(() => {});
+    throw errors.componentFailed(name, reasonOf(error), error);
+  }
+  return {
+    async ask(job, binaries) {
+      const response = await miniflare.dispatchFetch("http://tool/", {
+        method: "POST",
+        body: pack(job, binaries),
+      });
+      if (response.ok) return unpack(await response.arrayBuffer());
+      throw new EdgeTierError(
+        (await response.json()) as ConstructorParameters<typeof EdgeTierError>[0],
+      );
+    },
+    close: () => miniflare.dispose(),
+  };
+}
+
+async function bundle(entry: string, engineFolder: string): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    format: "esm",
+    target: "es2024",
+    external: ["*.wasm", "module", "worker_threads"], // the glue's branches for Node, never taken
+    plugins: [
+      {
+        name: "workshop",
+        setup(bundler) {
+          bundler.onResolve({ filter: /^workshop:/ }, ({ path }) => {
+            const name = path.slice("workshop:".length);
+            return name.endsWith(".wasm")
+              ? { path: `./${name}`, external: true }
+              : { path: join(engineFolder, name) };
+          });
+        },
+      },
+    ],
+  });
+  return outputFiles[0]?.text ?? "";
+}

@@ -1,0 +1,87 @@
+// FP32 graphs to FP16, for tiers on GPUs: half the bytes, and several times the arithmetic.
+
+import { errors } from "../../core/errors.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { labelOf } from "../onnx/nodes.ts";
+import { opsetsOf } from "../onnx/operators/signatures.ts";
+import { sortNodes } from "../onnx/sort.ts";
+import { type Value, valuesOf } from "../onnx/values.ts";
+import { planPrecisions } from "./plan.ts";
+import { rewrite, type RoundedConstant } from "./rewrite.ts";
+
+export interface Fp16Options {
+  /** Operators, or names of nodes, that stay in FP32. */
+  readonly keep?: readonly string[];
+  /** The precision of the graph's own inputs and outputs that are FP32 (the default). */
+  readonly io?: "fp32" | "fp16";
+}
+
+export interface Fp16Report {
+  /** Nodes that compute with FP32 numbers still, in the graph's order. */
+  readonly kept: readonly { readonly node: string; readonly op: string; readonly reason: string }[];
+  /** Casts that were put in. */
+  readonly casts: number;
+  /** Constants of which some numbers are not the nearest that FP16 has: half.ts says what became of them. */
+  readonly rounded: readonly RoundedConstant[];
+}
+
+/** Before it, the attribute of Cast was a text. */
+const OLDEST_OPSET = 6;
+
+/**
+ * Changes the model. The same model and options give the same result.
+ * @throws not_convertible, invalid_model_file
+ */
+export function convertToFp16(
+  model: Model,
+  { keep = [], io = "fp32" }: Fp16Options = {},
+): Fp16Report {
+  if (model.trainingInfo.length > 0)
+    throw errors.notConvertible("it is a training graph", "Export the model for inference.");
+  const opsets = opsetsOf(model);
+  const opset = opsets.get("");
+  if (opset === undefined || opset < OLDEST_OPSET) {
+    const found =
+      opset === undefined
+        ? "it uses none of ONNX's own operators"
+        : `it uses version ${opset} of ONNX's operators`;
+    throw errors.notConvertible(
+      `${found}, and version ${OLDEST_OPSET} or later is needed for Cast`,
+      "Export it again with a later opset, or use onnx.version_converter in Python.",
+    );
+  }
+  sortNodes(model);
+  const table = valuesOf(model);
+  const unknown = table.values.find(({ type, uses }) => type === undefined && uses.length > 0);
+  if (unknown !== undefined)
+    throw errors.notConvertible(
+      untyped(unknown),
+      "Store it in the graph's value_info: in Python, onnx.shape_inference.infer_shapes.",
+    );
+  for (const wanted of keep) {
+    if (!table.nodes.some(({ name, opType }) => wanted === name || wanted === opType))
+      throw errors.notConvertible(
+        `${JSON.stringify(wanted)}, to be kept, is neither an operator nor a node in it`,
+        "Correct or leave out --keep.",
+      );
+  }
+
+  const plan = planPrecisions(table, model.graph, {
+    opsets,
+    keep: new Set(keep),
+    io: io === "fp16" ? "float16" : "float",
+  });
+  const kept = table.nodes.flatMap((node) => {
+    const reason = plan.kept.get(node);
+    return reason === undefined ? [] : [{ node: labelOf(node), op: node.opType, reason }];
+  });
+  return { kept, ...rewrite(model, table, plan) };
+}
+
+function untyped({ name, origin }: Value): string {
+  const maker =
+    origin.kind === "node"
+      ? `, which ${labelOf(origin.node)} (${[origin.node.domain, origin.node.opType].filter(Boolean).join(".")}) makes`
+      : "";
+  return `nothing tells the type of ${JSON.stringify(name)}${maker}`;
+}

@@ -1,0 +1,156 @@
+// Samples of tensors: lines of JSON as the Open Inference Protocol has them, or a folder as of ONNX's own test data
+// (test_data_set_0/input_0.pb), whose outputs are read along.
+
+import { readdir, readFile, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { fromBinary } from "@bufbuild/protobuf";
+import * as z from "zod";
+import { problemsOf } from "../../core/config.ts";
+import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import {
+  elementCount,
+  type NamedTensors,
+  type Tensor,
+  type TensorSpec,
+  typedArrays,
+} from "../../core/tensor.ts";
+import { TensorProtoSchema } from "../onnx/proto/onnx_pb.js";
+import { problemWithData } from "../onnx/tensors.ts";
+import { toTensor } from "../onnx/tensor-values.ts";
+
+export interface TensorSample {
+  readonly inputs: NamedTensors;
+  /** What the model should give, where the sample says it. */
+  readonly outputs: NamedTensors;
+}
+
+const element = z.union([z.number(), z.boolean(), z.string()]);
+interface Nested extends ReadonlyArray<z.output<typeof element> | Nested> {}
+const nested: z.ZodType<Nested> = z.array(z.union([element, z.lazy(() => nested)]));
+const tensorSchema = z.object({ name: z.string(), shape: z.array(z.int().min(0)), data: nested });
+const lineSchema = z.object({
+  inputs: z.array(tensorSchema).min(1),
+  outputs: z.array(tensorSchema).default([]),
+});
+
+export interface Ports {
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+}
+
+/** @throws invalid_tensor_samples */
+export async function readTensorSamples(
+  path: string,
+  ports: Ports,
+  limit = Number.POSITIVE_INFINITY,
+): Promise<TensorSample[]> {
+  try {
+    const isFolder = (await stat(path)).isDirectory();
+    const samples = isFolder
+      ? await fromFolder(path, ports, limit)
+      : fromLines(await readFile(path, "utf8"), ports, limit);
+    if (samples.length === 0) throw errors.invalidTensorSamples(path, "it has none");
+    return samples;
+  } catch (error) {
+    throw error instanceof EdgeTierError && error.code === "invalid_tensor_samples"
+      ? error
+      : errors.invalidTensorSamples(
+          path,
+          error instanceof EdgeTierError ? error.detail.replace(/\.$/, "") : reasonOf(error),
+        );
+  }
+}
+
+function fromLines(text: string, { inputs, outputs }: Ports, limit: number): TensorSample[] {
+  const lines = text
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .slice(0, limit);
+  return lines.map((line, index) => {
+    const parsed = lineSchema.safeParse(JSON.parse(line));
+    if (!parsed.success) throw new Error(`line ${index + 1}: ${problemsOf(parsed.error)[0]}`);
+    const named = (given: readonly z.output<typeof tensorSchema>[], specs: readonly TensorSpec[]) =>
+      Object.fromEntries(given.map((one) => [one.name, tensorOf(one, specs)]));
+    return {
+      inputs: named(parsed.data.inputs, inputs),
+      outputs: named(parsed.data.outputs, outputs),
+    };
+  });
+}
+
+function tensorOf(
+  { name, shape, data }: z.output<typeof tensorSchema>,
+  specs: readonly TensorSpec[],
+): Tensor {
+  const datatype = specs.find((spec) => spec.name === name)?.datatype;
+  if (datatype === undefined)
+    throw new Error(
+      `the model has no ${JSON.stringify(name)}; it has ${specs.map((spec) => spec.name).join(", ")}`,
+    );
+  const flat = flatten(data);
+  if (flat.length !== elementCount(name, shape))
+    throw new Error(
+      `${JSON.stringify(name)} has ${flat.length} elements, and its shape has ${elementCount(name, shape)}`,
+    );
+  if (datatype === "BYTES")
+    return { datatype, shape, data: flat.map((text) => new TextEncoder().encode(String(text))) };
+  if (datatype === "FP16" || datatype === "BF16")
+    throw new Error(
+      `${JSON.stringify(name)} is ${datatype}, which JSON has no form for: give it as a .pb file`,
+    );
+  const array = new typedArrays[datatype](flat.length);
+  flat.forEach((value, index) => {
+    if (array instanceof BigInt64Array || array instanceof BigUint64Array)
+      array[index] = BigInt(value);
+    else array[index] = Number(value);
+  });
+  return { datatype, shape, data: array } as Tensor;
+}
+
+const flatten = (data: Nested): z.output<typeof element>[] =>
+  data.flatMap((one) => (Array.isArray(one) ? flatten(one) : [one as z.output<typeof element>]));
+
+/** The folder itself, or each folder in it that has inputs. */
+async function fromFolder(folder: string, ports: Ports, limit: number): Promise<TensorSample[]> {
+  const names = (await readdir(folder, { recursive: true })).filter((name) =>
+    /^(?:in|out)put_\d+\.pb$/.test(basename(name)),
+  );
+  const sets = Map.groupBy(names, (name) => join(name, ".."));
+  const samples: TensorSample[] = [];
+  for (const set of [...sets.keys()]
+    .toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }))
+    .slice(0, limit)) {
+    const read = async (kind: "input" | "output", specs: readonly TensorSpec[]) => {
+      const files = (sets.get(set) ?? [])
+        .filter((name) => basename(name).startsWith(kind))
+        .toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
+      return Object.fromEntries(
+        await Promise.all(
+          files.map(async (name, index) => await readTensor(join(folder, name), index, specs)),
+        ),
+      );
+    };
+    samples.push({
+      inputs: await read("input", ports.inputs),
+      outputs: await read("output", ports.outputs),
+    });
+  }
+  return samples;
+}
+
+/** Its name is the file's own, or that of the input or output at its position. */
+async function readTensor(
+  path: string,
+  index: number,
+  specs: readonly TensorSpec[],
+): Promise<[string, Tensor]> {
+  const proto = fromBinary(TensorProtoSchema, await readFile(path));
+  const problem =
+    proto.externalData.length > 0 ? "has its data in another file" : problemWithData(proto);
+  const tensor = problem === undefined ? toTensor(proto) : undefined;
+  if (tensor === undefined)
+    throw new Error(`${path} ${problem ?? "is of a type that no session takes"}`);
+  const name = specs.some((spec) => spec.name === proto.name) ? proto.name : specs[index]?.name;
+  if (name === undefined) throw new Error(`${path} is one more than the model has`);
+  return [name, tensor];
+}

@@ -1,0 +1,70 @@
+// Nodes and their attributes.
+
+import { create } from "@bufbuild/protobuf";
+import {
+  type AttributeProto,
+  AttributeProto_AttributeType as AttributeType,
+  AttributeProtoSchema,
+  type NodeProto,
+  NodeProtoSchema,
+  type TensorProto,
+} from "./proto/onnx_pb.js";
+
+export interface NewNode {
+  readonly name: string;
+  readonly op: string;
+  /** None for ONNX's own operators. */
+  readonly domain?: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes?: readonly AttributeProto[];
+}
+
+export function makeNode({
+  name,
+  op,
+  domain,
+  inputs,
+  outputs,
+  attributes = [],
+}: NewNode): NodeProto {
+  return create(NodeProtoSchema, {
+    name,
+    opType: op,
+    input: [...inputs],
+    output: [...outputs],
+    attribute: [...attributes],
+    ...(domain === undefined ? {} : { domain }),
+  });
+}
+
+export const intAttribute = (name: string, value: number): AttributeProto =>
+  create(AttributeProtoSchema, { name, type: AttributeType.INT, i: BigInt(value) });
+export const intsAttribute = (name: string, values: readonly number[]): AttributeProto =>
+  create(AttributeProtoSchema, { name, type: AttributeType.INTS, ints: values.map(BigInt) });
+export const tensorAttribute = (name: string, value: TensorProto): AttributeProto =>
+  create(AttributeProtoSchema, { name, type: AttributeType.TENSOR, t: value });
+
+export const attributeOf = ({ attribute }: NodeProto, name: string): AttributeProto | undefined =>
+  attribute.find((one) => one.name === name);
+
+/** In the place of the one of the same name, or at the end. */
+export function setAttribute(node: NodeProto, attribute: AttributeProto): void {
+  const at = node.attribute.findIndex(({ name }) => name === attribute.name);
+  if (at < 0) node.attribute.push(attribute);
+  else node.attribute[at] = attribute;
+}
+
+export function removeAttribute(node: NodeProto, name: string): void {
+  node.attribute = node.attribute.filter((one) => one.name !== name);
+}
+
+/** The domain of ONNX's own operators has two names. */
+export const domainOf = ({ domain }: { readonly domain: string }): string =>
+  domain === "ai.onnx" ? "" : domain;
+export const isOnnxNode = (node: NodeProto, ...ops: readonly string[]): boolean =>
+  domainOf(node) === "" && ops.includes(node.opType);
+
+/** How a node is called in messages: by its name, or by what it makes. */
+export const labelOf = (node: NodeProto): string =>
+  node.name || node.output.find((name) => name !== "") || node.opType;

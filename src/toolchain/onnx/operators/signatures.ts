@@ -1,0 +1,75 @@
+// What types an operator's inputs and outputs may have, by the specifications of ONNX and of ONNX Runtime's own operators.
+// signatures.json is made by make-signatures.py, which explains its notation.
+
+import { domainOf } from "../nodes.ts";
+import type { ModelProto, NodeProto } from "../proto/onnx_pb.js";
+import type { ElementType } from "../tensors.ts";
+import table from "./signatures.json" with { type: "json" };
+
+/** One input or output: of a fixed type, or of a type variable, which is the same type wherever it stands in the signature. */
+export type Operand =
+  | { readonly type: ElementType }
+  | { readonly variable: string; readonly allowsFp16: boolean };
+
+export interface Signature {
+  /** Undefined beyond the last one. */
+  input(position: number): Operand | undefined;
+  output(position: number): Operand | undefined;
+}
+
+type Versions = Readonly<Record<string, string>>;
+const domains: Readonly<Record<string, Readonly<Record<string, Versions>>>> = table;
+const own = <Entry>(record: Readonly<Record<string, Entry>>, key: string): Entry | undefined =>
+  Object.hasOwn(record, key) ? record[key] : undefined;
+
+/** The version of each domain's operators that a model uses. */
+export type Opsets = ReadonlyMap<string, number>;
+
+export const opsetsOf = ({ opsetImport }: Pick<ModelProto, "opsetImport">): Opsets =>
+  new Map(opsetImport.map((one) => [domainOf(one), Number(one.version)]));
+
+/** @returns undefined for an operator that is not in the specifications, or not in a version as old as the model's */
+export function signatureOf(node: NodeProto, opsets: Opsets): Signature | undefined {
+  const opset = opsets.get(domainOf(node));
+  const versions = own(own(domains, domainOf(node)) ?? {}, node.opType);
+  if (opset === undefined || versions === undefined) return undefined;
+  const version = Math.max(
+    ...Object.keys(versions)
+      .map(Number)
+      .filter((since) => since <= opset),
+  );
+  const text = own(versions, String(version));
+  return text === undefined ? undefined : parsed(text);
+}
+
+const cache = new Map<string, Signature>();
+
+function parsed(text: string): Signature {
+  const known = cache.get(text);
+  if (known !== undefined) return known;
+  const [inputs = [], outputs = []] = text.split("->").map((side) =>
+    side
+      .trim()
+      .split(" ")
+      .filter((word) => word !== ""),
+  );
+  const signature = { input: operandsOf(inputs, "in"), output: operandsOf(outputs, "out") };
+  cache.set(text, signature);
+  return signature;
+}
+
+function operandsOf(words: readonly string[], side: "in" | "out"): Signature["input"] {
+  const operands = words.map((word): Operand => {
+    const [name = ""] = word.split(/[!*.]/, 1);
+    return /^[A-Z]/.test(name)
+      ? { variable: name, allowsFp16: !word.includes("!") }
+      : { type: name };
+  });
+  const last = words.at(-1) ?? "";
+  return (position) => {
+    if (position < operands.length - 1 || !last.endsWith("...")) return operands[position];
+    const operand = operands.at(-1);
+    if (operand === undefined || !last.endsWith("*...") || !("variable" in operand)) return operand;
+    return { ...operand, variable: `${operand.variable} ${side} ${position}` }; // each of a type of its own
+  };
+}

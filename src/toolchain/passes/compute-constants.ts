@@ -1,0 +1,185 @@
+// Computes the values of a graph that do not depend on its inputs, with the runtime: level by level, each level's nodes in
+// a graph of their own. Its shapes are known before it runs, so that nothing is computed that is too large.
+
+import { create } from "@bufbuild/protobuf";
+import { EdgeTierError } from "../../core/errors.ts";
+import { elementCount, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { constantTensorOf } from "../onnx/constants.ts";
+import { type Model, writeModel } from "../onnx/model-file.ts";
+import { domainOf } from "../onnx/nodes.ts";
+import {
+  GraphProtoSchema,
+  ModelProtoSchema,
+  type NodeProto,
+  NodeProtoSchema,
+  type TensorProto,
+  ValueInfoProtoSchema,
+} from "../onnx/proto/onnx_pb.js";
+import { codeOf, renamedTensor } from "../onnx/tensors.ts";
+import { datatypeOf, fromTensor } from "../onnx/tensor-values.ts";
+import type { Value, ValueTable } from "../onnx/values.ts";
+import { bodiesOf } from "../onnx/walk.ts";
+
+/** What differs from run to run; and what is stored in 8 bits, which is to stay so. */
+const NEVER = new Set([
+  "RandomNormal",
+  "RandomNormalLike",
+  "RandomUniform",
+  "RandomUniformLike",
+  "Multinomial",
+  "Bernoulli",
+  "Dropout",
+  "QuantizeLinear",
+  "DequantizeLinear",
+  "DynamicQuantizeLinear",
+]);
+/** Their size depends on the numbers, but not beyond the input's, times its dimensions. */
+const BOUNDED = new Set(["NonZero", "Compress", "Unique"]);
+/** One result; larger ones are left to be computed with each request. */
+const MAX_BYTES = 256 * 1024 * 1024;
+
+/** @returns constants of all kinds; those that had to be computed under no name of the graph's */
+export async function computeConstants(
+  model: Model,
+  table: ValueTable,
+  runtime: Runtime,
+): Promise<ReadonlyMap<Value, TensorProto>> {
+  const known = new Map<Value, TensorProto>();
+  for (const value of table.values) {
+    const tensor = constantTensorOf(value);
+    if (tensor !== undefined) known.set(value, tensor);
+  }
+  let waiting = table.nodes.filter(
+    (node) =>
+      mayBeComputed(node, table) &&
+      !table.outputsOf(node).every((value) => value === undefined || known.has(value)),
+  );
+  for (;;) {
+    const [ready, later] = [[] as NodeProto[], [] as NodeProto[]];
+    for (const node of waiting)
+      (table.inputsOf(node).every((value) => value === undefined || known.has(value))
+        ? ready
+        : later
+      ).push(node);
+    if (ready.length === 0) return known;
+    for (const [value, tensor] of await compute(model, table, ready, known, runtime))
+      known.set(value, tensor);
+    waiting = later;
+  }
+}
+
+function mayBeComputed(node: NodeProto, table: ValueTable): boolean {
+  const datatypes = table.outputsOf(node).map((value) => value && datatypeOf(value.type ?? ""));
+  const isServed = table
+    .outputsOf(node)
+    .every(
+      (value, position) =>
+        value === undefined ||
+        (datatypes[position] !== undefined &&
+          datatypes[position] !== "BYTES" &&
+          datatypes[position] !== "BF16"),
+    );
+  return (
+    domainOf(node) === "" && !NEVER.has(node.opType) && bodiesOf(node).length === 0 && isServed
+  );
+}
+
+type Results = readonly (readonly [Value, TensorProto])[];
+
+/** Nodes that the runtime cannot compute, or not within the bounds, are left out. */
+async function compute(
+  model: Model,
+  table: ValueTable,
+  nodes: readonly NodeProto[],
+  known: ReadonlyMap<Value, TensorProto>,
+  runtime: Runtime,
+): Promise<Results> {
+  const { bytes, names } = modelOf(model, table, nodes, known);
+  try {
+    const session = await runtime.createSession(bytes);
+    try {
+      const shapes = new Map(session.outputs.map((spec) => [spec.name, spec]));
+      const small = nodes.filter(
+        (node) =>
+          BOUNDED.has(node.opType) ||
+          table
+            .outputsOf(node)
+            .every((value) => value === undefined || isSmall(shapes.get(names.get(value) ?? ""))),
+      );
+      if (small.length === 0) return [];
+      if (small.length < nodes.length) return await compute(model, table, small, known, runtime);
+      const outputs = await session.run({});
+      return [...names].flatMap(([value, name]) => {
+        const tensor = outputs[name];
+        return tensor === undefined ? [] : [[value, fromTensor(name, tensor)] as const];
+      });
+    } finally {
+      await session.dispose();
+    }
+  } catch (error) {
+    if (!(error instanceof EdgeTierError) || error.code === "internal") throw error;
+    if (nodes.length === 1) return [];
+    const each: (readonly [Value, TensorProto])[] = [];
+    for (const node of nodes) each.push(...(await compute(model, table, [node], known, runtime)));
+    return each;
+  }
+}
+
+function isSmall(spec: TensorSpec | undefined): boolean {
+  if (spec === undefined || spec.datatype === "BYTES" || spec.shape.includes(-1)) return false;
+  try {
+    return (
+      elementCount(spec.name, spec.shape) * typedArrays[spec.datatype].BYTES_PER_ELEMENT <=
+      MAX_BYTES
+    );
+  } catch {
+    return false; // too many elements to count
+  }
+}
+
+/** Under names of their own: nodes of different graphs may use the same names. */
+function modelOf(
+  { irVersion, opsetImport }: Model,
+  table: ValueTable,
+  nodes: readonly NodeProto[],
+  known: ReadonlyMap<Value, TensorProto>,
+): { bytes: Uint8Array; names: ReadonlyMap<Value, string> } {
+  const inputs = new Map<Value, string>();
+  const outputs = new Map<Value, string>();
+  const nameIn = (names: Map<Value, string>, prefix: string, value: Value | undefined): string => {
+    if (value === undefined) return "";
+    const name = names.get(value) ?? `${prefix}${names.size}`;
+    names.set(value, name);
+    return name;
+  };
+  const copies = nodes.map((node) => {
+    const { opType, domain, attribute } = node;
+    return create(NodeProtoSchema, {
+      opType,
+      domain,
+      attribute,
+      input: table.inputsOf(node).map((value) => nameIn(inputs, "in", value)),
+      output: table.outputsOf(node).map((value) => nameIn(outputs, "out", value)),
+    });
+  });
+  const graph = create(GraphProtoSchema, {
+    name: "constants",
+    node: copies,
+    initializer: [...inputs].flatMap(([value, name]) => renamed(known.get(value), name)),
+    output: [...outputs].map(([{ type = "" }, name]) =>
+      create(ValueInfoProtoSchema, {
+        name,
+        type: { value: { case: "tensorType", value: { elemType: codeOf(type) } } },
+      }),
+    ),
+  });
+  const version = irVersion < 4n ? 4n : irVersion;
+  return {
+    bytes: writeModel(create(ModelProtoSchema, { irVersion: version, opsetImport, graph })),
+    names: outputs,
+  };
+}
+
+const renamed = (tensor: TensorProto | undefined, name: string): TensorProto[] =>
+  tensor === undefined ? [] : [renamedTensor(tensor, name)];

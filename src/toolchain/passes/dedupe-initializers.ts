@@ -1,0 +1,53 @@
+// Lets equal initializers of a graph be one.
+
+import { digestOf } from "../digest.ts";
+import { bytesOf } from "../../core/bytes.ts";
+import type { Model } from "../onnx/model-file.ts";
+import type { TensorProto } from "../onnx/proto/onnx_pb.js";
+import { replaceValues } from "../onnx/replace.ts";
+import { toTensor } from "../onnx/tensor-values.ts";
+import type { Value } from "../onnx/values.ts";
+import { tableOf } from "./pass.ts";
+
+/** @returns initializers removed */
+export function dedupeInitializers(model: Model): number {
+  const table = tableOf(model);
+  const seen = new Map<string, Value>();
+  const replacements = new Map<Value, Value>();
+  const numbers = new Map(
+    [...new Set(table.values.map(({ graph }) => graph))].map((graph, number) => [graph, number]),
+  );
+  for (const value of table.values) {
+    const { origin, graph } = value;
+    const content =
+      origin.kind === "initializer" && origin.constant ? contentOf(origin.tensor) : undefined;
+    if (content === undefined) continue;
+    const key = `${numbers.get(graph)} ${content}`;
+    const first = seen.get(key);
+    if (first === undefined) seen.set(key, value);
+    else replacements.set(value, first);
+  }
+  const gone = new Set(
+    [...replaceValues(table, replacements)].map(({ origin }) =>
+      origin.kind === "initializer" ? origin.tensor : undefined,
+    ),
+  );
+  for (const graph of numbers.keys()) {
+    const names = new Set(
+      graph.initializer.filter((tensor) => gone.has(tensor)).map(({ name }) => name),
+    );
+    graph.initializer = graph.initializer.filter((tensor) => !gone.has(tensor));
+    graph.input = graph.input.filter(({ name }) => !names.has(name));
+    graph.valueInfo = graph.valueInfo.filter(({ name }) => !names.has(name));
+  }
+  return gone.size;
+}
+
+/** The same text only for equal tensors; undefined where it is not worth looking, as for texts. */
+function contentOf(tensor: TensorProto): string | undefined {
+  const { rawData, dims, dataType } = tensor;
+  const listed = rawData.length > 0 ? undefined : toTensor(tensor);
+  if (listed?.datatype === "BYTES" || (rawData.length === 0 && listed === undefined))
+    return undefined;
+  return `${dataType} [${dims.join(",")}] ${digestOf(listed === undefined ? rawData : bytesOf(listed.data))}`;
+}

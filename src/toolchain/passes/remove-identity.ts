@@ -1,0 +1,48 @@
+// Removes nodes that give what they take: Identity, and Dropout as it is in inference.
+
+import { constantTensorOf } from "../onnx/constants.ts";
+import { NodeChanges } from "../onnx/edit.ts";
+import { intOf } from "../onnx/find.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { isOnnxNode } from "../onnx/nodes.ts";
+import { opsetsOf } from "../onnx/operators/signatures.ts";
+import type { NodeProto } from "../onnx/proto/onnx_pb.js";
+import { replaceValues } from "../onnx/replace.ts";
+import type { Value, ValueTable } from "../onnx/values.ts";
+import { tableOf } from "./pass.ts";
+
+/** From this version on, Dropout is no training unless it is told so. */
+const INFERENCE_BY_DEFAULT = 7;
+
+/** An output that is an input, or a constant, keeps its Identity. @returns nodes removed */
+export function removeIdentity(model: Model): number {
+  const table = tableOf(model);
+  const opset = opsetsOf(model).get("") ?? 0;
+  const replacements = new Map<Value, Value>();
+  for (const node of table.nodes) {
+    const [input] = table.inputsOf(node);
+    const [output, mask] = table.outputsOf(node);
+    if (input === undefined || output === undefined || (mask !== undefined && mask.uses.length > 0))
+      continue;
+    if (
+      isOnnxNode(node, "Identity") ||
+      (isOnnxNode(node, "Dropout") && isInference(node, table, opset))
+    )
+      replacements.set(output, input);
+  }
+  const gone = replaceValues(table, replacements);
+  const changes = new NodeChanges();
+  for (const { origin } of gone) if (origin.kind === "node") changes.remove(origin.node);
+  changes.apply(model);
+  return gone.size;
+}
+
+function isInference(node: NodeProto, table: ValueTable, opset: number): boolean {
+  if (opset < INFERENCE_BY_DEFAULT) return intOf(node, "is_test", 0) === 1;
+  const training = table.inputsOf(node)[2];
+  return (
+    training === undefined ||
+    constantTensorOf(training)?.rawData[0] === 0 ||
+    constantTensorOf(training)?.int32Data[0] === 0
+  );
+}

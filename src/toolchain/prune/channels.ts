@@ -1,0 +1,196 @@
+// Pruning by channel: whole channels leave the graph, which then computes less in any runtime.
+
+import { errors } from "../../core/errors.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { labelOf } from "../onnx/nodes.ts";
+import { type Cost, costWith, dimsIn } from "./cost.ts";
+import { type ChannelGroup, groupsOf, type LeftAlone } from "./groups.ts";
+import { type Importance, importanceOf } from "./importance.ts";
+import { countOf, ratiosOf, type Ratios } from "./ratios.ts";
+import { leftAfter, removeUnits } from "./remove.ts";
+import type { Shapes } from "./shapes.ts";
+import { type Trace, traceChannels } from "./trace.ts";
+
+export interface ChannelOptions {
+  /** `l1` by default. */
+  readonly importance?: Importance;
+  /** What is left of a group is a multiple of it, for SIMD: 8 by default. A group that is smaller loses nothing. */
+  readonly multiple?: number;
+}
+
+export interface PrunedGroup {
+  readonly name: string;
+  readonly layers: readonly string[];
+  /** Of its first layer; of layers whose channels are in several groups, those of this one. */
+  readonly channels: number;
+  readonly removed: number;
+}
+
+export interface ChannelReport {
+  readonly groups: readonly PrunedGroup[];
+  readonly leftAlone: readonly LeftAlone[];
+  /** After the removal. */
+  readonly shapes: Shapes;
+}
+
+/** A graph whose channels are ranked, to choose among. */
+export class Channels {
+  readonly leftAlone: readonly LeftAlone[];
+  readonly #model: Model;
+  readonly #shapes: Shapes;
+  readonly #trace: Trace;
+  readonly #ranked: readonly RankedGroup[];
+  readonly #multiple: number;
+
+  /**
+   * Sorts the model's nodes, and changes nothing else.
+   * @param shapes as `measureShapes` has them
+   * @throws nothing_to_prune, invalid_model_file
+   */
+  constructor(
+    model: Model,
+    shapes: Shapes,
+    { importance = "l1", multiple = 8 }: ChannelOptions = {},
+  ) {
+    if (!Number.isSafeInteger(multiple) || multiple < 1)
+      throw errors.invalidPruning(`The multiple ${multiple} is not a whole number from 1 on`);
+    this.#model = model;
+    this.#shapes = shapes;
+    this.#multiple = multiple;
+    this.#trace = traceChannels(model, shapes);
+    const { groups, leftAlone } = groupsOf(this.#trace);
+    const measured = groups.map((group) => ({
+      group,
+      scores: importanceOf(this.#trace, group, importance),
+    }));
+    this.#ranked = measured.flatMap(({ group, scores }) =>
+      scores === undefined ? [] : [rank(group, scores)],
+    );
+    const unmeasured = measured.flatMap(({ group, scores }) =>
+      scores === undefined ? group.layers : [],
+    );
+    this.leftAlone = [
+      ...leftAlone,
+      ...unmeasured.map(({ node, channels }): LeftAlone => ({
+        layer: labelOf(node),
+        op: node.opType,
+        channels: channels.length,
+        reason: "no BatchNormalization follows it",
+      })),
+    ];
+    if (this.#ranked.length === 0)
+      throw errors.nothingToPrune(this.leftAlone.map(({ layer, reason }) => `${layer}: ${reason}`));
+  }
+
+  /** In the graph's order. */
+  get groups(): readonly string[] {
+    return this.#ranked.map(({ group }) => group.name);
+  }
+
+  /** What would be removed, the least important first. @param ratios of units, by group's name or for all; less goes where the rest has to be a multiple */
+  choose(ratios: Ratios): ReadonlySet<number> {
+    const byName = ratiosOf(this.groups, ratios);
+    return new Set(
+      this.#ranked.flatMap((one) =>
+        this.#least(one, countOf(one.order.length, byName.get(one.group.name) ?? 0)),
+      ),
+    );
+  }
+
+  /** By one threshold for all groups, so that those lose most that matter least. */
+  chooseGlobally(ratio: number): ReadonlySet<number> {
+    ratiosOf(this.groups, ratio);
+    const all = this.#ranked
+      .flatMap((one) => Array.from(one.scores, (score) => ({ one, score })))
+      .sort((a, b) => a.score - b.score);
+    const counts = Map.groupBy(all.slice(0, countOf(all.length, ratio)), ({ one }) => one);
+    return new Set(this.#ranked.flatMap((one) => this.#least(one, counts.get(one)?.length ?? 0)));
+  }
+
+  /** Units all of whose weights are 0, whatever multiple is left. The last of a group stays. */
+  chooseZeros(): ReadonlySet<number> {
+    return new Set(
+      this.#ranked.flatMap(({ order, scores }) =>
+        order.slice(0, Math.min(order.length - 1, scores.filter((score) => score === 0).length)),
+      ),
+    );
+  }
+
+  /** What the graph costs without them. */
+  costWithout(units: ReadonlySet<number>): Cost {
+    const { table, axes } = this.#trace;
+    const [dimsOf, left] = [dimsIn(this.#model, this.#shapes), leftAfter(this.#trace, units)];
+    return costWith(table, (value) => {
+      const own = value && axes.get(value);
+      return dimsOf(value)?.map((size, at) => (own?.[at] === undefined ? size : left(own[at])));
+    });
+  }
+
+  /** Changes the model; nothing else can be asked of this object afterwards. */
+  remove(units: ReadonlySet<number>): ChannelReport {
+    const shapes = removeUnits(this.#model, this.#trace, this.#shapes, units);
+    const groups = this.#ranked.map(
+      ({ group: { name, layers, units: own, channelsPerUnit } }): PrunedGroup => {
+        const [each = 1] = channelsPerUnit;
+        return {
+          name,
+          layers: layers.map(({ node }) => labelOf(node)),
+          channels: own.length * each,
+          removed: own.filter((unit) => units.has(unit)).length * each,
+        };
+      },
+    );
+    return { groups, leftAlone: this.leftAlone, shapes };
+  }
+
+  /** At most `count`: what is left is rounded up to the multiple. */
+  #least({ group, order }: RankedGroup, count: number): readonly number[] {
+    const step = group.channelsPerUnit
+      .map((each) => this.#multiple / greatestCommonDivisor(this.#multiple, each))
+      .reduce((a, b) => (a * b) / greatestCommonDivisor(a, b), 1);
+    const left = Math.ceil(Math.max(1, order.length - count) / step) * step;
+    return order.slice(0, Math.max(0, order.length - left));
+  }
+}
+
+interface RankedGroup {
+  readonly group: ChannelGroup;
+  /** In the order of the group's units. */
+  readonly scores: Float64Array;
+  /** Units, the least important first; of equal ones the first. */
+  readonly order: readonly number[];
+}
+
+function rank(group: ChannelGroup, scores: Float64Array): RankedGroup {
+  const positions = group.units
+    .map((_, position) => position)
+    .sort((a, b) => (scores[a] ?? 0) - (scores[b] ?? 0) || a - b);
+  return { group, scores, order: positions.map((position) => group.units[position] ?? -1) };
+}
+
+const greatestCommonDivisor = (a: number, b: number): number =>
+  b === 0 ? a : greatestCommonDivisor(b, a % b);
+
+/** The ratio is of each group's channels; with `model`, of all groups' together, by one threshold. */
+export type PruneChannelsOptions = ChannelOptions &
+  (
+    | { readonly scope?: "group"; readonly ratio: Ratios }
+    | { readonly scope: "model"; readonly ratio: number }
+  );
+
+/**
+ * Changes the model.
+ * @throws nothing_to_prune, invalid_pruning, invalid_model_file
+ */
+export function pruneChannels(
+  model: Model,
+  shapes: Shapes,
+  options: PruneChannelsOptions,
+): ChannelReport {
+  const channels = new Channels(model, shapes, options);
+  return channels.remove(
+    options.scope === "model"
+      ? channels.chooseGlobally(options.ratio)
+      : channels.choose(options.ratio),
+  );
+}

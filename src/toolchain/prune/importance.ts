@@ -1,0 +1,57 @@
+// How much a channel matters, by its weights.
+
+import { floatsOf } from "../onnx/tensors.ts";
+import type { ChannelGroup } from "./groups.ts";
+import type { Layer } from "./step.ts";
+import type { Trace } from "./trace.ts";
+
+/**
+ * `l1` and `l2`: the norm of a channel's filter, Li et al. 2017, "Pruning Filters for Efficient ConvNets". `gamma`: the size of
+ * the scale that BatchNormalization gives it, Liu et al. 2017, "Learning Efficient Convolutional Networks through Network
+ * Slimming".
+ */
+export const IMPORTANCES = ["l1", "l2", "gamma"] as const;
+export type Importance = (typeof IMPORTANCES)[number];
+
+/**
+ * Of a group's units, in their order. A layer's channels have 1 on average, so that layers of any size count the same, in
+ * a group and between groups. 0 where all weights of a unit are 0.
+ * @returns undefined if there is nothing to tell it by: `gamma` without a BatchNormalization
+ */
+export function importanceOf(
+  { coupling, scales }: Trace,
+  { layers, units }: ChannelGroup,
+  kind: Importance,
+): Float64Array | undefined {
+  const own = new Map(units.map((unit, position) => [unit, position]));
+  const measured =
+    kind === "gamma"
+      ? scales.map(({ tensor, channels }) => ({
+          channels,
+          sizes: Float64Array.from(floatsOf(tensor), Math.abs),
+        }))
+      : layers.map((layer) => ({ channels: layer.channels, sizes: normsOf(layer, kind) }));
+  const total = new Float64Array(units.length);
+  let found = false;
+  for (const { channels, sizes } of measured) {
+    const mean = sizes.reduce((sum, size) => sum + size, 0) / sizes.length;
+    channels.forEach((index, channel) => {
+      const position = own.get(coupling.rootOf(index));
+      if (position === undefined) return;
+      found = true;
+      total[position] = (total[position] ?? 0) + (mean === 0 ? 0 : (sizes[channel] ?? 0) / mean);
+    });
+  }
+  return found ? total : undefined;
+}
+
+function normsOf({ weights, axis, channels }: Layer, kind: "l1" | "l2"): Float64Array {
+  const values = floatsOf(weights);
+  const inner = weights.dims.slice(axis + 1).reduce((product, size) => product * Number(size), 1);
+  const norms = new Float64Array(channels.length);
+  for (let index = 0; index < values.length; index++) {
+    const [value, channel] = [values[index] ?? 0, Math.floor(index / inner) % channels.length];
+    norms[channel] = (norms[channel] ?? 0) + (kind === "l1" ? Math.abs(value) : value * value);
+  }
+  return kind === "l1" ? norms : norms.map(Math.sqrt);
+}

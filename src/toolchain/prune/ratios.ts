@@ -1,0 +1,28 @@
+// How much is to be pruned: one share for everything, or one for each layer or group by its name.
+
+import { errors } from "../../core/errors.ts";
+
+/** From 0 to below 1. By name: those that are not named lose nothing. */
+export type Ratios = number | ReadonlyMap<string, number>;
+
+/** @throws invalid_pruning for a ratio out of range, and for a name that there is not */
+export function ratiosOf(names: readonly string[], ratios: Ratios): ReadonlyMap<string, number> {
+  const byName = typeof ratios === "number" ? new Map(names.map((name) => [name, ratios])) : ratios;
+  for (const [name, ratio] of byName) {
+    checkRatio(ratio);
+    if (!names.includes(name))
+      throw errors.invalidPruning(
+        `There is nothing to prune that is called ${JSON.stringify(name)}`,
+      );
+  }
+  return byName;
+}
+
+/** @throws invalid_pruning */
+function checkRatio(ratio: number): void {
+  if (!(ratio >= 0 && ratio < 1))
+    throw errors.invalidPruning(`The ratio ${ratio} is not from 0 to below 1`);
+}
+
+/** Rounded down, but 0.3 of 10 is 3, although 10 * 0.3 may be a little less. */
+export const countOf = (all: number, ratio: number): number => Math.floor(all * ratio + 1e-9);

@@ -1,0 +1,139 @@
+// Rules of the operators that only move elements: put together, taken apart, in another order or shape.
+
+import { create } from "@bufbuild/protobuf";
+import { intOf } from "../onnx/find.ts";
+import { removeAttribute, setAttribute } from "../onnx/nodes.ts";
+import {
+  AttributeProto_AttributeType as AttributeType,
+  AttributeProtoSchema,
+} from "../onnx/proto/onnx_pb.js";
+import type { Axes } from "./coupling.ts";
+import { followSizes } from "./follow-sizes.ts";
+import { regroup } from "./regroup.ts";
+import { fromFront, integers } from "./rule-inputs.ts";
+import type { Rule, Step } from "./step.ts";
+
+function reshape(step: Step): Axes[] | undefined {
+  const x = step.take(0);
+  const [[before], [after]] = [step.inputShapes, step.outputShapes];
+  if (
+    x === undefined ||
+    before === undefined ||
+    after === undefined ||
+    [...before, ...after].includes(0)
+  )
+    return undefined;
+  const axes = regroup(step.coupling, x, before, after, `${step.label} cuts them in another way`);
+  if (step.node.opType === "Reshape")
+    followSizes(step, 1, axes, intOf(step.node, "allowzero", 0) !== 1);
+  return [axes];
+}
+
+function transpose(step: Step): Axes[] | undefined {
+  const x = step.take(0);
+  const order = integers(step, "perm", -1) ?? x?.map((_, at) => at).toReversed();
+  return x && [(order ?? []).map((at) => x[at])];
+}
+
+function concat(step: Step): Axes[] | undefined {
+  const [shape = []] = step.outputShapes;
+  const along = fromFront(intOf(step.node, "axis", 1), shape.length);
+  const inputs = step.node.input.map((_, position) => step.take(position) ?? []);
+  return [
+    shape.map((size, at) => {
+      if (at !== along)
+        return inputs
+          .map((axes) => axes[at])
+          .reduce((all, axis) => step.coupling.join(all, axis), undefined);
+      const parts = inputs.map(
+        (axes, position) =>
+          axes[at] ??
+          step.coupling.kept(
+            step.inputShapes[position]?.[at] ?? 0,
+            `${step.label} puts one of its own beside them`,
+          ),
+      );
+      return size < 2 ? undefined : Int32Array.from(parts.flatMap((part) => [...part]));
+    }),
+  ];
+}
+
+function split(step: Step): Axes[] | undefined {
+  const x = step.take(0);
+  const along = fromFront(intOf(step.node, "axis", 0), x?.length ?? 0);
+  const whole = x?.[along];
+  if (x === undefined) return undefined;
+  if (whole === undefined) return step.outputShapes.map(() => x);
+  let start = 0;
+  const parts = step.outputShapes.map((shape) =>
+    whole.subarray(start, (start += shape?.[along] ?? 0)),
+  );
+  for (const part of parts) {
+    if (part.length < 2) step.coupling.freeze([part], `${step.label} makes a part of one`);
+    else step.isSpan(part);
+  }
+  step.onRemoval(({ left, giveSizes }) => {
+    if (left(whole) === whole.length) return;
+    if (step.opset < 13)
+      setAttribute(
+        step.node,
+        create(AttributeProtoSchema, {
+          name: "split",
+          type: AttributeType.INTS,
+          ints: parts.map((part) => BigInt(left(part))),
+        }),
+      );
+    else giveSizes(step.node, 1, parts.map(left));
+    removeAttribute(step.node, "num_outputs");
+  });
+  return parts.map((part) =>
+    x.map((axis, at) => (at !== along ? axis : part.length < 2 ? undefined : part)),
+  );
+}
+
+/** Picks along an axis, which stays as it is. */
+function gather(step: Step): Axes[] | undefined {
+  const [x, indices] = [step.take(0), step.take(1)];
+  if (x === undefined || indices === undefined) return undefined;
+  const along = fromFront(intOf(step.node, "axis", 0), x.length);
+  step.coupling.freeze([x[along]], `${step.label} picks among them`);
+  return [[...x.slice(0, along), ...indices, ...x.slice(along + 1)]];
+}
+
+/** Axes that keep their size have the same indices; others stay as they are. */
+function resized(step: Step): Axes[] | undefined {
+  const x = step.take(0);
+  const [[before = []], [after = []]] = [step.inputShapes, step.outputShapes];
+  if (x === undefined) return undefined;
+  return [
+    after.map((size, at) => {
+      if (size === before[at]) return x[at];
+      step.coupling.freeze([x[at]], `${step.label} changes their number`);
+      return step.coupling.axis(size, `${step.label} changes their number`);
+    }),
+  ];
+}
+
+function slice(step: Step): Axes[] | undefined {
+  const steps = step.node.input[4] ? integers(step, "steps", 4) : [];
+  return steps?.every((size) => size === 1) ? resized(step) : undefined;
+}
+
+function resize(step: Step): Axes[] | undefined {
+  const axes = resized(step);
+  const hasSizes = (step.node.input[3] ?? "") !== "";
+  if (step.node.attribute.some(({ name }) => name === "axes")) return undefined;
+  if (hasSizes && axes?.[0] !== undefined) followSizes(step, 3, axes[0], false);
+  return axes;
+}
+
+export const shapeRules: readonly (readonly [op: string, Rule])[] = [
+  ...["Flatten", "Reshape", "Squeeze", "Unsqueeze"].map((op): [string, Rule] => [op, reshape]),
+  ["Transpose", transpose],
+  ["Concat", concat],
+  ["Split", split],
+  ["Gather", gather],
+  ...["Pad", "Upsample"].map((op): [string, Rule] => [op, resized]),
+  ["Slice", slice],
+  ["Resize", resize],
+];

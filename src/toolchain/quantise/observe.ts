@@ -1,0 +1,60 @@
+// Runs a graph with values from within it as further outputs.
+
+import { errors } from "../../core/errors.ts";
+import type { NamedTensors } from "../../core/tensor.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { cut } from "../onnx/cut.ts";
+import { type Model, writeModel } from "../onnx/model-file.ts";
+import { takenInputs } from "../taken-inputs.ts";
+
+/** What a graph is run on: one run's inputs each. It may be gone through several times. */
+export type Samples = Iterable<NamedTensors> | AsyncIterable<NamedTensors>;
+
+/** FP32 numbers by the names of the values. They are of one run, and not kept. */
+export type Observed = ReadonlyMap<
+  string,
+  { readonly data: Float32Array; readonly shape: readonly number[] }
+>;
+
+/**
+ * @param names of FP32 values of the graph, its own inputs among them
+ * @param onSample is awaited; samples are run one by one, so that no more than one run's values are held
+ * @returns how many samples there were
+ * @throws session_failed
+ */
+export async function observe(
+  runtime: Runtime,
+  model: Model,
+  names: readonly string[],
+  samples: Samples,
+  onSample: (observed: Observed) => void,
+): Promise<number> {
+  const session = await runtime.createSession(writeModel(partThatMakes(model, names)));
+  try {
+    let count = 0;
+    for await (const inputs of samples) {
+      const outputs = await session.run(takenInputs(session, inputs));
+      onSample(new Map(names.map((name) => [name, floatsOf(name, outputs[name] ?? inputs[name])])));
+      count++;
+    }
+    return count;
+  } finally {
+    await session.dispose();
+  }
+}
+
+function floatsOf(
+  name: string,
+  tensor: NamedTensors[string] | undefined,
+): { readonly data: Float32Array; readonly shape: readonly number[] } {
+  if (tensor?.datatype !== "FP32")
+    throw errors.sessionFailed(`value ${name} is ${tensor?.datatype ?? "not there"}, and not FP32`);
+  return tensor;
+}
+
+/** Only what makes these values is left. */
+function partThatMakes(model: Model, names: readonly string[]): Model {
+  const inputs = new Set(model.graph.input.map(({ name }) => name));
+  const outputs = [...new Set(names)].filter((name) => !inputs.has(name));
+  return outputs.length === 0 ? model : cut(model, { outputs });
+}

@@ -1,0 +1,244 @@
+// Static quantisation in QDQ form: weights and activations as integers with scales that were found beforehand, on samples.
+// Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
+
+import { errors } from "../../core/errors.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { attributeOf, intAttribute, removeAttribute } from "../onnx/nodes.ts";
+import { opsetsOf } from "../onnx/operators/signatures.ts";
+import { sortNodes } from "../onnx/sort.ts";
+import type { Value } from "../onnx/values.ts";
+import { checkSelection, type Kept, type Layer, nameNodes, type Selection } from "./layers.ts";
+import { type Plan, planStatic } from "./plan.ts";
+import { detach, redirectAll, Rewriter, type WeightOptions, weightScheme } from "./rewriter.ts";
+import {
+  type IntegerType,
+  type Quantisation,
+  quantisationOf,
+  type Range,
+  union,
+} from "./scheme.ts";
+import { quantiseWeights } from "./weights.ts";
+
+export interface StaticOptions extends Selection, WeightOptions {
+  /**
+   * `uint8` by default. `int8` takes `int8` weights, and is for ARM: elsewhere ONNX Runtime makes it `uint8`, but only what one
+   * operator reads, and computes the rest in FP32.
+   */
+  readonly activations?: IntegerType | undefined;
+  readonly symmetricActivations?: boolean | undefined;
+}
+
+/** Of activations, by name: see calibrate.ts. */
+export type Ranges = ReadonlyMap<string, Range>;
+
+export interface Quantised {
+  /** Layers in integers, in the graph's order. */
+  readonly layers: readonly { readonly node: string; readonly op: string }[];
+  readonly kept: readonly Kept[];
+  /** Activations that become integers. */
+  readonly activations: number;
+}
+
+/** The version of DequantizeLinear that takes a scale for each channel. */
+const OLDEST_OPSET = 13;
+
+/** Puts nodes in order, and gives each a name. @throws not_quantisable for operators of an old version, and for a selection of what is not there */
+export function prepare(model: Model, selection: Selection = {}): void {
+  const opset = opsetsOf(model).get("") ?? 0;
+  if (opset < OLDEST_OPSET)
+    throw errors.notQuantisable(
+      `it uses version ${opset} of ONNX's operators, and version ${OLDEST_OPSET} or later is needed`,
+      "Export it again with a later opset, or use onnx.version_converter in Python.",
+    );
+  sortNodes(model);
+  nameNodes(model);
+  checkSelection(model, selection);
+}
+
+/**
+ * The activations whose ranges `quantiseStatic` needs, by the options with most of them: with fewer layers it needs fewer.
+ * @throws not_quantisable
+ */
+export function activationsToCalibrate(model: Model, options: StaticOptions = {}): string[] {
+  prepare(model, options);
+  const { activations, sources } = planStatic(model, options);
+  return activations.filter((value) => !sources.has(value)).map(({ name }) => name);
+}
+
+/**
+ * Changes the model. The same model, ranges and options give the same result.
+ * @throws not_quantisable if an activation has no range, or there is nothing to quantise
+ */
+export function quantiseStatic(
+  model: Model,
+  ranges: Ranges,
+  options: StaticOptions = {},
+): Quantised {
+  const { activations: type = "uint8", symmetricActivations = false, perChannel = true } = options;
+  if (type === "int8" && options.weights === "uint8")
+    throw errors.notQuantisable(
+      "signed activations go with signed weights only",
+      "Take int8 weights, or uint8 activations.",
+    );
+  prepare(model, options);
+  const plan = planStatic(model, options);
+  if (plan.layers.length + plan.embeddings.length === 0)
+    throw errors.notQuantisable(
+      nothing(plan.kept),
+      "Integers pay for Conv, MatMul and Gemm with constant weights, and for Gather of a table.",
+    );
+  const rewriter = new Rewriter(model);
+  const quantisations = quantisationsOf(plan, ranges, { type, symmetric: symmetricActivations });
+
+  const constants = new Map<Quantisation, { scale: string; zeroPoint: string }>();
+  for (const value of plan.activations) {
+    const quantisation = required(quantisations, value);
+    const { scale, zeroPoint } =
+      constants.get(quantisation) ?? rewriter.quantisation(value.name, quantisation);
+    constants.set(quantisation, { scale, zeroPoint });
+    const { restored, uses } = detach(value, rewriter);
+    const [integers, reals] = [
+      rewriter.name(`${value.name}_quantised`),
+      restored ?? rewriter.name(`${value.name}_dequantised`),
+    ];
+    const held = plan.isOfFp32Layer(value) ? rewriter.name(`${value.name}_held`) : value.name;
+    rewriter.insertAfterOrigin(
+      value,
+      ...(held === value.name
+        ? []
+        : [rewriter.node({ op: "Max", inputs: [value.name], outputs: [held] })]),
+      rewriter.node({
+        op: "QuantizeLinear",
+        inputs: [held, scale, zeroPoint],
+        outputs: [integers],
+      }),
+      rewriter.node({
+        op: "DequantizeLinear",
+        inputs: [integers, scale, zeroPoint],
+        outputs: [reals],
+      }),
+    );
+    redirectAll(uses, reals);
+  }
+  for (const layer of plan.layers)
+    rewriteLayer(rewriter, layer, required(quantisations, layer.x).scale, perChannel, options);
+  for (const embedding of plan.embeddings) rewriter.embedding(embedding, options);
+  rewriter.apply();
+  const done = new Set([...plan.layers, ...plan.embeddings].map(({ node }) => node));
+  return {
+    layers: model.graph.node
+      .filter((node) => done.has(node))
+      .map(({ name, opType }) => ({ node: name, op: opType })),
+    kept: plan.kept,
+    activations: plan.activations.length,
+  };
+}
+
+/** What is moved has the scale of what it is moved from, and what is joined one that holds all of it. */
+function quantisationsOf(
+  { activations, sources }: Plan,
+  ranges: Ranges,
+  scheme: { type: IntegerType; symmetric: boolean },
+): ReadonlyMap<Value, Quantisation> {
+  const found = new Map<Value, Quantisation>();
+  const wanted = new Map<Value, Range>();
+  for (const value of activations) {
+    const [source, ...others] = (sources.get(value) ?? []).map((one) => ({
+      range: wanted.get(one),
+      quantisation: found.get(one),
+    }));
+    const joined =
+      source?.range &&
+      others.reduce(
+        (all, { range }) => (range === undefined ? all : union(all, range)),
+        source.range,
+      );
+    const range = joined ?? ranges.get(value.name);
+    if (range === undefined)
+      throw errors.notQuantisable(
+        `the range of ${JSON.stringify(value.name)} is not known`,
+        "Calibrate it on samples, with the same options or with ones that keep fewer layers.",
+      );
+    const same = [source, ...others].find(
+      (one) =>
+        one?.range !== undefined && one.range.low === range.low && one.range.high === range.high,
+    );
+    wanted.set(value, range);
+    found.set(value, same?.quantisation ?? quantisationOf(range, scheme));
+  }
+  return found;
+}
+
+/** Steps of a bias: of INT32, a few left for rounding. */
+const MAX_BIAS = 2 ** 31 - 2 ** 8;
+
+function rewriteLayer(
+  rewriter: Rewriter,
+  { node, op, weights, bias }: Layer,
+  xScale: number,
+  perChannel: boolean,
+  options: WeightOptions,
+): void {
+  const scheme = weightScheme(options, op);
+  // A bias is counted in steps of both scales' product, and has to fit.
+  const least = Array.from(bias ?? [], (one) => Math.abs(one) / (MAX_BIAS * xScale));
+  const smallest = perChannel ? least : [least.reduce((largest, one) => Math.max(largest, one), 0)];
+  const quantised = quantiseWeights(
+    weights,
+    perChannel ? weights.axis : undefined,
+    scheme,
+    smallest,
+  );
+  const names = rewriter.weights(
+    weights.value.name,
+    weights.dims,
+    scheme.type,
+    quantised,
+    perChannel,
+  );
+  const reals = rewriter.name(`${weights.value.name}_dequantised`);
+  const axis = perChannel ? [intAttribute("axis", weights.axis)] : [];
+  rewriter.insertFirst(
+    rewriter.node({
+      op: "DequantizeLinear",
+      inputs: [names.values, names.scale, names.zeroPoint],
+      outputs: [reals],
+      attributes: axis,
+    }),
+  );
+  node.input[1] = reals;
+  if (op === "Gemm")
+    for (const factor of ["alpha", "beta"])
+      if (attributeOf(node, factor) !== undefined) removeAttribute(node, factor);
+  if (bias === undefined) return;
+  const scales = quantised.scales.map((scale) => xScale * scale);
+  const counts = Int32Array.from(bias, (one, channel) =>
+    Math.round(one / (scales[perChannel ? channel : 0] ?? 1)),
+  );
+  const biasName = node.input[2] ?? "bias";
+  const realBias = rewriter.name(`${biasName}_dequantised`);
+  const inputs = [
+    rewriter.constant(`${biasName}_quantised`, "int32", [counts.length], counts),
+    rewriter.constant(`${biasName}_scale`, "float", perChannel ? [scales.length] : [], scales),
+  ];
+  rewriter.insertFirst(
+    rewriter.node({
+      op: "DequantizeLinear",
+      inputs,
+      outputs: [realBias],
+      attributes: perChannel ? [intAttribute("axis", 0)] : [],
+    }),
+  );
+  node.input[2] = realBias;
+}
+
+function required(quantisations: ReadonlyMap<Value, Quantisation>, value: Value): Quantisation {
+  const found = quantisations.get(value);
+  if (found === undefined) throw new RangeError(`${value.name} has no scale`);
+  return found;
+}
+
+export const nothing = (kept: readonly Kept[]): string =>
+  kept.length === 0
+    ? "it has no layer that could be in integers"
+    : `none of its ${kept.length} layers could be in integers: ${[...new Set(kept.map(({ reason }) => reason))].join("; ")}`;

@@ -1,0 +1,162 @@
+// A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
+
+import { roundScale, type Scale } from "../../core/scale.ts";
+import type { CalibrationCurves, Reliability } from "../calibrate/curves.ts";
+import type { RiskRecord } from "../../registry/manifest.ts";
+import { htmlTable, plotFigures, reportPage } from "./report-page.ts";
+import { escapeXml, type Plot, rangeOf, type Series } from "./svg-plot.ts";
+
+export interface CalibrationReport {
+  readonly model: string;
+  /** Absent for a single tier. */
+  readonly risk: RiskRecord | undefined;
+  readonly tiers: readonly {
+    readonly id: string;
+    readonly method: string;
+    readonly exit: number | undefined;
+  }[];
+  readonly curves: CalibrationCurves;
+}
+
+const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
+/** As many digits as it takes. */
+const percentTick = (value: number) => `${Number((100 * value).toFixed(3))} %`;
+const milliseconds = (value: number) => `${value.toFixed(2)} ms`;
+
+export function calibrationReport({ model, risk, tiers, curves }: CalibrationReport): string {
+  const plots = [
+    ...reliabilityPlots(curves),
+    ...(risk === undefined ? [] : [riskPlot(curves, risk), latencyPlot(curves)]),
+  ];
+  const rows = tiers.map(({ id, method, exit }, position) => {
+    const { before, after } = curves.reliability[position] ?? {};
+    return [
+      id,
+      method,
+      exit === undefined ? "takes all" : String(exit),
+      before?.expectedCalibrationError.toFixed(4) ?? "",
+      after?.expectedCalibrationError.toFixed(4) ?? "",
+    ];
+  });
+  return reportPage(`${model}: calibration`, [
+    `<p>${escapeXml(promiseOf(risk, curves))}</p>`,
+    htmlTable(["Tier", "Method", "Exit", "ECE before", "ECE after"], rows),
+    plotFigures(plots),
+  ]);
+}
+
+function promiseOf(risk: RiskRecord | undefined, { tested, chosen }: CalibrationCurves): string {
+  if (risk === undefined || chosen === undefined)
+    return `One tier, which answers everything; ${tested} samples tested.`;
+  const what =
+    risk.what === "disagreement"
+      ? "it answers otherwise than its last tier"
+      : "it loses accuracy against its last tier";
+  return `With a confidence of ${percent(1 - risk.delta)}, the cascade's risk is at most ${percent(risk.epsilon)}: the share of inputs for which ${what}. On the ${risk.samples} samples tested it is ${percent(risk.empiricalRisk)} (${risk.method}). ${percent(chosen.coverage)} are answered before the last tier.`;
+}
+
+/** Bins of fewer samples say hardly anything, and would be all that one sees. */
+const MIN_IN_BIN = 10;
+
+const binPoints = ({ bins }: Reliability): Series["points"] =>
+  bins
+    .filter(({ samples }) => samples >= MIN_IN_BIN)
+    .map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy]);
+
+function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
+  return reliability.map(({ tier, before, after }, position) => ({
+    id: `reliability-${position}`,
+    title: `Reliability of ${tier}`,
+    description: `Accuracy by confidence, in bins of ${MIN_IN_BIN} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
+    x: { label: "confidence", from: 0, to: 1, format: percentTick },
+    y: { label: "accuracy", from: 0, to: 1, format: percentTick },
+    series: [
+      {
+        name: "as it should be",
+        kind: "dashed",
+        colour: 0,
+        points: [
+          [0, 0],
+          [1, 1],
+        ],
+      },
+      { name: "before", kind: "points", colour: 1, points: binPoints(before) },
+      { name: "after", kind: "line", colour: 2, points: binPoints(after) },
+    ],
+  }));
+}
+
+const scaleOf = (values: readonly number[]): Scale => roundScale(...rangeOf(values));
+
+function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: RiskRecord): Plot {
+  const y = scaleOf([
+    0,
+    2 * epsilon,
+    ...cascade.filter(({ risk }) => risk < 4 * epsilon).map(({ risk }) => risk),
+  ]);
+  return {
+    id: "risk-coverage",
+    title: "Risk and coverage",
+    description: `The risk (${what}) by the share of inputs that are answered before the last tier. ${chosen === undefined ? "" : `Chosen: ${percent(chosen.coverage)} at a risk of ${percent(chosen.risk)}, where ${percent(epsilon)} are allowed.`}`,
+    x: { label: "answered before the last tier", from: 0, to: 1, format: percentTick },
+    y: { label: `risk (${what})`, ...y, format: percentTick },
+    series: [
+      {
+        name: "allowed",
+        kind: "dashed",
+        colour: 0,
+        points: [
+          [0, epsilon],
+          [1, epsilon],
+        ],
+      },
+      {
+        name: "cascade",
+        kind: "line",
+        colour: 2,
+        points: cascade.map(({ coverage, risk }) => [coverage, risk]),
+      },
+      {
+        name: "chosen",
+        kind: "chosen",
+        colour: 3,
+        points: chosen === undefined ? [] : [[chosen.coverage, chosen.risk]],
+      },
+    ],
+  };
+}
+
+function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
+  const all = [...cascade, ...alone, ...(chosen === undefined ? [] : [chosen])];
+  const [x, y] = [
+    scaleOf(all.map(({ meanMs }) => meanMs)),
+    scaleOf(all.map(({ accuracy }) => accuracy)),
+  ];
+  return {
+    id: "accuracy-latency",
+    title: "Accuracy and latency",
+    description: `Accuracy by mean latency. ${alone.map(({ tier, accuracy, meanMs }) => `${tier} alone: ${percent(accuracy)} in ${milliseconds(meanMs)}.`).join(" ")} ${chosen === undefined ? "" : `Chosen: ${percent(chosen.accuracy)} in ${milliseconds(chosen.meanMs)}.`}`,
+    x: { label: "mean latency", ...x, format: (ms) => `${Number(ms.toPrecision(6))} ms` },
+    y: { label: "accuracy", ...y, format: percentTick },
+    series: [
+      {
+        name: "cascade",
+        kind: "line",
+        colour: 2,
+        points: cascade.map(({ meanMs, accuracy }) => [meanMs, accuracy]),
+      },
+      {
+        name: "a tier alone",
+        kind: "points",
+        colour: 1,
+        points: alone.map(({ meanMs, accuracy }) => [meanMs, accuracy]),
+      },
+      {
+        name: "chosen",
+        kind: "chosen",
+        colour: 3,
+        points: chosen === undefined ? [] : [[chosen.meanMs, chosen.accuracy]],
+      },
+    ],
+  };
+}

@@ -1,0 +1,207 @@
+// `edgetier model build`: every tier that the plan names, built and judged, the chosen graphs put into the project, and the
+// cascade calibrated for them.
+
+import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { errors } from "../../core/errors.ts";
+import { LOGITS } from "../../cascade/calibration.ts";
+import { calibrateCascade } from "../calibrate/calibrate-cascade.ts";
+import { withCascade } from "../calibrate/calibrate-project.ts";
+import { chooseExit } from "../calibrate/exit-point.ts";
+import { fitTemperature, type LabelledLogits } from "../calibrate/scaling.ts";
+import { makeExam, type Question } from "../judge/exam.ts";
+import {
+  classificationOf,
+  fileOf,
+  labelsOf,
+  preprocessorOf,
+  type TierProject,
+} from "../judge/project-tier.ts";
+import type { Runner } from "../judge/runner.ts";
+import type { Sample } from "../judge/samples.ts";
+import { readModel } from "../onnx/model-file.ts";
+import { precisionOf } from "../import/operators.ts";
+import type { BuildPlan } from "./build-plan.ts";
+import { type BuildProgress, type BuiltTier, buildTier } from "./build-tier.ts";
+
+export interface BuildProjectOptions {
+  readonly runners: Readonly<Record<"edge" | "region", Runner>>;
+  readonly runtime: Runtime;
+  /** What candidates are judged and the cascade is calibrated on. */
+  readonly samples: readonly Sample[];
+  /** What ranges are found on. */
+  readonly calibration: readonly Sample[];
+  readonly rounds?: number;
+  readonly onProgress?: (tier: string, event: BuildProgress) => void;
+}
+
+export interface BuiltProject {
+  readonly tiers: readonly BuiltTier[];
+  /** With the chosen graphs, in files of their tiers' names, and what has changed with them. */
+  readonly source: PublishSource & { readonly project: ClassificationProject };
+}
+
+/** Points that an exit may cost the cascade: as small as a validation part of some thousand samples can tell. */
+const MAX_EXIT_LOSS_POINTS = 0.2;
+
+/**
+ * Confidences are calibrated anew for the tiers of the plan, and exits chosen for the plan's risk. Where it states none,
+ * a tier that tells what is out of scope stays as it is: that has figures of its own, which come from its recipe.
+ * @throws invalid_project, session_failed, risk_not_reached
+ */
+export async function buildProject(
+  source: PublishSource,
+  project: ClassificationProject,
+  plan: BuildPlan,
+  options: BuildProjectOptions,
+): Promise<BuiltProject> {
+  const unknown = plan.tiers.find(({ tier }) => project.tiers.every(({ id }) => id !== tier));
+  if (unknown !== undefined)
+    throw errors.invalidProject(project.model, [
+      `build.json plans for tier ${unknown.tier}, and there are ${project.tiers.map(({ id }) => id).join(", ")}`,
+    ]);
+  const labels = labelsOf(source, project);
+  const questionsOf = (tier: TierProject, samples: readonly Sample[]): Question[] =>
+    makeExam(samples, preprocessorOf(source, project, tier), labels);
+
+  const questions = new Map(
+    project.tiers
+      .filter(({ id }) => plan.tiers.some(({ tier }) => tier === id))
+      .map((tier) => [tier.id, questionsOf(tier, options.samples)]),
+  );
+  const asked = ({ id }: TierProject) => questions.get(id) ?? [];
+
+  const built: BuiltTier[] = [];
+  for (const tier of project.tiers) {
+    const tierPlan = plan.tiers.find((one) => one.tier === tier.id);
+    if (tierPlan === undefined) continue;
+    const other = tier.place === "edge" ? "region" : "edge";
+    built.push(
+      await buildTier(tierPlan, (path) => fileOf(source, path), {
+        runner: options.runners[tier.place],
+        others: tier.place === "edge" ? [options.runners[other]] : [],
+        runtime: options.runtime,
+        questions: asked(tier),
+        calibration: questionsOf(tier, options.calibration),
+        ...(options.rounds === undefined ? {} : { rounds: options.rounds }),
+        onProgress: (event) => options.onProgress?.(tier.id, event),
+      }),
+    );
+  }
+
+  const files = new Map(source.files);
+  const changed = project.tiers.map((tier): TierProject => {
+    const own = built.find((one) => one.tier === tier.id);
+    if (own === undefined) return tier;
+    files.set(tier.graph, own.chosen.graph);
+    return recalibrated(
+      { ...tier, precision: precisionOf(readModel(own.chosen.graph)), figures: figuresOf(own) },
+      own,
+      asked(tier),
+    );
+  });
+  const truth = options.samples.map(({ label }) => label);
+  // What was promised of the graphs before is not promised of these.
+  const fitted =
+    plan.risk === undefined
+      ? { risk: undefined, tiers: withExits(changed, built, asked) }
+      : withRisk(plan.risk);
+  const changedProject = classificationOf(modelProjectSchema.parse({ ...project, ...fitted }));
+  return { tiers: built, source: { ...source, project: changedProject, files } };
+
+  function withRisk(
+    risk: NonNullable<BuildPlan["risk"]>,
+  ): Pick<ClassificationProject, "risk"> & { readonly tiers: readonly TierProject[] } {
+    const cascade = calibrateCascade(
+      changed.map(askedTier),
+      { labels, truth },
+      { ...risk, deadlineMs: project.deadlineMs },
+    );
+    return {
+      tiers: withCascade(changed, cascade),
+      ...(cascade.risk === undefined ? {} : { risk: cascade.risk }),
+    };
+  }
+
+  function askedTier({ id, place, calibration }: TierProject) {
+    const own = built.find(({ tier }) => tier === id);
+    if (own === undefined)
+      throw errors.invalidProject(project.model, [
+        `build.json states a risk, and does not plan for tier ${id}: exits are chosen for all tiers together`,
+      ]);
+    if (calibration.outOfScope?.score.kind === "output")
+      throw errors.invalidProject(project.model, [
+        `tier ${id} reads what is out of scope from an output: leave the risk to \`edgetier model calibrate\``,
+      ]);
+    const { p50Ms = 0, p95Ms = 0 } =
+      own.judgements.find(({ name }) => name === own.chosen.name)?.measured?.latency[
+        options.runners[place].name
+      ] ?? {};
+    const outputs = own.answers.map((data) => ({
+      [LOGITS]: { datatype: "FP32" as const, shape: [1, data.length], data },
+    }));
+    return { id, calibration, outputs, price: { cost: p50Ms, meanMs: p50Ms, p99Ms: p95Ms } };
+  }
+}
+
+const rowsOf = (
+  questions: readonly Question[],
+  answers: readonly Float32Array[],
+): LabelledLogits[] =>
+  questions.map(({ label }, position) => ({
+    label,
+    logits: answers[position] ?? new Float32Array(),
+  }));
+
+/** Of the chosen candidate. */
+function figuresOf({ judgements, chosen }: BuiltTier): Record<string, number> {
+  const judgement = judgements.find(({ name }) => name === chosen.name);
+  const { measured } = judgement ?? {};
+  if (judgement === undefined || measured === undefined) return {};
+  const times = Object.entries(measured.latency).map(
+    ([runtime, { p50Ms }]) =>
+      [`p50MsIn${runtime === "node" ? "Node" : "Workerd"}`, Number(p50Ms.toPrecision(4))] as const,
+  );
+  return {
+    accuracy: Number(measured.accuracy.toFixed(4)),
+    lossPoints: Number(measured.lossPoints.toFixed(2)),
+    ...Object.fromEntries(times),
+  };
+}
+
+function recalibrated(
+  tier: TierProject,
+  { answers }: BuiltTier,
+  questions: readonly Question[],
+): TierProject {
+  if (tier.calibration.outOfScope !== undefined) return tier;
+  return { ...tier, calibration: { temperature: fitTemperature(rowsOf(questions, answers)) } };
+}
+
+/** Each tier against the next; both must have been built, as their answers are needed. */
+function withExits(
+  tiers: readonly TierProject[],
+  built: readonly BuiltTier[],
+  questionsOf: (tier: TierProject) => readonly Question[],
+): TierProject[] {
+  return tiers.map((tier, position) => {
+    const [own, next] = [tier, tiers[position + 1]].map((one) =>
+      built.find((candidate) => candidate.tier === one?.id),
+    );
+    if (
+      own === undefined ||
+      next === undefined ||
+      tier.exit === null ||
+      tier.calibration.outOfScope !== undefined
+    )
+      return tier;
+    const { confidence } = chooseExit(
+      rowsOf(questionsOf(tier), own.answers),
+      tier.calibration.temperature,
+      next.answers,
+      MAX_EXIT_LOSS_POINTS,
+    );
+    return { ...tier, exit: { confidence } };
+  });
+}

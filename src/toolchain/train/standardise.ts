@@ -1,0 +1,52 @@
+// Features of mean 0 and deviation 1, as training wants them; and layers that take them as they are.
+
+import type { DenseLayer } from "./network.ts";
+
+export interface Standard {
+  readonly mean: Float32Array;
+  /** 1 where a feature never varies. */
+  readonly deviation: Float32Array;
+}
+
+/** @param rows [n, width] */
+export function standardOf(rows: Float32Array, width: number): Standard {
+  const count = Math.max(1, rows.length / width);
+  const sums = new Float64Array(width);
+  const squares = new Float64Array(width);
+  rows.forEach((value, index) => (sums[index % width] = (sums[index % width] ?? 0) + value));
+  const mean = Float32Array.from(sums, (sum) => sum / count);
+  rows.forEach(
+    (value, index) =>
+      (squares[index % width] =
+        (squares[index % width] ?? 0) + (value - (mean[index % width] ?? 0)) ** 2),
+  );
+  return {
+    mean,
+    deviation: Float32Array.from(squares, (square) => Math.sqrt(square / count) || 1),
+  };
+}
+
+/** @returns a copy */
+export function standardised(rows: Float32Array, { mean, deviation }: Standard): Float32Array {
+  return rows.map(
+    (value, index) =>
+      (value - (mean[index % mean.length] ?? 0)) / (deviation[index % mean.length] ?? 1),
+  );
+}
+
+/** The first layer for features as they are, in the place of one for standardised ones. */
+export function foldStandard(
+  { inputs, outputs, weights, bias }: DenseLayer,
+  { mean, deviation }: Standard,
+): DenseLayer {
+  const folded = weights.map(
+    (weight, index) => weight / (deviation[Math.floor(index / outputs)] ?? 1),
+  );
+  const shifted = bias.map((own, output) => {
+    let sum = own;
+    for (let input = 0; input < inputs; input++)
+      sum -= (mean[input] ?? 0) * (folded[input * outputs + output] ?? 0);
+    return sum;
+  });
+  return { inputs, outputs, weights: folded, bias: shifted };
+}

@@ -1,0 +1,146 @@
+// The report that is published with a version: what it says, and that it goes where the model goes.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { calibrateCascade } from "../../../src/toolchain/calibrate/calibrate-cascade.ts";
+import { withCascade } from "../../../src/toolchain/calibrate/calibrate-project.ts";
+import { calibrationCurves } from "../../../src/toolchain/calibrate/curves.ts";
+import { modelReportOf } from "../../../src/toolchain/calibrate/model-report.ts";
+import { fileOf } from "../../../src/toolchain/judge/project-tier.ts";
+import { readProject } from "../../../src/toolchain/project.ts";
+import { modelReport } from "../../../src/protocol/report.ts";
+import { createMemoryObjectStore } from "../../../src/registry/drivers/memory.ts";
+import { artifactsOf } from "../../../src/registry/manifest.ts";
+import { publishModel } from "../../../src/registry/publish.ts";
+import { createModelStore } from "../../../src/registry/store.ts";
+import { toyFiles, toyProject, writeToyProject } from "../../support/toy-project.ts";
+import { madeCascade } from "./made-cascade.ts";
+
+const options = {
+  what: "disagreement",
+  epsilon: 0.1,
+  delta: 0.1,
+  deadlineMs: 1_000,
+  method: "temperature",
+} as const;
+
+/** Of the toy project, with the calibration of a cascade that is made up. */
+async function madeReport() {
+  const { tiers, labelled } = madeCascade(2_000, [12, 60]);
+  const cascade = calibrateCascade(tiers, labelled, options);
+  const curves = calibrationCurves(tiers, cascade, labelled, undefined, options);
+  const { risk } = cascade;
+  const project = {
+    ...toyProject,
+    ...(risk === undefined ? {} : { risk }),
+    tiers: withCascade(toyProject.tiers, cascade),
+  };
+  const files = await toyFiles();
+  const report = modelReportOf(
+    { ...toyProject, ...(risk === undefined ? {} : { risk }) },
+    curves,
+    (path) => fileOf({ project: toyProject, files }, path),
+  );
+  return { report, curves, exits: project.tiers.flatMap(({ exit }) => exit?.confidence ?? []) };
+}
+
+describe("modelReportOf", () => {
+  it("has the chosen thresholds among its points, the safest first, in a few kilobytes", async () => {
+    const { report, curves, exits } = await madeReport();
+    expect(modelReport.parse(report)).toEqual(report);
+    expect(JSON.stringify(report).length).toBeLessThan(10_000);
+    const chosen = report.points.find(({ thresholds }) => thresholds[0] === exits[0]);
+    expect(chosen).toMatchObject({
+      holds: true,
+      risk: expect.closeTo(curves.chosen?.risk ?? -1, 3),
+    });
+    const coverages = report.points.map(({ shares }) => shares[0] ?? 0);
+    expect(coverages).toEqual(coverages.toSorted((a, b) => a - b));
+    expect([coverages[0], report.points[0]?.holds]).toEqual([0, true]);
+    expect(report.points.at(-1)?.holds).toBe(false); // everything answered early differs too often
+    expect(report.points.length).toBeGreaterThan(20);
+    expect(report.points.length).toBeLessThan(50);
+  });
+
+  it("has a single tier's reliability, and no points", async () => {
+    const { tiers, labelled } = madeCascade(400, [30]);
+    const curves = calibrationCurves(
+      tiers,
+      calibrateCascade(tiers, labelled, options),
+      labelled,
+      undefined,
+      options,
+    );
+    const [first] = toyProject.tiers;
+    const report = modelReportOf(
+      { ...toyProject, tiers: first === undefined ? [] : [{ ...first, exit: null }] },
+      curves,
+      () => new Uint8Array(1),
+    );
+    expect(modelReport.parse(report)).toMatchObject({
+      points: [],
+      tiers: [{ id: "edge", bins: expect.any(Array) }],
+    });
+    expect(report).not.toHaveProperty("risk");
+  });
+});
+
+describe("a project with a report", () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "edgetier-report-"));
+    const { report } = await madeReport();
+    await writeToyProject(folder);
+    await writeFile(join(folder, "artifacts/report.json"), JSON.stringify(report));
+    await writeProject({ report: "artifacts/report.json" });
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+  const writeProject = async (changes: object) =>
+    await writeFile(join(folder, "model.json"), JSON.stringify({ ...toyProject, ...changes }));
+
+  it("is published with it", async () => {
+    const store = createModelStore(createMemoryObjectStore());
+    const source = await readProject(folder);
+    await publishModel(store, source);
+    const manifest = await store.readManifest("toy", 1);
+    const ref = manifest !== undefined && "report" in manifest ? manifest.report : undefined;
+    expect(manifest && artifactsOf(manifest)).toContainEqual(ref);
+    const published =
+      ref === undefined ? "" : new TextDecoder().decode(await store.readArtifact(ref));
+    expect(modelReport.parse(JSON.parse(published))).toMatchObject({
+      model: "toy",
+      risk: { what: "disagreement" },
+    });
+  });
+
+  it("is read without one that is of something else, or broken", async () => {
+    const report = "artifacts/report.json";
+    const hasReport = async () => "report" in (await readProject(folder)).project;
+    expect(await hasReport()).toBe(true);
+    const [edge, region] = toyProject.tiers;
+    await writeProject({ report, tiers: [{ ...edge, calibration: { temperature: 2 } }, region] });
+    expect(await hasReport()).toBe(false);
+    await writeProject({ report, tiers: [region] });
+    expect(await hasReport()).toBe(false);
+    await writeProject({ report: "labels.json" });
+    expect(await hasReport()).toBe(false);
+  });
+});
+
+describe("the reference models", () => {
+  it.each(["intent", "vision"])(
+    "%s has a report of what it has now, with its exit as the last that holds",
+    async (model) => {
+      const { project, files } = await readProject(
+        join(import.meta.dirname, "../../../models", model),
+      );
+      const path = "report" in project ? (project.report ?? "") : "";
+      const report = modelReport.parse(JSON.parse(new TextDecoder().decode(files.get(path))));
+      const [exit] = project.tiers.flatMap((tier) =>
+        "exit" in tier && tier.exit !== null ? [tier.exit.confidence] : [],
+      );
+      expect(report.points.findLast(({ holds }) => holds)?.thresholds).toEqual([exit]);
+    },
+  );
+});

@@ -1,0 +1,76 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import {
+  addKeptFunctions,
+  readDeploymentConfig,
+} from "../../../src/toolchain/deployment-config.ts";
+import { functionsOf, readTrapLog } from "../../../src/toolchain/engine/trap-log.ts";
+import { parseModule } from "../../../src/toolchain/engine/wasm-module.ts";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+
+const own = "e".repeat(64);
+const record = (facts: object, engine = own) =>
+  JSON.stringify({
+    level: "error",
+    event: "engine_trap",
+    engine,
+    tier: "edge",
+    ...facts,
+    detail: "…",
+  });
+
+it("finds the functions that were missed among lines of any kind, and those of other engines apart", () => {
+  const log = [
+    "workerd says hello",
+    record({ function: 327 }),
+    `2026-11-21T09:00:00Z edge | ${record({ slot: 12 })}`,
+    JSON.stringify({ level: "error", event: "request_failed", code: "internal" }),
+    record({}), // a trap of another cause
+    record({ function: 5 }, "f".repeat(64)),
+    '{"event":"engine_trap","function":',
+    "",
+  ].join("\n");
+  expect(readTrapLog(log, own)).toEqual({
+    cut: [{ function: 327 }, { slot: 12 }],
+    ofOtherEngines: 1,
+  });
+});
+
+it("looks slots up in the engine's table", async () => {
+  const path = join(ENGINE_FOLDER, "engine.wasm");
+  const { slots } = parseModule(await readFile(path));
+  expect(slots[0]).toBeUndefined();
+  expect(
+    await functionsOf([{ slot: 20 }, { function: 327 }, { slot: 0 }, { slot: 20 }], path),
+  ).toEqual([slots[20], 327]);
+});
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-traps-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+it("adds to keepFunctions in package.json and leaves all else as it was", async () => {
+  const path = join(folder, "package.json");
+  const before = {
+    name: "mine",
+    scripts: { start: "x" },
+    edgetier: { warmUpRuns: 1, keepFunctions: [7] },
+  };
+  await writeFile(path, JSON.stringify(before, undefined, 2));
+  await addKeptFunctions(folder, [327, 7, 12]);
+  expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
+    ...before,
+    edgetier: { warmUpRuns: 1, keepFunctions: [7, 12, 327] },
+  });
+  expect(await readDeploymentConfig(folder)).toMatchObject({
+    warmUpRuns: 1,
+    keepFunctions: [7, 12, 327],
+  });
+  const text = await readFile(path, "utf8");
+  await addKeptFunctions(folder, [12]);
+  expect(await readFile(path, "utf8")).toBe(text);
+});

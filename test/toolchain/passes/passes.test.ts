@@ -1,0 +1,628 @@
+// Each pass on graphs of a few nodes: what is left of them, and that they answer as before.
+import { describe, expect, it } from "vitest";
+import { constantOf } from "../../../src/toolchain/onnx/constants.ts";
+import { type Model, readModel, writeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { intAttribute, tensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import type { GraphProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
+import { freezeInitializers } from "../../../src/toolchain/onnx/initializers.ts";
+import { valuesOf } from "../../../src/toolchain/onnx/values.ts";
+import { checkOutputs } from "../../../src/toolchain/passes/check.ts";
+import { dedupeInitializers } from "../../../src/toolchain/passes/dedupe-initializers.ts";
+import { foldBatchNorm } from "../../../src/toolchain/passes/fold-batch-norm.ts";
+import { foldConstants } from "../../../src/toolchain/passes/fold-constants.ts";
+import { mergeBias } from "../../../src/toolchain/passes/merge-bias.ts";
+import { removeIdentity } from "../../../src/toolchain/passes/remove-identity.ts";
+import { removeUnused } from "../../../src/toolchain/passes/remove-unused.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import {
+  body,
+  float,
+  floats,
+  graph,
+  info,
+  int64s,
+  int8s,
+  ints,
+  model,
+  node,
+  type SmallModel,
+} from "../onnx/small-model.ts";
+
+const runtime = createNativeRuntime({ intraOpThreads: 1 });
+const shape = ({ node }: GraphProto) =>
+  node.map(({ opType, input, output }) => `${opType} ${input.join(" ")} -> ${output.join(" ")}`);
+const namesOf = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name);
+function constant(model: Model, name: string): number[] | undefined {
+  const numbers = constantOf(valuesOf(model).values.find((value) => value.name === name));
+  return numbers && [...numbers];
+}
+
+/** Runs a pass on the graph, and what is left on made-up inputs beside the original. */
+async function afterPass(parts: SmallModel, pass: (model: Model) => number | Promise<number>) {
+  const before = writeModel(model(parts));
+  const changed = readModel(before);
+  const changes = await pass(changed);
+  expect(
+    (await checkOutputs(runtime, before, writeModel(changed), { tolerance: 1e-5 })).problems,
+  ).toEqual([]);
+  return { changed, changes, nodes: shape(changed.graph) };
+}
+
+const random = seededRandom(3);
+const numbers = (name: string, ...dims: number[]) =>
+  floats(
+    name,
+    Array.from({ length: dims.reduce((all, size) => all * size, 1) }, () => random() - 0.5),
+    dims,
+  );
+const branches = (then: GraphProto, otherwise: GraphProto) => [
+  body("then_branch", then),
+  body("else_branch", otherwise),
+];
+
+describe("remove-unused", () => {
+  it("removes nodes, constants and declarations that no output needs, in bodies too", async () => {
+    const inner = (name: string) =>
+      graph({
+        outputs: [name],
+        nodes: [node(`Add h b -> ${name}`), node("Exp h -> unread")],
+        constants: [floats("spare", [1])],
+        valueInfo: ["unread: float [1]"],
+      });
+    const { changed, changes, nodes } = await afterPass(
+      {
+        inputs: ["x: float [1]", "c: bool []", "extra: float [1]"],
+        outputs: ["y: float [1]"],
+        constants: [floats("b", [2]), floats("w", [1])],
+        nodes: [
+          node("Relu x -> h"),
+          node("Mul x w -> dead"),
+          node("Neg dead -> deader"),
+          node("If c -> y", branches(inner("s"), inner("t"))),
+        ],
+        valueInfo: ["dead: float [1]", "h: float [1]"],
+      },
+      removeUnused,
+    );
+    expect([
+      changes,
+      nodes,
+      namesOf(changed.graph.initializer),
+      namesOf(changed.graph.valueInfo),
+    ]).toEqual([7, ["Relu x -> h", "If c -> y"], ["b"], ["h"]]);
+    expect(namesOf(changed.graph.input)).toEqual(["x", "c", "extra"]); // callers may give it
+    expect(
+      changed.graph.node[1]?.attribute.map(({ g }) => [
+        g?.node.length,
+        g?.initializer.length,
+        g?.valueInfo.length,
+      ]),
+    ).toEqual([
+      [1, 0, 0],
+      [1, 0, 0],
+    ]);
+  });
+
+  it("removes a node with a body that nothing reads, and what only the body reads", async () => {
+    const inner = graph({ outputs: ["s"], nodes: [node("Identity h -> s")] });
+    const { nodes } = await afterPass(
+      {
+        inputs: ["x: float [1]", "c: bool []"],
+        outputs: ["y: float [1]"],
+        nodes: [
+          node("Relu x -> h"),
+          node("If c -> unread", branches(inner, inner)),
+          node("Neg x -> y"),
+        ],
+      },
+      removeUnused,
+    );
+    expect(nodes).toEqual(["Neg x -> y"]);
+  });
+});
+
+describe("remove-identity", () => {
+  const x = ["x: float [N, 2]"];
+  it("removes chains, and keeps the names of outputs", async () => {
+    const { changes, nodes } = await afterPass(
+      {
+        inputs: x,
+        outputs: ["y: float [N, 2]"],
+        nodes: [
+          node("Relu x -> a"),
+          node("Identity a -> b"),
+          node("Dropout b -> c mask"),
+          node("Identity c -> y"),
+          node("Neg b -> unread"),
+        ],
+      },
+      removeIdentity,
+    );
+    expect([changes, nodes]).toEqual([3, ["Relu x -> y", "Neg y -> unread"]]);
+  });
+
+  it("keeps what gives an input, a constant, or one value as two outputs", async () => {
+    const { nodes } = await afterPass(
+      {
+        inputs: x,
+        outputs: ["p: float [N, 2]", "k: float [2]", "r: float [N, 2]", "s: float [N, 2]"],
+        constants: [floats("c", [1, 2])],
+        nodes: [
+          node("Identity x -> p"),
+          node("Identity c -> k"),
+          node("Relu p -> r"),
+          node("Identity r -> s"),
+        ],
+      },
+      removeIdentity,
+    );
+    expect(nodes).toEqual(["Identity x -> p", "Identity c -> k", "Relu x -> r", "Identity r -> s"]);
+  });
+
+  it("keeps Dropout where its mask is read, or where it trains", async () => {
+    const masked = await afterPass(
+      {
+        inputs: x,
+        outputs: ["y: float [N, 2]", "m: bool [N, 2]"],
+        nodes: [node("Dropout x -> y m")],
+      },
+      removeIdentity,
+    );
+    expect(masked.changes).toBe(0);
+    const training = model({
+      inputs: [...x, "t: bool []"],
+      outputs: ["y: float [N, 2]"],
+      nodes: [node("Dropout x _ t -> a"), node("Relu a -> y")],
+    });
+    expect(removeIdentity(training)).toBe(0);
+    const old = (is_test: number) =>
+      model({
+        opset: 6,
+        inputs: x,
+        outputs: ["y: float [N, 2]"],
+        nodes: [node("Dropout x -> a", [intAttribute("is_test", is_test)]), node("Relu a -> y")],
+      });
+    expect([removeIdentity(old(0)), removeIdentity(old(1))]).toEqual([0, 1]);
+  });
+
+  it("lets bodies read what is outside, but not a name that stands for two values", async () => {
+    const parts = (inner: string): SmallModel => ({
+      inputs: ["x: float [2]", "c: bool []"],
+      outputs: ["y: float [2]"],
+      nodes: [
+        node("Relu x -> a"),
+        node("Identity a -> b"),
+        node(
+          "If c -> y",
+          branches(
+            graph({
+              outputs: ["s"],
+              nodes: [node(`Neg b -> ${inner}`), node(`Add b ${inner} -> s`)],
+            }),
+            graph({ outputs: ["t"], nodes: [node("Identity b -> t")] }),
+          ),
+        ),
+      ],
+    });
+    const { nodes, changed } = await afterPass(parts("other"), removeIdentity);
+    expect(nodes).toEqual(["Relu x -> a", "If c -> y"]);
+    expect(changed.graph.node[1]?.attribute.map(({ g }) => g && shape(g))).toEqual([
+      ["Neg a -> other", "Add a other -> s"],
+      ["Identity a -> t"],
+    ]);
+    const shadowed = model(parts("a"));
+    expect(removeIdentity(shadowed)).toBe(0);
+  });
+});
+
+describe("fold-constants", () => {
+  const fold = (model: Model) => foldConstants(model, { runtime });
+
+  it("computes what no input reaches, through several steps and in bodies, and makes Constants initializers", async () => {
+    const inner = graph({
+      outputs: ["s"],
+      nodes: [node("Mul two half -> one"), node("Add x one -> s")],
+      constants: [floats("half", [0.5])],
+    });
+    const { changes, nodes, changed } = await afterPass(
+      {
+        inputs: ["x: float [3]", "c: bool []"],
+        outputs: ["y: float [3]"],
+        constants: [floats("k", [1, 2, 3])],
+        nodes: [
+          node("Constant -> two", [float("value_float", 2)]),
+          node("Mul k two -> doubled"),
+          node("Shape k -> size"),
+          node("Constant -> seven", [tensorAttribute("value", int64s("", [7]))]),
+          node("Add size seven -> ten"),
+          node("Cast ten -> tens", [intAttribute("to", 1)]),
+          node("If c -> p", branches(inner, inner)),
+          node("Add p doubled -> q"),
+          node("Add q tens -> y"),
+        ],
+      },
+      fold,
+    );
+    expect([changes, nodes]).toEqual([8, ["If c -> p", "Add p doubled -> q", "Add q tens -> y"]]);
+    expect([constant(changed, "doubled"), constant(changed, "tens")]).toEqual([[2, 4, 6], [10]]);
+    expect(changed.graph.node[0]?.attribute.map(({ g }) => g && shape(g))).toEqual([
+      ["Add x one -> s"],
+      ["Add x one -> s"],
+    ]);
+  });
+
+  it("computes a constant output with each request, and so keeps the graph one with nodes", async () => {
+    const { nodes } = await afterPass(
+      {
+        inputs: ["x: float [1]"],
+        outputs: ["y: float [1]", "k: float [1]"],
+        constants: [floats("c", [4])],
+        nodes: [node("Sqrt c -> k"), node("Add x k -> y")],
+      },
+      fold,
+    );
+    expect(nodes).toEqual(["Sqrt c -> k", "Add x k -> y"]);
+  });
+
+  it("stores nothing that is much larger than what it is made from, and computes nothing that is huge", async () => {
+    const parts = (...size: number[]): SmallModel => ({
+      inputs: ["x: float [1]"],
+      outputs: ["y: float [1]"],
+      constants: [int64s("size", size)],
+      nodes: [
+        node("ConstantOfShape size -> zeros"),
+        node("ReduceSum zeros -> sum", [intAttribute("keepdims", 0)]),
+        node("Add x sum -> y"),
+      ],
+    });
+    expect((await afterPass(parts(100, 100), fold)).nodes).toEqual(["Add x sum -> y"]); // the sum is small
+    const growing = (rows: number): SmallModel => ({
+      inputs: ["x: float [1]"],
+      outputs: ["y: float [1, 100]"],
+      constants: [int64s("size", [rows, 100])],
+      nodes: [
+        node("ConstantOfShape size -> zeros"),
+        node("Add x zeros -> sum"),
+        node("ReduceMax sum -> y", [ints("axes", [0])]),
+      ],
+      opset: 17,
+    });
+    expect((await afterPass(growing(1_000), fold)).changes).toBe(0);
+    expect((await afterPass(growing(100), fold)).changes).toBe(1);
+    const huge = model(parts(2 ** 20, 2 ** 20));
+    expect(await fold(huge)).toBe(0);
+  });
+
+  it("leaves a weight alone that others read as it is: two copies would be larger than one", async () => {
+    const parts = (...more: ReturnType<typeof node>[]): SmallModel => ({
+      inputs: ["x: float [1, 200]"],
+      outputs: ["y: float [1, 200]"],
+      constants: [numbers("w", 200, 200)],
+      nodes: [node("Transpose w -> turned"), node("MatMul x turned -> h"), ...more],
+      opset: 17,
+    });
+    expect((await afterPass(parts(node("Relu h -> y")), fold)).changes).toBe(1);
+    expect((await afterPass(parts(node("MatMul h w -> y")), fold)).changes).toBe(0);
+  });
+
+  it("leaves random numbers, 8-bit weights, and what the runtime cannot compute as they are", async () => {
+    const nodes = [
+      node("DequantizeLinear q scale -> w"),
+      node("RandomUniform -> r", [ints("shape", [1])]),
+      node("Mul r zero -> nothing"),
+      node("NoSuchOperator zero -> n", [], "com.example"),
+      node("Add x w -> h"),
+      node("Add h nothing -> g"),
+      node("Add g n -> y"),
+    ];
+    const changed = model({
+      inputs: ["x: float [2]"],
+      outputs: ["y: float [2]"],
+      constants: [int8s("q", [1, 2]), floats("scale", [0.5], []), floats("zero", [0])],
+      domains: ["com.example"],
+      nodes,
+    });
+    expect(await fold(changed)).toBe(0);
+  });
+
+  it("goes on where one node of many fails", async () => {
+    const changed = model({
+      inputs: ["x: float [2]"],
+      outputs: ["y: float [2]"],
+      constants: [floats("a", [1, 2]), floats("b", [1, 2, 3])],
+      nodes: [
+        node("Add a b -> wrong"),
+        node("Add a a -> right"),
+        node("Add x right -> h"),
+        node("Add h wrong -> y"),
+      ],
+    });
+    expect(await fold(changed)).toBe(1);
+    expect(constant(changed, "right")).toEqual([2, 4]);
+  });
+});
+
+describe("fold-batch-norm", () => {
+  const parameters = (channels: number) => [
+    numbers("scale", channels),
+    numbers("shift", channels),
+    numbers("mean", channels),
+    floats(
+      "variance",
+      Array.from({ length: channels }, (_, index) => 0.5 + index),
+    ),
+  ];
+  const norm = "BatchNormalization h scale shift mean variance -> y";
+  const image = ["x: float [N, 4, 5, 5]"];
+
+  it.each([
+    ["Conv with a bias", "Conv x w b -> h", [numbers("w", 6, 4, 3, 3), numbers("b", 6)], 6],
+    [
+      "Conv in groups, without a bias",
+      "Conv x w -> h",
+      [numbers("w", 6, 2, 3, 3)],
+      6,
+      [intAttribute("group", 2)],
+    ],
+    [
+      "a depthwise Conv",
+      "Conv x w -> h",
+      [numbers("w", 4, 1, 3, 3)],
+      4,
+      [intAttribute("group", 4)],
+    ],
+    ["ConvTranspose", "ConvTranspose x w b -> h", [numbers("w", 4, 3, 2, 2), numbers("b", 3)], 3],
+    [
+      "ConvTranspose in groups",
+      "ConvTranspose x w -> h",
+      [numbers("w", 4, 3, 2, 2)],
+      6,
+      [intAttribute("group", 2)],
+    ],
+  ])(
+    "folds into %s",
+    async (_, layer, constants, channels, attributes: ReturnType<typeof intAttribute>[] = []) => {
+      const { changes, changed } = await afterPass(
+        {
+          inputs: image,
+          outputs: [`y: float [N, ${channels}, H, W]`],
+          constants: [...constants, ...parameters(channels)],
+          nodes: [node(layer, attributes), node(norm, [float("epsilon", 0.01)])],
+        },
+        foldBatchNorm,
+      );
+      expect([
+        changes,
+        changed.graph.node.map(({ opType, output }) => [opType, ...output]),
+      ]).toEqual([1, [[layer.split(" ")[0], "y"]]]);
+    },
+  );
+
+  it.each([
+    [
+      "a row of biases",
+      "Gemm x w b -> h",
+      [numbers("w", 4, 6), numbers("b", 1, 6)],
+      [float("beta", 0.5), float("alpha", 2)],
+    ],
+    [
+      "one bias, transposed weights",
+      "Gemm x w b -> h",
+      [numbers("w", 6, 4), numbers("b")],
+      [intAttribute("transB", 1)],
+    ],
+    ["no bias", "Gemm x w -> h", [numbers("w", 4, 6)], []],
+  ])("folds into Gemm with %s", async (_, layer, constants, attributes) => {
+    const { nodes } = await afterPass(
+      {
+        inputs: ["x: float [N, 4]"],
+        outputs: ["y: float [N, 6]"],
+        constants: [...constants, ...parameters(6)],
+        nodes: [node(layer, attributes), node(norm)],
+      },
+      foldBatchNorm,
+    );
+    expect(nodes).toEqual(["Gemm x h_weights h_bias -> y"]);
+  });
+
+  it("gives two layers of the same weights weights of their own", async () => {
+    const { changes } = await afterPass(
+      {
+        inputs: image,
+        outputs: ["y: float [N, 4, 5, 5]", "z: float [N, 4, 5, 5]"],
+        constants: [numbers("w", 4, 4, 1, 1), ...parameters(4)],
+        nodes: [node("Conv x w -> h"), node(norm), node("Conv x w -> z")],
+      },
+      foldBatchNorm,
+    );
+    expect(changes).toBe(1);
+  });
+
+  it("leaves alone what something else reads, what trains, and what has no constants", () => {
+    const parts = (nodes: SmallModel["nodes"], more: Partial<SmallModel> = {}) =>
+      model({
+        inputs: [...image, "v: float [4, 4, 1, 1]"],
+        outputs: ["y"],
+        constants: [numbers("w", 4, 4, 1, 1), ...parameters(4)],
+        nodes,
+        ...more,
+      });
+    expect(foldBatchNorm(parts([node("Conv x w -> h"), node(norm), node("Relu h -> other")]))).toBe(
+      0,
+    );
+    expect(foldBatchNorm(parts([node("Conv x w -> h"), node(norm)], { outputs: ["y", "h"] }))).toBe(
+      0,
+    );
+    expect(
+      foldBatchNorm(parts([node("Conv x w -> h"), node(norm, [intAttribute("training_mode", 1)])])),
+    ).toBe(0);
+    expect(foldBatchNorm(parts([node("Conv x v -> h"), node(norm)]))).toBe(0);
+    expect(foldBatchNorm(parts([node("Relu x -> h"), node(norm)]))).toBe(0);
+    expect(foldBatchNorm(parts([node("Conv x w -> h"), node(norm)], { opset: 6 }))).toBe(0);
+  });
+});
+
+describe("merge-bias", () => {
+  const image = ["x: float [N, 3, 5, 5]"];
+  const conv = (constants: SmallModel["constants"], nodes: SmallModel["nodes"]) => ({
+    inputs: image,
+    outputs: ["y: float [N, 4, H, W]"],
+    constants: [numbers("w", 4, 3, 3, 3), ...(constants ?? [])],
+    nodes,
+  });
+
+  it.each([
+    ["[4, 1, 1]", [numbers("c", 4, 1, 1)]],
+    ["[1, 4, 1, 1]", [numbers("c", 1, 4, 1, 1)]],
+    ["a scalar", [numbers("c")]],
+  ])("takes %s into Conv, on either side of Add", async (_, constants) => {
+    for (const add of ["Add h c -> y", "Add c h -> y"]) {
+      const { nodes } = await afterPass(
+        conv([...constants, numbers("b", 4)], [node("Conv x w b -> h"), node(add)]),
+        mergeBias,
+      );
+      expect(nodes).toEqual(["Conv x w h_bias -> y"]);
+    }
+  });
+
+  it("leaves alone what is no bias: one number a column, and more dimensions than the layer has", async () => {
+    expect(
+      (
+        await afterPass(
+          conv([numbers("c", 3)], [node("Conv x w -> h"), node("Add h c -> y")]),
+          mergeBias,
+        )
+      ).changes,
+    ).toBe(0);
+    expect(
+      (
+        await afterPass(
+          {
+            ...conv([numbers("c", 1, 1, 4, 1, 1)], [node("Conv x w -> h"), node("Add h c -> y")]),
+            outputs: ["y: float [1, N, 4, H, W]"],
+          },
+          mergeBias,
+        )
+      ).changes,
+    ).toBe(0);
+    expect(
+      (
+        await afterPass(
+          {
+            inputs: ["x: float [2, 3]"],
+            outputs: ["y: float [2, 4]"],
+            constants: [numbers("w", 3, 4), numbers("c", 2, 4)],
+            nodes: [node("Gemm x w -> h"), node("Add h c -> y")],
+          },
+          mergeBias,
+        )
+      ).changes,
+    ).toBe(0);
+    expect(
+      (
+        await afterPass(
+          {
+            inputs: ["x: float [2, 3]"],
+            outputs: ["y: float [2, 4]"],
+            constants: [numbers("w", 3, 4)],
+            nodes: [node("Gemm x w -> h"), node("Add h h -> y")],
+          },
+          mergeBias,
+        )
+      ).changes,
+    ).toBe(0);
+  });
+
+  it("makes MatMul of two dimensions a Gemm", async () => {
+    const flat = await afterPass(
+      {
+        inputs: image,
+        outputs: ["y: float [N, 4]"],
+        constants: [numbers("w", 75, 4), numbers("c", 4)],
+        nodes: [node("Flatten x -> f"), node("MatMul f w -> h"), node("Add c h -> y")],
+      },
+      mergeBias,
+    );
+    expect(flat.nodes).toEqual(["Flatten x -> f", "Gemm f w h_bias -> y"]);
+    const long = await afterPass(
+      {
+        inputs: ["x: float [N, 3, 5]"],
+        outputs: ["y: float [N, 3, 4]"],
+        constants: [numbers("w", 5, 4), numbers("c", 4)],
+        nodes: [node("MatMul x w -> h"), node("Add h c -> y")],
+      },
+      mergeBias,
+    );
+    expect(long.changes).toBe(0);
+  });
+
+  it("puts beta into the bias that Gemm has", async () => {
+    const { nodes, changed } = await afterPass(
+      {
+        inputs: ["x: float [N, 1]"],
+        outputs: ["y: float [N, 2]"],
+        constants: [floats("w", [1, 1], [1, 2]), floats("b", [2, 4]), floats("c", [10, 20])],
+        nodes: [node("Gemm x w b -> h", [float("beta", 0.5)]), node("Add h c -> y")],
+      },
+      mergeBias,
+    );
+    expect([nodes, constant(changed, "h_bias")]).toEqual([["Gemm x w h_bias -> y"], [11, 22]]);
+  });
+});
+
+describe("dedupe-initializers", () => {
+  it("keeps one of equal constants, not of equal numbers in other shapes or types", async () => {
+    const { changes, nodes, changed } = await afterPass(
+      {
+        inputs: ["x: float [2]"],
+        outputs: ["y: float [2]"],
+        constants: [
+          floats("a", [1, 2]),
+          floats("b", [1, 2]),
+          floats("c", [1, 2], [1, 2]),
+          floats("d", [1, 2, 3]),
+        ],
+        nodes: [
+          node("Add x a -> h"),
+          node("Mul h b -> g"),
+          node("Squeeze c -> s"),
+          node("Sub g s -> y"),
+        ],
+      },
+      dedupeInitializers,
+    );
+    expect([changes, nodes[1], namesOf(changed.graph.initializer)]).toEqual([
+      1,
+      "Mul h a -> g",
+      ["a", "c", "d"],
+    ]);
+  });
+
+  it("keeps those that are outputs, or inputs' defaults", () => {
+    const changed = model({
+      inputs: ["x: float [1]", "a: float [1]"],
+      outputs: ["y", "b"],
+      constants: [floats("a", [1]), floats("b", [1]), floats("c", [1])],
+      nodes: [node("Sum x a b c -> y")],
+    });
+    expect(dedupeInitializers(changed)).toBe(1);
+    expect(namesOf(changed.graph.initializer)).toEqual(["a", "b"]);
+  });
+});
+
+it("freeze-defaults makes constants of weights that are listed as inputs, and raises the format's version where it asks for them", () => {
+  const changed = model({
+    irVersion: 3,
+    inputs: ["x: float [1]", "w: float [1]"],
+    outputs: ["y"],
+    constants: [floats("w", [1])],
+    nodes: [node("Add x w -> y")],
+  });
+  changed.graph.input.push(info("v: float [1]"));
+  expect([freezeInitializers(changed), namesOf(changed.graph.input), changed.irVersion]).toEqual([
+    1,
+    ["x", "v"],
+    4n,
+  ]);
+});

@@ -1,0 +1,255 @@
+// Convolutional nets from a list of choices. Every third channel of every layer is all zeros: [..., 0, ...] at 1, 4, 7 and
+// so on, in weights, biases and normalisations, so that channels which meet are zeros together as often as not.
+import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
+import { intAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import type { NodeProto, TensorProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+import { floats, int64s, ints, model, node } from "../onnx/small-model.ts";
+
+const SIDE = 4;
+const WIDTHS = [6, 12, 18];
+
+/** A value [N, channels, SIDE, SIDE]. */
+interface Feature {
+  readonly name: string;
+  readonly channels: number;
+}
+
+export type Choice = readonly [step: number, first: number, second: number];
+
+class Net {
+  readonly nodes: NodeProto[] = [];
+  readonly constants: TensorProto[] = [];
+  readonly #random = seededRandom(7);
+  #count = 0;
+
+  name(): string {
+    return `v${++this.#count}`;
+  }
+
+  /** @param zeroAxis along which every third index is 0 */
+  weights(dims: readonly number[], zeroAxis?: number): string {
+    const name = `w${++this.#count}`;
+    const inner = dims.slice((zeroAxis ?? 0) + 1).reduce((product, size) => product * size, 1);
+    const size = dims.reduce((product, size) => product * size, 1);
+    const scale = Math.sqrt(((dims[0] ?? 1) * 2) / size);
+    const values = Array.from({ length: size }, (_, index) => {
+      const value = (2 * this.#random() - 1) * scale;
+      return zeroAxis !== undefined && (Math.floor(index / inner) % (dims[zeroAxis] ?? 1)) % 3 === 1
+        ? 0
+        : value;
+    });
+    this.constants.push(floats(name, values, dims));
+    return name;
+  }
+
+  sizes(values: readonly number[]): string {
+    const name = `s${++this.#count}`;
+    this.constants.push(int64s(name, values));
+    return name;
+  }
+
+  add(text: string, attributes: Parameters<typeof node>[1] = []): string {
+    const name = this.name();
+    this.nodes.push(node(`${text} -> ${name}`, attributes));
+    return name;
+  }
+
+  conv(
+    { name, channels }: Feature,
+    outputs: number,
+    { kernel = 3, group = 1, bias = true } = {},
+  ): Feature {
+    const weights = this.weights([outputs, channels / group, kernel, kernel], 0);
+    const pad = (kernel - 1) / 2;
+    const made = this.add(
+      `Conv ${name} ${weights}${bias ? ` ${this.weights([outputs], 0)}` : ""}`,
+      [ints("pads", [pad, pad, pad, pad]), intAttribute("group", group)],
+    );
+    return { name: made, channels: outputs };
+  }
+
+  norm({ name, channels }: Feature): Feature {
+    const variance = `w${++this.#count}`;
+    this.constants.push(
+      floats(
+        variance,
+        Array.from({ length: channels }, (_, at) => 0.5 + (at % 5) / 5),
+      ),
+    );
+    return {
+      name: this.add(
+        `BatchNormalization ${name} ${this.weights([channels], 0)} ${this.weights([channels], 0)} ${this.weights([channels], 0)} ${variance}`,
+      ),
+      channels,
+    };
+  }
+}
+
+type Make = (net: Net, x: Feature, y: Feature, pick: number) => Feature;
+const widthOf = (pick: number): number => WIDTHS[pick % WIDTHS.length] ?? 6;
+
+/** Each makes a new value of one or two others. */
+export const STEPS: Readonly<Record<string, Make>> = {
+  conv: (net, x, _, pick) => net.conv(x, widthOf(pick), { kernel: pick % 2 === 0 ? 3 : 1 }),
+  "conv, norm, relu": (net, x, _, pick) =>
+    relu(net, net.norm(net.conv(x, widthOf(pick), { bias: false }))),
+  "grouped conv": (net, x, _, pick) =>
+    net.conv(x, widthOf(pick), { group: x.channels % 3 === 0 ? 3 : 1 }),
+  "depthwise conv": (net, x) => net.conv(x, x.channels, { group: x.channels }),
+  "depthwise conv with a multiplier": (net, x) =>
+    net.conv(x, 2 * x.channels, { group: x.channels }),
+  residual: (net, x) => ({
+    name: net.add(`Add ${x.name} ${relu(net, net.conv(x, x.channels)).name}`),
+    channels: x.channels,
+  }),
+  add: (net, x, y, pick) => {
+    const width = widthOf(pick);
+    return {
+      name: net.add(`Add ${net.conv(x, width, { kernel: 1 }).name} ${net.conv(y, width).name}`),
+      channels: width,
+    };
+  },
+  concat: (net, x, y) => ({
+    name: net.add(`Concat ${x.name} ${y.name}`, [intAttribute("axis", 1)]),
+    channels: x.channels + y.channels,
+  }),
+  gate: (net, x) => {
+    const squeezed = relu(
+      net,
+      net.conv({ name: net.add(`GlobalAveragePool ${x.name}`), channels: x.channels }, 6, {
+        kernel: 1,
+      }),
+    );
+    return {
+      name: net.add(
+        `Mul ${x.name} ${net.add(`Sigmoid ${net.conv(squeezed, x.channels, { kernel: 1 }).name}`)}`,
+      ),
+      channels: x.channels,
+    };
+  },
+  split: (net, x, _, pick) => {
+    const first = pick % 2 === 0 ? Math.floor(x.channels / 2) : 3;
+    const sizes = [first, x.channels - first];
+    const [left, right] = [net.name(), net.name()];
+    net.nodes.push(
+      node(`Split ${x.name} ${net.sizes(sizes)} -> ${left} ${right}`, [intAttribute("axis", 1)]),
+    );
+    return {
+      name: net.add(`Concat ${right} ${left} ${left}`, [intAttribute("axis", 1)]),
+      channels: x.channels + first,
+    };
+  },
+  shuffle: (net, x) => {
+    const groups = x.channels % 2 === 0 ? 2 : 1;
+    const cut = net.add(
+      `Reshape ${x.name} ${net.sizes([-1, groups, x.channels / groups, SIDE, SIDE])}`,
+    );
+    return {
+      name: net.add(
+        `Reshape ${net.add(`Transpose ${cut}`, [ints("perm", [0, 2, 1, 3, 4])])} ${net.sizes([-1, x.channels, SIDE, SIDE])}`,
+      ),
+      channels: x.channels,
+    };
+  },
+  "channels last": (net, x) => {
+    const last = net.add(`Transpose ${x.name}`, [ints("perm", [0, 2, 3, 1])]);
+    const dense = net.add(
+      `Relu ${net.add(`Add ${net.add(`MatMul ${last} ${net.weights([x.channels, 12], 1)}`)} ${net.weights([12], 0)}`)}`,
+    );
+    return { name: net.add(`Transpose ${dense}`, [ints("perm", [0, 3, 1, 2])]), channels: 12 };
+  },
+  "transposed conv": (net, x) => ({
+    name: net.add(
+      `ConvTranspose ${x.name} ${net.weights([x.channels, 6, 3, 3], 1)} ${net.weights([6], 0)}`,
+      [ints("pads", [1, 1, 1, 1])],
+    ),
+    channels: 6,
+  }),
+  prelu: (net, x) => ({
+    name: net.add(`PRelu ${x.name} ${net.weights([x.channels, 1, 1])}`),
+    channels: x.channels,
+  }),
+  pool: (net, x) => ({
+    name: net.add(`MaxPool ${x.name}`, [ints("kernel_shape", [3, 3]), ints("pads", [1, 1, 1, 1])]),
+    channels: x.channels,
+  }),
+  pad: (net, x) => ({
+    name: net.add(
+      `AveragePool ${net.add(`Pad ${x.name} ${net.sizes([0, 0, 1, 1, 0, 0, 1, 1])}`)}`,
+      [ints("kernel_shape", [3, 3])],
+    ),
+    channels: x.channels,
+  }),
+  "softmax over channels": (net, x) => ({
+    name: net.add(`Softmax ${x.name}`, [intAttribute("axis", 1)]),
+    channels: x.channels,
+  }),
+};
+
+function relu(net: Net, { name, channels }: Feature): Feature {
+  return { name: net.add(`Relu ${name}`), channels };
+}
+
+/** Ways from a feature to [N, units]. */
+const FLATTENINGS: readonly ((net: Net, x: Feature) => readonly [name: string, units: number])[] = [
+  (net, x) => [net.add(`Flatten ${x.name}`), x.channels * SIDE * SIDE],
+  (net, x) => [net.add(`Flatten ${net.add(`GlobalAveragePool ${x.name}`)}`), x.channels],
+  (net, x) => [
+    net.add(`Reshape ${x.name} ${net.sizes([-1, x.channels * SIDE * SIDE])}`),
+    x.channels * SIDE * SIDE,
+  ],
+  (net, x) => [
+    net.add(`ReduceMean ${x.name} ${net.sizes([2, 3])}`, [intAttribute("keepdims", 0)]),
+    x.channels,
+  ],
+  (net, x) => {
+    const batch = net.add(`Gather ${net.add(`Shape ${x.name}`)} ${net.sizes([0])}`);
+    return [
+      net.add(
+        `Reshape ${x.name} ${net.add(`Concat ${batch} ${net.sizes([x.channels * SIDE * SIDE])}`, [intAttribute("axis", 0)])}`,
+      ),
+      x.channels * SIDE * SIDE,
+    ];
+  },
+];
+
+export interface NetChoices {
+  readonly steps: readonly Choice[];
+  readonly flattening: number;
+  /** Values that are outputs beside the logits. */
+  readonly outputs: readonly number[];
+}
+
+export function makeNet({ steps, flattening, outputs }: NetChoices): Model {
+  const net = new Net();
+  const features: Feature[] = [net.conv({ name: "x", channels: 3 }, 12)];
+  const makers = Object.values(STEPS);
+  for (const [step, first, second] of steps) {
+    const [x, y] = [
+      features.at(-1 - (first % Math.min(2, features.length))),
+      features[second % features.length],
+    ];
+    const made = x && y && makers[step % makers.length]?.(net, x, y, first + second);
+    if (made !== undefined && made.channels <= 48) features.push(made);
+  }
+  const last = features.at(-1) ?? { name: "x", channels: 3 };
+  const [flat, units] = FLATTENINGS[flattening % FLATTENINGS.length]?.(net, last) ?? ["", 0];
+  const hidden = net.add(
+    `Relu ${net.add(`Gemm ${flat} ${net.weights([16, units], 0)} ${net.weights([16], 0)}`, [intAttribute("transB", 1)])}`,
+  );
+  net.nodes.push(node(`MatMul ${hidden} ${net.weights([16, 5])} -> logits`));
+  const others = [...new Set(outputs.map((at) => features[at % features.length]))].flatMap(
+    (feature) =>
+      feature === undefined
+        ? []
+        : [`${feature.name}: float [N, ${feature.channels}, ${SIDE}, ${SIDE}]`],
+  );
+  return model({
+    opset: 18,
+    inputs: [`x: float [N, 3, ${SIDE}, ${SIDE}]`],
+    outputs: ["logits: float [N, 5]", ...others],
+    nodes: net.nodes,
+    constants: net.constants,
+  });
+}

@@ -1,0 +1,83 @@
+// Pruning by channel of nets made at random: what has no effect can go without one, and what is left runs.
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { Channels, pruneChannels } from "../../../src/toolchain/prune/channels.ts";
+import { costByLayer, totalCost } from "../../../src/toolchain/prune/cost.ts";
+import { copyOf, differenceOf, shapesOf } from "./run.ts";
+import { makeNet, type NetChoices, STEPS } from "./random-net.ts";
+
+const pick = fc.nat({ max: 1000 });
+const anyNet: fc.Arbitrary<NetChoices> = fc.record({
+  steps: fc.array(fc.tuple(pick, pick, pick), { minLength: 1, maxLength: 8 }),
+  flattening: pick,
+  outputs: fc.array(pick, { maxLength: 1 }),
+});
+
+it("channels of zeros leave without a trace in the outputs", async () => {
+  let [units, removed] = [0, 0];
+  await fc.assert(
+    fc.asyncProperty(anyNet, async (choices) => {
+      const original = makeNet(choices);
+      const pruned = copyOf(original);
+      const channels = new Channels(pruned, await shapesOf(original), { multiple: 1 });
+      const zeros = channels.chooseZeros();
+      const expected = channels.costWithout(zeros);
+      const { groups, shapes } = channels.remove(zeros);
+      units += groups.reduce((sum, group) => sum + group.channels, 0);
+      removed += groups.reduce((sum, group) => sum + group.removed, 0);
+      expect(await differenceOf(original, pruned)).toBeLessThanOrEqual(1e-5);
+      expect(totalCost(costByLayer(pruned, shapes))).toEqual(expected);
+      expect(shapes).toEqual(await shapesOf(pruned));
+    }),
+    { numRuns: 100, seed: 1 },
+  );
+  expect(removed / units).toBeGreaterThan(0.2); // a third of all, less what meets other channels
+}, 120_000);
+
+it("any share can go, in any multiple: the rest runs, and gives outputs of the same shapes", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      anyNet,
+      fc.double({ min: 0, max: 0.95, noNaN: true }),
+      fc.constantFrom(1, 2, 4, 8),
+      fc.constantFrom("group" as const, "model" as const),
+      async (choices, ratio, multiple, scope) => {
+        const original = makeNet(choices);
+        const pruned = copyOf(original);
+        const { groups } = pruneChannels(pruned, await shapesOf(original), {
+          ratio,
+          multiple,
+          scope,
+          importance: "l2",
+        });
+        for (const { channels, removed } of groups) {
+          expect(removed === 0 || (channels - removed) % multiple === 0).toBe(true);
+          expect(channels - removed).toBeGreaterThan(0);
+        }
+        expect(await differenceOf(original, pruned)).toBeLessThan(Number.POSITIVE_INFINITY);
+      },
+    ),
+    { numRuns: 60, seed: 2 },
+  );
+}, 120_000);
+
+const through = Object.keys(STEPS).map((name, step) => ({
+  name,
+  step,
+  leftAlone: name.startsWith("softmax") ? ["make_v3", "make_logits"] : ["make_logits"],
+}));
+it.each(through)("channels of zeros go through: $name", async ({ step, leftAlone: expected }) => {
+  const original = makeNet({
+    steps: [
+      [step, 0, 1],
+      [0, 0, 0],
+    ],
+    flattening: 0,
+    outputs: [],
+  });
+  const pruned = copyOf(original);
+  const channels = new Channels(pruned, await shapesOf(original), { multiple: 1 });
+  const { leftAlone } = channels.remove(channels.chooseZeros());
+  expect(leftAlone.map(({ layer }) => layer)).toEqual(expected);
+  expect(await differenceOf(original, pruned)).toBeLessThanOrEqual(1e-5);
+});
