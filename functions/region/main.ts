@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 // The region server: builds its parts from EDGETIER_* variables, serves, and drains on SIGTERM or SIGINT.
 
+import { processErrors } from "../../src/core/process-errors.ts";
 import { hostname } from "node:os";
 import { systemClock } from "../../src/core/clock.ts";
-import { asEdgeTierError, errors } from "../../src/core/errors.ts";
+import { asEdgeTierError } from "../../src/core/errors.ts";
 import type { Tracer } from "../../src/core/span.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
@@ -147,7 +148,7 @@ function stopOnSignal({ server, repository, tracer, log }: Stopped): void {
 main().catch((thrown: unknown) => {
   const error = asEdgeTierError(thrown);
   process.stderr.write(
-    `${error === thrown ? error.message : errors.componentFailed("region server", String(thrown)).message}\n`,
+    `${error === thrown ? error.message : processErrors.componentFailed("region server", String(thrown)).message}\n`,
   );
   process.exit(1);
 });

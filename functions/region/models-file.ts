@@ -1,11 +1,12 @@
 // The region's configuration of its models (EDGETIER_REGION_MODELS): a JSON file by the models' names, and "*" for all of
 // them. Its warm-up files lie in its own folder.
 
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { readFile, realpath } from "node:fs/promises";
 import { dirname, resolve, sep } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../../src/core/config.ts";
-import { errors, reasonOf, shown } from "../../src/core/errors.ts";
+import { reasonOf, shown } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import { type ArtifactRef, modelName, versionNumber } from "../../src/registry/manifest.ts";
 import { servingConfig, type ServingConfig, withFiles } from "../../src/registry/serving-config.ts";
@@ -73,7 +74,9 @@ async function readJson(path: string): Promise<unknown> {
 }
 
 const invalid = (path: string, problems: readonly string[]) =>
-  errors.invalidConfiguration(problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`));
+  coreErrors.invalidConfiguration(
+    problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`),
+  );
 
 function warmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
   const samples = [own, ...Object.values(tiers)].flatMap(({ warmup = [] }) => warmup);

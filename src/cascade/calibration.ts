@@ -3,7 +3,7 @@
 // and Elkan 2002, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates". Energy score: Liu et al.
 // 2020, "Energy-based Out-of-distribution Detection".
 
-import { errors } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { asFloat32, type NamedTensors } from "../core/tensor.ts";
 
 export type OutOfScopeScore =
@@ -84,7 +84,7 @@ export function readAnswers(
 ): Answer[] {
   const logits = asFloat32(LOGITS, outputs[LOGITS], 2);
   if (logits.shape[0] !== rows || logits.shape[1] !== labels.length) {
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `logits have shape [${logits.shape.join(", ")}], expected [${rows}, ${labels.length}]`,
     );
   }
@@ -116,7 +116,7 @@ function readAnswer(
     calibration.isotonic === undefined ? scored : mapped(scored, calibration.isotonic);
   const best = ranking[0];
   if (best === undefined || !Number.isFinite(best.score))
-    throw errors.sessionFailed("the logits are not finite numbers");
+    throw coreErrors.sessionFailed("the logits are not finite numbers");
   if (calibration.outOfScope === undefined)
     return { label: best.label, confidence: best.score, outOfScope: false, ranking };
 
@@ -143,7 +143,7 @@ function scaled(
   if (vector === undefined) return logits;
   const { weights, biases } = vector;
   if (weights.length !== logits.length || biases.length !== logits.length)
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `the calibration scales ${weights.length} logits, and there are ${logits.length}`,
     );
   const values = new Float64Array(logits.length);
@@ -203,7 +203,7 @@ function outOfScopeProbability(
         outputs[score.output]?.shape.length ?? 0,
       ).data[row];
       if (value === undefined)
-        throw errors.sessionFailed(`output ${score.output} has no row ${row}`);
+        throw coreErrors.sessionFailed(`output ${score.output} has no row ${row}`);
       return sigmoid(scale * (value - threshold));
     }
   }

@@ -1,6 +1,8 @@
 // The loop over tiers: each answers what the tiers before it were not sure of. Pure policy; tiers are injected.
 
-import { asEdgeTierError, EdgeTierError, errors } from "../core/errors.ts";
+import { cascadeErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { asEdgeTierError, EdgeTierError } from "../core/errors.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import type { Answer } from "./calibration.ts";
 import type { Deadline } from "./deadline.ts";
@@ -83,14 +85,17 @@ export async function runCascade(
     if (hasAnswers) {
       const p95Ms = tier.p95Ms?.(open.length);
       if (p95Ms !== undefined && p95Ms > deadline.remainingMs()) {
-        failure = errors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
+        failure = cascadeErrors.deadlineTooNear(tier.id, deadline.remainingMs(), p95Ms);
         used({ tier: tier.id, inputs: 0, error: failure.code });
         continue;
       }
       if (tier.isSaturated?.() === true) {
         const good = new Set(open.filter((index) => isGoodEnough(outcomes[index], allowed)));
         for (const index of good)
-          outcomes[index] = degraded(outcomes[index] as Outcome, errors.tierSaturated(tier.id));
+          outcomes[index] = degraded(
+            outcomes[index] as Outcome,
+            cascadeErrors.tierSaturated(tier.id),
+          );
         open = open.filter((index) => !good.has(index));
         if (open.length === 0) break;
       }
@@ -144,7 +149,7 @@ export function checkMaxTier(
   maxTier: string | undefined,
 ): void {
   if (maxTier === undefined || tiers.some((tier) => tier.id === maxTier)) return;
-  throw errors.noSuchTier(
+  throw coreErrors.noSuchTier(
     model,
     maxTier,
     tiers.map((tier) => tier.id),

@@ -1,7 +1,8 @@
 // How long anybody wants a request's answer: until its deadline, and as long as its client is there. Handed to every stage as one object.
 
+import { coreErrors } from "../core/common-errors.ts";
 import type { Clock } from "../core/clock.ts";
-import { type EdgeTierError, errors } from "../core/errors.ts";
+import { type EdgeTierError } from "../core/errors.ts";
 
 export interface Deadline {
   /** In milliseconds from the request's arrival. */
@@ -45,7 +46,7 @@ export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline 
   function abandonedSignal(): AbortSignal {
     if (abandoned !== undefined) return abandoned.signal;
     const controller = (abandoned = new AbortController());
-    const onClientGone = () => controller.abort(errors.requestCancelled());
+    const onClientGone = () => controller.abort(coreErrors.requestCancelled());
     if (isAbandoned()) onClientGone();
     else if (!isEnded) {
       clientGone?.addEventListener("abort", onClientGone, { once: true });
@@ -62,7 +63,10 @@ export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline 
     else gone.addEventListener("abort", () => controller.abort(gone.reason), { once: true });
     if (!isEnded)
       stops.push(
-        clock.setTimer(() => controller.abort(errors.deadlineExceeded(budgetMs)), remainingMs()),
+        clock.setTimer(
+          () => controller.abort(coreErrors.deadlineExceeded(budgetMs)),
+          remainingMs(),
+        ),
       );
     return controller.signal;
   }
@@ -77,8 +81,8 @@ export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline 
       return isAbandoned();
     },
     get failure() {
-      if (isAbandoned()) return errors.requestCancelled();
-      return remainingMs() === 0 ? errors.deadlineExceeded(budgetMs) : undefined;
+      if (isAbandoned()) return coreErrors.requestCancelled();
+      return remainingMs() === 0 ? coreErrors.deadlineExceeded(budgetMs) : undefined;
     },
     remainingMs,
     race: (work) => raced(work, strict ? timedSignal() : abandonedSignal()),

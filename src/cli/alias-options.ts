@@ -1,6 +1,6 @@
 // What the commands that move an alias share: its option, and how they tell before and after.
 
-import { errors } from "../core/errors.ts";
+import { cliErrors } from "./errors.ts";
 import { aliasName } from "../registry/manifest.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 import type { AliasMove, AliasState } from "../registry/aliases.ts";
@@ -19,7 +19,7 @@ export const aliasArg = {
 export function readAliasName(text: string, command: string): string {
   const alias = aliasName.safeParse(text);
   if (!alias.success)
-    throw errors.usage(
+    throw cliErrors.usage(
       `--alias ${text} ${alias.error.issues[0]?.message ?? "is not an alias"}`,
       command,
     );

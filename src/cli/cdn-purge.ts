@@ -1,11 +1,11 @@
 // Purging a CDN after an alias has moved: Cloudflare's purge by tag, for what the edge tagged with the alias.
 
+import { cliErrors } from "./errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { cacheTags } from "../cache/policy.ts";
 import { httpUrl, parseConfig } from "../core/config.ts";
-import { commandErrors } from "../core/command-errors.ts";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
 export const purgeArgs = {
@@ -58,13 +58,13 @@ export function readPurge(
   } = parseConfig(schema, environment);
   if (args.purge === false || (args.purge === undefined && zone === undefined)) return undefined;
   if (zone === undefined || token === undefined)
-    throw errors.usage(
+    throw cliErrors.usage(
       "To purge, CLOUDFLARE_ZONE_ID and CLOUDFLARE_API_TOKEN have to be set; --no-purge leaves it",
       command,
     );
   const settleSeconds = /^[0-9]+(\.[0-9]+)?$/.test(args.settle) ? Number(args.settle) : Number.NaN;
   if (!(settleSeconds <= MAX_SETTLE_SECONDS))
-    throw errors.usage(
+    throw cliErrors.usage(
       `--settle ${args.settle} is not a number of seconds from 0 to ${MAX_SETTLE_SECONDS}`,
       command,
     );
@@ -105,7 +105,7 @@ async function purgeTags(
   remedy: string,
 ): Promise<void> {
   const fail = (reason: string, cause?: unknown) =>
-    commandErrors.purgeFailed(tags, reason, remedy, cause);
+    cliErrors.purgeFailed(tags, reason, remedy, cause);
   let response: Response;
   let text: string;
   try {

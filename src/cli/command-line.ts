@@ -1,9 +1,10 @@
 // Runs a tree of citty commands with what citty leaves open: unknown options are refused, and exit codes tell usage
 // errors (2) from failures (1).
 
+import { cliErrors } from "./errors.ts";
 import { parseArgs, stripVTControlCharacters } from "node:util";
 import { type ArgsDef, type CommandDef, parseArgs as parseOptions, runCommand } from "citty";
-import { EdgeTierError, errors, reasonOf } from "../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../core/errors.ts";
 import { commandHelp, groupHelp } from "./help.ts";
 import { nextStep } from "./next-steps.ts";
 import { printError, progressTo } from "./output.ts";
@@ -28,7 +29,7 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
   }
   const wrong = problem ?? usageProblem(await argsOf(command), rest);
   if (wrong !== undefined) {
-    printError(errors.usage(wrong, name), json);
+    printError(cliErrors.usage(wrong, name), json);
     return EXIT.usage;
   }
   try {
@@ -38,7 +39,9 @@ export async function runCommandLine(root: CommandDef, argv: readonly string[]):
     return EXIT.ok;
   } catch (error) {
     const missing = error instanceof Error && error.name === "CLIError"; // citty's own
-    const shown = missing ? errors.usage(stripVTControlCharacters(reasonOf(error)), name) : error;
+    const shown = missing
+      ? cliErrors.usage(stripVTControlCharacters(reasonOf(error)), name)
+      : error;
     printError(shown, json);
     return shown instanceof EdgeTierError && shown.code === "usage" ? EXIT.usage : EXIT.failed;
   }

@@ -1,7 +1,8 @@
 // One prediction through an edge, as the command line shows it.
 
+import { cliErrors } from "./errors.ts";
 import * as z from "zod";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { imageFormatOf } from "../tasks/image/image-header.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -72,12 +73,12 @@ export async function requestPrediction(
       detail: `The edge answered ${response.status}.`,
       remedy: "See the edge's log.",
     };
-    throw errors.edgeRefused(code, response.status, detail, remedy);
+    throw cliErrors.edgeRefused(code, response.status, detail, remedy);
   }
   const parsed = responseSchema.safeParse(body);
   const output = parsed.data?.outputs[0];
   if (!parsed.success || output === undefined)
-    throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+    throw cliErrors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
   const { model: name, version } = parsed.data;
   return {
     model: name,
@@ -112,7 +113,7 @@ async function send(
     const body = await response.text();
     return { response, body: parseJson(body) };
   } catch (error) {
-    throw errors.edgeUnreachable(
+    throw cliErrors.edgeUnreachable(
       url,
       error instanceof Error && error.cause instanceof Error
         ? reasonOf(error.cause)

@@ -1,7 +1,9 @@
 // With which keys a command signs: its option, then EDGETIER_SIGNING_KEYS; without either it does not.
 
+import { cliErrors } from "./errors.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { readSigningKey, type SigningKey } from "../registry/signing-keys.ts";
 
 export const signArgs = {
@@ -38,13 +40,13 @@ export async function readKeyFile(
   command: string,
 ): Promise<SigningKey> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
-    throw errors.usage(`${named} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`${named} cannot be read: ${reasonOf(error)}`, command);
   });
   return await signingKeyOf(text, named);
 }
 
 async function signingKeyOf(text: string, named: string): Promise<SigningKey> {
   const key = await readSigningKey(text);
-  if (key === undefined) throw errors.invalidSigningKey(named);
+  if (key === undefined) throw publishingErrors.invalidSigningKey(named);
   return key;
 }

@@ -1,8 +1,8 @@
 // Which model store a command works on: options, then EDGETIER_S3_* variables, then the local system's.
 
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../core/config.ts";
-import { errors } from "../core/errors.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import type { ObjectStore } from "../registry/object-store.ts";
@@ -97,7 +97,7 @@ export function openStoreToPublish(
       ? own
       : own.filter((key) => trustedKeys.some((trusted) => trusted.toString() === key.toString()));
   if (trustedKeys !== undefined && believed.length === 0)
-    throw errors.wouldNotBeTrusted(
+    throw publishingErrors.wouldNotBeTrusted(
       own.length === 0
         ? "it is not signed"
         : "EDGETIER_TRUSTED_KEYS has none of the keys that sign it",

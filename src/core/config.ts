@@ -1,7 +1,8 @@
 // Parses environment variables or Worker bindings once, against a zod schema, and reports all problems together.
 
+import { coreErrors } from "./common-errors.ts";
 import * as z from "zod";
-import { errors, reasonOf } from "./errors.ts";
+import { reasonOf } from "./errors.ts";
 
 /** A whole number written as text, with a default and inclusive bounds. */
 export const wholeNumber = (defaultValue: number, min: number, max: number) =>
@@ -41,7 +42,7 @@ export function parseConfig<Schema extends z.ZodType>(
   );
   const parsed = schema.safeParse(present);
   if (parsed.success) return parsed.data;
-  throw errors.invalidConfiguration(problemsOf(parsed.error));
+  throw coreErrors.invalidConfiguration(problemsOf(parsed.error));
 }
 
 /** A zod error as one line per problem: where it is, and what is wrong. */

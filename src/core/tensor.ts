@@ -1,6 +1,6 @@
 // Tensors and their datatypes, named as in the Open Inference Protocol v2. Row-major, in plain typed arrays.
 
-import { errors } from "./errors.ts";
+import { coreErrors } from "./common-errors.ts";
 import { typedArrays } from "./typed-arrays.ts";
 
 export { typedArrays };
@@ -57,10 +57,10 @@ export function elementCount(name: string, shape: readonly number[]): number {
   let count = 1;
   for (const dimension of shape) {
     if (!Number.isSafeInteger(dimension) || dimension < 0)
-      throw errors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
+      throw coreErrors.invalidTensor(name, `dimension ${dimension} is not a whole number from 0`);
     count *= dimension;
     if (count > 0x7fff_ffff)
-      throw errors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
+      throw coreErrors.invalidTensor(name, `shape [${shape.join(", ")}] has too many elements`);
   }
   return count;
 }
@@ -72,7 +72,7 @@ export function asFloat32(
   rank: number,
 ): TensorOf<"FP32"> {
   if (tensor?.datatype !== "FP32" || tensor.shape.length !== rank) {
-    throw errors.invalidTensor(
+    throw coreErrors.invalidTensor(
       name,
       `expected FP32 of rank ${rank}, found ${tensor ? `${tensor.datatype} [${tensor.shape.join(", ")}]` : "nothing"}`,
     );

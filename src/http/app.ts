@@ -1,9 +1,9 @@
 // The edge's HTTP application. Everything it needs is injected, so that it runs in workerd, in Node and in tests alike.
 
+import { protocolErrors } from "../protocol/errors.ts";
 import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
-import { errors } from "../core/errors.ts";
 import { passingTracer, type Tracer } from "../core/span.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
 import type { Catalogue } from "../serving/catalogue.ts";
@@ -65,7 +65,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   app.onError(problems(log));
   app.notFound((c) => {
-    throw errors.routeNotFound(c.req.path);
+    throw protocolErrors.routeNotFound(c.req.path);
   });
 
   app.use(requestId());

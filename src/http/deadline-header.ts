@@ -1,7 +1,7 @@
 // The deadline that a client names: `x-deadline-ms`, or RFC 7240's `prefer: wait=<seconds>`.
 
+import { protocolErrors } from "../protocol/errors.ts";
 import type { HonoRequest } from "hono";
-import { errors } from "../core/errors.ts";
 
 /** Longer is not waited for. */
 export const MAX_DEADLINE_MS = 600_000;
@@ -18,6 +18,6 @@ export function requestedDeadlineMs(request: HonoRequest): number | undefined {
 
 function checked(text: string, milliseconds: number): number {
   if (!/^[0-9]+( s)?$/.test(text) || milliseconds < 1 || milliseconds > MAX_DEADLINE_MS)
-    throw errors.invalidDeadline(text);
+    throw protocolErrors.invalidDeadline(text);
   return milliseconds;
 }

@@ -1,7 +1,8 @@
 // Reads a request's body, decompressed and within its limit, as bytes, or strictly as JSON.
 
+import { protocolErrors } from "../protocol/errors.ts";
 import type { Context, HonoRequest } from "hono";
-import { errors, reasonOf, shown } from "../core/errors.ts";
+import { reasonOf, shown } from "../core/errors.ts";
 import { bodyText } from "../protocol/json.ts";
 import { readBody } from "../protocol/read-body.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -24,7 +25,7 @@ export async function readJson(c: Context<AppEnv>): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw errors.invalidJson(
+    throw protocolErrors.invalidJson(
       text.trim() === "" ? "it is empty" : shown(reasonOf(error), 160).replaceAll('"', "'"),
     );
   }

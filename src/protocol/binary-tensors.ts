@@ -1,8 +1,8 @@
 // A tensor's elements as bytes: the Open Inference Protocol's binary tensor data extension. Little-endian, row-major; a
 // BYTES element is its length as uint32, and its bytes.
 
+import { protocolErrors } from "./errors.ts";
 import { bytesOf } from "../core/bytes.ts";
-import { errors } from "../core/errors.ts";
 import { type Datatype, elementCount, type Tensor, typedArrays } from "../core/tensor.ts";
 
 const LENGTH_BYTES = 4;
@@ -35,7 +35,7 @@ export function decodeBinaryTensor(
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
   if (bytes.byteLength !== expected)
-    throw errors.wrongByteSize(name, expected, bytes.byteLength, model);
+    throw protocolErrors.wrongByteSize(name, expected, bytes.byteLength, model);
   const { buffer, byteOffset } =
     bytes.byteOffset % ArrayType.BYTES_PER_ELEMENT === 0 ? bytes : new Uint8Array(bytes);
   return {
@@ -56,15 +56,17 @@ function readElements(
   let offset = 0;
   while (offset < bytes.byteLength) {
     const left = bytes.byteLength - offset;
-    if (left < LENGTH_BYTES) throw errors.cutOffStringLength(name, left, model);
+    if (left < LENGTH_BYTES) throw protocolErrors.cutOffStringLength(name, left, model);
     const length = view.getUint32(offset, true);
     if (length > left - LENGTH_BYTES)
-      throw errors.cutOffString(name, length, left - LENGTH_BYTES, model);
-    if (elements.length === count) throw errors.wrongStringCount(name, count, "more", model);
+      throw protocolErrors.cutOffString(name, length, left - LENGTH_BYTES, model);
+    if (elements.length === count)
+      throw protocolErrors.wrongStringCount(name, count, "more", model);
     const start = offset + LENGTH_BYTES;
     offset = start + length;
     elements.push(new Uint8Array(bytes.subarray(start, offset)));
   }
-  if (elements.length < count) throw errors.wrongStringCount(name, count, elements.length, model);
+  if (elements.length < count)
+    throw protocolErrors.wrongStringCount(name, count, elements.length, model);
   return elements;
 }

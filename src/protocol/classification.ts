@@ -1,6 +1,6 @@
 // Triton's classification extension: instead of an output's numbers, the largest of each row by name.
 
-import { errors } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /**
@@ -24,7 +24,7 @@ export function classify(
     tensor.datatype === "BF16" ||
     tensor.shape.length === 0
   ) {
-    throw errors.unclassifiable(name, tensor.datatype, tensor.shape);
+    throw protocolErrors.unclassifiable(name, tensor.datatype, tensor.shape);
   }
   const values = tensor.data;
   const real = tensor.datatype === "FP32" || tensor.datatype === "FP64";

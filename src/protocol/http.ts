@@ -1,6 +1,8 @@
 // The Open Inference Protocol over HTTP, for edge and region: how a message's length, media type and status travel.
 
-import { errors, type EdgeTierError } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { type EdgeTierError } from "../core/errors.ts";
 import { type InferMessage, JSON_LENGTH_HEADER } from "./open-inference.ts";
 
 /** What curl and HTTP clients put on a JSON body when they are told nothing; Triton asks for no type at all. */
@@ -19,7 +21,7 @@ const MAX_DEADLINE_MS = 600_000;
 export function jsonLengthOf(headers: Headers): number | undefined {
   const length = headers.get(JSON_LENGTH_HEADER);
   if (length !== null) {
-    if (!/^\d{1,15}$/.test(length)) throw errors.badJsonLength(length);
+    if (!/^\d{1,15}$/.test(length)) throw protocolErrors.badJsonLength(length);
     return Number(length);
   }
   const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
@@ -30,7 +32,7 @@ export function jsonLengthOf(headers: Headers): number | undefined {
     JSON_MEDIA_TYPES.includes(mediaType)
   )
     return undefined;
-  throw errors.unsupportedMediaType(mediaType, JSON_MEDIA_TYPES);
+  throw coreErrors.unsupportedMediaType(mediaType, JSON_MEDIA_TYPES);
 }
 
 /** `x-deadline-ms`: how long from now the answer is wanted. @throws invalid_deadline */
@@ -38,7 +40,7 @@ export function readDeadlineMs(headers: Headers): number | undefined {
   const text = headers.get("x-deadline-ms");
   if (text === null) return undefined;
   const deadlineMs = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (deadlineMs < 1 || deadlineMs > MAX_DEADLINE_MS) throw errors.invalidDeadline(text);
+  if (deadlineMs < 1 || deadlineMs > MAX_DEADLINE_MS) throw protocolErrors.invalidDeadline(text);
   return deadlineMs;
 }
 

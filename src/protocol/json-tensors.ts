@@ -3,7 +3,9 @@
 // Out: booleans for BOOL; numbers; strings for 64-bit integers past 2^53, for BYTES (UTF-8), and for what JSON has no number
 // for: "NaN", "Infinity", "-Infinity". In: the same, and 0 and 1 for BOOL, any 64-bit integer as a string or a number.
 
-import { errors, shown } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { shown } from "../core/errors.ts";
 import {
   elementCount,
   type Datatype,
@@ -71,9 +73,9 @@ export function decodeJsonTensor<D extends JsonDatatype>(
   data: unknown,
 ): TensorOf<D> {
   const count = elementCount(name, shape);
-  if (!Array.isArray(data)) throw errors.invalidTensor(name, "its data is not an array");
+  if (!Array.isArray(data)) throw coreErrors.invalidTensor(name, "its data is not an array");
   const values = Array.isArray(data[0]) ? flatten(name, shape, data) : data;
-  if (values.length !== count) throw errors.wrongElementCount(name, values.length, shape);
+  if (values.length !== count) throw protocolErrors.wrongElementCount(name, values.length, shape);
   return { datatype, shape, data: readers[datatype](name, values) };
 }
 
@@ -82,7 +84,7 @@ export function encodeJsonData(name: string, tensor: Tensor): unknown[] {
   switch (tensor.datatype) {
     case "FP16":
     case "BF16":
-      throw errors.invalidTensor(
+      throw coreErrors.invalidTensor(
         name,
         `${tensor.datatype} has no form in JSON; it needs binary data`,
       );
@@ -116,14 +118,14 @@ function flatten(name: string, shape: readonly number[], data: readonly unknown[
   const values: unknown[] = [];
   const visit = (level: readonly unknown[], axis: number): void => {
     if (level.length !== shape[axis])
-      throw errors.invalidTensor(
+      throw coreErrors.invalidTensor(
         name,
         `its nested data does not have the shape [${shape.join(", ")}]`,
       );
     const innermost = axis === shape.length - 1;
     for (const element of level) {
       if (Array.isArray(element) === innermost)
-        throw errors.invalidTensor(
+        throw coreErrors.invalidTensor(
           name,
           `its nested data does not have the shape [${shape.join(", ")}]`,
         );
@@ -138,7 +140,7 @@ function flatten(name: string, shape: readonly number[], data: readonly unknown[
 function misfit(name: string, datatype: Datatype, value: unknown, index: number): Error {
   const found =
     typeof value === "object" && value !== null ? "an array or object" : shown(value, 40);
-  return errors.invalidTensor(name, `element ${index} is ${found}, which is not ${datatype}`);
+  return coreErrors.invalidTensor(name, `element ${index} is ${found}, which is not ${datatype}`);
 }
 
 function readBooleans(name: string, values: readonly unknown[]): Uint8Array {
@@ -216,7 +218,7 @@ function readFloats<Data extends Numbers>(
 
 function toBytes(name: string, value: unknown, index: number): Uint8Array {
   if (typeof value !== "string") throw misfit(name, "BYTES", value, index);
-  if (!value.isWellFormed()) throw errors.invalidUtf8(`Tensor ${name}, element ${index}`);
+  if (!value.isWellFormed()) throw coreErrors.invalidUtf8(`Tensor ${name}, element ${index}`);
   return encoder.encode(value);
 }
 
@@ -224,7 +226,7 @@ function toText(name: string, element: Uint8Array): string {
   try {
     return decoder.decode(element);
   } catch {
-    throw errors.invalidTensor(
+    throw coreErrors.invalidTensor(
       name,
       "an element is not UTF-8, so it has no form in JSON; it needs binary data",
     );

@@ -1,7 +1,9 @@
 // JSON bodies as the Open Inference Protocol needs them: bounded depth, integers past 2^53 that keep every digit, and the
 // numbers that JSON has no form for, as Triton and its clients write them.
 
-import { errors, reasonOf } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { reasonOf } from "../core/errors.ts";
 
 /** Triton's limit. It also keeps everything that walks a parsed body from running out of stack. */
 export const MAX_JSON_DEPTH = 100;
@@ -24,16 +26,16 @@ const BACKSLASH = 0x5c;
 export function parseJson(body: Uint8Array): unknown {
   const text = bodyText(body);
   if (isDeeperThan(MAX_JSON_DEPTH, text))
-    throw errors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
+    throw protocolErrors.unparsableJson(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
   try {
     return parse(text);
   } catch (error) {
     const quoted = quoteNotFinite(text);
-    if (quoted === text) throw errors.unparsableJson(reasonOf(error));
+    if (quoted === text) throw protocolErrors.unparsableJson(reasonOf(error));
     try {
       return parse(quoted);
     } catch {
-      throw errors.unparsableJson(reasonOf(error));
+      throw protocolErrors.unparsableJson(reasonOf(error));
     }
   }
 }
@@ -74,7 +76,7 @@ export function bodyText(body: Uint8Array): string {
   try {
     return decoder.decode(body);
   } catch {
-    throw errors.invalidUtf8("The body");
+    throw coreErrors.invalidUtf8("The body");
   }
 }
 

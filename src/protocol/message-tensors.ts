@@ -1,6 +1,8 @@
 // The tensors of an infer message: each in JSON with its data, or with its data among the bytes after the JSON.
 
-import { errors, shown } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { shown } from "../core/errors.ts";
 import type { Datatype, NamedTensors, Tensor } from "../core/tensor.ts";
 import { decodeBinaryTensor, encodeBinaryData } from "./binary-tensors.ts";
 import { decodeJsonTensor, encodeJsonData } from "./json-tensors.ts";
@@ -27,7 +29,7 @@ export function readTensors(
   const take = (name: string, size: number): Uint8Array => {
     const bytes = binary.subarray(offset, offset + size);
     if (bytes.byteLength < size)
-      throw errors.missingBinaryData(name, size - bytes.byteLength, model);
+      throw protocolErrors.missingBinaryData(name, size - bytes.byteLength, model);
     offset += size;
     return bytes;
   };
@@ -35,7 +37,8 @@ export function readTensors(
     refuseRepeated("input", messages, message.name, index);
     return [message.name, readData(message, take, model)];
   });
-  if (offset < binary.byteLength) throw errors.extraBinaryData(binary.byteLength - offset, model);
+  if (offset < binary.byteLength)
+    throw protocolErrors.extraBinaryData(binary.byteLength - offset, model);
   return Object.fromEntries(tensors);
 }
 
@@ -46,7 +49,7 @@ function readData(
   model: string | undefined,
 ): Tensor {
   if ("shared_memory_region" in parameters)
-    throw errors.unsupported(
+    throw coreErrors.unsupported(
       `Shared memory (tensor ${name})`,
       "Send the tensor's data in the request.",
     );
@@ -54,15 +57,15 @@ function readData(
   const forms = [data !== undefined && "data", size !== undefined && "binary_data_size"].filter(
     (form) => form !== false,
   );
-  if (forms.length !== 1) throw errors.dataInSeveralForms(name, forms);
+  if (forms.length !== 1) throw protocolErrors.dataInSeveralForms(name, forms);
   if (size !== undefined) {
     if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
-      throw errors.unparsableFields([
+      throw protocolErrors.unparsableFields([
         `binary_data_size: ${shown(size)} is not a whole number from 0 (input ${name})`,
       ]);
     return decodeBinaryTensor(name, datatype, shape, take(name, size), model);
   }
-  if (datatype === "FP16" || datatype === "BF16") throw errors.noJsonForm(datatype, name);
+  if (datatype === "FP16" || datatype === "BF16") throw protocolErrors.noJsonForm(datatype, name);
   return decodeJsonTensor(name, datatype, shape, data);
 }
 
@@ -97,5 +100,5 @@ export function refuseRepeated(
   index: number,
 ): void {
   if (list.findIndex((other) => other.name === name) !== index)
-    throw errors.repeatedTensor(kind, name);
+    throw protocolErrors.repeatedTensor(kind, name);
 }

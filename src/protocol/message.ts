@@ -1,8 +1,8 @@
 // What every JSON message of the Open Inference Protocol has in common: how it is parsed, its parameters, its lists.
 
+import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
-import { errors } from "../core/errors.ts";
 import { parseJson } from "./json.ts";
 
 const MAX_PARAMETERS = 64;
@@ -41,6 +41,6 @@ export function parseMessage<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(parseJson(json));
   if (!parsed.success)
-    throw errors.unparsableFields(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
+    throw protocolErrors.unparsableFields(problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
   return parsed.data;
 }

@@ -1,8 +1,8 @@
 // Triton's model repository extension: the bodies of its requests.
 // https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md
 
+import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
-import { errors } from "../core/errors.ts";
 import { parseMessage } from "./message.ts";
 
 const indexRequest = z.object({ ready: z.boolean().optional() });
@@ -25,7 +25,7 @@ export function readIndexRequest(body: Uint8Array): z.output<typeof indexRequest
 export function checkLoadRequest(body: Uint8Array): void {
   const [parameter] = Object.keys(parseOptional(loadRequest, body).parameters ?? {});
   if (parameter !== undefined)
-    throw errors.unsupported(
+    throw coreErrors.unsupported(
       `Load parameter '${parameter.slice(0, 80)}'`,
       "Publish the model with `edgetier model publish`; the operator configures it by EDGETIER_REGION_MODELS.",
     );

@@ -4,9 +4,9 @@
 // A body is JSON, or JSON whose tensors' data follows it as bytes (the binary tensor data extension); the header
 // `Inference-Header-Content-Length` tells how much of it is JSON, and is absent where all of it is.
 
+import { protocolErrors } from "./errors.ts";
 import * as z from "zod";
 import { concatBytes } from "../core/bytes.ts";
-import { errors } from "../core/errors.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
 import { decodeBinaryTensor } from "./binary-tensors.ts";
 import { listOf, parameters, parseMessage } from "./message.ts";
@@ -125,7 +125,8 @@ export function decodeRawInferRequest(
   model?: string,
 ): InferRequest {
   const [spec] = specs;
-  if (spec === undefined || specs.length > 1) throw errors.rawNeedsOneInput(specs.length, model);
+  if (spec === undefined || specs.length > 1)
+    throw protocolErrors.rawNeedsOneInput(specs.length, model);
   const { name, datatype } = spec;
   const parameters = { binary_data_output: true };
   if (datatype === "BYTES")
@@ -143,7 +144,7 @@ export function decodeRawInferRequest(
     .filter((dimension) => dimension !== -1)
     .reduce((product, dimension) => product * dimension, typedArrays[datatype].BYTES_PER_ELEMENT);
   const open = shape.indexOf(-1);
-  if (open !== shape.lastIndexOf(-1)) throw errors.rawShapeUnknown(name);
+  if (open !== shape.lastIndexOf(-1)) throw protocolErrors.rawShapeUnknown(name);
   const filled = shape.map((dimension) =>
     dimension === -1 ? Math.floor(body.byteLength / Math.max(known, 1)) : dimension,
   );
@@ -202,6 +203,7 @@ function cut(
   body: Uint8Array,
   jsonBytes = body.byteLength,
 ): { readonly json: Uint8Array; readonly binary: Uint8Array } {
-  if (jsonBytes > body.byteLength) throw errors.jsonLengthOutOfRange(jsonBytes, body.byteLength);
+  if (jsonBytes > body.byteLength)
+    throw protocolErrors.jsonLengthOutOfRange(jsonBytes, body.byteLength);
   return { json: body.subarray(0, jsonBytes), binary: body.subarray(jsonBytes) };
 }

@@ -1,6 +1,8 @@
 // A request's body in memory, decompressed, and never more of it than the limit.
 
-import { errors, reasonOf } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { readAtMost } from "../core/read-at-most.ts";
 
 /** @throws where the bytes, as they came, are not those that were sent */
@@ -18,7 +20,7 @@ export async function readBody(
   const { headers } = request;
   // A length beside a transfer-encoding says nothing: the body ends where its last chunk does.
   const declared = headers.has("transfer-encoding") ? null : headers.get("content-length");
-  if (declared !== null && Number(declared) > maxBytes) throw errors.bodyTooLarge(maxBytes);
+  if (declared !== null && Number(declared) > maxBytes) throw protocolErrors.bodyTooLarge(maxBytes);
 
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
   if (encoding === "identity" || check !== undefined) {
@@ -40,12 +42,13 @@ async function readWithin(
   maxBytes: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await attempt(readAtMost(body, maxBytes));
-  if (bytes === undefined) throw errors.bodyTooLarge(maxBytes);
+  if (bytes === undefined) throw protocolErrors.bodyTooLarge(maxBytes);
   return bytes;
 }
 
 function decompressed(body: Response["body"], encoding: string): ReadableStream<Uint8Array> | null {
-  if (encoding !== "gzip" && encoding !== "deflate") throw errors.unsupportedEncoding(encoding);
+  if (encoding !== "gzip" && encoding !== "deflate")
+    throw protocolErrors.unsupportedEncoding(encoding);
   return body?.pipeThrough(new DecompressionStream(encoding)) ?? null;
 }
 
@@ -53,6 +56,6 @@ async function attempt<Result>(reading: Promise<Result>): Promise<Result> {
   try {
     return await reading;
   } catch (error) {
-    throw errors.invalidRequest([`the body cannot be read (${reasonOf(error)})`]);
+    throw coreErrors.invalidRequest([`the body cannot be read (${reasonOf(error)})`]);
   }
 }

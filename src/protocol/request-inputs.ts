@@ -1,6 +1,6 @@
 // Whether an infer request's inputs are what a model takes, and Triton's words where they are not.
 
-import { errors } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 
 /**
@@ -14,7 +14,7 @@ export function checkRequestInputs(
 ): void {
   const names = Object.keys(inputs);
   if (names.length !== specs.length)
-    throw errors.wrongInputs(
+    throw protocolErrors.wrongInputs(
       model,
       specs.map((spec) => spec.name),
       names,
@@ -22,11 +22,12 @@ export function checkRequestInputs(
   for (const name of names) {
     const spec = specs.find((one) => one.name === name);
     const tensor = inputs[name];
-    if (spec === undefined || tensor === undefined) throw errors.unexpectedInput(model, name);
+    if (spec === undefined || tensor === undefined)
+      throw protocolErrors.unexpectedInput(model, name);
     if (tensor.datatype !== spec.datatype)
-      throw errors.wrongDatatype(model, name, tensor.datatype, spec.datatype);
+      throw protocolErrors.wrongDatatype(model, name, tensor.datatype, spec.datatype);
     if (!fits(tensor.shape, spec.shape))
-      throw errors.wrongShape(model, name, tensor.shape, spec.shape);
+      throw protocolErrors.wrongShape(model, name, tensor.shape, spec.shape);
   }
 }
 

@@ -1,6 +1,8 @@
 // What an infer request asks for beside its inputs: which outputs and in which form, how long it waits, how urgent it is.
 
-import { errors, shown } from "../core/errors.ts";
+import { protocolErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { shown } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import { classify } from "./classification.ts";
 import type { InferRequest } from "./open-inference.ts";
@@ -22,16 +24,17 @@ export function readWantedOutputs(
   model: string,
 ): readonly WantedOutput[] | undefined {
   return outputs?.map(({ name, parameters = {} }) => {
-    if (!specs.some((spec) => spec.name === name)) throw errors.unexpectedOutput(model, name);
+    if (!specs.some((spec) => spec.name === name))
+      throw protocolErrors.unexpectedOutput(model, name);
     if ("shared_memory_region" in parameters)
-      throw errors.unsupported(
+      throw coreErrors.unsupported(
         `Shared memory (output ${name})`,
         "The tensor's data comes in the answer.",
       );
     const classes = parameters["classification"];
     if (classes === undefined || classes === 0) return { name, classes: undefined };
     if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0)
-      throw errors.unparsableFields([
+      throw protocolErrors.unparsableFields([
         `classification: ${shown(classes)} is not a whole number from 0 (output ${name})`,
       ]);
     return { name, classes };
@@ -51,7 +54,7 @@ export function pickOutputs(
   if (wanted === undefined) return outputs;
   const picked = wanted.map(({ name, classes }) => {
     const tensor = outputs[name];
-    if (tensor === undefined) throw errors.sessionFailed(`the graph gave no output ${name}`);
+    if (tensor === undefined) throw coreErrors.sessionFailed(`the graph gave no output ${name}`);
     return [
       name,
       classes === undefined ? tensor : classify(name, tensor, classes, labels),
@@ -66,7 +69,7 @@ export function readTimeoutMs({ parameters }: InferRequest): number | undefined 
   if (timeout === undefined || timeout === 0) return undefined;
   if (typeof timeout === "number" && Number.isSafeInteger(timeout) && timeout > 0)
     return timeout / 1_000;
-  throw errors.unparsableFields(["timeout: must be a whole number of microseconds from 0"]);
+  throw protocolErrors.unparsableFields(["timeout: must be a whole number of microseconds from 0"]);
 }
 
 /** The parameter `priority`: 1 is the highest, 0 or none the server's default. @throws invalid_request */
@@ -77,7 +80,7 @@ export function readPriority({ parameters }: InferRequest): number | undefined {
     (typeof priority === "number" && Number.isSafeInteger(priority) && priority >= 0)
   )
     return priority;
-  throw errors.unparsableFields(["priority: must be a whole number from 0"]);
+  throw protocolErrors.unparsableFields(["priority: must be a whole number from 0"]);
 }
 
 /** Of Triton's sequence batcher: requests that share a state in the server. */
@@ -86,10 +89,10 @@ const SEQUENCE_PARAMETERS = ["sequence_id", "sequence_start", "sequence_end"];
 /** Refuses parameters that would change the answer, and that nobody heeds here. @throws unsupported, invalid_request */
 export function refuseUnheededParameters({ parameters = {} }: InferRequest): void {
   for (const [name, value] of Object.entries(parameters)) {
-    if (name.startsWith("triton_")) throw errors.reservedParameter(name);
+    if (name.startsWith("triton_")) throw protocolErrors.reservedParameter(name);
     const isAsked = value !== 0 && value !== "" && value !== false; // 0 and false: no sequence
     if (SEQUENCE_PARAMETERS.includes(name) && isAsked)
-      throw errors.unsupported(
+      throw coreErrors.unsupported(
         `Sequence batching (parameter ${name})`,
         "Send what an answer depends on in one request.",
       );

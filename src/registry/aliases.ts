@@ -1,6 +1,7 @@
 // Aliases that move: what they name, the share of requests that they take, and what they named before.
 
-import { errors } from "../core/errors.ts";
+import { publishingErrors } from "./publishing-errors.ts";
+import { registryErrors } from "./errors.ts";
 import { aliasedVersion, type Aliases, type AliasTarget } from "./manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
@@ -95,7 +96,7 @@ export async function rollback(
 ): Promise<AliasMove> {
   return await moveAlias(store, model, alias, (before) => {
     const [version, ...earlier] = previousOf(before);
-    if (version === undefined) throw errors.nothingBefore(model, alias);
+    if (version === undefined) throw publishingErrors.nothingBefore(model, alias);
     return target(version, weightOf(before), earlier); // what it leaves is not kept: rolling back again goes on
   });
 }
@@ -108,12 +109,12 @@ async function moveAlias(
 ): Promise<AliasMove> {
   const read = await store.readAliases(model);
   if (read === undefined && (await store.listVersions(model)).length === 0)
-    throw errors.modelNotFound(model);
+    throw registryErrors.modelNotFound(model);
   const aliases = read?.aliases ?? {};
   const before = ownAlias(aliases, alias);
   const after = move(before, aliases);
   if ((await store.readManifest(model, aliasedVersion(after))) === undefined)
-    throw errors.versionNotFound(model, aliasedVersion(after));
+    throw registryErrors.versionNotFound(model, aliasedVersion(after));
   await store.writeAliases(model, { ...aliases, [alias]: after }, read?.etag);
   return {
     model,
@@ -125,7 +126,7 @@ async function moveAlias(
 
 function versionNamed(model: string, alias: string, aliases: Aliases): number {
   const found = ownAlias(aliases, alias);
-  if (found === undefined) throw errors.aliasNotFound(model, alias);
+  if (found === undefined) throw registryErrors.aliasNotFound(model, alias);
   return aliasedVersion(found);
 }
 

@@ -1,7 +1,8 @@
 // Publishes a model: artifacts first, the manifest last, then the alias. Safe to repeat, and safe beside other publishers and
 // the collection of garbage.
 
-import { EdgeTierError, errors } from "../core/errors.ts";
+import { publishingErrors } from "./publishing-errors.ts";
+import { EdgeTierError } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { movedTo } from "./aliases.ts";
 import {
@@ -126,7 +127,7 @@ function filesToWrite({
   for (const path of projectFiles(project)) {
     const bytes = files.get(path);
     if (bytes === undefined)
-      throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+      throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
     all.set(path, bytes);
   }
   for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);

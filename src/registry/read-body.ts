@@ -1,6 +1,7 @@
 // Reads an object's body into memory under a limit: what a store sends is not trusted to be as long as it said.
 
-import { errors, reasonOf } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { readAtMost } from "../core/read-at-most.ts";
 
 /**
@@ -40,4 +41,4 @@ export async function readExactly(
 }
 
 const brokenOff = (error: unknown) =>
-  errors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);
+  coreErrors.storeUnavailable(`the connection broke off: ${reasonOf(error)}`, error);

@@ -1,8 +1,11 @@
 // The ModelStore over any ObjectStore: layout, verification, and the order of writes that keeps half a version invisible.
 
+import { coreErrors } from "../core/common-errors.ts";
+import { registryErrors } from "./errors.ts";
+import { publishingErrors } from "./publishing-errors.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { problemsOf } from "../core/config.ts";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { canonicalJson } from "./canonical-json.ts";
 import { deployedEngineSchema } from "./deployed-engine.ts";
@@ -41,15 +44,15 @@ export function createModelStore(
     const found = await objects.get(layout.manifest(model, version), signal);
     if (found === undefined) return undefined;
     const file = await readBody(found.body, MAX_JSON_BYTES);
-    if (file === undefined) throw errors.manifestInvalid(model, version, [TOO_LARGE]);
+    if (file === undefined) throw coreErrors.manifestInvalid(model, version, [TOO_LARGE]);
     const opened = await openManifest(file, trustedKeys);
-    if ("problem" in opened) throw errors.manifestUntrusted(model, version, opened.problem);
+    if ("problem" in opened) throw registryErrors.manifestUntrusted(model, version, opened.problem);
     const json = parseJson(opened.manifest);
-    if (!json.ok) throw errors.manifestInvalid(model, version, [json.reason]);
+    if (!json.ok) throw coreErrors.manifestInvalid(model, version, [json.reason]);
     const parsed = manifestSchema.safeParse(json.value);
-    if (!parsed.success) throw errors.manifestInvalid(model, version, problemsOf(parsed.error));
+    if (!parsed.success) throw coreErrors.manifestInvalid(model, version, problemsOf(parsed.error));
     if (parsed.data.model !== model || parsed.data.version !== version) {
-      throw errors.manifestInvalid(model, version, [
+      throw coreErrors.manifestInvalid(model, version, [
         `it names ${parsed.data.model}@${parsed.data.version}`,
       ]);
     }
@@ -92,9 +95,9 @@ export function createModelStore(
       const found = await objects.get(layout.aliases(model), signal);
       if (found === undefined) return undefined;
       const json = await readJson(found);
-      if (!json.ok) throw errors.aliasesInvalid(model, [json.reason]);
+      if (!json.ok) throw registryErrors.aliasesInvalid(model, [json.reason]);
       const parsed = aliasesSchema.safeParse(json.value);
-      if (!parsed.success) throw errors.aliasesInvalid(model, problemsOf(parsed.error));
+      if (!parsed.success) throw registryErrors.aliasesInvalid(model, problemsOf(parsed.error));
       return { aliases: parsed.data, etag: found.etag };
     },
 
@@ -107,7 +110,7 @@ export function createModelStore(
         condition,
         "application/json",
       );
-      if (result.kind === "precondition-failed") throw errors.aliasConflict(model);
+      if (result.kind === "precondition-failed") throw publishingErrors.aliasConflict(model);
       return { aliases, etag: result.etag };
     },
 
@@ -120,25 +123,27 @@ export function createModelStore(
       const plain = jsonBytes(manifest);
       const file = signingKeys.length === 0 ? plain : await signManifest(plain, signingKeys);
       const opened = await openManifest(file, trustedKeys);
-      if ("problem" in opened) throw errors.wouldNotBeTrusted(opened.problem);
+      if ("problem" in opened) throw publishingErrors.wouldNotBeTrusted(opened.problem);
       const result = await objects.put(key, file, { kind: "absent" }, "application/json");
       if (result.kind === "written") return { created: true };
       if (await holds(await objects.get(key), manifest)) return { created: false };
-      throw errors.versionExists(manifest.model, manifest.version);
+      throw publishingErrors.versionExists(manifest.model, manifest.version);
     },
 
     async readArtifact(ref, signal) {
       const found = await objects.get(layout.artifact(ref.sha256), signal);
-      if (found === undefined) throw errors.artifactCorrupt(ref.sha256, "it is not in the store");
+      if (found === undefined)
+        throw registryErrors.artifactCorrupt(ref.sha256, "it is not in the store");
       return await readVerified(ref, found);
     },
 
     async openArtifact(ref, signal) {
       const found = await objects.get(layout.artifact(ref.sha256), signal);
-      if (found === undefined) throw errors.artifactCorrupt(ref.sha256, "it is not in the store");
+      if (found === undefined)
+        throw registryErrors.artifactCorrupt(ref.sha256, "it is not in the store");
       if (found.size === undefined || found.size === ref.size) return found.body;
       await found.body.cancel();
-      throw errors.artifactCorrupt(
+      throw registryErrors.artifactCorrupt(
         ref.sha256,
         `it has ${found.size} bytes, the manifest says ${ref.size}`,
       );
@@ -182,7 +187,8 @@ async function readVerified(
   found: StoredObject,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const checked = await verify(ref, found);
-  if (checked.bytes === undefined) throw errors.artifactCorrupt(ref.sha256, checked.problem);
+  if (checked.bytes === undefined)
+    throw registryErrors.artifactCorrupt(ref.sha256, checked.problem);
   return checked.bytes;
 }
 

@@ -1,19 +1,19 @@
 // Checks input tensors against what a session declares, before ONNX Runtime sees them. Shared by all runtimes.
 
-import { errors } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { elementCount, type NamedTensors, type TensorSpec } from "../core/tensor.ts";
 
 /** @throws invalid_tensor for a missing, unknown, mistyped or misshapen input, or data that does not fill its shape. */
 export function checkInputs(specs: readonly TensorSpec[], inputs: NamedTensors): void {
   for (const name of Object.keys(inputs)) {
     if (!specs.some((spec) => spec.name === name))
-      throw errors.invalidTensor(name, "the model has no such input");
+      throw coreErrors.invalidTensor(name, "the model has no such input");
   }
   for (const spec of specs) {
     const tensor = Object.hasOwn(inputs, spec.name) ? inputs[spec.name] : undefined;
-    if (tensor === undefined) throw errors.invalidTensor(spec.name, "the input is missing");
+    if (tensor === undefined) throw coreErrors.invalidTensor(spec.name, "the input is missing");
     if (tensor.datatype !== spec.datatype)
-      throw errors.invalidTensor(
+      throw coreErrors.invalidTensor(
         spec.name,
         `datatype ${tensor.datatype}, expected ${spec.datatype}`,
       );
@@ -21,13 +21,13 @@ export function checkInputs(specs: readonly TensorSpec[], inputs: NamedTensors):
       tensor.shape.length === spec.shape.length &&
       spec.shape.every((dimension, axis) => dimension === -1 || dimension === tensor.shape[axis]);
     if (!fits)
-      throw errors.invalidTensor(
+      throw coreErrors.invalidTensor(
         spec.name,
         `shape [${tensor.shape.join(", ")}], expected [${spec.shape.join(", ")}]`,
       );
     const expected = elementCount(spec.name, tensor.shape);
     if (tensor.data.length !== expected)
-      throw errors.invalidTensor(
+      throw coreErrors.invalidTensor(
         spec.name,
         `${tensor.data.length} elements, but its shape has ${expected}`,
       );

@@ -1,8 +1,8 @@
 // Several sessions of one graph as one session, which makes as many runs at the same time as they do. For servers: it makes
 // one caller wait on another's run, which workerd does not allow across requests.
 
+import { coreErrors } from "../core/common-errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
-import { errors } from "../core/errors.ts";
 import { checkInputs } from "./check-inputs.ts";
 import type { Session } from "./runtime.ts";
 
@@ -69,7 +69,8 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
 
     async run(inputs) {
       checkInputs(first.inputs, inputs); // what is wrong waits for nobody
-      if (disposal !== undefined) throw errors.sessionFailed("the session has been disposed of");
+      if (disposal !== undefined)
+        throw coreErrors.sessionFailed("the session has been disposed of");
       const result = run(inputs);
       running.add(result);
       return await result.finally(() => running.delete(result));

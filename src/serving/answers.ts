@@ -1,8 +1,8 @@
 // The answers to a request's inputs, from the caches or computed: each distinct input once.
 
+import { servingErrors } from "./errors.ts";
 import type { AnswerCache, CachedAnswers } from "../cache/answer-cache.ts";
 import type { CacheMode, CacheResult } from "../cache/policy.ts";
-import { errors } from "../core/errors.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface AnswersRequest<Value> {
@@ -49,7 +49,7 @@ export async function answersOf<Value>(
   const missing = distinct.filter((key) => !known.has(key));
   if (missing.length === 0) return { values: keys.map((key) => known.get(key) as Value), result };
 
-  if (mode === "only-if-cached") throw errors.notCached(missing.length);
+  if (mode === "only-if-cached") throw servingErrors.notCached(missing.length);
   const computed = await request.compute(
     missing.map((key) => keys.indexOf(key)),
     [...known.values()],

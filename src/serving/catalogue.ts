@@ -2,8 +2,9 @@
 //
 // An alias whose version cannot be read, or is not trusted, stays with the version that it named before.
 
+import { registryErrors } from "../registry/errors.ts";
 import type { Clock } from "../core/clock.ts";
-import { EdgeTierError, errors } from "../core/errors.ts";
+import { EdgeTierError } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { previousOf, sharesOf } from "../registry/aliases.ts";
 import {
@@ -87,7 +88,7 @@ export function createCatalogue({
     const found = await store.readAliases(model, timeout());
     if (found === undefined) {
       knownAliases.delete(model);
-      throw errors.modelNotFound(model);
+      throw registryErrors.modelNotFound(model);
     }
     knownAliases.set(model, { aliases: found.aliases, readAtMs: clock.now() });
     return found.aliases;
@@ -146,7 +147,7 @@ export function createCatalogue({
 
   async function readVersion(model: string, number: number): Promise<KnownVersion> {
     const manifest = await store.readManifest(model, number, timeout());
-    if (manifest === undefined) throw errors.versionNotFound(model, number);
+    if (manifest === undefined) throw registryErrors.versionNotFound(model, number);
     return {
       manifest,
       digest: await sha256Hex(new TextEncoder().encode(JSON.stringify(manifest))),
@@ -191,7 +192,7 @@ export function createCatalogue({
     const byAlias = await aliasesOfRequested(model, context);
     if (target.kind === "version") return await version(model, target.version);
     const named = Object.hasOwn(byAlias, target.alias) ? byAlias[target.alias] : undefined;
-    if (named === undefined) throw errors.aliasNotFound(model, target.alias);
+    if (named === undefined) throw registryErrors.aliasNotFound(model, target.alias);
     return await aliased(model, target.alias, named);
   }
 

@@ -3,9 +3,10 @@
 // A task's own inputs go through the cascade, as a prediction does; tensors of a graph go to an edge tier that they fit. What
 // is meant for a region tier, or what this edge cannot run, is the region's to answer.
 
+import { coreErrors } from "../core/common-errors.ts";
 import { runCascade } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import { asEdgeTierError, errors } from "../core/errors.ts";
+import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { TaskInput } from "../tasks/task.ts";
@@ -162,7 +163,7 @@ export function createEdgePlanner({
 function tierNamed({ model, tiers }: Manifest, id: string): TierManifest {
   const tier = tiers.find((one) => one.id === id);
   if (tier === undefined)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       model,
       id,
       tiers.map((one) => one.id),

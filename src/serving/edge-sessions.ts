@@ -3,8 +3,9 @@
 // A tier's session comes from the first of these that there is: restored at module scope; the snapshot that came with the
 // Worker; the version's snapshot in the store; the model itself, where there is a full engine to open it.
 
+import { servingErrors } from "./errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import { asEdgeTierError, EdgeTierError, errors } from "../core/errors.ts";
+import { asEdgeTierError, EdgeTierError } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
@@ -123,7 +124,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     const { snapshot } = tier;
     const reason = cannotRestore(tier);
     if (snapshot === undefined || reason !== undefined)
-      return errors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
+      return servingErrors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
     return await orRefused("store", async () => {
       const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
       return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph, limits);
@@ -228,7 +229,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     async run(tier, inputs, context, deadline) {
       const graph = tier.graph.sha256;
       const reason = cannotRun(tier);
-      if (reason !== undefined) throw errors.tierNotServable(tier.id, reason);
+      if (reason !== undefined) throw servingErrors.tierNotServable(tier.id, reason);
       try {
         return await runIn(graph, () => load(tier), tier, inputs, context, deadline);
       } catch (error) {

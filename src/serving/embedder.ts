@@ -1,10 +1,11 @@
 // Embeddings from parsed request to vectors: resolve the version, look in the caches, run the encoder, store.
 
+import { servingErrors } from "./errors.ts";
+import { taskErrors } from "../tasks/errors.ts";
 import { createAnswerCache } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
 import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
 import type { Clock } from "../core/clock.ts";
-import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import { shortened } from "../tasks/text/vectors.ts";
 import type { EdgeMetrics } from "../telemetry/recorder.ts";
@@ -79,7 +80,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
     try {
       const texts = await encoder.encode(inputs, context, deadline);
       const tokens = known + sumOf(texts);
-      if (tokens > maxTokens) throw errors.tooManyTokens(tokens, maxTokens);
+      if (tokens > maxTokens) throw servingErrors.tooManyTokens(tokens, maxTokens);
       const { tier, vectors } = await encoder.embed(texts, context, deadline, counted);
       counted.answered(texts.map(() => ({ tier })));
       return texts.map((text, row) => ({
@@ -94,16 +95,16 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
 
   return {
     async embed({ ref, inputs: raw, dimensions, cache: mode, deadlineMs }, context) {
-      if (raw.length > maxInputs) throw errors.tooManyInputs(raw.length, maxInputs);
+      if (raw.length > maxInputs) throw taskErrors.tooManyInputs(raw.length, maxInputs);
       // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
       const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
       context.span.set(modelFacts(known.manifest));
       const { encoder } = versions(known);
       const { model, version, task: taskName } = known.manifest;
-      if (encoder === undefined) throw errors.givesNoEmbeddings(model, taskName);
+      if (encoder === undefined) throw servingErrors.givesNoEmbeddings(model, taskName);
       const { manifest, task } = encoder;
       if (dimensions !== undefined && dimensions > manifest.dimensions)
-        throw errors.invalidDimensions(dimensions, manifest.dimensions);
+        throw servingErrors.invalidDimensions(dimensions, manifest.dimensions);
       const inputs = raw.map((one, index) => task.parseInput(one, index, manifest.input));
 
       const counted = createAnswerMetrics(options.metrics, manifest);

@@ -1,12 +1,14 @@
 // One prediction from parsed request to outcomes: resolve the version, look in the caches, run the cascade, store.
 
+import { taskErrors } from "../tasks/errors.ts";
+import { servingErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
 import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
 import { type CacheLayer, type CacheMode, type CacheResult, isStorable } from "../cache/policy.ts";
 import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
-import { errors } from "../core/errors.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
 import type { EdgeMetrics } from "../telemetry/recorder.ts";
@@ -88,7 +90,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
   return {
     async predict(request, context) {
       if ("length" in request.inputs && request.inputs.length > maxInputs)
-        throw errors.tooManyInputs(request.inputs.length, maxInputs);
+        throw taskErrors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () =>
         catalogue.choose(request.ref, context),
       );
@@ -96,8 +98,8 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const { cascade: served, encoder } = versions(known);
       if (served === undefined)
         throw encoder === undefined
-          ? errors.takesTensors(known.manifest.model)
-          : errors.givesEmbeddings(known.manifest.model);
+          ? servingErrors.takesTensors(known.manifest.model)
+          : servingErrors.givesEmbeddings(known.manifest.model);
       const { manifest, task, tiers } = served;
       const inputs = parseInputs(request.inputs, task, manifest.input);
       const cascade = tiers(context, request.topK);
@@ -180,6 +182,6 @@ function parseInputs(
     return inputs.map((raw, index) => task.parseInput(raw, index, limits));
   const { mediaType, bytes } = inputs;
   if (!task.mediaTypes.includes(mediaType))
-    throw errors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
+    throw coreErrors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
   return [task.fromBytes(bytes, 0, limits)];
 }

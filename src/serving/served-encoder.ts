@@ -1,7 +1,8 @@
 // An embedding model in this isolate: texts to vectors, by the edge tier or, where there is none or it cannot be run, the region's.
 
+import { regionErrors } from "../region/errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import { asEdgeTierError, errors } from "../core/errors.ts";
+import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, EmbeddingManifest, EmbeddingTier } from "../registry/manifest.ts";
@@ -81,7 +82,7 @@ export function createServedEncoder(
     context: RequestContext,
     deadline: Deadline,
   ): Promise<NamedTensors> {
-    if (region === undefined) throw errors.regionUnavailable("no region is configured");
+    if (region === undefined) throw regionErrors.regionUnavailable("no region is configured");
     const request = {
       ...regionCallOf(manifest, context, deadline),
       tier: tier.id,

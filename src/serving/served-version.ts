@@ -1,10 +1,10 @@
 // One version of a model in this isolate: its labels and, where its task has inputs of its own, a tier for each tier of
 // its manifest.
 
+import { regionErrors } from "../region/errors.ts";
 import { readAnswers } from "../cascade/calibration.ts";
 import type { Tier } from "../cascade/cascade.ts";
 import type { Deadline } from "../cascade/deadline.ts";
-import { errors } from "../core/errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type {
@@ -152,7 +152,7 @@ function createServedCascade(
   function regionGraph(tier: ClassificationTier): RunGraph {
     const ask = region && createRegionRun(region, tier.resumes);
     return async (inputs, context, deadline, begun) => {
-      if (ask === undefined) throw errors.regionUnavailable("no region is configured");
+      if (ask === undefined) throw regionErrors.regionUnavailable("no region is configured");
       const call = () => ({ ...regionCallOf(manifest, context, deadline), tier: tier.id });
       const run = {
         call,

@@ -1,7 +1,7 @@
 // The outputs that a cascade answers with, whichever tier each row's answer comes from: those that all its tiers have.
 
+import { coreErrors } from "../core/common-errors.ts";
 import { bytesOf } from "../core/bytes.ts";
-import { errors } from "../core/errors.ts";
 import {
   elementCount,
   type NamedTensors,
@@ -54,7 +54,7 @@ function gather(
       row >= (tensor.shape[0] ?? 0),
   );
   if (misfit !== undefined)
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `output ${name} is ${described(misfit.tensor)}, expected ${datatype} [-1, ${rowShape.join(", ")}]`,
     );
   if (datatype === "BYTES")

@@ -1,9 +1,10 @@
 // Models as clients of the Open Inference Protocol meet them: their tensors, what this edge answers (edge-plan.ts), and the
 // region for the rest.
 
+import { regionErrors } from "../region/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import type { Deadline } from "../cascade/deadline.ts";
 import type { Clock } from "../core/clock.ts";
-import { errors } from "../core/errors.ts";
 import type { TensorSpec } from "../core/tensor.ts";
 import { type ForwardedRequest, regionFailureOf } from "../region/region-client.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
@@ -107,7 +108,7 @@ function createTensorModel(
       startRequestDeadline(clock, manifest, deadlineMs, context),
 
     async forward(message, context, deadline) {
-      if (region === undefined) throw errors.regionUnavailable("no region is configured");
+      if (region === undefined) throw regionErrors.regionUnavailable("no region is configured");
       const call = { ...message, ...regionCallOf({ model, version }, context, deadline) };
       try {
         const tier = choice.region?.id ?? choice.face.id; // which one it was, the region's answer need not say
@@ -121,7 +122,7 @@ function createTensorModel(
         const isLate =
           deadline.remainingMs() === 0 ||
           (regionFailureOf(error) === "timed_out" && !deadline.isAbandoned);
-        throw isLate ? errors.deadlineExceeded(deadline.budgetMs) : error;
+        throw isLate ? coreErrors.deadlineExceeded(deadline.budgetMs) : error;
       }
     },
   };

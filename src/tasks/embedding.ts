@@ -1,6 +1,7 @@
 // The task "embedding": one text in, one vector out. A text may also come as the ids of its tokens.
 
-import { errors } from "../core/errors.ts";
+import { taskErrors } from "./errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import type { InputLimits, Task, TaskInput, TokensInput } from "./task.ts";
 import { parseText, textFromBytes } from "./text/text-input.ts";
 import { createTextPreprocessor, textOf } from "./text/text-preprocessor.ts";
@@ -38,10 +39,10 @@ function checkedTokens(
   { maxBytes }: InputLimits,
 ): TokensInput {
   const bytes = ids.length * ID_BYTES;
-  if (bytes > maxBytes) throw errors.inputTooLarge(index, bytes, maxBytes);
-  if (ids.length === 0) throw errors.emptyText(index);
+  if (bytes > maxBytes) throw taskErrors.inputTooLarge(index, bytes, maxBytes);
+  if (ids.length === 0) throw taskErrors.emptyText(index);
   if (!ids.every(isTokenId))
-    throw errors.invalidRequest([`inputs.${index}: token ids must be whole numbers from 0`]);
+    throw coreErrors.invalidRequest([`inputs.${index}: token ids must be whole numbers from 0`]);
   return { kind: "tokens", ids };
 }
 
@@ -57,7 +58,7 @@ function tokensToBytes({ ids }: TokensInput): Uint8Array {
 }
 
 function tokensFromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput {
-  if (bytes.byteLength % ID_BYTES !== 1) throw errors.invalidUtf8(`Input ${index}`);
+  if (bytes.byteLength % ID_BYTES !== 1) throw coreErrors.invalidUtf8(`Input ${index}`);
   const view = new DataView(bytes.buffer, bytes.byteOffset + 1, bytes.byteLength - 1);
   return checkedTokens(
     Array.from({ length: view.byteLength / ID_BYTES }, (_, position) =>

@@ -1,7 +1,8 @@
 // The task "image-classification": one JPEG or PNG file in, one label out.
 
+import { coreErrors } from "../core/common-errors.ts";
+import { taskErrors } from "./errors.ts";
 import { fromBase64 } from "../core/base64.ts";
-import { errors } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
 import { foundInstead } from "./found-instead.ts";
 import { readImageHeader } from "./image/image-header.ts";
@@ -23,15 +24,16 @@ export const imageClassification: Task = {
   parseInput(raw, index, limits) {
     const text = typeof raw === "object" && raw !== null && "b64" in raw ? raw.b64 : undefined;
     if (typeof text !== "string")
-      throw errors.invalidRequest([
+      throw coreErrors.invalidRequest([
         `inputs.${index}: expected an image as {"b64": "<base64>"}, found ${foundInstead(raw)}`,
       ]);
     // Three quarters of its length, less padding: a long text need not be decoded to know that it is too long.
     const leastBytes = Math.floor(text.length / 4) * 3 - 2;
     if (leastBytes > limits.maxBytes)
-      throw errors.inputTooLarge(index, leastBytes, limits.maxBytes);
+      throw taskErrors.inputTooLarge(index, leastBytes, limits.maxBytes);
     const bytes = fromBase64(text);
-    if (bytes === undefined) throw errors.invalidRequest([`inputs.${index}.b64: is not base64`]);
+    if (bytes === undefined)
+      throw coreErrors.invalidRequest([`inputs.${index}.b64: is not base64`]);
     return checked(bytes, index, limits);
   },
 
@@ -47,9 +49,10 @@ function checked(
   index: number,
   { maxBytes, maxPixels = MAX_PIXELS }: InputLimits,
 ): ImageInput {
-  if (bytes.byteLength > maxBytes) throw errors.inputTooLarge(index, bytes.byteLength, maxBytes);
+  if (bytes.byteLength > maxBytes)
+    throw taskErrors.inputTooLarge(index, bytes.byteLength, maxBytes);
   const header = readImageHeader(bytes, index);
   if (header.width * header.height > maxPixels)
-    throw errors.imageTooLarge(index, header.width, header.height, maxPixels);
+    throw taskErrors.imageTooLarge(index, header.width, header.height, maxPixels);
   return { kind: "image", bytes, header, index };
 }

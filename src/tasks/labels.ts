@@ -1,8 +1,9 @@
 // A model's labels: a JSON file with the names in the order of the logits.
 
+import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 
 const schema = z
   .array(z.string().min(1), "must be a JSON array of texts")
@@ -19,7 +20,7 @@ export function labelsOf(
 ): readonly string[] {
   const read = readLabels(bytes);
   if ("problems" in read)
-    throw errors.manifestInvalid(
+    throw coreErrors.manifestInvalid(
       model,
       version,
       read.problems.map((problem) => `its label file ${problem}`),

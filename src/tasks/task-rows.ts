@@ -1,6 +1,7 @@
 // A task's own inputs among an infer request's tensors: one BYTES tensor, an element for each. The same at edge and region.
 
-import { errors } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
+import { taskErrors } from "./errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import { TASK_INPUT_NAME, type TaskInput } from "./task.ts";
 
@@ -23,14 +24,14 @@ export function taskRowsOf(
   if (own?.datatype !== "BYTES") return undefined;
   const other = Object.keys(inputs).find((name) => name !== TASK_INPUT_NAME);
   if (other !== undefined)
-    throw errors.invalidTensor(other, `it cannot be given together with ${TASK_INPUT_NAME}`);
+    throw coreErrors.invalidTensor(other, `it cannot be given together with ${TASK_INPUT_NAME}`);
   const { data, shape } = own;
   const isColumn = shape.length === 1 || (shape.length === 2 && shape[1] === 1);
   if (!isColumn || data.length === 0)
-    throw errors.invalidTensor(
+    throw coreErrors.invalidTensor(
       TASK_INPUT_NAME,
       `shape [${shape.join(", ")}], expected [n] or [n, 1] with n from 1`,
     );
-  if (data.length > maxRows) throw errors.tooManyInputs(data.length, maxRows);
+  if (data.length > maxRows) throw taskErrors.tooManyInputs(data.length, maxRows);
   return data.map(parseRow);
 }

@@ -1,6 +1,6 @@
 // The tasks that EdgeTier knows, by name.
 
-import { errors } from "../core/errors.ts";
+import { coreErrors } from "../core/common-errors.ts";
 import { embedding } from "./embedding.ts";
 import { imageClassification } from "./image-classification.ts";
 import type { Task } from "./task.ts";
@@ -14,7 +14,7 @@ const tasks: ReadonlyMap<string, Task> = new Map(
 export function taskByName(name: string): Task {
   const task = tasks.get(name);
   if (task === undefined)
-    throw errors.invalidConfiguration([
+    throw coreErrors.invalidConfiguration([
       `task ${name} is not known; known are ${[...tasks.keys()].join(", ")}`,
     ]);
   return task;

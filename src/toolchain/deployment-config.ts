@@ -1,10 +1,11 @@
 // What the operator decides about an edge deployment: the key `edgetier` of package.json. Everything has a default.
 
+import { coreErrors } from "../core/common-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../core/config.ts";
-import { errors, reasonOf } from "../core/errors.ts";
+import { reasonOf } from "../core/errors.ts";
 import { writeWhole } from "./write-whole.ts";
 
 const MiB = 1024 * 1024;
@@ -48,7 +49,7 @@ export type DeploymentLimits = DeploymentConfig["limits"];
 export async function readDeploymentConfig(folder: string): Promise<DeploymentConfig> {
   const parsed = schema.safeParse((await readPackage(folder))["edgetier"] ?? {});
   if (!parsed.success)
-    throw errors.invalidConfiguration(
+    throw coreErrors.invalidConfiguration(
       problemsOf(parsed.error).map((problem) => `package.json, edgetier: ${problem}`),
     );
   return parsed.data;
@@ -75,6 +76,6 @@ async function readPackage(folder: string): Promise<Readonly<Record<string, unkn
   try {
     return z.record(z.string(), z.unknown()).parse(JSON.parse(await readFile(path, "utf8")));
   } catch (error) {
-    throw errors.invalidConfiguration([`${path} cannot be read: ${reasonOf(error)}`]);
+    throw coreErrors.invalidConfiguration([`${path} cannot be read: ${reasonOf(error)}`]);
   }
 }

@@ -1,6 +1,7 @@
 // The doctor's judgement: measurements of a deployment against its limits, with remedies. No input or output.
 
-import { type EdgeTierError, errors } from "../core/errors.ts";
+import { toolchainErrors } from "./errors.ts";
+import { type EdgeTierError } from "../core/errors.ts";
 import type { DeploymentConfig, DeploymentLimits } from "./deployment-config.ts";
 import type { ExaminedGraph, IsolateMemory, Measurements } from "./doctor-measurements.ts";
 import { remediesFor } from "./doctor-remedies.ts";
@@ -122,6 +123,8 @@ const isolateBytes = ({ heapBytes, bufferBytes, wasmBytes }: IsolateMemory): num
 /** One limit_exceeded for each check that failed. */
 export function problemsIn({ checks }: Diagnosis): EdgeTierError[] {
   return checks.flatMap(({ name, measured, limit, unit, ok, remedy = "" }) =>
-    ok ? [] : [errors.limitExceeded(CHECKS[name], measured ?? 0, limit ?? 0, unit, remedy)],
+    ok
+      ? []
+      : [toolchainErrors.limitExceeded(CHECKS[name], measured ?? 0, limit ?? 0, unit, remedy)],
   );
 }

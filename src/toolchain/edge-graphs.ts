@@ -1,6 +1,6 @@
 // What of its model projects a deployment's edge needs: the graphs of edge tiers, and the small files beside them.
 
-import { errors } from "../core/errors.ts";
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
 import { digestOf } from "./digest.ts";
 import type { DeployedGraph } from "./engine/build.ts";
@@ -38,7 +38,7 @@ export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
     if (tier.place !== "edge") return [];
     const bytes = files.get(tier.graph);
     if (bytes === undefined)
-      throw errors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
+      throw publishingErrors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
     const sha256 = digestOf(bytes);
     const hasRegion = project.tiers.some(({ place }) => place === "region");
     return [

@@ -1,11 +1,12 @@
 // Reads a model project folder: model.json and the files it names, which must lie inside the folder. All problems are
 // reported together.
 
+import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
 import { LOGITS } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
-import { errors, reasonOf, shown } from "../core/errors.ts";
+import { reasonOf, shown } from "../core/errors.ts";
 import {
   type ClassificationProject,
   isClassification,
@@ -28,7 +29,7 @@ export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
   const { files, problems } = await readFiles(folder, projectFiles(project));
   if (isClassification(project)) problems.push(...labelProblems(project, files));
-  if (problems.length > 0) throw errors.invalidProject(folder, problems);
+  if (problems.length > 0) throw publishingErrors.invalidProject(folder, problems);
   return { project: withoutStaleReport(project, files), files };
 }
 
@@ -38,7 +39,7 @@ export async function readProjectFiles(
   paths: readonly string[],
 ): Promise<Map<string, Uint8Array>> {
   const { files, problems } = await readFiles(folder, paths);
-  if (problems.length > 0) throw errors.invalidProject(folder, problems);
+  if (problems.length > 0) throw publishingErrors.invalidProject(folder, problems);
   return files;
 }
 
@@ -68,7 +69,9 @@ export async function readProjects(
 ): Promise<PublishSource[]> {
   const sources: PublishSource[] = [];
   const names = await readdir(folder).catch((error: unknown) => {
-    throw errors.invalidProject(folder, [`the folder cannot be read: ${reasonOf(error)}`]);
+    throw publishingErrors.invalidProject(folder, [
+      `the folder cannot be read: ${reasonOf(error)}`,
+    ]);
   });
   for (const name of names.toSorted()) {
     const project = join(folder, name);
@@ -101,11 +104,13 @@ async function readProjectFile(folder: string): Promise<ModelProject> {
   try {
     json = JSON.parse(await readFile(join(folder, PROJECT_FILE), "utf8"));
   } catch (error) {
-    throw errors.invalidProject(folder, [`${PROJECT_FILE} cannot be read: ${reasonOf(error)}`]);
+    throw publishingErrors.invalidProject(folder, [
+      `${PROJECT_FILE} cannot be read: ${reasonOf(error)}`,
+    ]);
   }
   const parsed = modelProjectSchema.safeParse(json);
   if (!parsed.success)
-    throw errors.invalidProject(join(folder, PROJECT_FILE), problemsOf(parsed.error));
+    throw publishingErrors.invalidProject(join(folder, PROJECT_FILE), problemsOf(parsed.error));
   return parsed.data;
 }
 

@@ -1,10 +1,11 @@
+import { regionErrors } from "../../src/region/errors.ts";
+import { taskErrors } from "../../src/tasks/errors.ts";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/cascade/calibration.ts";
 import { checkMaxTier, runCascade, type Tier } from "../../src/cascade/cascade.ts";
 import { type Deadline, startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import type { TaskInput } from "../../src/tasks/task.ts";
 
 const texts = (...all: string[]): TaskInput[] => all.map((text) => ({ kind: "text", text }));
@@ -37,7 +38,7 @@ function tier(id: string, exitAt: number | null, skill = 1): Tier & { asked: str
 const failing = (id: string): Tier => ({
   id,
   exit: null,
-  run: async () => Promise.reject(errors.regionUnavailable("gone")),
+  run: async () => Promise.reject(regionErrors.regionUnavailable("gone")),
 });
 
 describe("runCascade", () => {
@@ -97,7 +98,7 @@ describe("runCascade", () => {
   it("ends with an input that no tier could answer", async () => {
     const broken: Tier = {
       ...failing("edge"),
-      run: async () => Promise.reject(errors.invalidImage(0, "its data is damaged")),
+      run: async () => Promise.reject(taskErrors.invalidImage(0, "its data is damaged")),
     };
     const second = tier("region", null);
     await expect(runCascade([broken, second], texts("1"), deadline())).rejects.toMatchObject({

@@ -1,10 +1,10 @@
 // Where an isolate's sessions come from, and what happens when one breaks: the HTTP application in workerd, on the cut
 // engine of the reference deployment and on the full one, with snapshots in the store.
+import { runtimeErrors } from "../../src/runtime/errors.ts";
 import { beforeAll, describe, expect, it } from "vitest";
 import reference from "../../dist/test/edge/deployment.mjs";
 import toy from "../fixtures/toy.onnx";
 import zeros from "../fixtures/zeros.onnx";
-import { errors } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
@@ -187,7 +187,7 @@ describe("with the full engine", () => {
   });
 
   it("counts what was refused at module scope", async () => {
-    const refused = [errors.snapshotRefused("other_model")];
+    const refused = [runtimeErrors.snapshotRefused("other_model")];
     edge = await startEdgeUnderTest(graph, fullDeployment, {
       restored: { sessions: new Map(), refused },
     });

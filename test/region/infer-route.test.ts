@@ -1,7 +1,9 @@
 // The infer route: room before work, work that nobody wants any more, and who is told how it ended.
+import { regionServerErrors } from "../../src/region/server/errors.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
+import { nativeErrors } from "../../src/runtime/native/errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import type { RegionAnswer } from "../../src/region/server/app.ts";
 import type { Executor, Work } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
@@ -67,7 +69,7 @@ describe("a request", () => {
     const permits = {
       takenShare: 0,
       take() {
-        if (taken === 2) throw errors.queueFull(2);
+        if (taken === 2) throw regionServerErrors.queueFull(2);
         taken++;
         return () => void taken--;
       },
@@ -166,12 +168,12 @@ describe("a request", () => {
 
   it.each([
     ["is answered", undefined, undefined],
-    ["finds the queue full", errors.queueFull(1), "REJECTED"],
-    ["waited too long", errors.requestExpired(), "REJECTED"],
-    ["has lost its client", errors.requestCancelled(), "CANCELED"],
-    ["breaks the runtime", errors.sessionFailed("broken"), "BACKEND"],
-    ["loses its worker", errors.sessionLost("by SIGKILL"), "BACKEND"],
-    ["meets a worker that is being replaced", errors.sessionBeingReplaced(), "BACKEND"],
+    ["finds the queue full", regionServerErrors.queueFull(1), "REJECTED"],
+    ["waited too long", regionServerErrors.requestExpired(), "REJECTED"],
+    ["has lost its client", coreErrors.requestCancelled(), "CANCELED"],
+    ["breaks the runtime", coreErrors.sessionFailed("broken"), "BACKEND"],
+    ["loses its worker", nativeErrors.sessionLost("by SIGKILL"), "BACKEND"],
+    ["meets a worker that is being replaced", nativeErrors.sessionBeingReplaced(), "BACKEND"],
     ["meets a mistake of ours", new TypeError("broken"), "OTHER"],
   ])("that %s is told of once, with how it ended", async (_what, error, failure) => {
     const executor = executorOf(async (work) => {

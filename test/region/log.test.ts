@@ -1,9 +1,9 @@
 // The region's log: what each record says, and what none does.
+import { processErrors } from "../../src/core/process-errors.ts";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { createLog } from "../../functions/region/log.ts";
 import { readRegionSettings } from "../../functions/region/settings.ts";
-import { errors } from "../../src/core/errors.ts";
 import { levelOf, parseLogRecord } from "../../src/telemetry/log-record.ts";
 
 const SECRET = "s3-secret-3f8a71c2";
@@ -26,7 +26,7 @@ function logged(event: object): Record<string, unknown> {
 
 describe("a record", () => {
   it("has its time and level, an error as its text and its cause's, and is by the schema", () => {
-    const error = errors.componentFailed(
+    const error = processErrors.componentFailed(
       "store",
       "it answered nonsense",
       new TypeError("not JSON"),

@@ -1,11 +1,12 @@
 // Execution providers, tried against the CPU: with doubles for what a provider may do wrong, and with the real ones.
+import { nativeErrors } from "../../src/runtime/native/errors.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import { executionProvider, type ExecutionProvider } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import {
@@ -53,7 +54,7 @@ function doubleRuntime(behaviours: Behaviours) {
         run: async () => {
           if (behaviour === never)
             await new Promise((_resolve, reject) =>
-              end?.addEventListener("abort", () => reject(errors.sessionLost("by SIGKILL"))),
+              end?.addEventListener("abort", () => reject(nativeErrors.sessionLost("by SIGKILL"))),
             );
           return behaviour as NamedTensors;
         },
@@ -132,21 +133,21 @@ describe("of several providers", () => {
     [
       "takes its worker along",
       () => {
-        throw errors.sessionLost("by SIGSEGV");
+        throw nativeErrors.sessionLost("by SIGSEGV");
       },
       /cuda cannot be used: .*ended by SIGSEGV/,
     ],
     [
       "has no 16 bits",
       () => {
-        throw errors.sessionFailed("Transpose requires f16 but the device does not support it");
+        throw coreErrors.sessionFailed("Transpose requires f16 but the device does not support it");
       },
       /precision to "fp32"/,
     ],
     [
       "cannot be had",
       () => {
-        throw errors.sessionFailed("Failed to load shared library");
+        throw coreErrors.sessionFailed("Failed to load shared library");
       },
       /Failed to load shared library.*--onnxruntime-node-install=cuda12/,
     ],
@@ -248,7 +249,7 @@ describe("of several providers", () => {
 
   it("fail where the CPU itself does", async () => {
     const cpu = () => {
-      throw errors.sessionFailed("not a model");
+      throw coreErrors.sessionFailed("not a model");
     };
     await expect(openOn({ cpu, cuda: logits(1) }, [provider("cuda")])).rejects.toMatchObject({
       code: "session_failed",

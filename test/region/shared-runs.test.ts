@@ -1,8 +1,9 @@
 // Identical requests at the same time: one run, and each caller as if it were alone.
+import { regionServerErrors } from "../../src/region/server/errors.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors, TensorOf } from "../../src/core/tensor.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
 import {
@@ -155,7 +156,7 @@ describe("a shared run", () => {
 
   it("that its queue lets expire is made again for those who came later", async () => {
     const three = [ask(), ask(), ask()];
-    begun[0]?.reject(errors.requestExpired());
+    begun[0]?.reject(regionServerErrors.requestExpired());
     expect(await settled(...three.slice(0, 1))).toEqual(["request_expired"]);
     expect(begun).toHaveLength(2);
     begun[1]?.resolve(answer);
@@ -164,7 +165,7 @@ describe("a shared run", () => {
 
   it("that fails has failed for all", async () => {
     const both = [ask(), ask()];
-    begun[0]?.reject(errors.sessionFailed("no"));
+    begun[0]?.reject(coreErrors.sessionFailed("no"));
     expect(await settled(...both)).toEqual(["session_failed", "session_failed"]);
   });
 

@@ -1,7 +1,7 @@
 // Warm-up: what every session instance runs before its model is ready.
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
-import { errors } from "../../src/core/errors.ts";
 import type { Datatype, NamedTensors } from "../../src/core/tensor.ts";
 import type { ModelsConfig } from "../../src/region/server/models-config.ts";
 import { artifactRef, type ArtifactRef } from "../../src/registry/manifest.ts";
@@ -188,7 +188,7 @@ describe("warm-up", () => {
 
   it("that fails leaves none of the instances", async () => {
     const { counts, runtime } = countingRuntime(() => {
-      if (counts.runs === 2) throw errors.sessionFailed("no memory");
+      if (counts.runs === 2) throw coreErrors.sessionFailed("no memory");
     });
     const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
     await publishPlain(region, await matMul(), undefined);

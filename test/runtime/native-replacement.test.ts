@@ -1,7 +1,7 @@
 // When and how often a session's worker is replaced, with workers that end as the test says and time that it moves.
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createWorkerRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import { fieldsOf, type ToWorker, type WorkerEvents } from "../../src/runtime/native/messages.ts";
@@ -31,7 +31,7 @@ function world() {
       workers.push(worker);
       setImmediate(() => {
         if (refusing)
-          message({ kind: "refused", error: fieldsOf(errors.sessionFailed("no memory")) });
+          message({ kind: "refused", error: fieldsOf(coreErrors.sessionFailed("no memory")) });
         else
           message({
             kind: "ready",

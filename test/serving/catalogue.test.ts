@@ -1,7 +1,7 @@
 // Which version answers: aliases, what becomes of one whose version cannot be used, and canaries.
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import type { Aliases } from "../../src/registry/manifest.ts";
@@ -45,7 +45,7 @@ beforeEach(async () => {
     ...objects,
     async get(name, signal) {
       read.push(name);
-      if (name === unavailable) throw errors.storeUnavailable("connection refused");
+      if (name === unavailable) throw coreErrors.storeUnavailable("connection refused");
       return await objects.get(name, signal);
     },
   };

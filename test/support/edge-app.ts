@@ -1,9 +1,10 @@
 // The edge's HTTP application over the toy model, as the Worker builds it, with a store and a region that a test can
 // break. No imports from Node: it runs in workerd.
+import { regionErrors } from "../../src/region/errors.ts";
+import { coreErrors } from "../../src/core/common-errors.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import type { CacheLayer } from "../../src/cache/policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
-import { errors } from "../../src/core/errors.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import type { Access } from "../../src/http/access/access.ts";
@@ -130,7 +131,7 @@ export async function startEdgeUnderTest(
     ...overHttp,
     async infer(request, signal) {
       regionRequests.push(request);
-      if (edge.region === "is down") throw errors.regionUnavailable("connection refused");
+      if (edge.region === "is down") throw regionErrors.regionUnavailable("connection refused");
       if (edge.region === "hangs") await hanging(signal);
       if (options.regionOutputs !== undefined) return options.regionOutputs(request);
       const rows = request.inputs.length;
@@ -154,7 +155,7 @@ export async function startEdgeUnderTest(
       if (edge.storeIsDown) {
         return () => {
           edge.failedStoreCalls++;
-          return Promise.reject(errors.storeUnavailable("connection refused"));
+          return Promise.reject(coreErrors.storeUnavailable("connection refused"));
         };
       }
       return Reflect.get(target, method, receiver);

@@ -1,6 +1,7 @@
 // The region's metrics: Triton's names and meanings, and no series that a client or a version that is gone has made.
+import { coreErrors } from "../../src/core/common-errors.ts";
+import { registryErrors } from "../../src/registry/errors.ts";
 import { describe, expect, it } from "vitest";
-import { errors } from "../../src/core/errors.ts";
 import {
   createRegionMetrics,
   type OutcomeFacts,
@@ -144,7 +145,12 @@ describe("the region's metrics", () => {
     const metrics = createRegionMetrics();
     const events = [
       loaded,
-      { event: "model_failed", model: "mood", version: 2, error: errors.sessionFailed("broken") },
+      {
+        event: "model_failed",
+        model: "mood",
+        version: 2,
+        error: coreErrors.sessionFailed("broken"),
+      },
       { event: "model_unloaded", model: "mood", version: 1 },
       { event: "model_evicted", model: "mood", version: 1 },
       { event: "provider_skipped", name: "cuda" },
@@ -174,14 +180,14 @@ describe("the region's metrics", () => {
     });
   });
 
-  it.each([errors.modelNotFound("secret-1"), errors.versionNotFound("secret-1", 999)])(
-    "make no label of a model that a client has invented: $code",
-    async (error) => {
-      const metrics = createRegionMetrics();
-      metrics.observe({ event: "model_failed", model: "secret-1", version: 999, error });
-      expect(await metrics.text()).not.toMatch(/secret|999/);
-    },
-  );
+  it.each([
+    registryErrors.modelNotFound("secret-1"),
+    registryErrors.versionNotFound("secret-1", 999),
+  ])("make no label of a model that a client has invented: $code", async (error) => {
+    const metrics = createRegionMetrics();
+    metrics.observe({ event: "model_failed", model: "secret-1", version: 999, error });
+    expect(await metrics.text()).not.toMatch(/secret|999/);
+  });
 
   it("show what is so now: queues, memory, providers, requests, state", async () => {
     const metrics = createRegionMetrics();

@@ -2,8 +2,8 @@
 // nobody can send: a key's URL is on a host that does not exist (RFC 2606), so that neither does a request reach what is stored
 // nor what is stored answer a request. Nothing is kept where the platform gives the API no effect, as on workers.dev.
 
+import { cacheErrors } from "../errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { CacheStore } from "../cache-store.ts";
 
 /** What of the Cache API's `Cache` is used. */
@@ -69,7 +69,7 @@ async function withinTime<Result>(
 ): Promise<Result> {
   let cancel = () => {};
   const late = new Promise<never>((_, reject) => {
-    cancel = clock.setTimer(() => reject(errors.cacheTooSlow(timeoutMs)), timeoutMs);
+    cancel = clock.setTimer(() => reject(cacheErrors.cacheTooSlow(timeoutMs)), timeoutMs);
   });
   try {
     return await Promise.race([work, late]);

@@ -1,11 +1,11 @@
 // `edgetier bench <url> --model intent --rate 100 --slo 50`: load on an address, and whether it holds its objective.
 
+import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { commandErrors } from "../../core/command-errors.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import { benchArgs, headersOf, NAME, parseBenchArgs, tooFewSamples } from "../load/bench-args.ts";
 import { createSender } from "../load/http-sender.ts";
@@ -44,7 +44,7 @@ export const command = defineCommand({
       deadline: args.deadline,
     });
     if (args.inputs !== undefined && args.file !== undefined)
-      throw errors.usage("Give --inputs or --file, not both", NAME);
+      throw cliErrors.usage("Give --inputs or --file, not both", NAME);
     const { model, inputs, file, cache, protocol } = args;
     const { tell, show, showEveryMs, clear } = progressLines(args.json === true);
 
@@ -62,7 +62,7 @@ export const command = defineCommand({
         headers,
         seed: plan.seed,
       }).catch((error: unknown) => {
-        throw signal.aborted ? errors.interrupted(String(signal.reason)) : error;
+        throw signal.aborted ? cliErrors.interrupted(String(signal.reason)) : error;
       });
       const tooFew = tooFewSamples(plan);
       if (tooFew !== undefined) tell(tooFew);
@@ -123,7 +123,7 @@ function progressLines(json: boolean) {
 /** @throws usage */
 async function writePage(path: string, page: string): Promise<void> {
   await writeFile(path, page).catch((error: unknown) => {
-    throw errors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, NAME);
+    throw cliErrors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, NAME);
   });
 }
 
@@ -133,13 +133,13 @@ function refuseMissed(
   isStrict: boolean,
 ): void {
   if (highestRatePerSecond === null && !isInterrupted)
-    throw commandErrors.objectiveNotHeld(true, ["No rate held the objective"]);
+    throw cliErrors.objectiveNotHeld(true, ["No rate held the objective"]);
   if (highestRatePerSecond !== undefined) return;
   const linesOf = (wanted: string) =>
     trials.flatMap(({ ratePerSecond, slo }) =>
       slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : [],
     );
   const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
-  if (missed.length > 0) throw commandErrors.objectiveNotHeld(true, missed);
-  if (isStrict && notShown.length > 0) throw commandErrors.objectiveNotHeld(false, notShown);
+  if (missed.length > 0) throw cliErrors.objectiveNotHeld(true, missed);
+  if (isStrict && notShown.length > 0) throw cliErrors.objectiveNotHeld(false, notShown);
 }

@@ -1,5 +1,6 @@
 // `edgetier deploy`: from the models on this machine to answers from the edge, step by step, and back if they are wrong.
 
+import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,8 +8,7 @@ import { defineCommand } from "citty";
 import * as z from "zod";
 import { readProjects } from "../../toolchain/project.ts";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { commandErrors } from "../../core/command-errors.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { EDGE_SECRETS } from "../../http/edge-variables.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { readAliasName } from "../alias-options.ts";
@@ -83,7 +83,7 @@ export const command = defineCommand({
     });
     const alias = readAliasName(args.alias, NAME);
     if (args["s3-endpoint"] === undefined && (process.env["EDGETIER_S3_ENDPOINT"] ?? "") === "")
-      throw errors.usage(
+      throw cliErrors.usage(
         "Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint",
         NAME,
       );
@@ -124,7 +124,7 @@ export const command = defineCommand({
       else if (deployed.versionId !== undefined) printLine(`\nDeployed: ${deployed.url}`);
     } catch (error) {
       if (json) printJson({ ok: false, steps: steps.reports() });
-      throw stop.signal.aborted ? errors.interrupted(String(stop.signal.reason)) : error;
+      throw stop.signal.aborted ? cliErrors.interrupted(String(stop.signal.reason)) : error;
     } finally {
       await rm(scratchFolder, { recursive: true, force: true });
     }
@@ -145,7 +145,7 @@ function chosen(sources: readonly PublishSource[], names: string | undefined): r
   const wanted = names?.split(",").map((name) => name.trim()) ?? all;
   const missing = wanted.filter((name) => !all.includes(name));
   if (missing.length > 0)
-    throw errors.usage(
+    throw cliErrors.usage(
       `--models ${names}: there is no ${missing.join(", ")} among ${all.join(", ")}`,
       NAME,
     );
@@ -163,7 +163,7 @@ async function readWorker(): Promise<{
     if (name === undefined) throw new Error("it has no name");
     return { name, variables: vars };
   } catch (error) {
-    throw commandErrors.notDeployable(
+    throw cliErrors.notDeployable(
       `${WRANGLER_CONFIG} cannot be used: ${reasonOf(error).split("\n")[0]}`,
       "`edgetier init` makes one.",
     );

@@ -1,5 +1,6 @@
 // `edgetier doctor`: what a deployment will take, before it is deployed, against its limits.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import {
@@ -16,7 +17,7 @@ import {
 } from "../../toolchain/doctor.ts";
 import type { ExaminedGraph } from "../../toolchain/doctor-measurements.ts";
 import { problemsOf } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { stopRequests } from "../local/stop-requests.ts";
@@ -46,7 +47,7 @@ export const command = defineCommand({
       log: args.json ? () => {} : printLine,
       signal: stop.signal,
     }).catch((error: unknown) => {
-      throw stop.signal.aborted ? errors.interrupted(String(stop.signal.reason)) : error;
+      throw stop.signal.aborted ? cliErrors.interrupted(String(stop.signal.reason)) : error;
     });
     const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
     if (args.json) printJson(diagnosis);
@@ -58,7 +59,7 @@ export const command = defineCommand({
 /** @throws usage */
 function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
   const wrong = (problem: string) =>
-    errors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
+    cliErrors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
   let json: unknown;
   try {
     json = JSON.parse(text);

@@ -1,5 +1,6 @@
 // `edgetier engine build`: cuts the engine to this deployment's models. wrangler runs it before every build.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
@@ -8,7 +9,7 @@ import { prepareEngine } from "../../toolchain/engine/prepare.ts";
 import type { EngineReport } from "../../toolchain/engine/report.ts";
 import { functionsOf, readTrapLog } from "../../toolchain/engine/trap-log.ts";
 import { readProjects } from "../../toolchain/project.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { buildProjectDeployment } from "../deployment.ts";
 import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -105,7 +106,7 @@ async function keepTrapped(
   log: (line: string) => void,
 ): Promise<void> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw errors.usage(
+    throw cliErrors.usage(
       `--traps ${path} cannot be read: ${reasonOf(error)}`,
       "edgetier engine build",
     );

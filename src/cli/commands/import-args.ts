@@ -1,5 +1,6 @@
 // The options of `model import` that say what only the model's maker knows.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import {
   guessTask,
@@ -10,7 +11,7 @@ import {
 import type { PoolingKind } from "../../toolchain/import/adapt-vectors.ts";
 import { readLabelText } from "../../toolchain/import/labels-in-model.ts";
 import type { Model } from "../../toolchain/onnx/model-file.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { readCount } from "./samples-args.ts";
 
 export const taskArgs = {
@@ -89,7 +90,7 @@ export async function taskChoiceOf(
       ? undefined
       : readLabelText(new TextDecoder().decode(await fileOf("--labels", args.labels, command)));
   if (args.labels !== undefined && labels === undefined)
-    throw errors.usage(
+    throw cliErrors.usage(
       `--labels ${args.labels} is neither a JSON array of different texts nor one label a line`,
       command,
     );
@@ -100,7 +101,7 @@ export async function taskChoiceOf(
     fit: args.fit,
   };
   if (image.std?.some((value) => value <= 0) === true)
-    throw errors.usage("--std must be above 0 in each channel", command);
+    throw cliErrors.usage("--std must be above 0 in each channel", command);
   return {
     task,
     labels,
@@ -113,7 +114,7 @@ export async function taskChoiceOf(
 
 async function textOf(args: Given, command: string): Promise<TaskChoice["text"]> {
   if (args.tokenizer !== undefined && args.features !== undefined)
-    throw errors.usage(
+    throw cliErrors.usage(
       "--tokenizer and --features are two ways to make a text numbers: give one",
       command,
     );
@@ -131,7 +132,7 @@ async function textOf(args: Given, command: string): Promise<TaskChoice["text"]>
 async function fileOf(option: string, path: string, command: string): Promise<Uint8Array> {
   return new Uint8Array(
     await readFile(path).catch((error: unknown) => {
-      throw errors.usage(`${option} ${path} cannot be read: ${reasonOf(error)}`, command);
+      throw cliErrors.usage(`${option} ${path} cannot be read: ${reasonOf(error)}`, command);
     }),
   );
 }
@@ -152,7 +153,7 @@ function numbersOf(
     more.length > 0 ||
     ![red, green, blue].every(Number.isFinite)
   )
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(text)}, and must be three numbers with commas between`,
       command,
     );
@@ -166,6 +167,6 @@ function sizeOf(
   if (text === undefined) return undefined;
   const [, width, height] = /^(\d{1,4})x(\d{1,4})$/.exec(text) ?? [];
   if (width === undefined || height === undefined)
-    throw errors.usage(`--size is ${JSON.stringify(text)}, and must be as in 224x224`, command);
+    throw cliErrors.usage(`--size is ${JSON.stringify(text)}, and must be as in 224x224`, command);
   return { width: Number(width), height: Number(height) };
 }

@@ -1,11 +1,10 @@
 // `edgetier init <name> --task …`: a model project with a small model that works at once, to put one's own in its place; in a
 // folder of the user's, a deployment around it.
 
+import { cliErrors } from "../errors.ts";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { defineCommand } from "citty";
-import { commandErrors } from "../../core/command-errors.ts";
-import { errors } from "../../core/errors.ts";
 import { modelName } from "../../registry/manifest.ts";
 import { SAMPLES_FILE } from "../deploy/trials.ts";
 import { deploymentFiles } from "../init/deployment-files.ts";
@@ -40,12 +39,12 @@ export const command = defineCommand({
   async run({ args }) {
     const name = modelName.safeParse(args.name ?? args.task);
     if (!name.success)
-      throw errors.usage(
+      throw cliErrors.usage(
         `${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`,
         NAME,
       );
     const folder = join(MODELS_FOLDER, name.data);
-    if (await exists(folder)) throw commandErrors.templateExists(folder);
+    if (await exists(folder)) throw cliErrors.templateExists(folder);
     const written: string[] = [];
     const write = async (
       root: string,

@@ -1,8 +1,8 @@
 // `edgetier keys`: the API keys of an edge. A key is shown once; what is configured is its hash.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import type * as z from "zod";
-import { errors } from "../../core/errors.ts";
 import { apiKeyEntry, rateLimitText } from "../../http/access/access-config.ts";
 import { generateApiKey, hashOfApiKey } from "../../http/access/api-key.ts";
 import { SCOPES } from "../../http/access/authenticator.ts";
@@ -83,7 +83,7 @@ function parsed<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw errors.usage(
+  throw cliErrors.usage(
     result.error.issues
       .map(
         ({ path, message }) =>
@@ -96,7 +96,7 @@ function parsed<Schema extends z.ZodType>(
 
 function inDays(days: string): string {
   if (!/^\d{1,5}$/.test(days) || days === "0")
-    throw errors.usage("--expires-in-days: must be a whole number of days", COMMAND);
+    throw cliErrors.usage("--expires-in-days: must be a whole number of days", COMMAND);
   return new Date(Date.now() + Number(days) * DAY_MS).toISOString();
 }
 

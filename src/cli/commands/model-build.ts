@@ -1,6 +1,7 @@
 // `edgetier model build <folder>`: makes what a project is published with. With a build.json, that is the tiers' graphs, of
 // many candidates those that are worth it, and the report of what they do; and always the snapshots of its edge tiers.
 
+import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import { writeReportAlone } from "../../toolchain/calibrate/calibrate-project.ts";
@@ -10,7 +11,6 @@ import { readProject } from "../../toolchain/project.ts";
 import { readBuildPlan } from "../../toolchain/techniques/build-plan.ts";
 import { buildProject, type BuiltProject } from "../../toolchain/techniques/build-project.ts";
 import { projectWithSources, writeBuilt } from "../../toolchain/techniques/project-files.ts";
-import { errors } from "../../core/errors.ts";
 import type { ModelReport } from "../../protocol/report.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -108,7 +108,7 @@ async function buildTiers({
   const plan = await readBuildPlan(folder);
   if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined)
-    throw errors.usage(
+    throw cliErrors.usage(
       `${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`,
       NAME,
     );

@@ -1,5 +1,6 @@
 // `edgetier model compare <A> <B> --samples <path>`: two projects on the same samples, one after the other.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import {
   compareEvaluations,
@@ -9,7 +10,6 @@ import { type Evaluation, evaluateProject } from "../../toolchain/judge/evaluate
 import { classificationOf } from "../../toolchain/judge/project-tier.ts";
 import { readSamples } from "../../toolchain/judge/samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { errors } from "../../core/errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../judging.ts";
@@ -38,7 +38,7 @@ export const command = defineCommand({
     const sources = [await readProject(args.first), await readProject(args.second)] as const;
     const [first, second] = sources.map(({ project }) => classificationOf(project));
     if (first === undefined || second === undefined || first.task !== second.task)
-      throw errors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
+      throw cliErrors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
     const limit = readCount("--limit", args.limit, NAME);
     const samples = await readSamples(args.samples, {
       task: taskByName(first.task),

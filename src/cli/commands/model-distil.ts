@@ -1,6 +1,8 @@
 // `edgetier model distil <folder> --teacher <tier> --samples <path> --student text-ngrams --out <tier>`: a small tier that has learnt
 // a larger one's answers.
 
+import { toolchainErrors } from "../../toolchain/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import type { JudgedRows } from "../../toolchain/distil/judge-rows.ts";
@@ -18,7 +20,6 @@ import type { StudentsOptions } from "../../toolchain/distil/students.ts";
 import { classificationOf } from "../../toolchain/judge/project-tier.ts";
 import { readSamples } from "../../toolchain/judge/samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { errors } from "../../core/errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -269,7 +270,7 @@ interface PartArgs {
 async function readTextParts(source: PublishSource, { samples, labels, validation }: PartArgs) {
   const project = classificationOf(source.project);
   if (project.task !== "text-classification")
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
       "Take another student.",
     );
@@ -304,7 +305,7 @@ async function readRowParts(
 function readNumber(option: string, value: string, least: number, most: number): number {
   const number = Number(value);
   if (value.trim() === "" || !(number >= least && number <= most))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(value)}, and must be a number from ${least} to ${most}`,
       NAME,
     );

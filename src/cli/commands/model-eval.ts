@@ -1,6 +1,7 @@
 // `edgetier model eval <folder> --samples <path>`: accuracy, calibration, confusion, shares, cost and latency of a project's
 // tiers and of their cascade, and whether it holds its latency class; with --splits, whether a bound on its risk holds.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { methodOf } from "../../toolchain/calibrate/fit-calibration.ts";
 import { type Resampled, type Resamples, resample } from "../../toolchain/calibrate/resample.ts";
@@ -14,7 +15,6 @@ import {
 import { classificationOf } from "../../toolchain/judge/project-tier.ts";
 import { readSamples } from "../../toolchain/judge/samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { errors } from "../../core/errors.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { askAllTiers, createProgressLine } from "../judging.ts";
@@ -96,7 +96,7 @@ export const command = defineCommand({
         ].join("\n\n"),
       );
     if (evaluation.slo.kind === "missed")
-      throw errors.sloMissed(project.model, evaluation.slo.classMs, evaluation.slo.p99Ms);
+      throw cliErrors.sloMissed(project.model, evaluation.slo.classMs, evaluation.slo.p99Ms);
   },
 });
 

@@ -1,6 +1,8 @@
 // `edgetier model exits <folder>`: where a region tier's graph can be cut, and, cut there, an edge tier that answers what it
 // is sure of and hands the rest on half done.
 
+import { cliErrors } from "../errors.ts";
+import { onnxErrors } from "../../toolchain/onnx/errors.ts";
 import { defineCommand } from "citty";
 import { type CutPoint, proposals } from "../../toolchain/exits/find-cuts.ts";
 import { DEFAULT_LEARNING, type TargetKind, TARGETS } from "../../toolchain/exits/learn-heads.ts";
@@ -21,7 +23,6 @@ import {
 } from "../../toolchain/judge/project-tier.ts";
 import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { errors } from "../../core/errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -129,7 +130,7 @@ export const command = defineCommand({
   },
   async run({ args }) {
     if (args.propose !== true && args.at === undefined)
-      throw errors.usage("Say where to cut with --at, or ask with --propose", NAME);
+      throw cliErrors.usage("Say where to cut with --at, or ask with --propose", NAME);
     const source = await readProject(args.folder);
     const project = classificationOf(source.project);
     const tier = tierToCut(project, args.tier);
@@ -154,7 +155,7 @@ export const command = defineCommand({
     }
 
     if (samples.length === 0 || args.calibration === undefined)
-      throw errors.usage(
+      throw cliErrors.usage(
         "Name --samples to judge exits on, and --calibration to train heads on",
         NAME,
       );
@@ -235,7 +236,7 @@ function placesNamed(at: string, cuts: readonly CutPoint[]): CutPoint[] {
   return [...new Set(at.split(",").map((name) => name.trim()))].map((name) => {
     const place = cuts.find(({ value }) => value === name);
     if (place === undefined)
-      throw errors.notCuttable(
+      throw onnxErrors.notCuttable(
         name,
         `it is none of the ${cuts.length} values that the graph narrows to`,
       );
@@ -250,7 +251,7 @@ const defaultTargets = (samples: readonly Sample[], labels: readonly string[]): 
 function readNumber(option: string, value: string, least: number): number {
   const number = Number(value);
   if (value.trim() === "" || !Number.isFinite(number) || number < least)
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(value)}, and must be a number from ${least} on`,
       NAME,
     );

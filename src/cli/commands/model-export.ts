@@ -1,11 +1,11 @@
 // `edgetier model export <project> --target ort-mobile -o <folder>`: the edge tiers as files for an app.
 
+import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import { exportForDevice } from "../../toolchain/export/export-device.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { writeWhole } from "../../toolchain/write-whole.ts";
-import { errors } from "../../core/errors.ts";
 import { DEVICE_MANIFEST_FILE } from "../../registry/device-manifest.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 
@@ -65,6 +65,6 @@ export const command = defineCommand({
 function versionOf(text: string | undefined): number | null {
   if (text === undefined) return null;
   if (!/^[1-9]\d{0,8}$/.test(text))
-    throw errors.usage(`--version ${text} is no version's number`, NAME);
+    throw cliErrors.usage(`--version ${text} is no version's number`, NAME);
   return Number(text);
 }

@@ -1,5 +1,6 @@
 // `edgetier model fp16 <in.onnx> -o <out.onnx>`: an FP32 graph as FP16, for a tier on a GPU, and how far it is from the original.
 
+import { cliErrors } from "../errors.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { defineCommand } from "citty";
@@ -7,7 +8,7 @@ import { compareModels, type Comparison } from "../../toolchain/fp16/compare.ts"
 import { convertToFp16, type Fp16Report } from "../../toolchain/fp16/convert.ts";
 import { dequantise, type Dequantised } from "../../toolchain/fp16/dequantise.ts";
 import { readModel, writeModel } from "../../toolchain/onnx/model-file.ts";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
 
@@ -48,7 +49,7 @@ export const command = defineCommand({
   },
   async run({ args, rawArgs }) {
     const before = await readFile(args.in).catch((error: unknown) => {
-      throw errors.usage(`${args.in} cannot be read: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`${args.in} cannot be read: ${reasonOf(error)}`, NAME);
     });
     const model = readModel(before);
     const dequantised = args.dequantise ? dequantise(model) : null;
@@ -56,7 +57,7 @@ export const command = defineCommand({
     const report = convertToFp16(model, { keep: valuesOfKeep(rawArgs), io: args.io });
     const after = writeModel(model);
     await writeFile(args.out, after).catch((error: unknown) => {
-      throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const comparisons = await compared(before, dequantised === null ? null : real, after);
     const result: Result = {
@@ -71,7 +72,7 @@ export const command = defineCommand({
     else printLine(summary(result));
     const lost = comparisons.comparison?.outputs.filter((output) => output.lost > 0) ?? [];
     if (lost.length > 0)
-      throw errors.fp16Overflow(
+      throw cliErrors.fp16Overflow(
         lost.map((one) => `${one.lost} of ${one.values} numbers of ${one.output}`),
       );
   },

@@ -1,8 +1,8 @@
 // `edgetier model gc`: deletes from the store what nothing refers to any more.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { systemClock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import { collectGarbage, type Garbage } from "../../registry/gc.ts";
 import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
 import { openObjects, storeArgs } from "../store-options.ts";
@@ -51,7 +51,7 @@ export const command = defineCommand({
 function readKeep(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^[1-9][0-9]{0,8}$/.test(text))
-    throw errors.usage(`--keep ${text} is not a whole number from 1`, NAME);
+    throw cliErrors.usage(`--keep ${text} is not a whole number from 1`, NAME);
   return Number(text);
 }
 
@@ -60,7 +60,7 @@ function readTime(text: string): number {
   const [, count, unit = ""] = /^([0-9]{1,6})([mhd])$/.exec(text) ?? [];
   const unitMs = UNITS_MS[unit];
   if (count === undefined || unitMs === undefined)
-    throw errors.usage(`--older-than ${text} is not a time such as 90m, 12h or 7d`, NAME);
+    throw cliErrors.usage(`--older-than ${text} is not a time such as 90m, 12h or 7d`, NAME);
   return Number(count) * unitMs;
 }
 

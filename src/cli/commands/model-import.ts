@@ -1,5 +1,6 @@
 // `edgetier model import <file.onnx>`: an ONNX model becomes a model project, tried in the runtimes that would serve it.
 
+import { cliErrors } from "../errors.ts";
 import { basename, join } from "node:path";
 import { type ArgsDef, defineCommand, parseArgs } from "citty";
 import { IMPORTED_TASKS } from "../../toolchain/import/adapt.ts";
@@ -12,7 +13,6 @@ import { createNodeRunner } from "../../toolchain/judge/node-runner.ts";
 import type { Runner } from "../../toolchain/judge/runner.ts";
 import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
 import { digestOf } from "../../toolchain/digest.ts";
-import { errors } from "../../core/errors.ts";
 import { modelName } from "../../registry/manifest.ts";
 import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
@@ -186,7 +186,7 @@ function nameOf(given: string | undefined, file: string): string {
       .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
   const parsed = modelName.safeParse(name);
   if (parsed.success) return parsed.data;
-  throw errors.usage(
+  throw cliErrors.usage(
     `${given === undefined ? `the file's name gives ${JSON.stringify(name)}, which` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is no model's name"}`,
     NAME,
   );

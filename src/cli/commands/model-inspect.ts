@@ -1,7 +1,8 @@
 // `edgetier model inspect <ref>`: the manifest of one version, and whether its artifacts are sound.
 
+import { registryErrors } from "../../registry/errors.ts";
 import { defineCommand } from "citty";
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import {
   aliasedVersion,
   artifactsOf,
@@ -39,7 +40,7 @@ export const command = defineCommand({
           : `signed by ${signedBy.join(", ")}: ${isVerified ? "verified" : "not verified, as EDGETIER_TRUSTED_KEYS is not set"}`,
       );
     const broken = artifacts.find((one) => one.problem !== null);
-    if (broken !== undefined) throw errors.artifactCorrupt(broken.sha256, "see above");
+    if (broken !== undefined) throw registryErrors.artifactCorrupt(broken.sha256, "see above");
   },
 });
 
@@ -48,7 +49,7 @@ async function resolve(store: ModelStore, text: string): Promise<ManifestRead> {
   const version =
     target.kind === "version" ? target.version : await aliased(store, model, target.alias);
   const read = await store.readSignedManifest(model, version);
-  if (read === undefined) throw errors.versionNotFound(model, version);
+  if (read === undefined) throw registryErrors.versionNotFound(model, version);
   return read;
 }
 
@@ -56,8 +57,8 @@ async function aliased(store: ModelStore, model: string, alias: string): Promise
   const target = (await store.readAliases(model))?.aliases[alias];
   if (target !== undefined) return aliasedVersion(target);
   throw (await store.listVersions(model)).length === 0
-    ? errors.modelNotFound(model)
-    : errors.aliasNotFound(model, alias);
+    ? registryErrors.modelNotFound(model)
+    : registryErrors.aliasNotFound(model, alias);
 }
 
 async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string | null> {

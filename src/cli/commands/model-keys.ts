@@ -1,8 +1,9 @@
 // `edgetier model keys`: the keys that manifests are signed with.
 
+import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { generateSigningKey, publicKeysText } from "../../registry/signing-keys.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { readKeyFile } from "../signing-options.ts";
@@ -26,7 +27,7 @@ const generate = defineCommand({
     const name = "edgetier model keys generate";
     await writeFile(args.out, await generateSigningKey(), { mode: 0o600, flag: "wx" }).catch(
       (error: unknown) => {
-        throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
+        throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
       },
     );
     await show(args.out, name, args.json === true);

@@ -1,5 +1,6 @@
 // `edgetier model optimise <in.onnx> -o <out.onnx>`: the same answers with fewer nodes and bytes, checked.
 
+import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
@@ -13,7 +14,7 @@ import {
 } from "../../toolchain/passes/check.ts";
 import { optimise, type OptimiseReport } from "../../toolchain/passes/optimise.ts";
 import { GRAPH_PASSES, RUNTIME_PASSES } from "../../toolchain/passes/passes.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime, type NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createProgressLine } from "../judging.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -54,7 +55,7 @@ export const command = defineCommand({
   async run({ args }) {
     const tolerance = Number(args.tolerance);
     if (!(tolerance >= 0 && tolerance <= 1))
-      throw errors.usage(
+      throw cliErrors.usage(
         `--tolerance is ${JSON.stringify(args.tolerance)}, and must be a number from 0 to 1`,
         NAME,
       );
@@ -80,7 +81,7 @@ export const command = defineCommand({
     });
     refuseChanged(check);
     await writeFile(args.out, after).catch((error: unknown) => {
-      throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     if (args.json) printJson({ out: args.out, ...report, bytesOfFile: bytes.byteLength, check });
     else printLine(summary(report, check, args.out));

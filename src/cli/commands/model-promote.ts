@@ -1,7 +1,7 @@
 // `edgetier model promote <model> <version|alias>`: an alias names another version from now on.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
-import { errors } from "../../core/errors.ts";
 import { promote } from "../../registry/aliases.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import { aliasArg, readAliasName, tellMove } from "../alias-options.ts";
@@ -55,12 +55,12 @@ export const command = defineCommand({
 function readWeight(text: string | undefined, alias: string): number | undefined {
   if (text === undefined) return undefined;
   if (alias === DEFAULT_ALIAS)
-    throw errors.usage(
+    throw cliErrors.usage(
       `--weight is for an alias beside ${DEFAULT_ALIAS}: name it with --alias`,
       NAME,
     );
   const weight = /^(?:0|1|[01]?\.[0-9]+)$/.test(text) ? Number(text) : Number.NaN;
   if (!(weight >= 0 && weight <= 1))
-    throw errors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
+    throw cliErrors.usage(`--weight ${text} is not a number from 0 to 1`, NAME);
   return weight;
 }

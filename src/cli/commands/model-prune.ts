@@ -1,6 +1,8 @@
 // `edgetier model prune <in.onnx> -o <out.onnx>`: a graph with fewer channels, or with weights that are 0, and what that
 // saves and changes.
 
+import { cliErrors } from "../errors.ts";
+import { toolchainErrors } from "../../toolchain/errors.ts";
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { defineCommand } from "citty";
@@ -26,7 +28,7 @@ import { measureShapes, type Shapes } from "../../toolchain/prune/shapes.ts";
 import { type OutputDifference, Reference } from "../../toolchain/quantise/differences.ts";
 import type { Samples } from "../../toolchain/quantise/observe.ts";
 import { samplesOfFile } from "../../toolchain/quantise/sample-file.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -114,8 +116,8 @@ export const command = defineCommand({
       readCount("--max-samples", args["max-samples"], NAME),
     ];
     if ((ratio === undefined) === (budget === undefined))
-      throw errors.usage("Give --ratio or --budget", NAME);
-    if (args.global && ratio === undefined) throw errors.usage("--global takes a --ratio", NAME);
+      throw cliErrors.usage("Give --ratio or --budget", NAME);
+    if (args.global && ratio === undefined) throw cliErrors.usage("--global takes a --ratio", NAME);
     const { model } = await readModelFile(args.in);
     const before = writeModel(model);
     const runtime = createNativeRuntime();
@@ -149,7 +151,7 @@ export const command = defineCommand({
 
     const after = writeModel(model);
     await writeFile(args.out, after).catch((error: unknown) => {
-      throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const result: Result = {
       out: args.out,
@@ -172,7 +174,7 @@ function readShare(option: string, value: string | undefined): number | undefine
   if (value === undefined) return undefined;
   const share = value.trim() === "" ? Number.NaN : Number(value);
   if (!(share >= 0 && share < 1))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(value)}, and must be from 0 to below 1`,
       NAME,
     );
@@ -190,7 +192,7 @@ async function inputSpecs(runtime: Runtime, bytes: Uint8Array): Promise<readonly
 async function shapesOn(samples: Samples, runtime: Runtime, model: Model): Promise<Shapes> {
   for await (const sample of samples) {
     return await measureShapes(runtime, model, sample).catch((error: unknown) => {
-      throw errors.notComparable(reasonOf(error), error);
+      throw toolchainErrors.notComparable(reasonOf(error), error);
     });
   }
   return new Map();

@@ -1,6 +1,7 @@
 // `edgetier model quantise <in.onnx> -o <out.onnx> --mode dynamic|static`: an FP32 graph with its layers in 8-bit integers, and
 // how far it is from the original.
 
+import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { defineCommand } from "citty";
@@ -22,7 +23,7 @@ import {
   rankLayers,
   type Sensitivity,
 } from "../../toolchain/quantise/sensitivity.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createProgressLine } from "../judging.ts";
 import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
@@ -133,7 +134,7 @@ export const command = defineCommand({
         : numberOf(args["keep-worst"], "--keep-worst", 0);
     const calibration = calibrationOf(args.calibration, args.percentile);
     if (args.samples === undefined && args.mode === "static")
-      throw errors.usage("--mode static needs --samples, to find ranges on", NAME);
+      throw cliErrors.usage("--mode static needs --samples, to find ranges on", NAME);
     const { model } = await readModelFile(args.in);
     const before = writeModel(model);
     const samples = await samplesOf(before, args.samples, maxSamples);
@@ -175,7 +176,7 @@ export const command = defineCommand({
     progress.clear();
 
     await writeFile(args.out, quantised.graph).catch((error: unknown) => {
-      throw errors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
+      throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const { graph, kept, ...facts } = quantised;
     const reasons = kept.map((one) =>
@@ -194,7 +195,7 @@ export const command = defineCommand({
     };
     if (args.json) printJson(result);
     else printLine(summary(result));
-    if (!holds) throw errors.agreementMissed(agreementOf(differences), bound ?? 0, worst.length);
+    if (!holds) throw cliErrors.agreementMissed(agreementOf(differences), bound ?? 0, worst.length);
 
     async function choose() {
       const make = async (worst: readonly string[]) => {
@@ -253,7 +254,7 @@ function numberOf(
 ): number {
   const number = Number(text);
   if (text.trim() === "" || !(number >= least && number <= most))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} ${JSON.stringify(text)} is not a number from ${least}${most === Number.MAX_SAFE_INTEGER ? "" : ` to ${most}`}`,
       NAME,
     );

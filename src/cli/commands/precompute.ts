@@ -1,10 +1,10 @@
 // `edgetier precompute --model intent --inputs top.jsonl`: an edge is asked inputs that will be asked often, so that their
 // answers lie in its caches.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { commandErrors } from "../../core/command-errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, progressTo, table } from "../output.ts";
 import { createEdgeAsker } from "../precompute/ask-edge.ts";
@@ -102,7 +102,7 @@ export const command = defineCommand({
     });
     if (args.json) printJson({ model, version, ...report });
     else show(model, version, report);
-    if (report.failed > 0) throw commandErrors.notPrecomputed(report.failed, report.asked);
+    if (report.failed > 0) throw cliErrors.notPrecomputed(report.failed, report.asked);
   },
 });
 

@@ -1,10 +1,11 @@
 // `edgetier predict --model intent "text"`, or `--file photo.jpg`: one prediction through an edge.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, table } from "../output.ts";
 import { type PredictionInput, predictionRows, requestPrediction } from "../predict-client.ts";
@@ -71,10 +72,10 @@ async function inputOf({
   readonly file?: string | undefined;
 }): Promise<PredictionInput> {
   if ((text === undefined) === (file === undefined))
-    throw errors.usage("Give a text, or a file with --file", "edgetier predict");
+    throw cliErrors.usage("Give a text, or a file with --file", "edgetier predict");
   if (file === undefined) return { text: text ?? "" };
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw errors.usage(`--file ${file} cannot be read: ${reasonOf(error)}`, "edgetier predict");
+    throw cliErrors.usage(`--file ${file} cannot be read: ${reasonOf(error)}`, "edgetier predict");
   });
   return { file: new Uint8Array(bytes) };
 }

@@ -1,8 +1,8 @@
 // `edgetier region key`: a secret that edges sign their requests to a region with.
 
+import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { regionKey, generateRegionKey, regionKeyText } from "../../region/region-keys.ts";
-import { errors } from "../../core/errors.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 
 export const command = defineCommand({
@@ -23,7 +23,7 @@ export const command = defineCommand({
     const id = args.id === "" ? new Date().toISOString().slice(0, 10) : args.id;
     const key = regionKeyText(generateRegionKey(id));
     if (!regionKey().safeParse(key).success)
-      throw errors.usage(
+      throw cliErrors.usage(
         `${JSON.stringify(id)} is not an id: letters, digits, '.', '_' and '-', at most 64`,
         "edgetier region key",
       );

@@ -1,8 +1,8 @@
 // The options of commands that state a risk, or what tiers cost.
 
+import { cliErrors } from "../errors.ts";
 import { METHODS, type Method } from "../../toolchain/calibrate/fit-calibration.ts";
 import type { PriceOptions } from "../../toolchain/judge/evaluate-project.ts";
-import { errors } from "../../core/errors.ts";
 import { RISKS, type RiskRecord } from "../../registry/manifest.ts";
 
 export const riskArgs = {
@@ -79,7 +79,7 @@ export function readSaturatedEpsilon(
   if (value === undefined) return undefined;
   const saturated = readShare("--saturated-epsilon", value, command);
   if (saturated <= epsilon)
-    throw errors.usage(
+    throw cliErrors.usage(
       `--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`,
       command,
     );
@@ -98,14 +98,14 @@ export function readPrices(
     .map((part) => {
       const [tier = "", value = ""] = part.split("=", 2);
       if (!tiers.includes(tier))
-        throw errors.usage(
+        throw cliErrors.usage(
           `--cost names ${JSON.stringify(tier)}, and the tiers are ${tiers.join(", ")}`,
           command,
         );
       return [tier, readPositive("--cost", value, command)] as const;
     });
   if (costs.length > 0 && new Set(costs.map(([tier]) => tier)).size !== tiers.length)
-    throw errors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
+    throw cliErrors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
   return {
     regionMs:
       args["region-ms"] === undefined
@@ -118,7 +118,7 @@ export function readPrices(
 function readShare(option: string, value: string, command: string): number {
   const share = Number(value);
   if (!(share > 0 && share < 1))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(value)}, and must be between 0 and 1`,
       command,
     );
@@ -128,7 +128,7 @@ function readShare(option: string, value: string, command: string): number {
 function readPositive(option: string, value: string, command: string): number {
   const number = value === "" ? Number.NaN : Number(value);
   if (!(number >= 0 && Number.isFinite(number)))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} has ${JSON.stringify(value)}, and must have numbers from 0 on`,
       command,
     );
@@ -143,7 +143,7 @@ function oneOf<Known extends string>(
 ): Known {
   const found = known.find((one) => one === value);
   if (found === undefined)
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(value)}, and must be ${known.join(" or ")}`,
       command,
     );

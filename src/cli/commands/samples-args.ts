@@ -1,6 +1,5 @@
 // The options of commands that read samples, and numbers as options give them.
-
-import { errors } from "../../core/errors.ts";
+import { cliErrors } from "../errors.ts";
 
 export const samplesArgs = {
   samples: {
@@ -34,7 +33,7 @@ export function readCount(
   if (value === undefined) return undefined;
   const count = /^[0-9]+$/.test(value) ? Number(value) : 0;
   if (count >= 1 && count <= most) return count;
-  throw errors.usage(
+  throw cliErrors.usage(
     `${option} is ${JSON.stringify(value)}, and must be a whole number from 1 ${most === Number.MAX_SAFE_INTEGER ? "on" : `to ${most}`}`,
     command,
   );

@@ -2,6 +2,7 @@
 // when the new Worker has been tried with them; a step that has been done already is found done, so that a deployment that
 // broke off goes on when it is run again.
 
+import { cliErrors } from "../errors.ts";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
@@ -9,7 +10,6 @@ import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
 import { digestOf } from "../../toolchain/digest.ts";
 import { diagnose, problemsIn } from "../../toolchain/doctor.ts";
 import type { BuiltDeployment } from "../../toolchain/engine/build.ts";
-import { commandErrors } from "../../core/command-errors.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
 import { promote, rollback } from "../../registry/aliases.ts";
@@ -121,7 +121,7 @@ export async function deploy(
   const url = options.url ?? (await addressOf(addresses[0], options));
   const edge = await steps.run("address", async () => {
     if (url === undefined)
-      throw commandErrors.notDeployable(
+      throw cliErrors.notDeployable(
         "The Worker has no address that wrangler tells",
         "Give it with --url, such as the route's: https://api.example.com.",
       );
@@ -170,11 +170,11 @@ async function check(
     (name) => name !== "EDGETIER_S3_ENDPOINT" && EDGE_SECRETS.some((secret) => secret === name),
   );
   const problems = [
-    ...(missing.length === 0 ? [] : [commandErrors.secretsMissing(worker.name, missing)]),
+    ...(missing.length === 0 ? [] : [cliErrors.secretsMissing(worker.name, missing)]),
     ...(inClear.length === 0
       ? []
       : [
-          commandErrors.notDeployable(
+          cliErrors.notDeployable(
             `wrangler.toml has ${inClear.join(", ")} in clear`,
             "Take them out, and set them with `npx wrangler secret put`.",
           ),
@@ -285,7 +285,7 @@ async function uploadWorker(
       const now = await wrangler.current();
       if (now === undefined || now.id === before?.id) return false;
       if (before === undefined)
-        throw commandErrors.notDeployable(
+        throw cliErrors.notDeployable(
           "it is the first one, and there is no version before it",
           "Delete it.",
         );

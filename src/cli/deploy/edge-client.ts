@@ -1,7 +1,8 @@
 // Requests to the deployed edge, each to the version that was deployed last.
 
+import { cliErrors } from "../errors.ts";
 import * as z from "zod";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 
 const TIMEOUT_MS = 30_000;
 const problem = z.object({
@@ -59,7 +60,7 @@ export function createEdgeClient(
         body: parseJson(await response.text()),
       };
     } catch (error) {
-      throw errors.edgeUnreachable(
+      throw cliErrors.edgeUnreachable(
         url,
         error instanceof Error && error.cause instanceof Error
           ? reasonOf(error.cause)
@@ -85,7 +86,7 @@ export function createEdgeClient(
         error,
         remedy = "See the Worker's log.",
       } = problem.safeParse(answer.body).data ?? {};
-      throw errors.edgeRefused(
+      throw cliErrors.edgeRefused(
         code,
         answer.status,
         detail ?? error ?? `The edge answered ${answer.status} to ${path}.`,

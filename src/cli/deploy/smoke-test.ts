@@ -1,8 +1,8 @@
 // Whether a deployment answers as it should, by requests such as a client's.
 
+import { cliErrors } from "../errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
-import { commandErrors } from "../../core/command-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import { modelDetail } from "../../protocol/models.ts";
 import type { Edge } from "./edge-client.ts";
@@ -72,7 +72,7 @@ export async function expectAlias(
     const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
     const served = modelDetail.safeParse(body).data?.version;
     if (served !== version)
-      throw commandErrors.smokeTestFailed(
+      throw cliErrors.smokeTestFailed(
         `${model}@${alias}`,
         served === undefined ? `status ${status}` : `the edge still serves version ${served}`,
       );
@@ -90,7 +90,7 @@ async function cacheHit(
     seen = (await trial?.ask(edge, version))?.cache ?? "none";
     if (CACHES.has(seen)) return `asked again, answered from ${seen}`;
   }
-  throw commandErrors.smokeTestFailed(
+  throw cliErrors.smokeTestFailed(
     `${model}@${version}, caches`,
     `the same request is not answered from one, but as ${seen}`,
   );
@@ -103,7 +103,7 @@ async function refusal(edge: Edge): Promise<string> {
   });
   const said = problem.safeParse(body).data;
   if (status < 400 || status >= 500 || said === undefined)
-    throw commandErrors.smokeTestFailed(
+    throw cliErrors.smokeTestFailed(
       "errors",
       `an unknown model is answered with ${status}, and ${said === undefined ? "no remedy" : said.code}`,
     );
@@ -113,7 +113,7 @@ async function refusal(edge: Edge): Promise<string> {
 async function expectStatus(edge: Edge, path: string, status: number): Promise<void> {
   const { status: got, body } = await edge.get(path);
   if (got !== status)
-    throw commandErrors.smokeTestFailed(
+    throw cliErrors.smokeTestFailed(
       path,
       `status ${got}${problem.safeParse(body).success ? `, ${problem.parse(body).detail}` : ""}`,
     );

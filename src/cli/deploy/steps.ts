@@ -1,6 +1,6 @@
 // A deployment's steps, one after another, and the way back: what was done is taken back in reverse when a later step fails.
 
-import { commandErrors } from "../../core/command-errors.ts";
+import { cliErrors } from "../errors.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 
 /** `already`: there was nothing to do. `would`: a dry run leaves it out. */
@@ -104,7 +104,7 @@ export function createSteps({ onStart, onReport, signal }: StepsOptions): Steps 
         );
         if (undos.length === 0) throw thrown;
         const { undone, left } = await takeBack();
-        throw commandErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
+        throw cliErrors.wentBack(step, problems[0] ?? asEdgeTierError(thrown), undone, left);
       }
     },
   };

@@ -1,11 +1,12 @@
 // What a deployed model is tried with: the project's own samples, under samples/samples.jsonl, with what it should answer.
 
+import { importErrors } from "../../toolchain/import/errors.ts";
+import { cliErrors } from "../errors.ts";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
-import { commandErrors } from "../../core/command-errors.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH, embeddingsResponse } from "../../protocol/embeddings.ts";
 import { isClassification, type ModelProject } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
@@ -82,7 +83,7 @@ async function linesOf(path: string): Promise<z.output<typeof tensorLine>[]> {
       .slice(0, MAX_SAMPLES)
       .map((line) => tensorLine.parse(JSON.parse(line)));
   } catch (error) {
-    throw errors.invalidTensorSamples(path, reasonOf(error));
+    throw importErrors.invalidTensorSamples(path, reasonOf(error));
   }
 }
 
@@ -101,7 +102,7 @@ const labelTrial = (
       edge,
     );
     if (expected !== undefined && label !== expected)
-      throw commandErrors.smokeTestFailed(
+      throw cliErrors.smokeTestFailed(
         `${model}@${version}, ${name}`,
         `it answers ${JSON.stringify(label)}`,
       );
@@ -119,7 +120,7 @@ const vectorTrial = (model: string, name: string, text: string, dimensions: numb
     });
     const vector = embeddingsResponse.safeParse(body).data?.data[0]?.embedding;
     if (vector?.length !== dimensions)
-      throw commandErrors.smokeTestFailed(
+      throw cliErrors.smokeTestFailed(
         `${model}@${version}, ${name}`,
         `its vector has not the ${dimensions} dimensions that model.json says`,
       );
@@ -150,7 +151,7 @@ const tensorTrial = (
             TOLERANCE * Math.max(1, Math.abs(value)),
         );
       if (!isRight)
-        throw commandErrors.smokeTestFailed(
+        throw cliErrors.smokeTestFailed(
           `${model}@${version}, ${name}`,
           `its output ${wanted.name} is ${JSON.stringify(got?.slice(0, 8))}, and should be ${JSON.stringify(wanted.data.slice(0, 8))}`,
         );

@@ -1,12 +1,12 @@
 // wrangler's commands that a deployment needs, as a child process: what they answer, parsed.
 
+import { cliErrors } from "../errors.ts";
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import * as z from "zod";
-import { commandErrors } from "../../core/command-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import { QUIET_WRANGLER, WRANGLER } from "../local/upload.ts";
 
@@ -99,7 +99,7 @@ export function createWrangler(folder: string): Wrangler {
           .map((line) => deployRecord.safeParse(JSON.parse(line)).data)
           .find((one) => one !== undefined);
         if (record === undefined)
-          throw commandErrors.wranglerFailed("deploy", "it did not tell which version it made");
+          throw cliErrors.wranglerFailed("deploy", "it did not tell which version it made");
         return {
           versionId: record.version_id,
           addresses: record.targets.filter((target) => target.startsWith("https://")),
@@ -142,7 +142,7 @@ async function runIn(
   const lines = stripVTControlCharacters(all)
     .split("\n")
     .filter((line) => line.trim() !== "");
-  throw commandErrors.wranglerFailed(
+  throw cliErrors.wranglerFailed(
     args
       .slice(0, 2)
       .filter((arg) => !arg.startsWith("-"))
@@ -160,7 +160,7 @@ function parsed<Schema extends z.ZodType>(
   try {
     return schema.parse(JSON.parse(text.slice(text.search(/^[[{]/m))));
   } catch {
-    throw commandErrors.wranglerFailed(
+    throw cliErrors.wranglerFailed(
       command,
       `it did not answer with the JSON that is expected: ${text.slice(0, 200)}`,
     );

@@ -1,13 +1,13 @@
 // Measures this project's deployment: bundles it as `wrangler deploy` would, and runs that very bundle in a workerd of its
 // own against a local model store.
 
+import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExaminedGraph, Measurements } from "../../toolchain/doctor-measurements.ts";
 import type { EngineReport } from "../../toolchain/engine/report.ts";
 import { readProjects } from "../../toolchain/project.ts";
-import { errors } from "../../core/errors.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
 import { embeddingsResponse } from "../../protocol/embeddings.ts";
 import { type ModelDetail, modelDetail } from "../../protocol/models.ts";
@@ -135,7 +135,10 @@ async function detailOf(
   const response = await fetch(`${url}/v1/models/${model}`, { signal });
   const body = await response.text();
   if (!response.ok)
-    throw errors.notMeasured(`Model ${model}`, `the Worker answered ${response.status}: ${body}`);
+    throw cliErrors.notMeasured(
+      `Model ${model}`,
+      `the Worker answered ${response.status}: ${body}`,
+    );
   return modelDetail.parse(JSON.parse(body));
 }
 
@@ -158,7 +161,8 @@ function loadOf(
 
 /** By model and tier; of an embedding model, which has one edge tier, by model. @throws not_measured for an answer that a tier failed to give */
 function countInputs(status: number, body: string, inputs: Map<string, number>): void {
-  if (status !== 200) throw errors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
+  if (status !== 200)
+    throw cliErrors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
   const json: unknown = JSON.parse(body);
   const embeddings = embeddingsResponse.safeParse(json).data;
   if (embeddings !== undefined) {
@@ -169,7 +173,7 @@ function countInputs(status: number, body: string, inputs: Map<string, number>):
   const { model, usage } = predictResponse.parse(json);
   for (const { tier, inputs: count, error } of usage.tiers) {
     if (error !== undefined)
-      throw errors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
+      throw cliErrors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);
     inputs.set(`${model}/${tier}`, (inputs.get(`${model}/${tier}`) ?? 0) + count);
   }
 }

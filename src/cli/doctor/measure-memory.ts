@@ -11,9 +11,10 @@
 // The process is shown without a limit, since it takes much that does not count: copies of the modules, compiled code,
 // workerd's own pages that only this Worker touches. It read two to four times as much as the isolate's figure.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { type BareEdge, type InspectedEdge, startInspectedEdge } from "../local/bare-edge.ts";
 import type { Upload } from "../local/upload.ts";
 import { isolateMemory } from "./isolate-memory.ts";
@@ -109,7 +110,7 @@ async function lookInto(
   try {
     return await isolateMemory(inspectorUrl, within(signal));
   } catch (error) {
-    throw errors.notMeasured("The isolate's memory", reasonOf(error), error);
+    throw cliErrors.notMeasured("The isolate's memory", reasonOf(error), error);
   }
 }
 

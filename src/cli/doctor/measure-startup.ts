@@ -1,9 +1,10 @@
 // CPU time of the Worker's global scope: wrangler profiles it in workerd, and the samples that are not idle are counted.
 // Known gap: what workerd does on other threads, such as compiling WebAssembly, is not in such a profile.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { runWrangler } from "../local/upload.ts";
 
 const RUNS = 3;
@@ -25,7 +26,7 @@ export async function measureStartup(file: string, signal?: AbortSignal): Promis
       runs.push(busyMs(profileSchema.parse(JSON.parse(await readFile(profile, "utf8")))));
     }
   } catch (error) {
-    throw errors.notMeasured("The Worker's start-up", reasonOf(error), error);
+    throw cliErrors.notMeasured("The Worker's start-up", reasonOf(error), error);
   }
   return runs.toSorted((a, b) => a - b)[(RUNS - 1) / 2] ?? Number.NaN;
 }

@@ -1,7 +1,7 @@
 // The options of `edgetier bench`, and the plan that they make.
 
+import { cliErrors } from "../errors.ts";
 import type { ArgsDef, ParsedArgs } from "citty";
-import { errors } from "../../core/errors.ts";
 import { readCount } from "../commands/samples-args.ts";
 import { jsonArg } from "../output.ts";
 import { ARRIVALS } from "./arrivals.ts";
@@ -132,7 +132,7 @@ type BenchArgs = ParsedArgs<typeof benchArgs>;
 /** @throws usage */
 export function parseBenchArgs(args: BenchArgs): LoadPlan {
   if (args.rates !== undefined && (args.rate !== undefined || args["find-rate"] === true))
-    throw errors.usage("Give --rates alone, without --rate and --find-rate", NAME);
+    throw cliErrors.usage("Give --rates alone, without --rate and --find-rate", NAME);
   const objective = args.slo === undefined ? undefined : objectiveOf(args.slo, args.percentile);
   const plan: LoadPlan = {
     arrivals: args.arrivals,
@@ -144,11 +144,11 @@ export function parseBenchArgs(args: BenchArgs): LoadPlan {
     objective,
     rates: ratesOf(args, objective),
   };
-  if (plan.durationMs === 0) throw errors.usage("--duration is 0, and must be longer", NAME);
+  if (plan.durationMs === 0) throw cliErrors.usage("--duration is 0, and must be longer", NAME);
   const most = "near" in plan.rates ? (plan.rates.near ?? 0) : Math.max(...plan.rates);
   const calls = (most * (plan.durationMs + plan.warmUpMs)) / 1_000;
   if (calls > MAX_CALLS)
-    throw errors.usage(
+    throw cliErrors.usage(
       `${most} a second for so long are ${Math.round(calls)} calls, and at most ${MAX_CALLS} fit into memory`,
       NAME,
     );
@@ -162,7 +162,7 @@ function ratesOf(args: BenchArgs, objective: Objective | undefined): LoadPlan["r
       ? [near ?? 100]
       : args.rates.split(",").map((rate) => numberOf("--rates", rate, 0, MAX_RATE));
   if (objective === undefined)
-    throw errors.usage("--find-rate needs --slo: what is to be held", NAME);
+    throw cliErrors.usage("--find-rate needs --slo: what is to be held", NAME);
   return { near, objective };
 }
 
@@ -175,7 +175,7 @@ const objectiveOf = (ms: string, percentile: string): Objective => ({
 function numberOf(option: string, text: string, above: number, most: number): number {
   const value = /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : Number.NaN;
   if (!(value > above && value <= most))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(text)}, and must be a number above ${above}, at most ${most}`,
       NAME,
     );
@@ -194,7 +194,7 @@ function millisecondsOf(option: string, text: string): number {
   const [, digits, unit = ""] = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)?$/.exec(text.trim()) ?? [];
   const ms = Number(digits) * (UNITS_MS[unit] ?? Number.NaN);
   if (!(ms >= 0 && ms <= 1_000 * MAX_SECONDS))
-    throw errors.usage(
+    throw cliErrors.usage(
       `${option} is ${JSON.stringify(text)}, and must be a time such as 500ms, 30s or 5m, at most a day`,
       NAME,
     );
@@ -214,7 +214,7 @@ export function headersOf(
     const [, name = "", value = ""] =
       /^([!#$%&'*+\-.^_`|~\w]+):\s*([\x20-\x7e]*)$/.exec(header) ?? [];
     if (name === "")
-      throw errors.usage(
+      throw cliErrors.usage(
         `--header ${JSON.stringify(header)} is not of the form "name: value"`,
         NAME,
       );

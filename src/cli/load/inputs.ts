@@ -1,10 +1,11 @@
 // The inputs of a load: of a file, or made up from a seed.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
 import { madeUpInputs } from "../../toolchain/passes/check.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import { imageFormatOf } from "../../tasks/image/image-header.ts";
 import { noisePng } from "../doctor/sample-images.ts";
@@ -40,7 +41,7 @@ export async function readLines(path: string, command: string): Promise<LoadInpu
 /** @throws usage */
 export async function readFileInput(path: string, command: string): Promise<LoadInputs> {
   const bytes = await readFile(path).catch((error: unknown) => {
-    throw errors.usage(`--file ${path} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`--file ${path} cannot be read: ${reasonOf(error)}`, command);
   });
   return {
     source: path,

@@ -1,7 +1,8 @@
 // A load test: one trial after the other, at given rates or in search of the highest that holds the objective.
 
+import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { type Arrivals, arrivalsMs } from "./arrivals.ts";
 import { samplesToShow } from "./confidence.ts";
 import type { Call, Sender } from "./http-sender.ts";
@@ -118,7 +119,7 @@ async function beginningOf(
   const call = async () => {
     const reply = await send(random.pick(calls), { timeoutMs }).catch((error: unknown) => {
       if (signal.aborted) return undefined;
-      throw errors.edgeRefused(
+      throw cliErrors.edgeRefused(
         "no_answer",
         504,
         `A call was not answered: ${reasonOf(error)}.`,
@@ -127,7 +128,7 @@ async function beginningOf(
     });
     const refusal = reply && refusalOf(reply);
     if (refusal !== undefined)
-      throw errors.edgeRefused(
+      throw cliErrors.edgeRefused(
         refusal.code ?? "edge_refused",
         reply?.status ?? 0,
         refusal.detail,

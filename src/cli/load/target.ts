@@ -1,8 +1,9 @@
 // What is asked, and by which protocol: the calls of a load, all made beforehand, so that making them costs nothing while it runs.
 
+import { cliErrors } from "../errors.ts";
 import * as z from "zod";
 import type { CacheMode } from "../../cache/policy.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import { headersOf } from "../../protocol/http.ts";
@@ -57,7 +58,7 @@ export async function createTarget(send: Send, options: TargetOptions): Promise<
     ? inferCalls(ask, options)
     : inputCalls(ask, protocol, options));
   const [first] = calls;
-  if (first === undefined) throw errors.usage("There is nothing to ask", NAME);
+  if (first === undefined) throw cliErrors.usage("There is nothing to ask", NAME);
   await ask(first);
   return {
     protocol,
@@ -70,11 +71,11 @@ type Ask = (call: Call) => Promise<Reply>;
 
 async function askOnce(send: Send, url: string, call: Call): Promise<Reply> {
   const reply = await send(call, { timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
-    throw errors.edgeUnreachable(url, reasonOf(error), error);
+    throw cliErrors.edgeUnreachable(url, reasonOf(error), error);
   });
   const refusal = refusalOf(reply);
   if (refusal === undefined) return reply;
-  throw errors.edgeRefused(
+  throw cliErrors.edgeRefused(
     refusal.code ?? "edge_refused",
     reply.status,
     `${url}${call.path} answered ${reply.status}: ${refusal.detail.slice(0, 500)}`,
@@ -141,7 +142,7 @@ function predictCall(model: string, input: LoadInput, cache: TargetOptions["cach
 
 function embeddingsCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
   if (typeof input !== "string")
-    throw errors.usage("/v1/embeddings takes texts, and no images", NAME);
+    throw cliErrors.usage("/v1/embeddings takes texts, and no images", NAME);
   return {
     path: EMBEDDINGS_PATH,
     body: Buffer.from(JSON.stringify({ input, model, ...(cache === "use" ? {} : { cache }) })),
@@ -156,7 +157,10 @@ const metadataSchema = z.object({
 
 async function inferCalls(ask: Ask, options: TargetOptions): Promise<Calls> {
   if (options.cache !== "use")
-    throw errors.usage(`--cache ${options.cache} says nothing to /v2, which knows no cache`, NAME);
+    throw cliErrors.usage(
+      `--cache ${options.cache} says nothing to /v2, which knows no cache`,
+      NAME,
+    );
   const { model, target } = parseModelRef(options.model);
   const version = target.kind === "version" ? String(target.version) : target.alias;
   const path = `/v2/models/${model}${version === DEFAULT_ALIAS ? "" : `/versions/${version}`}`;
@@ -210,6 +214,6 @@ function parsed<Schema extends z.ZodType>(
     value = undefined;
   }
   const read = schema.safeParse(value);
-  if (!read.success) throw errors.usage(`What answers there ${problem}`, NAME);
+  if (!read.success) throw cliErrors.usage(`What answers there ${problem}`, NAME);
   return read.data;
 }

@@ -1,6 +1,7 @@
 // A Worker, as it would be uploaded, in workerd alone: without the development server, whose proxy in front of the Worker
 // costs more than the Worker does, and whose memory could not be told from the Worker's.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -8,7 +9,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { errors } from "../../core/errors.ts";
 import { type Child, startChild } from "./child.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { findFreePort } from "./ports.ts";
@@ -108,7 +108,8 @@ async function start(setup: Setup): Promise<BareEdge> {
       args: ["serve", "--binary", ...(setup.options ?? []), config],
       onLine: (line) => lines.push(line),
     });
-    if (child === undefined) throw errors.componentFailed("bare edge", `${binary} is not there`);
+    if (child === undefined)
+      throw processErrors.componentFailed("bare edge", `${binary} is not there`);
   } catch (error) {
     await removeFolder();
     throw error;
@@ -123,7 +124,7 @@ async function start(setup: Setup): Promise<BareEdge> {
     const how = await Promise.race([died, sleep(50)]);
     if (how === undefined && Date.now() < giveUpAt) continue;
     await stop();
-    throw errors.componentFailed(
+    throw processErrors.componentFailed(
       "bare edge",
       `${how ?? `it did not answer within ${READY_WITHIN_MS / 1000} s`}\n${lines.slice(0, SHOWN_LINES).join("\n")}`,
     );

@@ -1,9 +1,10 @@
 // A child process of the local system: its lines, its end, and a stop that leaves nothing behind.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 
 /** After SIGTERM; then the child is killed. */
 const GRACE_MS = 10_000;
@@ -72,7 +73,7 @@ export async function startChild({
     await once(child, "spawn");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw errors.componentFailed(name, reasonOf(error), error);
+    throw processErrors.componentFailed(name, reasonOf(error), error);
   }
   // The last resort, if this process ends without having stopped its parts.
   const kill = () => child.kill("SIGKILL");

@@ -1,6 +1,7 @@
 // The local edge: wrangler's own development server, in this process, with the project's wrangler.toml.
 
-import { errors, reasonOf } from "../../core/errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { diesWhenSilent, type Part } from "./part.ts";
 
@@ -69,7 +70,7 @@ export async function startLocalEdge({
     };
   } catch (error) {
     await environment.teardown();
-    throw errors.componentFailed("edge", rootReason(error), error);
+    throw processErrors.componentFailed("edge", rootReason(error), error);
   }
 }
 

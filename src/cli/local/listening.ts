@@ -1,7 +1,7 @@
 // Waits for the JSON line with which a child process says where it listens.
 
+import { processErrors } from "../../core/process-errors.ts";
 import * as z from "zod";
-import { errors } from "../../core/errors.ts";
 import { type Child, type ChildOptions, startChild } from "./child.ts";
 
 const LISTENS_WITHIN_MS = 30_000;
@@ -25,10 +25,11 @@ export async function startListeningChild(
       else onLine(line);
     },
   });
-  if (child === undefined) throw errors.componentFailed(name, `${process.execPath} is not there`);
+  if (child === undefined)
+    throw processErrors.componentFailed(name, `${process.execPath} is not there`);
 
   let timer: NodeJS.Timeout | undefined;
-  const failed = (reason: string) => errors.componentFailed(name, reason);
+  const failed = (reason: string) => processErrors.componentFailed(name, reason);
   try {
     const url = await Promise.race([
       listening,

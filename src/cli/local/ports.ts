@@ -1,8 +1,10 @@
 // Checks that the local system's ports are free, all of them, before anything is started.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { errors, type EdgeTierError } from "../../core/errors.ts";
+import { type EdgeTierError } from "../../core/errors.ts";
 import { LOOPBACK, type PortVariable } from "./defaults.ts";
 
 export type LocalPorts = Readonly<Record<PortVariable, number>>;
@@ -26,13 +28,13 @@ export async function requireFreePorts(ports: Partial<LocalPorts>): Promise<void
     ([, port], index) => wanted.findIndex(([, other]) => other === port) !== index,
   );
   if (repeated.length > 0)
-    throw errors.invalidConfiguration(
+    throw coreErrors.invalidConfiguration(
       repeated.map(([variable, port]) => `${variable}: ${port} is given to another part, too`),
     );
 
   const busy: EdgeTierError[] = [];
   for (const [variable, port] of wanted)
-    if (!(await isFree(port))) busy.push(errors.portInUse(USERS[variable], port, variable));
+    if (!(await isFree(port))) busy.push(processErrors.portInUse(USERS[variable], port, variable));
   if (busy.length === 1) throw busy[0];
   if (busy.length > 1) throw new AggregateError(busy, busy.map((one) => one.message).join("\n"));
 }

@@ -1,5 +1,6 @@
 // The local L2: a real redis-server on a Unix socket, with Upstash's REST interface in front of it.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -7,7 +8,6 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errors } from "../../core/errors.ts";
 import { type Child, heldBack, startChild } from "./child.ts";
 import { startListeningChild } from "./listening.ts";
 import type { Part } from "./part.ts";
@@ -92,9 +92,12 @@ async function connects(socket: string, redis: Child): Promise<void> {
   const giveUpAt = Date.now() + READY_WITHIN_MS;
   while (!(await accepts(socket))) {
     const died = await Promise.race([redis.died, sleep(20)]);
-    if (died !== undefined) throw errors.componentFailed("Redis", died);
+    if (died !== undefined) throw processErrors.componentFailed("Redis", died);
     if (Date.now() > giveUpAt)
-      throw errors.componentFailed("Redis", `it did not listen within ${READY_WITHIN_MS / 1000} s`);
+      throw processErrors.componentFailed(
+        "Redis",
+        `it did not listen within ${READY_WITHIN_MS / 1000} s`,
+      );
   }
 }
 

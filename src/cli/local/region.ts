@@ -1,7 +1,7 @@
 // The local region: its server as a child process, ready when it says so.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errors } from "../../core/errors.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { heldBack } from "./child.ts";
@@ -55,7 +55,7 @@ export async function startLocalRegion({
     if (died === undefined && Date.now() < giveUpAt) continue;
     output.tell();
     await child.stop();
-    throw errors.componentFailed(
+    throw processErrors.componentFailed(
       "region",
       died ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`,
     );

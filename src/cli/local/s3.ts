@@ -1,7 +1,8 @@
 // The local S3: an R2 bucket in a Miniflare of its own, served through its S3 interface on loopback.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
 import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
 import { diesWhenSilent, type Part } from "./part.ts";
@@ -54,6 +55,6 @@ export async function startLocalS3(options: {
     };
   } catch (error) {
     await miniflare.dispose().catch(() => {});
-    throw errors.componentFailed("model store (S3)", reasonOf(error), error);
+    throw processErrors.componentFailed("model store (S3)", reasonOf(error), error);
   }
 }

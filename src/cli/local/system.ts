@@ -1,9 +1,11 @@
 // The whole system on one machine, every part real: S3, Redis, region and edge, started in order and stopped in reverse.
 
+import { cliErrors } from "../errors.ts";
+import { processErrors } from "../../core/process-errors.ts";
 import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { readProjects } from "../../toolchain/project.ts";
-import { type EdgeTierError, errors } from "../../core/errors.ts";
+import { type EdgeTierError } from "../../core/errors.ts";
 import { generateRegionKey, type RegionKey, regionKeyText } from "../../region/region-keys.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
@@ -171,7 +173,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       ...(redis && { redis: redis.url }),
     };
     const died = Promise.race(
-      parts.map((part) => part.died.then((how) => errors.componentDied(part.name, how))),
+      parts.map((part) => part.died.then((how) => cliErrors.componentDied(part.name, how))),
     );
     return {
       urls,
@@ -194,6 +196,6 @@ async function requireFile(part: string, file: string): Promise<string> {
     await access(file);
     return file;
   } catch (error) {
-    throw errors.componentFailed(part, `${file} is missing`, error);
+    throw processErrors.componentFailed(part, `${file} is missing`, error);
   }
 }

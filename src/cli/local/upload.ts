@@ -1,12 +1,13 @@
 // What `wrangler deploy` would upload: the Worker's modules and settings, read from the form that a dry run writes.
 
+import { cliErrors } from "../errors.ts";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
 export const WRANGLER = join(
@@ -63,7 +64,7 @@ export async function bundleWorker(
     );
     return await parseUpload(await readFile(file));
   } catch (error) {
-    throw errors.notMeasured("The Worker's bundle", reasonOf(error), error);
+    throw cliErrors.notMeasured("The Worker's bundle", reasonOf(error), error);
   }
 }
 

@@ -1,7 +1,8 @@
 // One request of a precomputation to an edge, and what its answer says of caches.
 
+import { cliErrors } from "../errors.ts";
 import * as z from "zod";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { PrecomputeInput } from "./inputs.ts";
 
 export type Asked =
@@ -61,7 +62,7 @@ export function createEdgeAsker({
       });
       return { response, body: parseJson(await response.text()) };
     } catch (error) {
-      throw errors.edgeUnreachable(
+      throw cliErrors.edgeUnreachable(
         url,
         error instanceof Error && error.cause instanceof Error
           ? reasonOf(error.cause)
@@ -76,7 +77,7 @@ export function createEdgeAsker({
       const { response, body } = await send(`/v1/models/${encodeURIComponent(ref)}`);
       const problem = problemSchema.safeParse(body).data;
       if (!response.ok)
-        throw errors.edgeRefused(
+        throw cliErrors.edgeRefused(
           problem?.code ?? "edge_refused",
           response.status,
           problem?.detail ?? `The edge answered ${response.status}.`,
@@ -84,7 +85,7 @@ export function createEdgeAsker({
         );
       const detail = detailSchema.safeParse(body).data;
       if (detail === undefined)
-        throw errors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
+        throw cliErrors.edgeUnreachable(url, "what answers there is not an EdgeTier edge");
       return detail;
     },
 

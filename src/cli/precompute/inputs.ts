@@ -1,10 +1,11 @@
 // The inputs of a precomputation: one a line, as the predict route takes them.
 
+import { cliErrors } from "../errors.ts";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 
 export type PrecomputeInput = string | { readonly b64: string };
 
@@ -30,7 +31,7 @@ export async function readInputs(
   command: string,
 ): Promise<{ readonly lines: readonly InputLine[]; readonly sha256: string }> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw errors.usage(`--inputs ${path} cannot be read: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`--inputs ${path} cannot be read: ${reasonOf(error)}`, command);
   });
   const byContent = new Map<string, InputLine>();
   for (const [index, row] of text.split("\n").entries()) {
@@ -39,7 +40,7 @@ export async function readInputs(
     const content = JSON.stringify(input);
     if (!byContent.has(content)) byContent.set(content, { line: index + 1, input });
   }
-  if (byContent.size === 0) throw errors.usage(`--inputs ${path} has no inputs`, command);
+  if (byContent.size === 0) throw cliErrors.usage(`--inputs ${path} has no inputs`, command);
   return {
     lines: [...byContent.values()],
     sha256: createHash("sha256").update(text).digest("hex"),
@@ -51,10 +52,10 @@ function parseLine(row: string, where: string, command: string): PrecomputeInput
   try {
     value = JSON.parse(row);
   } catch (error) {
-    throw errors.usage(`${where} is not JSON: ${reasonOf(error)}`, command);
+    throw cliErrors.usage(`${where} is not JSON: ${reasonOf(error)}`, command);
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success)
-    throw errors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
+    throw cliErrors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
   return parsed.data;
 }

@@ -1,7 +1,7 @@
 // A precomputation: batch after batch at a bounded rate, put off as long as the edge says, and kept in the state after each.
 
+import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { commandErrors } from "../../core/command-errors.ts";
 import type { Asked } from "./ask-edge.ts";
 import type { InputLine, PrecomputeInput } from "./inputs.ts";
 import type { PrecomputeFailure, PrecomputeState } from "./state.ts";
@@ -59,7 +59,7 @@ export async function runPrecompute({
       const answer = await ask(some.map(({ input }) => input));
       if (answer.is !== "put off") return answer;
       if (tries === MAX_TRIES)
-        throw commandErrors.precomputeStopped(answer.code, answer.detail, asked, inputs.length);
+        throw cliErrors.precomputeStopped(answer.code, answer.detail, asked, inputs.length);
       const waitMs = Math.min(Math.max(answer.retryAfterMs ?? 0, pauseMs), MAX_PAUSE_MS);
       tell(`${answer.code}: ${answer.detail} Again in ${waitMs / 1_000} s.`);
       await pause(waitMs);

@@ -1,10 +1,10 @@
 // What a precomputation has done, in a file that is written whole: another run goes on from there.
 
+import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { writeWhole } from "../../toolchain/write-whole.ts";
 import { problemsOf } from "../../core/config.ts";
-import { commandErrors } from "../../core/command-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 
 /** What it belongs to: of another version, or other inputs, nothing has been done. */
@@ -66,16 +66,15 @@ async function read(path: string): Promise<z.output<typeof fileSchema> | undefin
     text = await readFile(path, "utf8");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw commandErrors.stateUnreadable(path, reasonOf(error));
+    throw cliErrors.stateUnreadable(path, reasonOf(error));
   }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw commandErrors.stateUnreadable(path, reasonOf(error));
+    throw cliErrors.stateUnreadable(path, reasonOf(error));
   }
   const parsed = fileSchema.safeParse(value);
-  if (!parsed.success)
-    throw commandErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
+  if (!parsed.success) throw cliErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
   return parsed.data;
 }

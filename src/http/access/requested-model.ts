@@ -1,7 +1,7 @@
 // Which model a request names, and whether it may.
 
+import { httpErrors } from "../errors.ts";
 import type { Context } from "hono";
-import { errors } from "../../core/errors.ts";
 import { type ModelRef, parseModelRef } from "../../registry/model-ref.ts";
 import type { AppEnv } from "../app-env.ts";
 import { principalOf } from "./identity.ts";
@@ -13,6 +13,6 @@ export function mayAsk(c: Context<AppEnv>, model: string): boolean {
 /** @throws invalid_model_name, model_not_allowed */
 export function requestedModel(c: Context<AppEnv>, text: string): ModelRef {
   const ref = parseModelRef(text);
-  if (!mayAsk(c, ref.model)) throw errors.modelNotAllowed(ref.model);
+  if (!mayAsk(c, ref.model)) throw httpErrors.modelNotAllowed(ref.model);
   return ref;
 }

@@ -1,7 +1,8 @@
 // Who asks, how often, and whether they may: three steps in that order, so that refused requests are counted, too.
 
+import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
-import { asEdgeTierError, errors } from "../../core/errors.ts";
+import { asEdgeTierError } from "../../core/errors.ts";
 import type { Access } from "../access/access.ts";
 import type { Authenticator } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
@@ -39,10 +40,10 @@ async function identityOf(
 ): Promise<Identity> {
   // RFC 6750, section 2.1; and no other header: what caches and proxies treat as secret is this one.
   const credential = /^Bearer +([\w.~+/-]+=*) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
-  if (credential === undefined) return { refusal: errors.missingCredential() };
+  if (credential === undefined) return { refusal: httpErrors.missingCredential() };
   const authenticator = authenticators.find((one) => one.recognises(credential));
   if (authenticator === undefined)
-    return { refusal: errors.invalidCredential("it has the form of none that is taken here") };
+    return { refusal: httpErrors.invalidCredential("it has the form of none that is taken here") };
   try {
     return { principal: await authenticator.authenticate(credential) };
   } catch (error) {
@@ -58,7 +59,7 @@ function authorise(
   return async function requireScope(c, next) {
     const { scope } = needOf(c.req.path, metricsScope);
     if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
-    const identity = c.get("identity") ?? { refusal: errors.missingCredential() };
+    const identity = c.get("identity") ?? { refusal: httpErrors.missingCredential() };
     if ("refusal" in identity) {
       const { code, status, detail } = identity.refusal;
       // RFC 6750, section 3: without a credential the challenge says no more.
@@ -74,7 +75,7 @@ function authorise(
     const { scopes, tenant } = identity.principal;
     if (!scopes.includes(scope)) {
       c.header("www-authenticate", `${REALM}, error="insufficient_scope", scope="${scope}"`);
-      throw errors.missingScope(scope, scopes);
+      throw httpErrors.missingScope(scope, scopes);
     }
     c.set("tenant", tenant);
     await next();

@@ -1,8 +1,8 @@
 // How often one may ask: by whose credential it is, or by the client's address where there is none that is valid. Fields by
 // draft-ietf-httpapi-ratelimit-headers-11.
 
+import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
-import { errors } from "../../core/errors.ts";
 import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
 import type { RateLimits } from "../access/access.ts";
 import { addressIn } from "../access/client-address.ts";
@@ -45,7 +45,7 @@ export function rateLimit({
       c.header("ratelimit-policy", `"${policy}";q=${limit.requests};w=${limit.windowSeconds}`);
       c.header("ratelimit", `"${policy}";r=${remaining};t=${resetSeconds}`);
       if (!allowed)
-        throw errors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
+        throw httpErrors.rateLimited(limit.requests, limit.windowSeconds, retryAfterSeconds);
     }
     await next();
   };

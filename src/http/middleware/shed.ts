@@ -2,9 +2,9 @@
 // that those that were taken are answered in time, within an isolate's memory. An answer that is passed on from the region goes
 // on streaming when its permit is back: it is not held here.
 
+import { httpErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
 import type { AppEnv } from "../app-env.ts";
 
@@ -42,7 +42,7 @@ export function shed({ maxInFlight, clock }: ShedOptions): MiddlewareHandler<App
     if (taken.size >= maxInFlight) forgetOld();
     // OpenAI's clients wait and ask again after a 429.
     if (taken.size >= maxInFlight)
-      throw errors.overloaded(
+      throw httpErrors.overloaded(
         maxInFlight,
         c.req.path === EMBEDDINGS_PATH ? 429 : 503,
         RETRY_AFTER_SECONDS,

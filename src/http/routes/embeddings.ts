@@ -1,8 +1,10 @@
 // POST /v1/embeddings, in OpenAI's shape.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { httpErrors } from "../errors.ts";
+import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
-import { errors } from "../../core/errors.ts";
 import {
   EMBEDDINGS_PATH,
   embeddingsBody,
@@ -28,11 +30,11 @@ export function embeddingsRoutes(
   routes.post(EMBEDDINGS_PATH, async (c) => {
     const mediaType = mediaTypeOf(c.req);
     if (mediaType !== JSON_MEDIA_TYPE)
-      throw errors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
+      throw coreErrors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
     const parsed = embeddingsBody.safeParse(await readJson(c));
-    if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+    if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
-    if (model === undefined) throw errors.missingModel();
+    if (model === undefined) throw httpErrors.missingModel();
 
     const request = {
       ref: requestedModel(c, model),
@@ -50,7 +52,7 @@ export function embeddingsRoutes(
 
   routes.all(EMBEDDINGS_PATH, (c) => {
     c.header("allow", "POST");
-    throw errors.methodNotAllowed(c.req.method, ["POST"]);
+    throw protocolErrors.methodNotAllowed(c.req.method, ["POST"]);
   });
   return routes;
 }

@@ -1,8 +1,9 @@
 // GET /metrics: what all isolates have counted, for Prometheus, or as JSON for pages.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { MetricsSnapshot } from "../../protocol/metrics.ts";
 import { EDGE_METRICS, isMetricName, type MetricDefinition } from "../../telemetry/edge-metrics.ts";
 import { PROMETHEUS_MEDIA_TYPE, prometheusText } from "../../telemetry/prometheus-text.ts";
@@ -15,13 +16,13 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
   const routes = new Hono<AppEnv>();
   routes.get("/metrics", async (c) => {
     if (telemetry?.read === undefined)
-      throw errors.unsupported(
+      throw coreErrors.unsupported(
         "GET /metrics without an aggregator",
         "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.",
       );
     await telemetry.reporter.flush(); // who has just asked this isolate something finds it
     const series = await telemetry.read().catch((error: unknown) => {
-      throw errors.metricsUnavailable(error);
+      throw httpErrors.metricsUnavailable(error);
     });
     c.header("cache-control", "no-store");
     if (prefersJson(c.req.header("accept")))

@@ -1,8 +1,10 @@
 // The Open Inference Protocol v2 at the edge: metadata, readiness and infer, here or through to the region.
 
+import { protocolErrors } from "../../protocol/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { regionErrors } from "../../region/errors.ts";
 import { type Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { errors } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import { headersOf, jsonLengthOf } from "../../protocol/http.ts";
 import {
@@ -70,12 +72,12 @@ export function openInferenceRoutes({
     routes.on(method, [...paths], handler);
     routes.on("ALL", [...paths], (c) => {
       c.header("allow", method);
-      throw errors.methodNotAllowed(c.req.method, [method]);
+      throw protocolErrors.methodNotAllowed(c.req.method, [method]);
     });
   };
 
   routes.on("ALL", OF_THE_REGION, (c) => {
-    throw errors.unsupported(
+    throw coreErrors.unsupported(
       `${c.req.path} at the edge`,
       "Ask the region server, or GET /v1/models for what is served here.",
     );
@@ -85,7 +87,7 @@ export function openInferenceRoutes({
   route("GET", modelPaths("/ready"), async (c) => {
     const ref = refOf(c);
     const model = await tensors.find(ref, c.get("context"));
-    if (!(await model.isReady())) throw errors.modelNotReady(ref.model);
+    if (!(await model.isReady())) throw regionErrors.modelNotReady(ref.model);
     return c.body(null, 200);
   });
 

@@ -1,8 +1,10 @@
 // POST, GET and QUERY /v1/models/{model}/predict.
 
+import { protocolErrors } from "../../protocol/errors.ts";
+import { httpErrors } from "../errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { type Context, Hono } from "hono";
 import { problemsOf } from "../../core/config.ts";
-import { errors } from "../../core/errors.ts";
 import {
   type PredictParameters,
   type PredictResponse,
@@ -80,7 +82,7 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
   routes.on(["POST", "QUERY"], PATH, async (c) => answer(c, await parseBody(c)));
   routes.all(PATH, (c) => {
     c.header("allow", METHODS.join(", "));
-    throw errors.methodNotAllowed(c.req.method, METHODS);
+    throw protocolErrors.methodNotAllowed(c.req.method, METHODS);
   });
   return routes;
 }
@@ -88,15 +90,15 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
 /** Each parameter once: a cache in front may take another one of several for the one that counts. @throws repeated_parameter */
 function readQuery(c: Context): Record<string, string> {
   const repeated = Object.entries(c.req.queries()).find(([, values]) => values.length > 1);
-  if (repeated !== undefined) throw errors.repeatedParameter(repeated[0]);
+  if (repeated !== undefined) throw httpErrors.repeatedParameter(repeated[0]);
   return c.req.query();
 }
 
 function parseQuery(c: Context): ParsedRequest {
   const query = readQuery(c);
-  if (query["input"] === undefined) throw errors.missingInput();
+  if (query["input"] === undefined) throw httpErrors.missingInput();
   const parsed = predictQuery.safeParse(query);
-  if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+  if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
   const { input, ...parameters } = parsed.data;
   return { inputs: [input], parameters: predictParameters.parse(parameters) };
 }
@@ -106,14 +108,14 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   if (mediaType !== "application/json") {
     // Whether its model takes the media type is its task's to say.
     const parsed = predictBodyQuery.safeParse(readQuery(c));
-    if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+    if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
     return {
       inputs: { mediaType, bytes: await readBytes(c) },
       parameters: predictParameters.parse(parsed.data),
     };
   }
   const parsed = predictBody.safeParse(await readJson(c));
-  if (!parsed.success) throw errors.invalidRequest(problemsOf(parsed.error));
+  if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
   const { inputs, parameters } = parsed.data;
   return {
     inputs: Array.isArray(inputs) ? inputs : [inputs],

@@ -1,7 +1,7 @@
 // GET /v1/models/{model}/report: how well a version's confidences fit, as it was published.
 
+import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
-import { errors } from "../../core/errors.ts";
 import type { Catalogue } from "../../serving/catalogue.ts";
 import { requestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
@@ -15,7 +15,7 @@ export function reportRoutes(catalogue: Pick<Catalogue, "resolve" | "artifact">)
       c.get("context"),
     );
     const report = "report" in manifest ? manifest.report : undefined;
-    if (report === undefined) throw errors.noReport(manifest.model, manifest.version);
+    if (report === undefined) throw httpErrors.noReport(manifest.model, manifest.version);
     c.header("etag", `"${report.sha256.slice(0, 32)}"`);
     c.header("cache-control", "private, no-cache");
     if (matchesEtag(c.req.header("if-none-match"), `"${report.sha256.slice(0, 32)}"`))

@@ -1,8 +1,8 @@
 // Several regions as one RegionClient: the one that is expected to answer first is asked, and within a budget another one where
 // it is late or has failed. See region-state.ts for what an isolate knows, and what not.
 
+import { regionErrors } from "../errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { Place } from "../../core/place.ts";
 import {
   regionFailureOfStatus,
@@ -152,7 +152,7 @@ export function createRegionPool(
     const first = chosen && start(chosen);
     // No region is asked through an open circuit, not even when all are open: it would only be waited for in vain.
     if (chosen === undefined || first === undefined)
-      throw errors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
+      throw regionErrors.noRegionOpen(Math.min(...states.map(({ breaker }) => breaker.openMs)));
 
     const another = () =>
       choose(

@@ -1,8 +1,8 @@
 // The regions an edge may ask, from its variables: a list, or the short form for one.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import * as z from "zod";
 import { httpUrl, jsonText } from "../../core/config.ts";
-import { errors } from "../../core/errors.ts";
 
 const place = z.strictObject({
   latitudeDegrees: z.number().min(-90).max(90),
@@ -52,7 +52,7 @@ export function regionsOf({
   EDGETIER_REGION_URL: url,
 }: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly ConfiguredRegion[] {
   if (regions !== undefined && url !== undefined)
-    throw errors.invalidConfiguration([
+    throw coreErrors.invalidConfiguration([
       "EDGETIER_REGIONS: EDGETIER_REGION_URL is set, too: keep one of them",
     ]);
   return regions ?? (url === undefined ? [] : [{ id: "default", url }]);

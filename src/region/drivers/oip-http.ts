@@ -1,6 +1,7 @@
 // RegionClient over HTTP: the Open Inference Protocol v2 with binary tensors, for any region server that serves EdgeTier's models.
 
-import { EdgeTierError, errors, reasonOf, shown } from "../../core/errors.ts";
+import { regionErrors } from "../errors.ts";
+import { EdgeTierError, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { headersOf as messageHeaders } from "../../protocol/http.ts";
 import {
@@ -174,7 +175,7 @@ function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSigna
 }
 
 const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError =>
-  errors.regionUnavailable(reason, cause, { failure });
+  regionErrors.regionUnavailable(reason, cause, { failure });
 
 function brokenOff(
   failure: RegionFailure,
@@ -196,7 +197,7 @@ async function refusal(response: Response): Promise<EdgeTierError> {
   const reason = shown(await errorText(response), 300);
   const kind = regionFailureOfStatus(status);
   return kind === undefined && status >= 400 && status < 500
-    ? errors.regionRefused(status, reason)
+    ? regionErrors.regionRefused(status, reason)
     : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
 }
 

@@ -1,10 +1,11 @@
 // The region's HTTP interface: the Open Inference Protocol v2 with Triton's extensions and statuses, as a Hono app.
 
+import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono, type MiddlewareHandler } from "hono";
 import { requestId } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Clock } from "../../core/clock.ts";
-import { asEdgeTierError, errors, type EdgeTierError } from "../../core/errors.ts";
+import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
 import { passingTracer, type RequestTrace, type Tracer, type WaitUntil } from "../../core/span.ts";
 import { tritonStatus } from "../../protocol/http.ts";
 import type { Permits } from "./batching/permits.ts";
@@ -136,7 +137,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     return c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
   };
   app.onError((thrown, c) => refuse(c, asEdgeTierError(thrown)));
-  app.notFound((c) => refuse(c, errors.routeNotFound(c.req.path)));
+  app.notFound((c) => refuse(c, protocolErrors.routeNotFound(c.req.path)));
 
   addServerRoutes(app, { lifecycle, version, metrics });
   addRepositoryRoutes(app, repository);

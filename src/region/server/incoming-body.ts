@@ -1,9 +1,10 @@
 // An infer request's body, from Node's own stream into a buffer that is used again. The web's Request would make two copies
 // of it, and V8 collects garbage by the bytes of such buffers: at 49 kB a body, that was a third of the server's time.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { type BodyCheck, readBody } from "../../protocol/read-body.ts";
 import type { BufferPool } from "./buffer-pool.ts";
 
@@ -63,7 +64,7 @@ async function fill(bytes: Uint8Array, incoming: IncomingMessage): Promise<void>
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let filled = 0;
   const breakOff = (reason: unknown = "the client closed the connection") =>
-    reject(errors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
+    reject(coreErrors.invalidRequest([`the body cannot be read (${reasonOf(reason)})`]));
   incoming
     .on("data", (chunk: Uint8Array) => {
       bytes.set(chunk, filled); // no more than its content-length: Node's parser sees to it

@@ -1,7 +1,8 @@
 // One infer request against a loaded model: choose the tier, make its tensors, run, pick the outputs.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { asEdgeTierError, errors, type EdgeTierError } from "../../core/errors.ts";
+import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
 import type { Span } from "../../core/span.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
@@ -147,7 +148,7 @@ function chooseTier(model: LoadedModel, asked: string | number | boolean | undef
       ? defaultTierOf(model)
       : model.tiers.find((one) => one.manifest.id === asked);
   if (tier === undefined)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       model.manifest.model,
       String(asked),
       model.tiers.map((one) => one.manifest.id),

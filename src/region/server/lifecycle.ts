@@ -1,7 +1,7 @@
 // Whether the server takes requests, and how many it is answering: what readiness reports and what a drain waits for.
 
+import { regionServerErrors } from "./errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 
 /**
  * - `leaving`: it says that it is not ready, but still takes requests: those that were sent before anyone could know.
@@ -47,7 +47,7 @@ export function createLifecycle(clock: Clock = systemClock): Lifecycle {
       if (state === "starting") state = "serving";
     },
     async track(work) {
-      if (state === "draining") throw errors.draining();
+      if (state === "draining") throw regionServerErrors.draining();
       inFlight++;
       try {
         return await work();

@@ -1,6 +1,7 @@
 // From a version in the model store to something that answers: verified, consistent with its manifest, and warmed up.
 
-import { errors } from "../../core/errors.ts";
+import { regionServerErrors } from "./errors.ts";
+import { registryErrors } from "../../registry/errors.ts";
 import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
@@ -69,7 +70,7 @@ export async function loadModel(
   const planned = manifest.tiers
     .filter(({ place }) => place === "region")
     .map((tier): PlannedTier => ({ manifest: tier, serving: servingOf(config, model, tier) }));
-  if (planned.length === 0) throw errors.noRegionTier(model, version);
+  if (planned.length === 0) throw regionServerErrors.noRegionTier(model, version);
   await makeRoom(planned.reduce((sum, tier) => sum + graphBytes(tier), 0));
 
   const readFile = async (file: ArtifactRef) =>
@@ -86,7 +87,7 @@ export async function loadModel(
     throw error;
   }
   const [first, ...others] = tiers;
-  if (first === undefined) throw errors.noRegionTier(model, version);
+  if (first === undefined) throw regionServerErrors.noRegionTier(model, version);
   const bytes = tiers.reduce(
     (sum, tier) =>
       sum +
@@ -110,8 +111,8 @@ export async function readKnownManifest(
   if (manifest !== undefined) return manifest;
   const versions = await store.listVersions(model, signal);
   throw versions.length === 0
-    ? errors.modelNotFound(model)
-    : errors.versionNotFound(model, version);
+    ? registryErrors.modelNotFound(model)
+    : registryErrors.versionNotFound(model, version);
 }
 
 async function loadTier(

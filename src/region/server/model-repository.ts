@@ -5,8 +5,9 @@
 // A model that was unloaded stays so until it is loaded by name (Triton's repository extension); one that was evicted is
 // loaded again by the next request.
 
+import { regionServerErrors } from "./errors.ts";
+import { registryErrors } from "../../registry/errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { Manifest } from "../../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
@@ -178,7 +179,7 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   async function checkOffered(model: string, version: number): Promise<void> {
     if (isLoaded(keyOf(model, version))) return; // offered for as long as it is there
     const refusal = await versions.refusal(model, version);
-    if (refusal !== undefined) throw errors.versionUnavailable(model, version, refusal);
+    if (refusal !== undefined) throw regionServerErrors.versionUnavailable(model, version, refusal);
   }
 
   async function versionOf(ref: ModelRef): Promise<number> {
@@ -221,7 +222,7 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   }
 
   function checkNotUnloaded(model: string): void {
-    if (unloaded.has(model)) throw errors.modelUnloaded(model);
+    if (unloaded.has(model)) throw regionServerErrors.modelUnloaded(model);
   }
 
   async function loaded({ model, target }: ModelRef): Promise<LoadedModel | undefined> {
@@ -311,7 +312,7 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
         keys.length === 0 &&
         (await store.listVersions(model)).length === 0
       )
-        throw errors.modelNotFound(model);
+        throw registryErrors.modelNotFound(model);
       unloaded.add(model);
       for (const alias of serving.keys()) if (isOf(model, alias)) serving.delete(alias);
       await Promise.all(keys.map(remove));

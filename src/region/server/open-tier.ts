@@ -1,6 +1,8 @@
 // A tier's sessions: on the first execution provider that works, as many as are configured, each warmed up.
 
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { regionServerErrors } from "./errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import { DEFAULT_PROVIDER } from "../../core/execution-provider.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
@@ -144,7 +146,9 @@ async function openFirst(
     });
   } catch (error) {
     const isOfTheRun = error instanceof EdgeTierError && error.code === "invalid_tensor";
-    throw isOfTheRun ? errors.warmupFailed(firstRun.name, tier.id, error.detail, error) : error;
+    throw isOfTheRun
+      ? regionServerErrors.warmupFailed(firstRun.name, tier.id, error.detail, error)
+      : error;
   }
 }
 
@@ -184,7 +188,9 @@ function checkFit(manifest: Manifest, tier: TierManifest, session: Session): voi
     difference("input", tier.inputs, session.inputs) ??
     difference("output", tier.outputs, session.outputs);
   if (problem !== undefined)
-    throw errors.manifestInvalid(manifest.model, manifest.version, [`tier ${tier.id}: ${problem}`]);
+    throw coreErrors.manifestInvalid(manifest.model, manifest.version, [
+      `tier ${tier.id}: ${problem}`,
+    ]);
 }
 
 /** The first declared tensor that the graph does not have in that form. */

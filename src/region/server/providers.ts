@@ -3,8 +3,9 @@
 // FP16 graph's: made from a quantised one, it rounds nothing to 8 bits, and is farther from that than a provider may be from
 // the CPU.) The CPU is the last one, and always works.
 
+import { nativeErrors } from "../../runtime/native/errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
   DEFAULT_PROVIDER,
   type ExecutionProvider,
@@ -210,5 +211,5 @@ function unavailable(name: ExecutionProviderName, error: unknown): string {
   const remedy =
     remedies.find(([says]) => says.test(reason))?.[1](name) ??
     "The server's error output may tell more; take it off the list if it is not to be had.";
-  return errors.providerUnavailable(name, reason, remedy).message;
+  return nativeErrors.providerUnavailable(name, reason, remedy).message;
 }

@@ -3,8 +3,8 @@
 // One that is in use stays, also when it was removed: it goes with its last user. Within a budget, what nobody uses and was
 // used least recently makes room for what is to be loaded; where all is in use, the load waits for a while.
 
+import { regionServerErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 
 export interface Resident<Item> {
   readonly key: string;
@@ -117,7 +117,7 @@ export function createResidents<Item>({
     known.set(entry.key, bytes);
     if (budgetBytes > 0 && bytes > budgetBytes) {
       await unload(item);
-      throw errors.modelTooLarge(entry.key, bytes, budgetBytes);
+      throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
     }
     entry.bytes = bytes;
     entry.item = item;
@@ -127,13 +127,13 @@ export function createResidents<Item>({
 
   async function roomFor(entry: Entry<Item>, bytes: number): Promise<void> {
     if (budgetBytes === 0) return;
-    if (bytes > budgetBytes) throw errors.modelTooLarge(entry.key, bytes, budgetBytes);
+    if (bytes > budgetBytes) throw regionServerErrors.modelTooLarge(entry.key, bytes, budgetBytes);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const place: Waiting<Item> = { entry, bytes, admit: resolve };
     waiting.add(place);
     const cancel = clock.setTimer(() => {
       waiting.delete(place);
-      reject(errors.noRoom(entry.key, bytes));
+      reject(regionServerErrors.noRoom(entry.key, bytes));
       makeRoom();
     }, roomTimeoutMs);
     makeRoom();

@@ -1,8 +1,9 @@
 // Puts the region's app on a port, and takes it off again without losing an answer.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { once } from "node:events";
 import { createAdaptorServer } from "@hono/node-server";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { DrainTimes, Lifecycle } from "./lifecycle.ts";
 
 export interface RegionServerOptions {
@@ -58,6 +59,6 @@ export async function startRegionServer(options: RegionServerOptions): Promise<R
 function failure(error: unknown, port: number): Error {
   const inUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return inUse
-    ? errors.portInUse("region server", port, "EDGETIER_REGION_PORT")
-    : errors.componentFailed("region server", reasonOf(error), error);
+    ? processErrors.portInUse("region server", port, "EDGETIER_REGION_PORT")
+    : processErrors.componentFailed("region server", reasonOf(error), error);
 }

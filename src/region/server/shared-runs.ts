@@ -4,10 +4,12 @@
 // Identical are those for one session (which is one tier of one version) with the same inputs, byte by byte and before any
 // preprocessing, and the same priority. What a request wants of the outputs, and in which form, is its own matter.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { regionServerErrors } from "./errors.ts";
 import { createHash } from "node:crypto";
 import { bytesOf } from "../../core/bytes.ts";
 import type { Clock } from "../../core/clock.ts";
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { QueueConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
@@ -95,12 +97,12 @@ export function createSharedRuns(clock: Clock): SharedRuns {
 
   async function wait(run: SharedRun, { expiresAtMs, signal }: Waiter): Promise<NamedTensors> {
     const { promise, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const leave = () => reject(errors.requestCancelled());
+    const leave = () => reject(coreErrors.requestCancelled());
     let stopTimer = () => {};
     const watch = () => {
       if (expiresAtMs === undefined) return;
       const leftMs = expiresAtMs - clock.now();
-      if (leftMs <= 0) reject(errors.requestExpired());
+      if (leftMs <= 0) reject(regionServerErrors.requestExpired());
       else stopTimer = clock.setTimer(watch, leftMs); // timers may be early
     };
     run.waiters++;
@@ -120,8 +122,8 @@ export function createSharedRuns(clock: Clock): SharedRuns {
     request: SharedRequest,
     start: (waiter: Waiter) => Promise<NamedTensors>,
   ): Promise<SharedAnswer> {
-    if (request.signal.aborted) throw errors.requestCancelled();
-    if (hasExpired(request)) throw errors.requestExpired();
+    if (request.signal.aborted) throw coreErrors.requestCancelled();
+    if (hasExpired(request)) throw regionServerErrors.requestExpired();
     const runs = runsOf(request.session);
     const key = keyOf(request);
     const others = runs.get(key);

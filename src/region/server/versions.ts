@@ -1,8 +1,8 @@
 // Which version of a model a reference names here, and whether it may be loaded: the store's aliases and version numbers,
 // believed for a while, under the operator's version policy.
 
+import { registryErrors } from "../../registry/errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import { aliasedVersion, type Aliases } from "../../registry/manifest.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
@@ -78,7 +78,7 @@ export function createVersions({
       needsVersions ? store.listVersions(model, signal) : undefined,
     ]);
     if (found === undefined && (listed ?? (await store.listVersions(model, signal))).length === 0)
-      throw errors.modelNotFound(model);
+      throw registryErrors.modelNotFound(model);
     const aliases = found?.aliases ?? {};
     return { aliases, aliased: Object.values(aliases).map(aliasedVersion), versions: listed ?? [] };
   }
@@ -110,7 +110,7 @@ export function createVersions({
     const { alias } = named;
     const { aliases, versions } = await readIt(model);
     const found = Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
-    if (found === undefined) throw errors.aliasNotFound(model, alias);
+    if (found === undefined) throw registryErrors.aliasNotFound(model, alias);
     const version = aliasedVersion(found);
     const servedVersion = servedFor(policyOf(model), version, { versions });
     const key = `${model}@${alias}`;

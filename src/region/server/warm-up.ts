@@ -1,6 +1,7 @@
 // A tier's warm-up: what its configuration lists, or one run of its task's example, before its model is ready.
 
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { regionServerErrors } from "./errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ArtifactRef } from "../../registry/manifest.ts";
 import type { WarmupSample } from "../../registry/serving-config.ts";
@@ -116,7 +117,7 @@ function named<Result>(name: string, tier: string, work: () => Result): Result {
 }
 
 const failed = (name: string, tier: string, error: unknown) =>
-  errors.warmupFailed(
+  regionServerErrors.warmupFailed(
     name,
     tier,
     error instanceof EdgeTierError ? error.detail : reasonOf(error),

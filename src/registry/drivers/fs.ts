@@ -1,6 +1,8 @@
 // ObjectStore in a folder, for tools and tests: atomic writes by rename, conditional ones under a lock, never a path
 // outside the folder.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { publishingErrors } from "../publishing-errors.ts";
 import { randomUUID } from "node:crypto";
 import {
   link,
@@ -16,7 +18,6 @@ import {
 import { dirname, join, sep } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errors } from "../../core/errors.ts";
 import {
   byKey,
   type ListedObject,
@@ -155,7 +156,7 @@ async function withLock<Result>(lock: string, action: () => Promise<Result>): Pr
     } catch (error) {
       if (codeOf(error) !== "EEXIST") throw error;
       if (Date.now() > giveUpAt)
-        throw errors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
+        throw coreErrors.storeUnavailable(`another process is writing; if none is, delete ${lock}`);
     }
   }
   try {
@@ -166,14 +167,14 @@ async function withLock<Result>(lock: string, action: () => Promise<Result>): Pr
 }
 
 function safePath(root: string, key: string): string {
-  if (!KEY.test(key)) throw errors.unsafePath(key);
+  if (!KEY.test(key)) throw publishingErrors.unsafePath(key);
   return join(root, ...key.split("/"));
 }
 
 /** A link inside the folder may lead anywhere: what counts is where it ends. */
 async function refuseOutside(root: string, path: string, key: string): Promise<void> {
   if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`))
-    throw errors.unsafePath(key);
+    throw publishingErrors.unsafePath(key);
 }
 
 async function openWithin(root: string, key: string): Promise<FileHandle | undefined> {

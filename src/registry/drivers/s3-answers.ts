@@ -1,6 +1,7 @@
 // What both S3 drivers share: their time-out, and how they turn S3's answers into the port's words.
 
-import { errors, type EdgeTierError } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { type EdgeTierError } from "../../core/errors.ts";
 import type { PutCondition } from "../object-store.ts";
 
 export const DEFAULT_TIMEOUT_MS = 30_000;
@@ -23,5 +24,7 @@ export function conditionHeaders(condition: PutCondition): {
 
 /** An answer that is neither success nor "there is no such object". */
 export function refusal(status: number, code: string | undefined): EdgeTierError {
-  return errors.storeUnavailable(`S3 answered ${status}${code === undefined ? "" : ` ${code}`}`);
+  return coreErrors.storeUnavailable(
+    `S3 answered ${status}${code === undefined ? "" : ` ${code}`}`,
+  );
 }

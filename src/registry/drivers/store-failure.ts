@@ -1,6 +1,7 @@
 // How every driver reports that its store failed: one error, with the reason that the lowest level gives.
 
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 
 /** Any failure as model_store_unavailable, with the reason that the lowest level gives ("connect ECONNREFUSED …"). */
 export function storeFailure(error: unknown): EdgeTierError {
@@ -8,5 +9,5 @@ export function storeFailure(error: unknown): EdgeTierError {
   let root = error;
   while (root instanceof Error && root.cause instanceof Error) root = root.cause;
   if (root instanceof AggregateError && root.errors.length > 0) root = root.errors[0];
-  return errors.storeUnavailable(reasonOf(root) || "no reason given", error);
+  return coreErrors.storeUnavailable(reasonOf(root) || "no reason given", error);
 }

@@ -4,8 +4,9 @@
 // while runs follow each other, Node accepts one connection a run (measured), and health checks wait as well.
 // What a session has leaked goes with its process (microsoft/onnxruntime, issue 25325), and a crash in it ends nothing else.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { StartWorker } from "./messages.ts";
 import { createNativeRuntime, type NativeRuntime } from "./native-runtime.ts";
 import { startProcessWorker } from "./process-worker.ts";
@@ -79,7 +80,9 @@ export function createWorkerRuntime(
           end,
         });
       } catch (error) {
-        throw error instanceof EdgeTierError ? error : errors.sessionFailed(reasonOf(error), error);
+        throw error instanceof EdgeTierError
+          ? error
+          : coreErrors.sessionFailed(reasonOf(error), error);
       }
     },
   };

@@ -1,7 +1,8 @@
 // The Runtime over onnxruntime-node, and its driver in the calling thread: for offline tools, and within a session's worker.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { env, InferenceSession } from "onnxruntime-node";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { checkInputs } from "../check-inputs.ts";
 import { createInTurn } from "../in-turn.ts";
 import type { Runtime, Session } from "../runtime.ts";
@@ -77,7 +78,8 @@ function nativeSession(
 
     async run(tensors) {
       checkInputs(inputs, tensors);
-      if (disposal !== undefined) throw errors.sessionFailed("the session has been disposed of");
+      if (disposal !== undefined)
+        throw coreErrors.sessionFailed("the session has been disposed of");
       const feeds = Object.fromEntries(
         Object.entries(tensors).map(([name, tensor]) => [name, toOrt(name, tensor)]),
       );
@@ -109,4 +111,4 @@ function nativeSession(
 const failed = (error: unknown) =>
   error instanceof EdgeTierError
     ? error
-    : errors.sessionFailed(reasonOf(error).trim().replace(/\.$/, ""), error);
+    : coreErrors.sessionFailed(reasonOf(error).trim().replace(/\.$/, ""), error);

@@ -1,7 +1,7 @@
 // Tensors between EdgeTier's form and onnxruntime-node's.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { Tensor as OrtTensor, type InferenceSession } from "onnxruntime-node";
-import { errors } from "../../core/errors.ts";
 import type { Datatype, Tensor, TensorSpec } from "../../core/tensor.ts";
 
 /** ONNX Runtime's name of each datatype that its JavaScript binding can pass; BF16 is not among them. */
@@ -32,7 +32,9 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function toSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
   const datatype = metadata.isTensor ? datatypes.get(metadata.type) : undefined;
   if (!metadata.isTensor || datatype === undefined)
-    throw errors.sessionFailed(`${metadata.name} is not a tensor of a datatype that can be served`);
+    throw coreErrors.sessionFailed(
+      `${metadata.name} is not a tensor of a datatype that can be served`,
+    );
   return {
     name: metadata.name,
     datatype,
@@ -44,7 +46,7 @@ export function toSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
 export function toOrt(name: string, tensor: Tensor): OrtTensor {
   switch (tensor.datatype) {
     case "BF16":
-      throw errors.invalidTensor(name, "BF16 is not supported by this runtime");
+      throw coreErrors.invalidTensor(name, "BF16 is not supported by this runtime");
     case "BYTES":
       return new OrtTensor(
         "string",
@@ -65,7 +67,7 @@ export function toOrt(name: string, tensor: Tensor): OrtTensor {
 export function fromOrt(name: string, tensor: OrtTensor): Tensor {
   const datatype = datatypes.get(tensor.type);
   if (datatype === undefined)
-    throw errors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
+    throw coreErrors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
   const shape = [...tensor.dims];
   const { data } = tensor;
   if (Array.isArray(data))
@@ -77,10 +79,13 @@ export function fromOrt(name: string, tensor: OrtTensor): Tensor {
 
 function toText(name: string, element: Uint8Array): string {
   if (element.includes(0))
-    throw errors.invalidTensor(name, "an element holds NUL, at which this runtime would cut it");
+    throw coreErrors.invalidTensor(
+      name,
+      "an element holds NUL, at which this runtime would cut it",
+    );
   try {
     return decoder.decode(element);
   } catch {
-    throw errors.invalidUtf8(`Tensor ${name}`);
+    throw coreErrors.invalidUtf8(`Tensor ${name}`);
   }
 }

@@ -1,7 +1,9 @@
 // A session whose worker is replaced when it ends without having been told to, so that the model answers again by itself.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors, reasonOf, type EdgeTierError } from "../../core/errors.ts";
+import { reasonOf, type EdgeTierError } from "../../core/errors.ts";
 import { checkInputs } from "../check-inputs.ts";
 import type { NativeSession } from "./native-runtime.ts";
 import type { WorkerSession } from "./worker-session.ts";
@@ -82,7 +84,7 @@ export function replacedSession(
     const how = await worker.ended;
     if (isOver()) return; // it was told to
     if (end?.aborted === true) {
-      state = { kind: "over", error: errors.sessionFailed("it was broken off") };
+      state = { kind: "over", error: coreErrors.sessionFailed("it was broken off") };
       return;
     }
     onEvent({ event: "session_worker_ended", pid: worker.pid, how });
@@ -121,7 +123,7 @@ export function replacedSession(
       onEvent({ event: "session_given_up", tries });
       state = {
         kind: "given_up",
-        error: errors.sessionNotReplaced(tries, reasonOf(error), error),
+        error: nativeErrors.sessionNotReplaced(tries, reasonOf(error), error),
         againAtMs: clock.now() + policy.maxDelayMs,
       };
       return undefined;
@@ -149,13 +151,16 @@ export function replacedSession(
 
   async function inTime(next: Promise<WorkerSession>): Promise<WorkerSession> {
     const { promise: tooLong, reject } = Promise.withResolvers<never>();
-    const cancel = clock.setTimer(() => reject(errors.sessionBeingReplaced()), policy.maxWaitMs);
+    const cancel = clock.setTimer(
+      () => reject(nativeErrors.sessionBeingReplaced()),
+      policy.maxWaitMs,
+    );
     return await Promise.race([next, tooLong]).finally(cancel);
   }
 
   async function stop(): Promise<void> {
     const before = state;
-    state = { kind: "over", error: errors.sessionFailed("the session has been disposed of") };
+    state = { kind: "over", error: coreErrors.sessionFailed("the session has been disposed of") };
     endDelay();
     if (before.kind === "replacing") await before.next.catch(() => undefined);
     if (before.kind !== "serving") return;

@@ -1,7 +1,7 @@
 // Tries a session out: opens it, runs it twice on an input, and breaks that off when it takes too long.
 
+import { nativeErrors } from "./errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { NativeSession } from "./native-runtime.ts";
 
@@ -28,7 +28,7 @@ export async function trySession(
   const end = new AbortController();
   const { promise: tooLong, reject } = Promise.withResolvers<never>();
   const cancel = clock.setTimer(() => {
-    reject(errors.providerTooSlow(limitMs));
+    reject(nativeErrors.providerTooSlow(limitMs));
     end.abort();
   }, limitMs);
   const trial = openAndRun(() => open(end.signal), input);

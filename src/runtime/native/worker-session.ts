@@ -1,6 +1,7 @@
 // One session in one worker, until the worker ends. What takes its place is up to replaced-session.ts.
 
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { nativeErrors } from "./errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { FromWorker, SessionWorker, StartWorker } from "./messages.ts";
 import type { NodeCounts } from "./node-count.ts";
@@ -47,7 +48,7 @@ export async function openWorkerSession(
     },
     ended(text) {
       how = text;
-      const lost = errors.sessionLost(text);
+      const lost = nativeErrors.sessionLost(text);
       opened.reject(lost);
       for (const run of runs.values()) run.reject(lost);
       runs.clear();
@@ -77,7 +78,7 @@ export async function openWorkerSession(
     },
     ended: ended.promise,
     async run(inputs) {
-      if (how !== undefined) throw errors.sessionLost(how);
+      if (how !== undefined) throw nativeErrors.sessionLost(how);
       const id = ++lastId;
       const run = Promise.withResolvers<NamedTensors>();
       runs.set(id, run);

@@ -1,6 +1,7 @@
 // Bytes that are read in order: a snapshot that lies in memory, or one that is still arriving.
 
-import { errors, reasonOf } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 
 export interface ByteSource {
   /** @returns exactly `count` bytes, or fewer at the end. */
@@ -33,7 +34,7 @@ export function streamSource(stream: ReadableStream<Uint8Array>): ByteSource {
       while (filled < count) {
         if (left.byteLength === 0) {
           const { done, value } = await reader.read().catch((error: unknown) => {
-            throw errors.storeUnavailable(`a snapshot broke off: ${reasonOf(error)}`, error);
+            throw coreErrors.storeUnavailable(`a snapshot broke off: ${reasonOf(error)}`, error);
           });
           if (done) return taken.subarray(0, filled);
           left = value;

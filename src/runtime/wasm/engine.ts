@@ -1,6 +1,8 @@
 // One instance of the engine: instantiated from a precompiled module on a memory of its own, with ONNX Runtime started.
 
-import { errors, reasonOf } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { runtimeErrors } from "../errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { GlueFactory, OrtGlue } from "./glue.ts";
 import { guarded, type ReadCutFunction, watchCutFunctions } from "./traps.ts";
 
@@ -85,7 +87,7 @@ export async function startEngine(
       })
       .then(resolve, reject);
   }).catch((error: unknown) => {
-    throw errors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
+    throw coreErrors.sessionFailed(`the engine does not start: ${reasonOf(error)}`, error);
   });
 
   const engine: Engine = {
@@ -93,10 +95,10 @@ export async function startEngine(
     memory,
     readCutFunction: () => readCutFunction(),
     check(status, action) {
-      if (status !== 0) throw errors.sessionFailed(`${action}: ${lastError(ort)}`);
+      if (status !== 0) throw coreErrors.sessionFailed(`${action}: ${lastError(ort)}`);
     },
     handle(handle, action) {
-      if (handle === 0) throw errors.sessionFailed(`${action}: ${lastError(ort)}`);
+      if (handle === 0) throw coreErrors.sessionFailed(`${action}: ${lastError(ort)}`);
       return handle;
     },
   };
@@ -108,11 +110,12 @@ export async function startEngine(
 }
 
 function makeMemory(initial: number, maximum: number): WebAssembly.Memory {
-  if (initial > maximum) throw errors.sessionTooLarge(initial * PAGE_BYTES, maximum * PAGE_BYTES);
+  if (initial > maximum)
+    throw runtimeErrors.sessionTooLarge(initial * PAGE_BYTES, maximum * PAGE_BYTES);
   try {
     return new WebAssembly.Memory({ initial, maximum });
   } catch (error) {
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `no memory of ${initial} pages can be had, ${maximum} at most: ${reasonOf(error)}`,
       error,
     );

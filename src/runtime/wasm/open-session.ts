@@ -1,6 +1,6 @@
 // Opens a model in an engine instance, and reads what it declares.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { datatypeOf } from "./datatypes.ts";
 import type { Engine } from "./engine.ts";
@@ -35,7 +35,7 @@ export function openSession(
   const { ort } = engine;
   const modelPointer = ort._malloc(model.byteLength);
   if (modelPointer === 0)
-    throw errors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
+    throw coreErrors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
   ort.HEAPU8.set(model, modelPointer);
   const options = engine.handle(
     ort._OrtCreateSessionOptions(
@@ -99,7 +99,7 @@ function readPort(engine: Engine, session: number, index: number): Port {
   const at = typePointer >>> 2;
   const datatype = datatypeOf(ort.HEAP32[at] ?? 0);
   if (datatype === undefined)
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`,
     );
   const rank = ort.HEAPU32[at + 1] ?? 0;

@@ -1,6 +1,6 @@
 // Restores a snapshot: a fresh instance of the engine goes on from its memory, as if it had opened the model itself.
 
-import { errors } from "../../core/errors.ts";
+import { runtimeErrors } from "../errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import type { Session } from "../runtime.ts";
 import type { ByteSource } from "./byte-source.ts";
@@ -73,8 +73,8 @@ export async function restoreEngine(
 
 async function readVerified(source: ByteSource, size: number, sha256: string): Promise<Uint8Array> {
   const bytes = await source.read(size);
-  if (bytes.byteLength < size) throw errors.snapshotRefused("truncated");
-  if ((await sha256Hex(bytes)) !== sha256) throw errors.snapshotRefused("corrupt");
+  if (bytes.byteLength < size) throw runtimeErrors.snapshotRefused("truncated");
+  if ((await sha256Hex(bytes)) !== sha256) throw runtimeErrors.snapshotRefused("corrupt");
   return bytes;
 }
 
@@ -96,7 +96,7 @@ function writePages(
   for (let done = 0; done < bytes.byteLength;) {
     const at = offset + done;
     const page = pages[Math.floor(at / PAGE_BYTES)];
-    if (page === undefined) throw errors.snapshotRefused("bad_header");
+    if (page === undefined) throw runtimeErrors.snapshotRefused("bad_header");
     const part = bytes.subarray(done, done + PAGE_BYTES - (at % PAGE_BYTES));
     target.set(part, page * PAGE_BYTES + (at % PAGE_BYTES));
     done += part.byteLength;
@@ -116,5 +116,5 @@ async function inflatePages(
     writePages(memory, pages, offset, bytes);
     offset += bytes.byteLength;
   }
-  if (offset !== pages.length * PAGE_BYTES) throw errors.snapshotRefused("truncated");
+  if (offset !== pages.length * PAGE_BYTES) throw runtimeErrors.snapshotRefused("truncated");
 }

@@ -1,7 +1,7 @@
 // Sessions that an isolate keeps, within a budget of bytes. WebAssembly memory never shrinks, so what counts is what an
 // instance has grown to, and a session is let go whole, the one unused for longest first.
 
-import { errors } from "../../core/errors.ts";
+import { runtimeErrors } from "../errors.ts";
 import type { Session } from "../runtime.ts";
 
 export interface SessionPoolOptions {
@@ -40,7 +40,7 @@ export function createSessionPool({ budgetBytes, onEvict }: SessionPoolOptions):
     },
     admit(key, session) {
       if (session.memoryBytes > budgetBytes)
-        throw errors.sessionTooLarge(session.memoryBytes, budgetBytes);
+        throw runtimeErrors.sessionTooLarge(session.memoryBytes, budgetBytes);
       sessions.delete(key);
       sessions.set(key, session);
       makeRoom(key);

@@ -1,7 +1,8 @@
 // A Session in an engine instance of its own. A run is one synchronous call, so runs cannot overlap.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { bytesOf } from "../../core/bytes.ts";
-import { type EdgeTierError, errors } from "../../core/errors.ts";
+import { type EdgeTierError } from "../../core/errors.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../core/tensor.ts";
 import { checkInputs } from "../check-inputs.ts";
 import type { Session } from "../runtime.ts";
@@ -28,7 +29,7 @@ export function createWasmSession(
       return engine.memory.buffer.byteLength;
     },
     async run(tensors) {
-      if (failed !== undefined) throw errors.sessionFailed(`this session is closed: ${failed}`);
+      if (failed !== undefined) throw coreErrors.sessionFailed(`this session is closed: ${failed}`);
       checkInputs(inputSpecs, tensors);
       try {
         return guarded(engine, "running the model", () =>
@@ -105,12 +106,12 @@ function createTensor(
   buffers: number[],
 ): number {
   if (tensor === undefined || tensor.datatype === "BYTES")
-    throw errors.invalidTensor(name, "strings cannot be run at the edge");
+    throw coreErrors.invalidTensor(name, "strings cannot be run at the edge");
   const { ort } = engine;
   const bytes = bytesOf(tensor.data);
   const data = ort._malloc(Math.max(bytes.byteLength, 1));
   if (data === 0)
-    throw errors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
+    throw coreErrors.sessionFailed(`no memory for ${bytes.byteLength} bytes of input ${name}`);
   buffers.push(data);
   ort.HEAPU8.set(bytes, data);
   const shape = ort.stackAlloc(4 * tensor.shape.length);
@@ -145,7 +146,9 @@ function readTensor(engine: Engine, name: string, handle: number): Tensor {
     ort._OrtFree(shapePointer);
     const datatype = datatypeOf(onnxType);
     if (datatype === undefined)
-      throw errors.sessionFailed(`output ${name} has ONNX type ${onnxType}, which cannot be read`);
+      throw coreErrors.sessionFailed(
+        `output ${name} has ONNX type ${onnxType}, which cannot be read`,
+      );
     const count = shape.reduce((product, dimension) => product * dimension, 1);
     const ArrayType = typedArrays[datatype];
     const bytes = ort.HEAPU8.slice(data, data + count * ArrayType.BYTES_PER_ELEMENT);

@@ -6,9 +6,9 @@
 // SHA-256, and the header names every chunk by its own: so a reader believes no byte that it has not compared, and needs
 // to hold no more than one chunk.
 
+import { runtimeErrors } from "../errors.ts";
 import * as z from "zod";
 import { concatBytes } from "../../core/bytes.ts";
-import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
 import { PAGE_BYTES } from "./engine.ts";
@@ -121,23 +121,25 @@ export async function encodeSnapshot(
  * @throws snapshot_refused, with the reason: truncated, no_snapshot, other_format, bad_header, other_engine, other_model, other_choices
  */
 export function parseHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
-  if (head.byteLength < PREFIX_BYTES) throw errors.snapshotRefused("truncated");
+  if (head.byteLength < PREFIX_BYTES) throw runtimeErrors.snapshotRefused("truncated");
   if (!MAGIC.every((byte, index) => head[index] === byte))
-    throw errors.snapshotRefused("no_snapshot");
+    throw runtimeErrors.snapshotRefused("no_snapshot");
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   if (view.getUint16(MAGIC.byteLength, true) !== SNAPSHOT_FORMAT)
-    throw errors.snapshotRefused("other_format");
+    throw runtimeErrors.snapshotRefused("other_format");
   if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES)
-    throw errors.snapshotRefused("bad_header");
+    throw runtimeErrors.snapshotRefused("bad_header");
   const header = parseHeader(head.subarray(PREFIX_BYTES));
-  if (header.binding.engine !== expected.engine) throw errors.snapshotRefused("other_engine");
-  if (header.binding.model !== expected.model) throw errors.snapshotRefused("other_model");
-  if (header.binding.choices !== expected.choices) throw errors.snapshotRefused("other_choices");
+  if (header.binding.engine !== expected.engine)
+    throw runtimeErrors.snapshotRefused("other_engine");
+  if (header.binding.model !== expected.model) throw runtimeErrors.snapshotRefused("other_model");
+  if (header.binding.choices !== expected.choices)
+    throw runtimeErrors.snapshotRefused("other_choices");
   const indices = header.chunks.flatMap(({ pages }) => pages);
   const ascending = indices.every(
     (index, position) => index < header.pageCount && index > (indices[position - 1] ?? -1),
   );
-  if (!ascending) throw errors.snapshotRefused("bad_header");
+  if (!ascending) throw runtimeErrors.snapshotRefused("bad_header");
   return header;
 }
 
@@ -145,7 +147,7 @@ function parseHeader(bytes: Uint8Array): SnapshotHeader {
   try {
     return headerSchema.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
   } catch {
-    throw errors.snapshotRefused("bad_header");
+    throw runtimeErrors.snapshotRefused("bad_header");
   }
 }
 
@@ -159,7 +161,7 @@ export function decodeSnapshot(
   expected: SnapshotBinding,
 ): Snapshot {
   const { encoding, chunks, ...rest } = parseHead(bytes.subarray(0, headSize), expected);
-  if (encoding !== "none") throw errors.snapshotRefused("other_format");
+  if (encoding !== "none") throw runtimeErrors.snapshotRefused("other_format");
   const indices = chunks.flatMap(({ pages }) => pages);
   return {
     ...rest,

@@ -1,8 +1,10 @@
 // Takes a snapshot: the memory of an engine instance with a session open and warmed up in it, made so that the same
 // engine and model give the same bytes each time.
 
+import { runtimeErrors } from "../errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { bytesOf } from "../../core/bytes.ts";
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { type Engine, type EngineModule, PAGE_BYTES, startEngine } from "./engine.ts";
 import { openSession, SESSION_CHOICES } from "./open-session.ts";
@@ -36,7 +38,7 @@ export async function takeSnapshot(
     const session = createWasmSession(engine, opened);
     for (const inputs of warmUp) {
       const [one, other] = [await session.run(inputs), await session.run(inputs)];
-      if (!sameTensors(one, other)) throw errors.notDeterministic();
+      if (!sameTensors(one, other)) throw runtimeErrors.notDeterministic();
     }
     return { engine, opened };
   };
@@ -62,7 +64,7 @@ export async function takeSnapshot(
       if (!tooSmall) throw error;
     }
   }
-  throw errors.sessionFailed("the memory of the second pass is too small"); // not reached: the last attempt throws
+  throw coreErrors.sessionFailed("the memory of the second pass is too small"); // not reached: the last attempt throws
 }
 
 const LARGEST_BLOCK_BYTES = 2 ** 24;

@@ -1,7 +1,8 @@
 // What ends a run from inside the engine: traps, C++ exceptions that nobody caught, and calls of functions that the
 // engine was cut of.
 
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { runtimeErrors } from "../errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 
 /** Exports of a cut engine (`build/engine/cut.ts` makes them). */
 export const CUT_FUNCTION_EXPORT = "cut function";
@@ -63,8 +64,8 @@ export function guarded<Result>(
     if (error instanceof EdgeTierError) throw error;
     const cut = readCutFunction();
     throw cut === undefined
-      ? errors.engineTrap(action, reasonOf(error), error)
-      : errors.functionCut(cut, error);
+      ? runtimeErrors.engineTrap(action, reasonOf(error), error)
+      : runtimeErrors.functionCut(cut, error);
   }
 }
 

@@ -4,7 +4,8 @@
 // of its own, were three times the memory of one (measured). So an instance is used again, unless it has failed, which leaves
 // behind what it held, or is larger than what may be kept. What an image will take is known from its header.
 
-import { errors, reasonOf } from "../../core/errors.ts";
+import { taskErrors } from "../errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { ImageCodec, ImageDecoder, Pixels } from "./image.ts";
 import { openJpegCodec } from "./jpeg-codec.ts";
 import { openPngCodec } from "./png-codec.ts";
@@ -41,7 +42,7 @@ export function createImageDecoder({
     decode(image, use) {
       const { format, decodingBytes } = image.header;
       if (decodingBytes > maxMemoryBytes)
-        throw errors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
+        throw taskErrors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
       const other = codecs[format === "jpeg" ? "png" : "jpeg"];
       if (other.keptBytes() + decodingBytes > maxMemoryBytes) other.drop();
       return codecs[format].decode(image, use);
@@ -64,7 +65,7 @@ function createReusedCodec(open: () => ImageCodec, maxKeptBytes: number): Reused
       try {
         pixels = codec.decode(bytes, header);
       } catch (error) {
-        throw errors.invalidImage(index, reasonOf(error), error);
+        throw taskErrors.invalidImage(index, reasonOf(error), error);
       }
       const result = use(pixels);
       codec.release();

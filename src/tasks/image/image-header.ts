@@ -1,7 +1,7 @@
 // What an image file says of itself, read before a decoder sees any of it: so that what is broken, too large or of another
 // kind costs nothing.
 
-import { errors } from "../../core/errors.ts";
+import { taskErrors } from "../errors.ts";
 import type { ImageHeader, Refusal } from "./image.ts";
 import { readJpegHeader } from "./jpeg-header.ts";
 import { readPngHeader } from "./png-header.ts";
@@ -30,8 +30,8 @@ const PNG_MAGIC = "\x89PNG\r\n\x1a\n";
  */
 export function readImageHeader(bytes: Uint8Array, index: number): ImageHeader {
   const refusal: Refusal = {
-    invalid: (reason) => errors.invalidImage(index, reason),
-    unsupported: (what) => errors.unsupportedImage(index, what),
+    invalid: (reason) => taskErrors.invalidImage(index, reason),
+    unsupported: (what) => taskErrors.unsupportedImage(index, what),
   };
   const format = imageFormatOf(bytes);
   if (format === undefined) {

@@ -1,6 +1,6 @@
 // From image files to the pixels of one graph: decoded, turned, laid on white, resized, normalised.
 
-import { errors } from "../../core/errors.ts";
+import { taskErrors } from "../errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Preprocessor, PreprocessorConfig, PreprocessorTools, TaskInput } from "../task.ts";
 import type { ImageDecoder, ImageInput, ImagePreprocessing, Pixels } from "./image.ts";
@@ -16,8 +16,8 @@ export function createImagePreprocessor(
   { images }: PreprocessorTools = {},
 ): Preprocessor {
   if (config.kind !== "image")
-    throw errors.preprocessorInvalid(config.kind, ["it does not take images"]);
-  if (images === undefined) throw errors.noImageDecoder();
+    throw taskErrors.preprocessorInvalid(config.kind, ["it does not take images"]);
+  if (images === undefined) throw taskErrors.noImageDecoder();
   const { width, height } = config;
   const normalised = normalisation(config);
   return {

@@ -1,6 +1,7 @@
 // A text as a task's input: read from JSON or from its bytes, and within the model's limits.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { taskErrors } from "../errors.ts";
 import { foundInstead } from "../found-instead.ts";
 import type { InputLimits, TextInput } from "../task.ts";
 
@@ -14,9 +15,11 @@ const BLANK = /^[\s\p{Cc}\p{Cf}]*$/u;
 /** @throws invalid_request, invalid_utf8, input_too_large, empty_text */
 export function parseText(raw: unknown, index: number, limits: InputLimits): TextInput {
   if (typeof raw !== "string")
-    throw errors.invalidRequest([`inputs.${index}: expected a text, found ${foundInstead(raw)}`]);
+    throw coreErrors.invalidRequest([
+      `inputs.${index}: expected a text, found ${foundInstead(raw)}`,
+    ]);
   // A lone surrogate has no UTF-8: it could neither be hashed for a cache nor sent to a region without changing it.
-  if (!raw.isWellFormed()) throw errors.invalidUtf8(`Input ${index}`);
+  if (!raw.isWellFormed()) throw coreErrors.invalidUtf8(`Input ${index}`);
   // A UTF-16 unit becomes three bytes of UTF-8 at most, so most inputs need not be encoded to know that they fit.
   const bytes = raw.length * 3 <= limits.maxBytes ? raw.length : encoder.encode(raw).byteLength;
   return checked(raw, bytes, index, limits);
@@ -28,8 +31,8 @@ export function textFromBytes(bytes: Uint8Array, index: number, limits: InputLim
 }
 
 function checked(text: string, bytes: number, index: number, limits: InputLimits): TextInput {
-  if (bytes > limits.maxBytes) throw errors.inputTooLarge(index, bytes, limits.maxBytes);
-  if (BLANK.test(text)) throw errors.emptyText(index);
+  if (bytes > limits.maxBytes) throw taskErrors.inputTooLarge(index, bytes, limits.maxBytes);
+  if (BLANK.test(text)) throw taskErrors.emptyText(index);
   return { kind: "text", text };
 }
 
@@ -37,6 +40,6 @@ function decode(bytes: Uint8Array, index: number): string {
   try {
     return decoder.decode(bytes);
   } catch {
-    throw errors.invalidUtf8(`Input ${index}`);
+    throw coreErrors.invalidUtf8(`Input ${index}`);
   }
 }

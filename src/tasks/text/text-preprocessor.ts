@@ -1,8 +1,9 @@
 // Preprocessors of text: from a batch of texts to the padded tensors of one graph.
 
+import { taskErrors } from "../errors.ts";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type {
   Padding,
@@ -55,12 +56,12 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
         return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map(idsOf)) };
       }
       default:
-        throw errors.preprocessorInvalid(config.kind, ["it does not take texts"]);
+        throw taskErrors.preprocessorInvalid(config.kind, ["it does not take texts"]);
     }
   } catch (error) {
     throw error instanceof EdgeTierError
       ? error
-      : errors.preprocessorInvalid(config.kind, [reasonOf(error)]);
+      : taskErrors.preprocessorInvalid(config.kind, [reasonOf(error)]);
   }
 }
 
@@ -80,7 +81,10 @@ function parseArtifact<Schema extends z.ZodType>(
   );
   const parsed = schema.safeParse(json);
   if (!parsed.success)
-    throw errors.preprocessorInvalid(config.kind, problemsOf(parsed.error).slice(0, MAX_PROBLEMS));
+    throw taskErrors.preprocessorInvalid(
+      config.kind,
+      problemsOf(parsed.error).slice(0, MAX_PROBLEMS),
+    );
   return parsed.data;
 }
 

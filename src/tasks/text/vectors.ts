@@ -1,6 +1,6 @@
 // Vectors of texts: read off a graph's outputs, scaled to length 1, cut to fewer dimensions.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
 
 /** As in the manifest: `graph` has pooled already; the others take the mean over a text's tokens, or its first token. */
@@ -25,7 +25,7 @@ export function readVectors(
   const width = pooling === "graph" ? 1 : (shape[1] ?? 0);
   const needed = pooling === "mean" ? Math.max(1, ...tokens) : 1;
   if (shape[0] !== tokens.length || shape.at(-1) !== dimensions || width < needed) {
-    throw errors.sessionFailed(
+    throw coreErrors.sessionFailed(
       `${output} has shape [${shape.join(", ")}] for ${tokens.length} texts of ${needed} tokens at most, with ${dimensions} dimensions`,
     );
   }
@@ -34,7 +34,7 @@ export function readVectors(
     const vector =
       pooling === "mean" ? meanOf(states, count, dimensions) : states.slice(0, dimensions);
     if (!vector.every(Number.isFinite))
-      throw errors.sessionFailed(`${output} is not finite for text ${row}`);
+      throw coreErrors.sessionFailed(`${output} is not finite for text ${row}`);
     return vector;
   });
 }

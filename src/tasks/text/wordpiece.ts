@@ -1,8 +1,8 @@
 // Text to WordPiece ids, special tokens around them, from a `tokenizer.json` of Hugging Face's tokenizers.
 
+import { taskErrors } from "../errors.ts";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as z from "zod";
-import { errors } from "../../core/errors.ts";
 
 const component = z.looseObject({ type: z.string() }).nullable();
 
@@ -75,7 +75,7 @@ export function createWordpiece(
     },
     ofTokens(ids) {
       const unknown = ids.find((id) => id >= pieces);
-      if (unknown !== undefined) throw errors.invalidTokens(unknown, pieces);
+      if (unknown !== undefined) throw taskErrors.invalidTokens(unknown, pieces);
       return cut(isFramed(ids) ? ids : [...opening, ...ids, ...closing]);
     },
   };

@@ -1,7 +1,7 @@
 // A cascade calibrated: confidences that fit, on one part of the samples; exits for a stated risk, on the other.
 
+import { toolchainErrors } from "../errors.ts";
 import type { CalibrationParameters } from "../../cascade/calibration.ts";
-import { errors } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
@@ -184,7 +184,7 @@ function notReached(
   const { samples, epsilon } = reachable(control, bound);
   const needed = Math.ceil(samples / (1 - FIT_SHARE));
   const all = parts.fit.length + parts.test.length;
-  return errors.riskNotReached(
+  return toolchainErrors.riskNotReached(
     bound,
     {
       tested: parts.test.length,

@@ -1,6 +1,8 @@
 // A tensor tier on rows of numbers taught to a small graph with the same input and output, which becomes a tier before it.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
@@ -102,7 +104,7 @@ function teacherGraphOf(source: PublishSource, id: string): Uint8Array {
   const { model, tiers } = tensorProjectOf(source);
   const tier = tiers.find((one) => one.id === id);
   if (tier === undefined)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       model,
       id,
       tiers.map((one) => one.id),
@@ -115,7 +117,7 @@ export function labelsOfRows(source: PublishSource): readonly string[] {
   const { model, labels } = tensorProjectOf(source);
   if (labels === undefined) return [];
   const read = readLabels(fileOf(source, labels));
-  if ("problems" in read) throw errors.invalidProject(model, read.problems);
+  if ("problems" in read) throw publishingErrors.invalidProject(model, read.problems);
   return read.labels;
 }
 
@@ -123,7 +125,7 @@ function tensorProjectOf({
   project,
 }: PublishSource): Extract<ModelProject, { readonly task: "tensor" }> {
   if (project.task !== "tensor")
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `${project.model} has the task ${project.task}, and a tabular student takes tensors`,
       "Take another student.",
     );

@@ -1,8 +1,8 @@
 // Distils a graph that takes rows of numbers into a small one that takes the same.
 
+import { toolchainErrors } from "../errors.ts";
 import { asFloat32, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { bytesOf } from "../../core/bytes.ts";
-import { errors } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { digestOf } from "../digest.ts";
@@ -53,7 +53,7 @@ export async function openRowTeacher(graph: Uint8Array): Promise<RowTeacher> {
         .map(({ name, datatype, shape }) => `${name} ${datatype} [${shape.join(", ")}]`)
         .join(", ");
     await session.dispose();
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `the teacher takes ${shown(session.inputs)} and gives ${shown(session.outputs)}`,
       "A tabular student needs one with one input and one output, FP32 [rows, numbers]: cut it with `edgetier model import`.",
     );

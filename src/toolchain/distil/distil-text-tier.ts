@@ -1,7 +1,8 @@
 // A tier of texts taught to a student on hashed n-grams, which becomes a tier before it. The students are judged where the tier
 // is to run, and the best one in INT8 is taken.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { taskByName } from "../../tasks/tasks.ts";
 import { argmax } from "../argmax.ts";
@@ -39,13 +40,13 @@ export async function distilTextTier(
   const project = classificationOf(source.project);
   const position = positionFor(project, place);
   if (project.task !== "text-classification")
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `${project.model} has the task ${project.task}, and a student on n-grams takes texts`,
       "Take another student.",
     );
   const teacherTier = project.tiers.find(({ id }) => id === place.teacher);
   if (teacherTier === undefined)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       project.model,
       place.teacher,
       project.tiers.map(({ id }) => id),
@@ -58,7 +59,7 @@ export async function distilTextTier(
     ({ label }) => label !== undefined && label !== oosLabel && !labels.includes(label),
   );
   if (unknown !== undefined)
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `a sample has the label ${JSON.stringify(unknown.label)}, which ${project.model} does not have`,
       "Correct the samples, or leave the label out.",
     );

@@ -1,6 +1,6 @@
 // What comes of `edgetier model distil`: a tier before its teacher, and what the students were worth that it was chosen from.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Candidate } from "../judge/judge.ts";
 import type { Runner } from "../judge/runner.ts";
@@ -46,7 +46,7 @@ export function holdOut<Item>(
     samples.filter((_, sample) => drawn[sample]),
   ];
   if (learnt.length === 0 || heldOut.length === 0)
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `of ${samples.length} samples, none can be held out to judge the student on`,
       "Give more samples, or others to judge on with --validation.",
     );
@@ -64,7 +64,7 @@ export function bestOf<Row extends { readonly name: string }>(
   );
   const [best] = integers.toSorted((one, other) => worth(other) - worth(one));
   if (best === undefined)
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       "no student in INT8 could be run",
       "Run it in FP32 first: `edgetier model inspect` shows its operators.",
     );

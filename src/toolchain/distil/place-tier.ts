@@ -1,9 +1,11 @@
 // Puts a new tier into a project: before its teacher, or in the place of the tier that had its name.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { toolchainErrors } from "../errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { problemsOf } from "../../core/config.ts";
-import { errors } from "../../core/errors.ts";
 import { type ModelProject, modelProjectSchema } from "../../registry/manifest.ts";
 import { PROJECT_FILE } from "../project.ts";
 import { writeWhole } from "../write-whole.ts";
@@ -27,30 +29,30 @@ export function positionFor(
 ): { readonly at: number; readonly instead: 0 | 1 } {
   const teacherAt = tiers.findIndex((tier) => tier.id === teacher);
   if (teacherAt < 0)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       model,
       teacher,
       tiers.map((tier) => tier.id),
     );
   if (id === teacher)
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       "the student has its teacher's name",
       "Give it another one with --out.",
     );
   if (place === "region" && tiers[teacherAt]?.place === "edge")
-    throw errors.notDistillable(
+    throw toolchainErrors.notDistillable(
       `a region tier would come before its teacher ${teacher}, which is an edge tier`,
       "Distil it into an edge tier.",
     );
   const present = tiers.findIndex((tier) => tier.id === id);
   if (present >= 0) {
     if (!replace)
-      throw errors.notDistillable(
+      throw toolchainErrors.notDistillable(
         `${model} has a tier ${id}`,
         "Give the student another name with --out, or put it in that one's place with --replace.",
       );
     if (present > teacherAt || tiers[present]?.place !== place)
-      throw errors.notDistillable(
+      throw toolchainErrors.notDistillable(
         `the tier ${id} is ${present > teacherAt ? "behind its teacher" : `no ${place} tier`}`,
         "Give the student another name with --out.",
       );
@@ -81,7 +83,7 @@ export async function writeTier(
   const before: { readonly tiers: readonly unknown[] } = JSON.parse(await readFile(path, "utf8"));
   const after = { ...before, tiers: before.tiers.toSpliced(at, instead, tier) };
   const parsed = modelProjectSchema.safeParse(after);
-  if (!parsed.success) throw errors.invalidProject(path, problemsOf(parsed.error));
+  if (!parsed.success) throw publishingErrors.invalidProject(path, problemsOf(parsed.error));
   for (const [name, bytes] of files) await writeWhole(join(folder, name), bytes);
   await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }

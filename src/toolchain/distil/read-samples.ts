@@ -1,10 +1,11 @@
 // What a student learns from: texts or rows of numbers, with labels or without.
 
+import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { asEdgeTierError, EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { asEdgeTierError, EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits } from "../../tasks/task.ts";
 import { parseText, textFromBytes } from "../../tasks/text/text-input.ts";
 import { npySamples } from "../quantise/npy-samples.ts";
@@ -78,13 +79,14 @@ async function reading<Sample>(
 ): Promise<Sample[]> {
   try {
     const samples = await read();
-    if (samples.length === 0) throw errors.invalidTrainingSamples(path, ["there is none"], form);
+    if (samples.length === 0)
+      throw toolchainErrors.invalidTrainingSamples(path, ["there is none"], form);
     return samples;
   } catch (error) {
     if (error instanceof AggregateError)
-      throw errors.invalidTrainingSamples(path, error.errors.map(reasonOf), form);
+      throw toolchainErrors.invalidTrainingSamples(path, error.errors.map(reasonOf), form);
     if (error instanceof EdgeTierError && error.code === "invalid_training_samples") throw error;
-    throw errors.invalidTrainingSamples(
+    throw toolchainErrors.invalidTrainingSamples(
       path,
       [error instanceof EdgeTierError ? error.detail : reasonOf(error)],
       form,

@@ -1,8 +1,8 @@
 // A tier of a project as a teacher: its preprocessor and its graph, run by onnxruntime-node.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
 import { asFloat32 } from "../../core/tensor.ts";
-import { errors } from "../../core/errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
@@ -45,7 +45,7 @@ export async function openTierAsTeacher(
       2,
     );
     if (shape[0] !== inputs.length || shape[1] !== outputs)
-      throw errors.sessionFailed(
+      throw coreErrors.sessionFailed(
         `logits have shape [${shape.join(", ")}], expected [${inputs.length}, ${outputs}]`,
       );
     return data;

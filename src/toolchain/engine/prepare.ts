@@ -1,13 +1,14 @@
 // Makes the full engine from onnxruntime-web: the wasm on a non-shared memory, and glue that runs in workerd. A build
 // product under dist/engine, made anew when its sources change.
 
+import { processErrors } from "../../core/process-errors.ts";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { transform } from "esbuild";
 import * as z from "zod";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { digestOf } from "../digest.ts";
 import { encodeModule, parseModule } from "./wasm-module.ts";
 
@@ -71,7 +72,7 @@ export async function prepareEngine(options: {
     await writeFile(join(options.outDir, "engine.json"), `${JSON.stringify(info, undefined, 1)}\n`);
     return { bytes: info.bytes, gzipBytes: info.gzipBytes, sha256, cached: false };
   } catch (error) {
-    throw errors.componentFailed(
+    throw processErrors.componentFailed(
       "engine build",
       `onnxruntime-web is not as expected: ${reasonOf(error)}`,
       error,

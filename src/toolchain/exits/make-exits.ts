@@ -1,8 +1,9 @@
 // `edgetier model exits`: a region tier's graph cut at some places, an exit head trained and judged at each, and the project
 // with one of the first stages as an edge tier, from which the region goes on.
 
+import { coreErrors } from "../../core/common-errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
-import { errors } from "../../core/errors.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -59,7 +60,7 @@ export function tierToCut(project: ClassificationProject, id: string | undefined
   const regions = project.tiers.filter(({ place }) => place === "region");
   const tier = id === undefined ? regions.at(-1) : regions.find((one) => one.id === id);
   if (tier === undefined)
-    throw errors.noSuchTier(
+    throw coreErrors.noSuchTier(
       project.model,
       id ?? "of a region",
       regions.map((one) => one.id),
@@ -239,7 +240,7 @@ export function withExit(
     tiers: others.toSpliced(firstRegion, 0, edge as TierProject),
   });
   if (!parsed.success)
-    throw errors.invalidProject(
+    throw publishingErrors.invalidProject(
       project.model,
       parsed.error.issues.map(({ message }) => message),
     );

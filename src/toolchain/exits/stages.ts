@@ -1,8 +1,8 @@
 // The two halves of a graph that is cut: a first stage that answers by an exit head and gives the value at the cut in 8 bits,
 // and the rest, which takes that value and gives what the whole graph gives.
 
+import { onnxErrors } from "../onnx/errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
-import { errors } from "../../core/errors.ts";
 import { cut } from "../onnx/cut.ts";
 import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
 import { makeNode } from "../onnx/nodes.ts";
@@ -120,7 +120,7 @@ const datatypeOf = (crossing: Crossing) =>
 
 /** To be changed; at the places, views are side by side. */
 function copyOf(model: Model, places: readonly ViewedPlace[]): Model {
-  const refused = (reason: string) => errors.notCuttable(places[0]?.value ?? "", reason);
+  const refused = (reason: string) => onnxErrors.notCuttable(places[0]?.value ?? "", reason);
   if (opsetOf(model) < FIRST_OPSET)
     throw refused(`its operators are of version ${opsetOf(model)}, and 8 bits take ${FIRST_OPSET}`);
   if (model.graph.output.some(({ name }) => name === ACTIVATION))

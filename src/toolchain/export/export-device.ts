@@ -1,9 +1,9 @@
 // A model project's edge tiers for an app: graphs in ONNX Runtime's format, and all that makes answers of their outputs.
 
+import { toolchainErrors } from "../errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { basename } from "node:path";
 import { LOGITS } from "../../cascade/calibration.ts";
-import { commandErrors } from "../../core/command-errors.ts";
-import { errors } from "../../core/errors.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import {
   DEVICE_MANIFEST_FILE,
@@ -36,14 +36,14 @@ export async function exportForDevice(
   version: number | null,
 ): Promise<DeviceExport> {
   if (!isClassification(project))
-    throw commandErrors.notExportable(
+    throw toolchainErrors.notExportable(
       project.model,
       `its task is ${project.task}, which has no exit to take on a device`,
       "Export a model that classifies.",
     );
   const tiers = project.tiers.filter(({ place }) => place === "edge");
   if (tiers.length === 0)
-    throw commandErrors.notExportable(
+    throw toolchainErrors.notExportable(
       project.model,
       "it has no edge tier",
       "`edgetier model distil` makes a small tier from a large one.",
@@ -56,7 +56,7 @@ export async function exportForDevice(
   const read = (path: string): Uint8Array => {
     const bytes = files.get(path);
     if (bytes === undefined)
-      throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+      throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
     return bytes;
   };
 
@@ -67,7 +67,7 @@ export async function exportForDevice(
     const ort = await toOrtFormat(onnx);
     const difference = (differences[id] = await differenceOf(onnx, ort, LOGITS));
     if (!(difference <= MAX_DIFFERENCE))
-      throw commandErrors.notExportable(
+      throw toolchainErrors.notExportable(
         project.model,
         `in ONNX Runtime's format, tier ${id} answers otherwise (by ${(100 * difference).toFixed(1)} % of its largest logit)`,
         "Tell the maintainers of the graph's operators; `edgetier model profile` lists them.",

@@ -1,7 +1,8 @@
 // How far a converted graph's outputs are from the original's, on the same inputs, made from a seed, where every result is
 // rounded to FP16 as on a GPU.
 
-import { errors, reasonOf } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor, TensorSpec } from "../../core/tensor.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
 import { warmUpInputs } from "../engine/sample-inputs.ts";
@@ -49,14 +50,14 @@ async function compareSessions(
   converted: Session,
 ): Promise<Omit<Comparison, "rounds">> {
   const text = original.inputs.find(({ datatype }) => datatype === "BYTES");
-  if (text !== undefined) throw errors.notComparable(`input ${text.name} takes text`);
+  if (text !== undefined) throw toolchainErrors.notComparable(`input ${text.name} takes text`);
   const sums = new Map(original.outputs.map(({ name }) => [name, new Differences(name)]));
   let runs = 0;
   for (const [position, shapes] of warmUpInputs(original.inputs).entries()) {
     for (let round = 0; round < ROUNDS; round++) {
       const inputs = refilled(shapes, 1_000 * position + round);
       const expected = await original.run(inputs).catch((error: unknown) => {
-        throw errors.notComparable(reasonOf(error), error);
+        throw toolchainErrors.notComparable(reasonOf(error), error);
       });
       const found = await converted.run(inPrecisionOf(converted.inputs, inputs));
       for (const [name, differences] of sums) differences.add(expected[name], found[name]);

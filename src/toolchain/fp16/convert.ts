@@ -1,6 +1,6 @@
 // FP32 graphs to FP16, for tiers on GPUs: half the bytes, and several times the arithmetic.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { labelOf } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
@@ -37,7 +37,10 @@ export function convertToFp16(
   { keep = [], io = "fp32" }: Fp16Options = {},
 ): Fp16Report {
   if (model.trainingInfo.length > 0)
-    throw errors.notConvertible("it is a training graph", "Export the model for inference.");
+    throw toolchainErrors.notConvertible(
+      "it is a training graph",
+      "Export the model for inference.",
+    );
   const opsets = opsetsOf(model);
   const opset = opsets.get("");
   if (opset === undefined || opset < OLDEST_OPSET) {
@@ -45,7 +48,7 @@ export function convertToFp16(
       opset === undefined
         ? "it uses none of ONNX's own operators"
         : `it uses version ${opset} of ONNX's operators`;
-    throw errors.notConvertible(
+    throw toolchainErrors.notConvertible(
       `${found}, and version ${OLDEST_OPSET} or later is needed for Cast`,
       "Export it again with a later opset, or use onnx.version_converter in Python.",
     );
@@ -54,13 +57,13 @@ export function convertToFp16(
   const table = valuesOf(model);
   const unknown = table.values.find(({ type, uses }) => type === undefined && uses.length > 0);
   if (unknown !== undefined)
-    throw errors.notConvertible(
+    throw toolchainErrors.notConvertible(
       untyped(unknown),
       "Store it in the graph's value_info: in Python, onnx.shape_inference.infer_shapes.",
     );
   for (const wanted of keep) {
     if (!table.nodes.some(({ name, opType }) => wanted === name || wanted === opType))
-      throw errors.notConvertible(
+      throw toolchainErrors.notConvertible(
         `${JSON.stringify(wanted)}, to be kept, is neither an operator nor a node in it`,
         "Correct or leave out --keep.",
       );

@@ -1,6 +1,6 @@
 // The differences between one output of a graph and that of the same graph in FP16, over several runs.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { argmax } from "../argmax.ts";
 import { fromHalves } from "./half.ts";
@@ -36,7 +36,7 @@ export class Differences {
   add(before: Tensor | undefined, after: Tensor | undefined): void {
     const [expected, found] = [numbersOf(before), numbersOf(after)];
     if (expected.length !== found.length)
-      throw errors.sessionFailed(
+      throw coreErrors.sessionFailed(
         `output ${this.#output} has ${found.length} numbers in FP16, and ${expected.length} in FP32`,
       );
     expected.forEach((value, index) => this.#addOne(value, found[index] ?? Number.NaN));

@@ -1,8 +1,9 @@
 // From an ONNX model to a model project that can be published: checked, made to fit its task, tried in the runtimes that
 // would serve it, described.
 
+import { importErrors } from "./errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
-import { EdgeTierError, errors } from "../../core/errors.ts";
+import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import type { Runner } from "../judge/runner.ts";
@@ -67,7 +68,7 @@ export async function importModel(
 ): Promise<Imported> {
   const { region, edge, sessionBudgetBytes, samplesFor, onProgress = () => {} } = tools;
   const refusal = (problems: readonly Problem[]) =>
-    errors.notImportable(
+    importErrors.notImportable(
       file,
       problems.map(({ problem }) => problem),
       [...new Set(problems.map(({ remedy }) => remedy))],

@@ -3,6 +3,8 @@
 // A model names those files itself, so what it names is refused unless it lies plainly in the model's folder: the rules
 // are those of onnx's own security notes (https://onnx.ai/onnx/repo-docs/ExternalDataSecurity.html).
 
+import { importErrors } from "./errors.ts";
+import { onnxErrors } from "../onnx/errors.ts";
 import {
   closeSync,
   constants,
@@ -14,7 +16,7 @@ import {
 } from "node:fs";
 import { open } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { locationOf, type Model, type ReadExternal, readModel } from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { byteSizeOf } from "../onnx/tensors.ts";
@@ -40,7 +42,7 @@ export async function readModelFile(path: string): Promise<ReadModelFile> {
     const needed = Number(byteSizeOf(tensor) ?? 0n);
     total += needed;
     if (total > MAX_MODEL_BYTES)
-      throw errors.modelFileTooLarge(basename(path), total, MAX_MODEL_BYTES);
+      throw importErrors.modelFileTooLarge(basename(path), total, MAX_MODEL_BYTES);
     dataFiles.add(locationOf(tensor));
     return readExternal(tensor);
   });
@@ -52,10 +54,10 @@ async function readWhole(path: string): Promise<Uint8Array> {
     await using file = await open(path);
     const { size } = await file.stat();
     if (size <= MAX_MODEL_BYTES) return new Uint8Array(await file.readFile());
-    throw errors.modelFileTooLarge(basename(path), size, MAX_MODEL_BYTES);
+    throw importErrors.modelFileTooLarge(basename(path), size, MAX_MODEL_BYTES);
   } catch (error) {
     throw error instanceof Error && "syscall" in error
-      ? errors.modelFileUnreadable(path, reasonOf(error))
+      ? importErrors.modelFileUnreadable(path, reasonOf(error))
       : error;
   }
 }
@@ -64,7 +66,7 @@ async function readWhole(path: string): Promise<Uint8Array> {
 export function externalDataIn(folder: string): ReadExternal {
   return (tensor) => {
     const refused = (reason: string) =>
-      errors.externalDataRefused(tensor.name, locationOf(tensor), reason);
+      onnxErrors.externalDataRefused(tensor.name, locationOf(tensor), reason);
     const problem = problemWithLocation(folder, locationOf(tensor));
     if (problem !== undefined) throw refused(problem);
     try {

@@ -1,12 +1,13 @@
 // Samples of tensors: lines of JSON as the Open Inference Protocol has them, or a folder as of ONNX's own test data
 // (test_data_set_0/input_0.pb), whose outputs are read along.
 
+import { importErrors } from "./errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
   elementCount,
   type NamedTensors,
@@ -49,12 +50,12 @@ export async function readTensorSamples(
     const samples = isFolder
       ? await fromFolder(path, ports, limit)
       : fromLines(await readFile(path, "utf8"), ports, limit);
-    if (samples.length === 0) throw errors.invalidTensorSamples(path, "it has none");
+    if (samples.length === 0) throw importErrors.invalidTensorSamples(path, "it has none");
     return samples;
   } catch (error) {
     throw error instanceof EdgeTierError && error.code === "invalid_tensor_samples"
       ? error
-      : errors.invalidTensorSamples(
+      : importErrors.invalidTensorSamples(
           path,
           error instanceof EdgeTierError ? error.detail.replace(/\.$/, "") : reasonOf(error),
         );

@@ -1,8 +1,9 @@
 // Writes a model project into a folder: its files first, model.json last, so that there is never half a project.
 
+import { importErrors } from "./errors.ts";
 import { mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import { PROJECT_FILE, readProject } from "../project.ts";
 
@@ -14,7 +15,7 @@ export async function writeProject(
   options: { readonly replace: boolean },
 ): Promise<void> {
   const path = join(folder, PROJECT_FILE);
-  if (!options.replace && (await exists(path))) throw errors.projectExists(folder);
+  if (!options.replace && (await exists(path))) throw importErrors.projectExists(folder);
   try {
     for (const [name, bytes] of files) {
       await mkdir(dirname(join(folder, name)), { recursive: true });
@@ -23,7 +24,7 @@ export async function writeProject(
     await writeFile(`${path}.part`, `${JSON.stringify(project, undefined, 2)}\n`);
     await rename(`${path}.part`, path);
   } catch (error) {
-    throw errors.projectNotWritten(folder, reasonOf(error), error);
+    throw importErrors.projectNotWritten(folder, reasonOf(error), error);
   }
   await readProject(folder);
 }

@@ -1,9 +1,9 @@
 // Evaluates a model project on labelled samples: every tier answers every sample, one at a time, in the runtime that would
 // serve it.
 
+import { toolchainErrors } from "../errors.ts";
 import { type Answer, readAnswers, uncalibrated } from "../../cascade/calibration.ts";
 import { exits } from "../../cascade/exit.ts";
-import { errors } from "../../core/errors.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { type Asked, askTier, timedSamples } from "./ask-tier.ts";
@@ -65,7 +65,7 @@ export async function askProject(
   const oosLabel = oosLabelOf(project);
   const unknown = truth.find((label) => label !== oosLabel && !labels.includes(label));
   if (unknown !== undefined)
-    throw errors.invalidSamples(project.model, [
+    throw toolchainErrors.invalidSamples(project.model, [
       `no tier has the label ${JSON.stringify(unknown)}; there are ${labels.slice(0, 10).join(", ")}${labels.length > 10 ? ", …" : ""}`,
     ]);
   const tiers: { tier: TierProject; asked: Asked }[] = [];

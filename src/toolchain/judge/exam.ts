@@ -1,7 +1,7 @@
 // What a tier's candidates are examined on: samples as the tier's tensors, one row each, with the labels they should get.
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
-import { errors } from "../../core/errors.ts";
 import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { argmax } from "../argmax.ts";
@@ -36,7 +36,7 @@ export async function sitExam(
   for (const { inputs } of questions) {
     const logits = asFloat32(LOGITS, (await session.run(inputs))[LOGITS], 2).data;
     if (!logits.every(Number.isFinite))
-      throw errors.sessionFailed(`the logits of sample ${answers.length} are not all finite`);
+      throw coreErrors.sessionFailed(`the logits of sample ${answers.length} are not all finite`);
     answers.push(logits);
     onProgress(answers.length);
   }

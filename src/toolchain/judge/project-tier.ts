@@ -1,6 +1,7 @@
 // What judging a project's tiers needs of the project: its files, its labels, and what makes a sample its tensors.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import {
   type ClassificationProject,
   isClassification,
@@ -23,7 +24,7 @@ export type TierProject = ClassificationProject["tiers"][number];
 
 /** @throws not_judgeable for a model that gives tensors, and no label to be right or wrong */
 export function classificationOf(project: ModelProject): ClassificationProject {
-  if (!isClassification(project)) throw errors.notJudgeable(project.model, project.task);
+  if (!isClassification(project)) throw toolchainErrors.notJudgeable(project.model, project.task);
   return project;
 }
 
@@ -31,14 +32,14 @@ export function classificationOf(project: ModelProject): ClassificationProject {
 export function fileOf({ project, files }: PublishSource, path: string): Uint8Array {
   const bytes = files.get(path);
   if (bytes === undefined)
-    throw errors.invalidProject(project.model, [`the file ${path} is missing`]);
+    throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
   return bytes;
 }
 
 /** @throws invalid_project */
 export function labelsOf(source: PublishSource, project: ClassificationProject): readonly string[] {
   const read = readLabels(fileOf(source, project.labels));
-  if ("problems" in read) throw errors.invalidProject(project.model, read.problems);
+  if ("problems" in read) throw publishingErrors.invalidProject(project.model, read.problems);
   return read.labels;
 }
 

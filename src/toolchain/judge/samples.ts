@@ -1,10 +1,11 @@
 // Labelled samples to judge models on: lines of JSON for texts, a folder for each label for images.
 
+import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { asEdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits, Task, TaskInput } from "../../tasks/task.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
 
@@ -43,7 +44,7 @@ export async function readSamples(
   { task, limits, limit = Number.POSITIVE_INFINITY, seed = 1 }: SampleOptions,
 ): Promise<Sample[]> {
   const sources = await findSources(path);
-  if (sources.length === 0) throw errors.invalidSamples(path, ["there is none"]);
+  if (sources.length === 0) throw toolchainErrors.invalidSamples(path, ["there is none"]);
   const chosen =
     sources.length <= limit ? sources : shuffle([...sources], seededRandom(seed)).slice(0, limit);
   const samples: Sample[] = [];
@@ -60,7 +61,7 @@ export async function readSamples(
       if (problems.length === MAX_PROBLEMS) break;
     }
   }
-  if (problems.length > 0) throw errors.invalidSamples(path, problems);
+  if (problems.length > 0) throw toolchainErrors.invalidSamples(path, problems);
   return samples;
 }
 
@@ -71,7 +72,7 @@ async function findSources(path: string): Promise<Source[]> {
       : sourcesOfLines(path, await readFile(path, "utf8"));
   } catch (error) {
     throw asEdgeTierError(error).code === "internal"
-      ? errors.invalidSamples(path, [reasonOf(error)])
+      ? toolchainErrors.invalidSamples(path, [reasonOf(error)])
       : error;
   }
 }
@@ -104,7 +105,8 @@ function sourcesOfLines(path: string, lines: string): Source[] {
         : { label: read.label, where, file: join(path, "..", read.file) },
     ];
   });
-  if (problems.length > 0) throw errors.invalidSamples(path, problems.slice(0, MAX_PROBLEMS));
+  if (problems.length > 0)
+    throw toolchainErrors.invalidSamples(path, problems.slice(0, MAX_PROBLEMS));
   return sources;
 }
 

@@ -1,7 +1,7 @@
 // Cuts a part of a model out as a model of its own.
 
+import { onnxErrors } from "./errors.ts";
 import { create } from "@bufbuild/protobuf";
-import { errors } from "../../core/errors.ts";
 import type { Model } from "./model-file.ts";
 import {
   type GraphProto,
@@ -35,7 +35,7 @@ export function cut(model: Model, { inputs = [], outputs }: Cut): Model {
   );
   const named = (name: string): Value => {
     const value = values.get(name);
-    if (value === undefined) throw errors.notCuttable(name, "the graph has no such value");
+    if (value === undefined) throw onnxErrors.notCuttable(name, "the graph has no such value");
     return value;
   };
   const borders = new Set(inputs.map(named));
@@ -43,7 +43,7 @@ export function cut(model: Model, { inputs = [], outputs }: Cut): Model {
   const needed = whatMakes(model.graph, table, ends, borders);
   const untouched = ends.find((value) => borders.has(value) || value.origin.kind !== "node");
   if (untouched !== undefined)
-    throw errors.notCuttable(untouched.name, "no node of the part makes it");
+    throw onnxErrors.notCuttable(untouched.name, "no node of the part makes it");
 
   const { graph } = model;
   const infos = new Map(
@@ -115,7 +115,7 @@ function readBy(node: NodeProto, main: GraphProto, table: ValueTable): Value[] {
 /** With as many dimensions as are known; a session of onnxruntime-node takes an undeclared number of them for none. */
 function infoFrom({ name, type }: Value, rank: number | undefined): ValueInfoProto {
   if (type === undefined || !isTensorType(type))
-    throw errors.notCuttable(
+    throw onnxErrors.notCuttable(
       name,
       type === undefined
         ? "nothing tells its type"

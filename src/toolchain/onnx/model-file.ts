@@ -1,8 +1,9 @@
 // ONNX files: bytes to a model (the generated ModelProto) and back. Fields that the schema does not know are kept, so that
 // nothing is lost on the way.
 
+import { onnxErrors } from "./errors.ts";
 import { clearField, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import {
   type GraphProto,
   type ModelProto,
@@ -29,16 +30,16 @@ export type ReadExternal = (tensor: TensorProto) => Uint8Array;
  */
 export function readModel(bytes: Uint8Array, readExternal: ReadExternal = refuseExternal): Model {
   const model = parse(bytes);
-  if (!hasGraph(model)) throw errors.invalidModelFile("it has no graph");
+  if (!hasGraph(model)) throw onnxErrors.invalidModelFile("it has no graph");
   if (model.opsetImport.length === 0)
-    throw errors.invalidModelFile(
+    throw onnxErrors.invalidModelFile(
       "it does not say which version of the operators it uses (opset_import)",
     );
   for (const tensor of tensorsOf(model)) {
     if (isExternal(tensor)) bringIn(tensor, readExternal(tensor));
     const problem = problemWithData(tensor);
     if (problem !== undefined)
-      throw errors.invalidModelFile(`tensor ${JSON.stringify(tensor.name)} ${problem}`);
+      throw onnxErrors.invalidModelFile(`tensor ${JSON.stringify(tensor.name)} ${problem}`);
   }
   return model;
 }
@@ -52,7 +53,7 @@ function parse(bytes: Uint8Array): ModelProto {
   try {
     return fromBinary(ModelProtoSchema, bytes);
   } catch (error) {
-    throw errors.invalidModelFile(reasonOf(error));
+    throw onnxErrors.invalidModelFile(reasonOf(error));
   }
 }
 
@@ -76,7 +77,7 @@ export const locationOf = ({ externalData }: TensorProto): string =>
   externalData.find(({ key }) => key === "location")?.value ?? "";
 
 function refuseExternal(tensor: TensorProto): never {
-  throw errors.externalData(tensor.name, locationOf(tensor));
+  throw onnxErrors.externalData(tensor.name, locationOf(tensor));
 }
 
 function bringIn(tensor: TensorProto, data: Uint8Array): void {

@@ -1,6 +1,6 @@
 // A model's values: where each comes from, its type, and everything that reads it, in the graph itself and in graphs within.
 
-import { errors } from "../../core/errors.ts";
+import { onnxErrors } from "./errors.ts";
 import type { Model } from "./model-file.ts";
 import { labelOf } from "./nodes.ts";
 import { opsetsOf, signatureOf } from "./operators/signatures.ts";
@@ -152,16 +152,18 @@ class Scope {
 
   add(value: Mutable): void {
     if (value.name.includes("\u{fffd}"))
-      throw errors.invalidModelFile(`the name ${JSON.stringify(value.name)} is not valid UTF-8`);
+      throw onnxErrors.invalidModelFile(
+        `the name ${JSON.stringify(value.name)} is not valid UTF-8`,
+      );
     if (this.#values.has(value.name))
-      throw errors.invalidModelFile(`two values have the name ${JSON.stringify(value.name)}`);
+      throw onnxErrors.invalidModelFile(`two values have the name ${JSON.stringify(value.name)}`);
     this.#values.set(value.name, value);
   }
 
   find(name: string, reader: string): Mutable {
     const value = this.#values.get(name) ?? this.#outer?.find(name, reader);
     if (value === undefined)
-      throw errors.invalidModelFile(
+      throw onnxErrors.invalidModelFile(
         `${reader} reads ${JSON.stringify(name)}, which nothing before it makes`,
       );
     return value;

@@ -1,6 +1,7 @@
 // Whether a changed graph answers as the original does, on the same inputs.
 
-import { EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
+import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor, TensorSpec } from "../../core/tensor.ts";
 import type { Runtime, Session } from "../../runtime/runtime.ts";
 import { warmUpInputs } from "../engine/sample-inputs.ts";
@@ -61,7 +62,7 @@ export async function checkSessions(
   const problems = new Set<string>();
   for (const tensors of inputs) {
     const expected = await original.run(tensors).catch((error: unknown) => {
-      throw errors.notComparable(reasonOf(error), error);
+      throw toolchainErrors.notComparable(reasonOf(error), error);
     });
     const found = await changed.run(tensors);
     for (const [name, differences] of sums) {
@@ -119,10 +120,10 @@ const MAX_ELEMENTS = 64 * 1024 * 1024;
 /** Made from a seed: real numbers from -1 to 1, and 0 or 1 where they are whole. @throws not_comparable for texts, and for what is huge */
 export function madeUpInputs(specs: readonly TensorSpec[]): NamedTensors[] {
   for (const { name, datatype, shape } of specs) {
-    if (datatype === "BYTES") throw errors.notComparable(`input ${name} takes text`);
+    if (datatype === "BYTES") throw toolchainErrors.notComparable(`input ${name} takes text`);
     const elements = shape.reduce((product, size) => product * (size === -1 ? 64 : size), 1);
     if (elements > MAX_ELEMENTS)
-      throw errors.notComparable(`input ${name} is [${shape.join(", ")}]`);
+      throw toolchainErrors.notComparable(`input ${name} is [${shape.join(", ")}]`);
   }
   return warmUpInputs(specs).flatMap((shapes, position) =>
     Array.from({ length: ROUNDS }, (_, round) => refilled(shapes, 1_000 * position + round)),
@@ -131,7 +132,7 @@ export function madeUpInputs(specs: readonly TensorSpec[]): NamedTensors[] {
 
 /** @throws outputs_changed */
 export function refuseChanged({ problems }: OutputsCheck): void {
-  if (problems.length > 0) throw errors.outputsChanged(problems);
+  if (problems.length > 0) throw toolchainErrors.outputsChanged(problems);
 }
 
 /** For callers to whom it is no failure that a graph does not run on made-up inputs. */

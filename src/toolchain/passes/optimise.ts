@@ -1,6 +1,6 @@
 // Runs passes on a model, and tells what each did.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import { type Model, writeModel } from "../onnx/model-file.ts";
 import type { Pass, PassTools } from "./pass.ts";
 import { GRAPH_PASSES, RUNTIME_PASSES } from "./passes.ts";
@@ -90,7 +90,7 @@ function passByName(name: string): Pass {
   const all = [...GRAPH_PASSES, ...RUNTIME_PASSES];
   const pass = all.find((one) => one.name === name);
   if (pass === undefined)
-    throw errors.unknownPass(
+    throw toolchainErrors.unknownPass(
       name,
       all.map((one) => one.name),
     );

@@ -5,11 +5,12 @@
 // tensors out for the processor that it runs on (com.microsoft.nchwc): the result is for machines like it, and never for
 // the edge. https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
 
+import { coreErrors } from "../../core/common-errors.ts";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InferenceSession } from "onnxruntime-node";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { toOrtOptions } from "../../runtime/native/session-options.ts";
 import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
 import { domainOf } from "../onnx/nodes.ts";
@@ -51,7 +52,7 @@ export async function optimisedBytes(
     await session.release();
     return new Uint8Array(await readFile(path));
   } catch (error) {
-    throw errors.sessionFailed(reasonOf(error), error);
+    throw coreErrors.sessionFailed(reasonOf(error), error);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

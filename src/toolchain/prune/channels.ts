@@ -1,6 +1,6 @@
 // Pruning by channel: whole channels leave the graph, which then computes less in any runtime.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { labelOf } from "../onnx/nodes.ts";
 import { type Cost, costWith, dimsIn } from "./cost.ts";
@@ -53,7 +53,9 @@ export class Channels {
     { importance = "l1", multiple = 8 }: ChannelOptions = {},
   ) {
     if (!Number.isSafeInteger(multiple) || multiple < 1)
-      throw errors.invalidPruning(`The multiple ${multiple} is not a whole number from 1 on`);
+      throw toolchainErrors.invalidPruning(
+        `The multiple ${multiple} is not a whole number from 1 on`,
+      );
     this.#model = model;
     this.#shapes = shapes;
     this.#multiple = multiple;
@@ -79,7 +81,9 @@ export class Channels {
       })),
     ];
     if (this.#ranked.length === 0)
-      throw errors.nothingToPrune(this.leftAlone.map(({ layer, reason }) => `${layer}: ${reason}`));
+      throw toolchainErrors.nothingToPrune(
+        this.leftAlone.map(({ layer, reason }) => `${layer}: ${reason}`),
+      );
   }
 
   /** In the graph's order. */

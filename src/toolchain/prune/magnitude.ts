@@ -2,7 +2,7 @@
 // Neural Networks". The file has as many bytes as before and compresses better, which is what counts where it crosses a
 // wire; ONNX Runtime has no sparse kernels, so it is not faster.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { isOnnxNode, labelOf } from "../onnx/nodes.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
@@ -100,7 +100,9 @@ function weightedLayers(model: Model): WeightedLayer[] {
     return [{ layer: labelOf(node), op: node.opType, tensor }];
   });
   if (layers.length === 0)
-    throw errors.nothingToPrune(["no convolution or matrix product has constant FP32 weights"]);
+    throw toolchainErrors.nothingToPrune([
+      "no convolution or matrix product has constant FP32 weights",
+    ]);
   return layers;
 }
 

@@ -1,7 +1,7 @@
 // Chooses how much of each part to prune so that the whole keeps to a budget and loses little: step by step, where the
 // judge's score falls least for what is saved. Losses are taken to add up, which they do only roughly: judge the result.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { PartSensitivity, Sensitivity, Subject } from "./sensitivity.ts";
 
 export interface PrunePlan {
@@ -26,7 +26,7 @@ export function planRatios(subject: Subject, { parts }: Sensitivity, budget: num
         (best, step) => (best !== undefined && !isBetter(step, best) ? best : step),
         undefined,
       );
-    if (next === undefined) throw errors.pruningBudget(budget, cost);
+    if (next === undefined) throw toolchainErrors.pruningBudget(budget, cost);
     ({ ratios, cost } = next);
   }
   for (

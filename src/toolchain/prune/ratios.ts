@@ -1,6 +1,5 @@
 // How much is to be pruned: one share for everything, or one for each layer or group by its name.
-
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 
 /** From 0 to below 1. By name: those that are not named lose nothing. */
 export type Ratios = number | ReadonlyMap<string, number>;
@@ -11,7 +10,7 @@ export function ratiosOf(names: readonly string[], ratios: Ratios): ReadonlyMap<
   for (const [name, ratio] of byName) {
     checkRatio(ratio);
     if (!names.includes(name))
-      throw errors.invalidPruning(
+      throw toolchainErrors.invalidPruning(
         `There is nothing to prune that is called ${JSON.stringify(name)}`,
       );
   }
@@ -21,7 +20,7 @@ export function ratiosOf(names: readonly string[], ratios: Ratios): ReadonlyMap<
 /** @throws invalid_pruning */
 function checkRatio(ratio: number): void {
   if (!(ratio >= 0 && ratio < 1))
-    throw errors.invalidPruning(`The ratio ${ratio} is not from 0 to below 1`);
+    throw toolchainErrors.invalidPruning(`The ratio ${ratio} is not from 0 to below 1`);
 }
 
 /** Rounded down, but 0.3 of 10 is 3, although 10 * 0.3 may be a little less. */

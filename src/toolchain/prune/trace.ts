@@ -1,7 +1,7 @@
 // Follows channels from where they are made to where they end, through the whole graph: afterwards it is known which
 // channels are removed together, which cannot be removed, and why.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import { constantTensorOf } from "../onnx/constants.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { isOnnxNode, labelOf } from "../onnx/nodes.ts";
@@ -36,7 +36,7 @@ export interface Trace {
 export function traceChannels(model: Model, shapes: Shapes): Trace {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < OLDEST_OPSET)
-    throw errors.nothingToPrune([
+    throw toolchainErrors.nothingToPrune([
       `it uses version ${opset} of ONNX's operators, and ${OLDEST_OPSET} is the oldest that is known`,
     ]);
   sortNodes(model);

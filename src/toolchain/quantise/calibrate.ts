@@ -1,6 +1,6 @@
 // Finds the ranges of activations: the FP32 graph is run on samples, and what occurs is counted.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { valuesOf } from "../onnx/values.ts";
@@ -34,7 +34,7 @@ export async function collectStatistics(
   await observe(runtime, model, [...statistics.keys()], samples, (observed) => {
     for (const [name, { data }] of observed) {
       if (statistics.get(name)?.add(data) === false)
-        throw errors.notQuantisable(
+        throw toolchainErrors.notQuantisable(
           `${JSON.stringify(name)} has numbers that are not finite on sample ${done + 1}`,
           "Correct the samples, or the model.",
         );
@@ -42,7 +42,7 @@ export async function collectStatistics(
     onSample(++done);
   });
   if (done === 0)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       "there is no sample to find ranges on",
       "Give some: a hundred or more, like what the model will be asked.",
     );

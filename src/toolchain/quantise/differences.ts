@@ -1,6 +1,6 @@
 // How far a quantised graph's outputs are from those in FP32, on samples.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { argmax } from "../argmax.ts";
@@ -82,7 +82,7 @@ export class Reference {
         const other = found[name];
         if (expected.datatype !== "FP32") continue;
         if (other?.datatype !== "FP32" || other.data.length !== expected.data.length)
-          throw errors.sessionFailed(`output ${name} is not as it is in FP32`);
+          throw coreErrors.sessionFailed(`output ${name} is not as it is in FP32`);
         const sum = sums.get(name) ?? new Sums();
         sums.set(name, sum);
         sum.add(expected.data, other.data, expected.shape.at(-1) ?? 1);

@@ -2,7 +2,7 @@
 // No samples are needed, but a result depends on what else is in its batch. Convolutions stay in FP32: ONNX Runtime's
 // ConvInteger takes longer than they do.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { attributeOf, intAttribute } from "../onnx/nodes.ts";
 import { codeOf } from "../onnx/tensors.ts";
@@ -48,7 +48,7 @@ export function quantiseDynamic(model: Model, options: DynamicOptions = {}): Qua
       rewriteLayer(rewriter, layer, activationOf(layer.x), options);
   }
   if (layers.length === 0)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       nothing(kept),
       "Dynamic quantisation is for MatMul and Gemm with constant weights, and for Gather of a table; convolutions take static quantisation.",
     );

@@ -1,7 +1,7 @@
 // The layers of a graph that integers can compute: convolutions and matrix products with constant FP32 weights, and tables
 // of embeddings.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import { FreshNames } from "../onnx/edit.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { attributeOf, isOnnxNode, labelOf } from "../onnx/nodes.ts";
@@ -167,7 +167,7 @@ export function checkSelection({ graph }: Model, { keep = [] }: Selection): void
     (wanted) => !graph.node.some(({ name, opType }) => wanted === name || wanted === opType),
   );
   if (unknown !== undefined)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       `${JSON.stringify(unknown)}, to be kept, is neither an operator nor a node in it`,
       "Correct or leave out --keep.",
     );

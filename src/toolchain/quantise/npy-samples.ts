@@ -1,8 +1,9 @@
 // Samples of a graph with one input from a NumPy array, read row by row as they are needed, anew each time they are gone through.
 // The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
+import { importErrors } from "../import/errors.ts";
 import { type FileHandle, open } from "node:fs/promises";
-import { type EdgeTierError, errors, reasonOf } from "../../core/errors.ts";
+import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
   elementCount,
   type NamedTensors,
@@ -22,7 +23,7 @@ export function npySamples(
   specs: readonly TensorSpec[],
   limit = Number.POSITIVE_INFINITY,
 ): AsyncIterable<NamedTensors> {
-  const wrong = (problem: string) => errors.invalidTensorSamples(path, problem);
+  const wrong = (problem: string) => importErrors.invalidTensorSamples(path, problem);
   return {
     async *[Symbol.asyncIterator]() {
       const handle = await open(path).catch((error: unknown) => {

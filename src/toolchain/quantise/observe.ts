@@ -1,6 +1,6 @@
 // Runs a graph with values from within it as further outputs.
 
-import { errors } from "../../core/errors.ts";
+import { coreErrors } from "../../core/common-errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { cut } from "../onnx/cut.ts";
@@ -48,7 +48,9 @@ function floatsOf(
   tensor: NamedTensors[string] | undefined,
 ): { readonly data: Float32Array; readonly shape: readonly number[] } {
   if (tensor?.datatype !== "FP32")
-    throw errors.sessionFailed(`value ${name} is ${tensor?.datatype ?? "not there"}, and not FP32`);
+    throw coreErrors.sessionFailed(
+      `value ${name} is ${tensor?.datatype ?? "not there"}, and not FP32`,
+    );
   return tensor;
 }
 

@@ -1,7 +1,7 @@
 // All that is done to quantise a graph, in its order: fold what belongs to layers into them, equalise, calibrate, choose layers,
 // correct biases, make integers.
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
 import { foldBatchNorm } from "../passes/fold-batch-norm.ts";
@@ -79,7 +79,7 @@ export async function prepareQuantisation(
     };
   }
   if (samples === undefined)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       "static quantisation finds its ranges on samples, and there are none",
       "Give some, or quantise dynamically.",
     );

@@ -1,7 +1,7 @@
 // Static quantisation in QDQ form: weights and activations as integers with scales that were found beforehand, on samples.
 // Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference".
 
-import { errors } from "../../core/errors.ts";
+import { toolchainErrors } from "../errors.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { attributeOf, intAttribute, removeAttribute } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
@@ -46,7 +46,7 @@ const OLDEST_OPSET = 13;
 export function prepare(model: Model, selection: Selection = {}): void {
   const opset = opsetsOf(model).get("") ?? 0;
   if (opset < OLDEST_OPSET)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       `it uses version ${opset} of ONNX's operators, and version ${OLDEST_OPSET} or later is needed`,
       "Export it again with a later opset, or use onnx.version_converter in Python.",
     );
@@ -76,14 +76,14 @@ export function quantiseStatic(
 ): Quantised {
   const { activations: type = "uint8", symmetricActivations = false, perChannel = true } = options;
   if (type === "int8" && options.weights === "uint8")
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       "signed activations go with signed weights only",
       "Take int8 weights, or uint8 activations.",
     );
   prepare(model, options);
   const plan = planStatic(model, options);
   if (plan.layers.length + plan.embeddings.length === 0)
-    throw errors.notQuantisable(
+    throw toolchainErrors.notQuantisable(
       nothing(plan.kept),
       "Integers pay for Conv, MatMul and Gemm with constant weights, and for Gather of a table.",
     );
@@ -155,7 +155,7 @@ function quantisationsOf(
       );
     const range = joined ?? ranges.get(value.name);
     if (range === undefined)
-      throw errors.notQuantisable(
+      throw toolchainErrors.notQuantisable(
         `the range of ${JSON.stringify(value.name)} is not known`,
         "Calibrate it on samples, with the same options or with ones that keep fewer layers.",
       );

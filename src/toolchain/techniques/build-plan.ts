@@ -1,11 +1,12 @@
 // build.json of a model project: which techniques are tried on which tier, and what a candidate has to hold. Its schema is
 // the one source of its types.
 
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { problemsOf } from "../../core/config.ts";
-import { errors, reasonOf } from "../../core/errors.ts";
+import { reasonOf } from "../../core/errors.ts";
 import { RISKS } from "../../registry/manifest.ts";
 import { METHODS } from "../calibrate/fit-calibration.ts";
 import { CALIBRATIONS } from "../quantise/calibration.ts";
@@ -117,7 +118,7 @@ export type BuildPlan = z.output<typeof planSchema>;
 /** @param json of build.json @param where for messages @throws invalid_project */
 export function parseBuildPlan(json: unknown, where: string): BuildPlan {
   const parsed = planSchema.safeParse(json);
-  if (!parsed.success) throw errors.invalidProject(where, problemsOf(parsed.error));
+  if (!parsed.success) throw publishingErrors.invalidProject(where, problemsOf(parsed.error));
   return parsed.data;
 }
 
@@ -129,13 +130,13 @@ export async function readBuildPlan(folder: string): Promise<BuildPlan | undefin
     text = await readFile(path, "utf8");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw errors.invalidProject(path, [`it cannot be read: ${reasonOf(error)}`]);
+    throw publishingErrors.invalidProject(path, [`it cannot be read: ${reasonOf(error)}`]);
   }
   try {
     return parseBuildPlan(JSON.parse(text), path);
   } catch (error) {
     if (error instanceof SyntaxError)
-      throw errors.invalidProject(path, [`it is not JSON: ${error.message}`]);
+      throw publishingErrors.invalidProject(path, [`it is not JSON: ${error.message}`]);
     throw error;
   }
 }

@@ -1,10 +1,10 @@
 // `edgetier model build`: every tier that the plan names, built and judged, the chosen graphs put into the project, and the
 // cascade calibrated for them.
 
+import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { errors } from "../../core/errors.ts";
 import { LOGITS } from "../../cascade/calibration.ts";
 import { calibrateCascade } from "../calibrate/calibrate-cascade.ts";
 import { withCascade } from "../calibrate/calibrate-project.ts";
@@ -58,7 +58,7 @@ export async function buildProject(
 ): Promise<BuiltProject> {
   const unknown = plan.tiers.find(({ tier }) => project.tiers.every(({ id }) => id !== tier));
   if (unknown !== undefined)
-    throw errors.invalidProject(project.model, [
+    throw publishingErrors.invalidProject(project.model, [
       `build.json plans for tier ${unknown.tier}, and there are ${project.tiers.map(({ id }) => id).join(", ")}`,
     ]);
   const labels = labelsOf(source, project);
@@ -127,11 +127,11 @@ export async function buildProject(
   function askedTier({ id, place, calibration }: TierProject) {
     const own = built.find(({ tier }) => tier === id);
     if (own === undefined)
-      throw errors.invalidProject(project.model, [
+      throw publishingErrors.invalidProject(project.model, [
         `build.json states a risk, and does not plan for tier ${id}: exits are chosen for all tiers together`,
       ]);
     if (calibration.outOfScope?.score.kind === "output")
-      throw errors.invalidProject(project.model, [
+      throw publishingErrors.invalidProject(project.model, [
         `tier ${id} reads what is out of scope from an output: leave the risk to \`edgetier model calibrate\``,
       ]);
     const { p50Ms = 0, p95Ms = 0 } =

@@ -1,12 +1,13 @@
 // Run as a process of its own, which may die of it: takes mutated models through the code of `edgetier model import`, and
 // prints a JSON line for each. Arguments: seed, first, count.
+import { onnxErrors } from "../../../src/toolchain/onnx/errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { importModel } from "../../../src/toolchain/import/import-model.ts";
 import { createSamples } from "../../../src/toolchain/import/samples.ts";
 import { createNodeRunner } from "../../../src/toolchain/judge/node-runner.ts";
 import { readModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { EdgeTierError, errors, reasonOf } from "../../../src/core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../../src/core/errors.ts";
 import { createModelMutator, MUTANT_SOURCES } from "./mutate-model.ts";
 
 const [seed = 0, first = 0, count = 0] = process.argv.slice(2).map(Number);
@@ -23,7 +24,7 @@ for (let index = first; index < first + count; index++) {
 async function outcomeOf(bytes: Uint8Array): Promise<string> {
   try {
     const model = readModel(bytes, () => {
-      throw errors.externalDataRefused("", "", "is not looked for");
+      throw onnxErrors.externalDataRefused("", "", "is not looked for");
     });
     const request = {
       model,

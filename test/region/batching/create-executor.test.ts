@@ -1,8 +1,8 @@
 // The executor: what shares a run, whose answer is whose, what a failing run does to its works, and what is told of runs.
+import { coreErrors } from "../../../src/core/common-errors.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { errors } from "../../../src/core/errors.ts";
 import type { NamedTensors, Tensor } from "../../../src/core/tensor.ts";
 import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
@@ -43,22 +43,22 @@ describe("who is refused", () => {
     expect(answers).toEqual({ 1: [1], 2: [2] });
   });
 
-  it.each([errors.sessionFailed("out of range"), errors.invalidTensor("x", "out of range")])(
-    "a work that fails its batch with $code fails alone",
-    async (error) => {
-      const { send, runs, endRun, answers } = createScene();
-      [1, 2, 3, 4].forEach((id) => send([id]));
-      await endRun();
-      runs.at(-1)?.fail(error); // of 2, 3 and 4
-      await settled();
-      await endRun(); // 2
-      runs.at(-1)?.fail(error); // 3
-      await settled();
-      expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
-      await endRun();
-      expect(answers).toMatchObject({ 4: [4] });
-    },
-  );
+  it.each([
+    coreErrors.sessionFailed("out of range"),
+    coreErrors.invalidTensor("x", "out of range"),
+  ])("a work that fails its batch with $code fails alone", async (error) => {
+    const { send, runs, endRun, answers } = createScene();
+    [1, 2, 3, 4].forEach((id) => send([id]));
+    await endRun();
+    runs.at(-1)?.fail(error); // of 2, 3 and 4
+    await settled();
+    await endRun(); // 2
+    runs.at(-1)?.fail(error); // 3
+    await settled();
+    expect(answers).toEqual({ 1: [1], 2: [2], 3: error.code });
+    await endRun();
+    expect(answers).toMatchObject({ 4: [4] });
+  });
 
   it("a failure that is no work's fault is that of them all, without another run", async () => {
     const { send, runs, endRun, answers } = createScene();
@@ -80,7 +80,7 @@ describe("who is refused", () => {
     send([2]);
     send([3], { signal: client.signal });
     await endRun();
-    runs.at(-1)?.fail(errors.sessionFailed("out of range"));
+    runs.at(-1)?.fail(coreErrors.sessionFailed("out of range"));
     await settled();
     client.abort();
     await endRun();
@@ -173,7 +173,7 @@ describe("what is told of runs", () => {
     [1, 2, 3].forEach((id) => send([id]));
     await endRun();
     clock.advance(4);
-    runs.at(-1)?.fail(errors.sessionFailed("out of range"));
+    runs.at(-1)?.fail(coreErrors.sessionFailed("out of range"));
     await settled();
     clock.advance(6);
     await endRun();

@@ -1,7 +1,7 @@
 // Any sequence of arrivals, departures, expiries and ends of runs: every work is answered exactly once, and rightly.
+import { coreErrors } from "../../../src/core/common-errors.ts";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { errors } from "../../../src/core/errors.ts";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import { createScene, settled, tensors, TIER } from "./held-session.ts";
 
@@ -161,7 +161,7 @@ it("loses nothing, answers nothing twice, makes no batch too large, and keeps th
               if (one.kind === "end") return run.end();
               failed = true;
               return run.fail(
-                one.kind === "fail" ? errors.sessionFailed("a test") : new Error("a test"),
+                one.kind === "fail" ? coreErrors.sessionFailed("a test") : new Error("a test"),
               );
             }
           }

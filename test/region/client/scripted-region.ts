@@ -1,6 +1,6 @@
 // A region whose answers a test writes, on a clock that it moves. No imports from Node: suites in workerd use it too.
+import { regionErrors } from "../../../src/region/errors.ts";
 import { type ManualClock } from "../../../src/core/clock.ts";
-import { errors } from "../../../src/core/errors.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import type { LoadReport } from "../../../src/protocol/load-report.ts";
 import type { PooledRegion } from "../../../src/region/client/region-state.ts";
@@ -48,7 +48,9 @@ export function scriptedRegion(
     region.calls.push({ ...request, aborted: () => signal?.aborted === true });
     return new Promise((resolve, reject) => {
       const timeOut = () =>
-        reject(errors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }));
+        reject(
+          regionErrors.regionUnavailable("it was given up", undefined, { failure: "timed_out" }),
+        );
       if (signal?.aborted === true) return timeOut();
       signal?.addEventListener("abort", timeOut, { once: true });
       clock.setTimer(timeOut, request.timeoutMs);
@@ -57,11 +59,11 @@ export function scriptedRegion(
         if (behaviour.load !== undefined) request.onLoad?.(behaviour.load);
         if (behaviour.failure !== undefined)
           reject(
-            errors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, {
+            regionErrors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, {
               failure: behaviour.failure,
             }),
           );
-        else if (behaviour.refuses === true) reject(errors.regionRefused(400, "scripted"));
+        else if (behaviour.refuses === true) reject(regionErrors.regionRefused(400, "scripted"));
         else resolve(answer(behaviour.status ?? 200));
       }, behaviour.afterMs);
     });

@@ -1,7 +1,7 @@
 // Authenticates by API keys, of which only hashes are known.
 
+import { httpErrors } from "../../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
-import { errors } from "../../../core/errors.ts";
 import { type ApiKeyEntry, hashOfApiKey, isWholeApiKey, looksLikeApiKey } from "../api-key.ts";
 import type { Authenticator } from "../authenticator.ts";
 
@@ -13,13 +13,13 @@ export function createApiKeyAuthenticator(
     recognises: looksLikeApiKey,
     async authenticate(credential) {
       if (!isWholeApiKey(credential))
-        throw errors.invalidCredential("the API key is truncated or mistyped");
+        throw httpErrors.invalidCredential("the API key is truncated or mistyped");
       const hash = await hashOfApiKey(credential);
       let found: ApiKeyEntry | undefined;
       for (const entry of entries) if (areEqual(entry.sha256, hash)) found = entry; // all of them, whichever it is
-      if (found === undefined) throw errors.invalidCredential("the API key is not known");
+      if (found === undefined) throw httpErrors.invalidCredential("the API key is not known");
       if (found.expiresAtMs !== undefined && clock.now() >= found.expiresAtMs)
-        throw errors.invalidCredential("the API key has expired");
+        throw httpErrors.invalidCredential("the API key has expired");
       return found;
     },
   };

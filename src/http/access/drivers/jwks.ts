@@ -1,9 +1,9 @@
 // The public keys that tokens are signed with (RFC 7517): given once, or fetched from the one address that is configured.
 
+import { httpErrors } from "../../errors.ts";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
 import { problemsOf } from "../../../core/config.ts";
-import { errors } from "../../../core/errors.ts";
 import { readAtMost } from "../../../core/read-at-most.ts";
 import { type Algorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
@@ -143,7 +143,7 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
       const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minIntervalMs);
       if ((isOld || keys?.has(kid) !== true) && isDue) await refresh();
       for (let looks = 0; areComing() && looks < timeoutMs / LOOK_EVERY_MS; looks++) await pause();
-      if (keys === undefined) throw errors.identityUnavailable();
+      if (keys === undefined) throw httpErrors.identityUnavailable();
       return keys.get(kid);
     },
   };

@@ -2,10 +2,11 @@
 // Nothing that a token says of its own key (`jku`, `x5u`, `jwk`) is heeded. Claims are looked at first: what is not for
 // this edge causes no fetch and no cryptography.
 
+import { httpErrors } from "../../errors.ts";
 import { decode, verify } from "hono/utils/jwt/jwt";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
-import { errors, type EdgeTierError } from "../../../core/errors.ts";
+import { type EdgeTierError } from "../../../core/errors.ts";
 import { type Authenticator, type Principal, type Scope, SCOPES } from "../authenticator.ts";
 import type { Algorithm } from "../jwks-schema.ts";
 import type { KeySet } from "./jwks.ts";
@@ -92,7 +93,7 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
 }
 
 const tenantSchema = z.string().min(1).max(256);
-const refused = (how: string): EdgeTierError => errors.invalidCredential(`the token ${how}`);
+const refused = (how: string): EdgeTierError => httpErrors.invalidCredential(`the token ${how}`);
 
 function read(token: string) {
   try {

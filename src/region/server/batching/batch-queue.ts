@@ -1,8 +1,10 @@
 // The works that wait for one session: bounded in rows, by priority, and rid of what nobody waits for at the moment it
 // happens, so that it neither runs nor takes a place.
 
+import { coreErrors } from "../../../core/common-errors.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
-import { type EdgeTierError, errors } from "../../../core/errors.ts";
+import { type EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Work } from "../executor.ts";
 
@@ -93,7 +95,7 @@ export function createBatchQueue(
 
   function createEntry(level: Level, work: Work, rows: number, timeoutAtMs: number): Entry {
     const { promise: answer, resolve, reject } = Promise.withResolvers<NamedTensors>();
-    const leave = () => drop(entry, errors.requestCancelled());
+    const leave = () => drop(entry, coreErrors.requestCancelled());
     const finish = (settle: () => void) => {
       if (entry.isAnswered) return;
       entry.isAnswered = true;
@@ -129,7 +131,8 @@ export function createBatchQueue(
 
   function checkTimeout(entry: Entry): void {
     if (clock.now() < entry.timeoutAtMs) return watch(entry); // timers may be early
-    if (entry.level.policy.timeoutAction === "reject") return drop(entry, errors.requestExpired());
+    if (entry.level.policy.timeoutAction === "reject")
+      return drop(entry, regionServerErrors.requestExpired());
     entry.timeoutAtMs = Infinity;
     entry.stopTimer();
     entry.place?.delete(entry);
@@ -154,7 +157,7 @@ export function createBatchQueue(
 
   return {
     add(work, rows) {
-      if (work.signal?.aborted === true) throw errors.requestCancelled();
+      if (work.signal?.aborted === true) throw coreErrors.requestCancelled();
       const nowMs = clock.now();
       const level = levels[(work.priority ?? 0) - 1] ?? defaultLevel;
       const { timeoutAction, defaultTimeoutMs, maxQueueSize } = level.policy;
@@ -162,8 +165,10 @@ export function createBatchQueue(
         ownTimeoutAtMs(level, work),
         defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity,
       );
-      if (timeoutAction === "reject" && timeoutAtMs <= nowMs) throw errors.requestExpired();
-      if (level.rows > 0 && level.rows + rows > maxQueueSize) throw errors.queueFull(maxQueueSize);
+      if (timeoutAction === "reject" && timeoutAtMs <= nowMs)
+        throw regionServerErrors.requestExpired();
+      if (level.rows > 0 && level.rows + rows > maxQueueSize)
+        throw regionServerErrors.queueFull(maxQueueSize);
       const entry = createEntry(level, work, rows, timeoutAtMs);
       entry.place?.add(entry);
       level.rows += rows;

@@ -1,10 +1,9 @@
 // How many requests may be under way at once, over all models: a permit is taken before a request is read, so that neither
+import { regionServerErrors } from "../errors.ts";
 // bodies nor queues grow without bound. A model's own queue has its own bound, in rows (batch-queue.ts).
 //
 // Refusals are 503 with retry-after and Triton's text, as a full queue's are. 429 would say that this client sends too much;
 // here it is all of them together, and another region may well answer.
-
-import { errors } from "../../../core/errors.ts";
 
 export interface Permits {
   /** Of all permits, the share that is taken. */
@@ -20,7 +19,7 @@ export function createPermits(maxPending: number): Permits {
       return taken / maxPending;
     },
     take() {
-      if (taken >= maxPending) throw errors.queueFull(maxPending);
+      if (taken >= maxPending) throw regionServerErrors.queueFull(maxPending);
       taken++;
       let isHeld = true;
       return () => {

@@ -1,8 +1,9 @@
 // The infer route: a permit before any work, the body, the answer.
 
+import { coreErrors } from "../../../core/common-errors.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
 import type { Clock } from "../../../core/clock.ts";
-import { errors } from "../../../core/errors.ts";
 import { headersOf, jsonLengthOf, readDeadlineMs } from "../../../protocol/http.ts";
 import {
   decodeInferRequest,
@@ -63,8 +64,9 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
           pool,
           check: c.get("checkBody"),
         });
-        if (signal.aborted) throw errors.requestCancelled();
-        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs) throw errors.requestExpired();
+        if (signal.aborted) throw coreErrors.requestCancelled();
+        if (expiresAtMs !== undefined && clock.now() >= expiresAtMs)
+          throw regionServerErrors.requestExpired();
 
         const message = await repository.use(ref, async (model) => {
           const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);

@@ -1,7 +1,8 @@
 // What is known of models: metadata, readiness, configuration, statistics.
 
+import { regionErrors } from "../../errors.ts";
+import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
-import { errors } from "../../../core/errors.ts";
 import type { ModelMetadata } from "../../../protocol/open-inference.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
 import type { LoadedModel } from "../load-model.ts";
@@ -47,7 +48,7 @@ export function addModelRoutes(
 
   addRoute(app, "model_ready", ["GET"], modelPaths("/ready"), async (c) => {
     const ref = refOf(c);
-    if (!(await repository.isReady(ref))) throw errors.modelNotReady(ref.model);
+    if (!(await repository.isReady(ref))) throw regionErrors.modelNotReady(ref.model);
     return c.body(null, 200);
   });
 
@@ -64,7 +65,7 @@ export function addModelRoutes(
   addRoute(app, "model_metadata", ["GET"], modelPaths(""), async (c) => {
     const { manifest, versions } = await repository.describe(refOf(c));
     const tier = manifest.tiers.findLast((one) => one.place === "region");
-    if (tier === undefined) throw errors.noRegionTier(manifest.model, manifest.version);
+    if (tier === undefined) throw regionServerErrors.noRegionTier(manifest.model, manifest.version);
     const metadata: ModelMetadata = {
       name: manifest.model,
       versions: versions.map(String),
@@ -79,5 +80,8 @@ export function addModelRoutes(
 /** @throws not_loaded for a model that there is; model_not_found and whatever else its metadata is refused with */
 async function explainMissing(repository: ModelRepository, ref: ModelRef): Promise<never> {
   await repository.describe(ref);
-  throw errors.notLoaded(ref.model, ref.target.kind === "version" ? ref.target.version : undefined);
+  throw regionServerErrors.notLoaded(
+    ref.model,
+    ref.target.kind === "version" ? ref.target.version : undefined,
+  );
 }

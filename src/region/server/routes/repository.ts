@@ -1,7 +1,9 @@
 // Triton's model repository extension: what there is, loading and unloading by name.
 
+import { regionServerErrors } from "../errors.ts";
+import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
-import { asEdgeTierError, errors } from "../../../core/errors.ts";
+import { asEdgeTierError } from "../../../core/errors.ts";
 import {
   checkLoadRequest,
   checkUnloadRequest,
@@ -35,7 +37,7 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
     try {
       await repository.load(model);
     } catch (error) {
-      throw errors.loadFailed(model, asEdgeTierError(error));
+      throw regionServerErrors.loadFailed(model, asEdgeTierError(error));
     }
     return c.json({});
   });
@@ -56,7 +58,7 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
       "/v2/repository/:repository/models/:model/unload",
     ],
     async () => {
-      throw errors.unsupported(
+      throw coreErrors.unsupported(
         "'repository_name' specification",
         "There is one repository: leave its name out of the path.",
       );

@@ -1,9 +1,10 @@
 // What the routes of the region share: how one is added, what its path names, and how an answer is sent.
 
+import { protocolErrors } from "../../../protocol/errors.ts";
+import { registryErrors } from "../../../registry/errors.ts";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
-import { errors } from "../../../core/errors.ts";
 import type { Span } from "../../../core/span.ts";
 import type { BodyCheck } from "../../../protocol/read-body.ts";
 import { modelName } from "../../../registry/manifest.ts";
@@ -51,7 +52,7 @@ export function addRoute(
   app.on("ALL", [...paths], (c) => {
     c.set("action", action);
     c.header("allow", methods.join(", "));
-    throw errors.methodNotAllowed(c.req.method, methods);
+    throw protocolErrors.methodNotAllowed(c.req.method, methods);
   });
 }
 
@@ -63,7 +64,7 @@ export const modelPaths = (suffix: string) => [
 /** @throws model_not_found, also for what can be no model's name */
 export function nameOf(c: RegionContext): string {
   const name = c.req.param("model") ?? "";
-  if (!modelName.safeParse(name).success) throw errors.modelNotFound(name);
+  if (!modelName.safeParse(name).success) throw registryErrors.modelNotFound(name);
   return name;
 }
 

@@ -1,7 +1,7 @@
 // The server's own routes: health, metadata, metrics; and Triton's that are refused, so that a client learns why.
 
+import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
-import { errors } from "../../../core/errors.ts";
 import type { ServerMetadata } from "../../../protocol/open-inference.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 import { addRoute, modelPaths, send, sendJson, type Env } from "./route.ts";
@@ -66,7 +66,7 @@ export function addServerRoutes(
 
   const refuse = (paths: readonly string[], what: string, remedy: string) =>
     addRoute(app, "unsupported", ["GET", "POST"], paths, async () => {
-      throw errors.unsupported(what, remedy);
+      throw coreErrors.unsupported(what, remedy);
     });
   refuse(
     ["/v2/trace/setting", "/v2/models/:model/trace/setting"],

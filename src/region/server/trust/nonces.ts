@@ -1,8 +1,8 @@
 // The nonces of signed requests, each for as long as its request could be sent again. Nothing makes it forget one earlier:
 // when it is full, it says so.
 
+import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
-import { errors } from "../../../core/errors.ts";
 
 export interface Nonces {
   /**
@@ -35,7 +35,7 @@ export function createNonces(clock: Clock, maxNonces: number): Nonces {
       forgetExpired();
       const nonces = byExpiry.get(expiresAtMs) ?? new Set();
       if (expiresAtMs <= forgottenUpToMs || nonces.has(nonce)) return false;
-      if (count >= maxNonces) throw errors.noncesFull(maxNonces);
+      if (count >= maxNonces) throw regionServerErrors.noncesFull(maxNonces);
       byExpiry.set(expiresAtMs, nonces.add(nonce));
       count++;
       return true;

@@ -1,9 +1,9 @@
 // Lets only signed requests in (RFC 9421), before anything of them is read but their headers. The body is checked against its
 // signed digest by whoever reads it.
 
+import { regionServerErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
 import { type Clock, systemClock } from "../../../core/clock.ts";
-import { errors } from "../../../core/errors.ts";
 import {
   ALGORITHM,
   contentDigestOf,
@@ -51,7 +51,7 @@ export async function createSignatureGate({
   async function checkHeaders(request: Request): Promise<void> {
     const signature = parseSignature(request.headers);
     if (signature === undefined)
-      throw errors.signatureRefused(
+      throw regionServerErrors.signatureRefused(
         request.headers.has("signature") ? "it cannot be read" : "there is none",
       );
     const { components, parameters } = signature;
@@ -63,27 +63,29 @@ export async function createSignatureGate({
       "expires",
     ].map((name) => parameters.get(name));
     if (algorithm !== undefined && algorithm !== ALGORITHM)
-      throw errors.signatureRefused(`its algorithm is not ${ALGORITHM}`);
+      throw regionServerErrors.signatureRefused(`its algorithm is not ${ALGORITHM}`);
     const missing = componentsOf(request).filter((name) => !components.includes(name));
     if (missing.length > 0)
-      throw errors.signatureRefused(`it does not cover ${missing.join(", ")}`);
+      throw regionServerErrors.signatureRefused(`it does not cover ${missing.join(", ")}`);
     if (typeof created !== "number" || typeof nonce !== "string" || !NONCE.test(nonce))
-      throw errors.signatureRefused("it has no created, or no nonce of 16 to 64 characters");
+      throw regionServerErrors.signatureRefused(
+        "it has no created, or no nonce of 16 to 64 characters",
+      );
     const nowMs = clock.now();
     if (Math.abs(nowMs - created * 1_000) > toleranceMs)
-      throw errors.signatureRefused(
+      throw regionServerErrors.signatureRefused(
         `it was created ${Math.round((nowMs - created * 1_000) / 1_000)} s before this clock, and ${toleranceMs / 1_000} s either way are allowed`,
       );
     if (typeof expires === "number" && expires * 1_000 < nowMs)
-      throw errors.signatureRefused("it has expired");
+      throw regionServerErrors.signatureRefused("it has expired");
 
     const key = keyById.get(String(keyId));
-    if (key === undefined) throw errors.signatureRefused("its key is not known here");
+    if (key === undefined) throw regionServerErrors.signatureRefused("its key is not known here");
     if (!(await verifyMessage(request, signature, key)))
-      throw errors.signatureRefused("it is not that of this request");
+      throw regionServerErrors.signatureRefused("it is not that of this request");
     // Last, so that only those who have a key can fill the memory.
     if (!nonces.remember(`${String(keyId)} ${nonce}`, created * 1_000 + toleranceMs))
-      throw errors.signatureRefused("this request has been here before");
+      throw regionServerErrors.signatureRefused("this request has been here before");
   }
 
   return async function admitSigned(c, next) {
@@ -98,6 +100,6 @@ export async function createSignatureGate({
 function checkAgainst(digest: string | null): BodyCheck {
   return async (received) => {
     if ((await contentDigestOf(received)) !== digest)
-      throw errors.signatureRefused("its content-digest is not that of the body");
+      throw regionServerErrors.signatureRefused("its content-digest is not that of the body");
   };
 }

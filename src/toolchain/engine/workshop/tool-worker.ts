@@ -1,9 +1,10 @@
 // A Worker of the toolchain's own, bundled and run in a workerd of its own, with the engine: a job in, an answer out.
 
+import { processErrors } from "../../../core/process-errors.ts";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import { EdgeTierError, errors, reasonOf } from "../../../core/errors.ts";
+import { EdgeTierError, reasonOf } from "../../../core/errors.ts";
 import { pack, unpack } from "./messages.ts";
 
 export interface ToolWorkerOptions {
@@ -57,7 +58,7 @@ export async function startToolWorker({
     await miniflare.ready;
   } catch (error) {
     await miniflare.dispose().catch(() => {});
-    throw errors.componentFailed(name, reasonOf(error), error);
+    throw processErrors.componentFailed(name, reasonOf(error), error);
   }
   return {
     async ask(job, binaries) {

@@ -1,12 +1,13 @@
 // The test stand: a Worker that opens graphs in the full engine and runs them on demand, so that a candidate for the edge
 // is judged in the runtime that will serve it. stand.ts bundles and runs it.
 
+import { coreErrors } from "../../../core/common-errors.ts";
 import fullWasm from "workshop:full.wasm";
 import glue from "workshop:glue.mjs";
 import jpeg from "workshop:jpeg.wasm";
 import png from "workshop:png.wasm";
 import { readAnswers } from "../../../cascade/calibration.ts";
-import { asEdgeTierError, errors } from "../../../core/errors.ts";
+import { asEdgeTierError } from "../../../core/errors.ts";
 import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import { createWasmRuntime } from "../../../runtime/wasm/wasm-runtime.ts";
@@ -42,7 +43,7 @@ async function open([graph = new Uint8Array()]: Binaries, source: string) {
 
 function sessionOf(number: number): Session {
   const session = sessions.get(number);
-  if (session === undefined) throw errors.sessionFailed(`the stand has no session ${number}`);
+  if (session === undefined) throw coreErrors.sessionFailed(`the stand has no session ${number}`);
   return session;
 }
 
