@@ -35,7 +35,7 @@ export default defineConfig({
           name: "edge",
           isolate: false,
           include: ["test/edge/**/*.test.ts"],
-          globalSetup: "test/edge/setup.ts",
+          globalSetup: "test/edge/global-setup.ts",
           testTimeout: 30_000,
         },
       },

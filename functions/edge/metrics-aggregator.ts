@@ -1,26 +1,26 @@
-// The Durable Object that sums up what isolates count (src/telemetry/aggregate.ts), and keeps it.
+// The Durable Object that sums up what isolates count (src/telemetry/metrics-aggregate.ts), and keeps it.
 //
 // A batch is acknowledged when it is stored: an isolate sends it again otherwise. All batches of a while are stored together, as one text
 // in as few rows as it fits in, since rows are what is billed: four writes a second at most, however many isolates there are.
 
 import { DurableObject } from "cloudflare:workers";
 import {
-  type Aggregate,
-  type AggregateState,
-  type Batch,
-  createAggregate,
-} from "../../src/telemetry/aggregate.ts";
-import type { Series } from "../../src/telemetry/series.ts";
+  type MetricsAggregate,
+  type MetricsAggregateState,
+  type MetricsBatch,
+  createMetricsAggregate,
+} from "../../src/telemetry/metrics-aggregate.ts";
+import type { Series } from "../../src/telemetry/series-table.ts";
 
 const MAX_SERIES = 10_000;
 const STORE_EVERY_MS = 250;
 /** A row holds 2 MB. */
 const MAX_PART_CHARACTERS = 1_000_000;
 /** Of the text; another one is not read. */
-const FORMAT = 1;
+const STATE_FORMAT = 1;
 
 export class MetricsAggregator extends DurableObject {
-  readonly #aggregate: Aggregate;
+  readonly #aggregate: MetricsAggregate;
   #isStored = true;
   #storing: Promise<void> | undefined;
 
@@ -30,13 +30,13 @@ export class MetricsAggregator extends DurableObject {
       "CREATE TABLE IF NOT EXISTS state (part INTEGER PRIMARY KEY, text TEXT NOT NULL)",
     );
     const parts = ctx.storage.sql.exec("SELECT text FROM state ORDER BY part").toArray();
-    this.#aggregate = createAggregate(
+    this.#aggregate = createMetricsAggregate(
       MAX_SERIES,
-      parsed(parts.map(({ text }) => String(text)).join("")),
+      parseState(parts.map(({ text }) => String(text)).join("")),
     );
   }
 
-  async report(batch: Batch): Promise<void> {
+  async report(batch: MetricsBatch): Promise<void> {
     this.#aggregate.accept(batch, Date.now());
     this.#isStored = false;
     await (this.#storing ??= this.#storeSoon());
@@ -45,7 +45,7 @@ export class MetricsAggregator extends DurableObject {
   /** What is told is stored before: a counter that went back a little would look to Prometheus as if it had begun anew. */
   read(): Series[] {
     this.#store();
-    return this.#aggregate.series();
+    return this.#aggregate.listSeries();
   }
 
   async #storeSoon(): Promise<void> {
@@ -57,7 +57,7 @@ export class MetricsAggregator extends DurableObject {
   /** The platform holds answers back until it is on disk. */
   #store(): void {
     if (this.#isStored) return;
-    const text = JSON.stringify({ format: FORMAT, ...this.#aggregate.state() });
+    const text = JSON.stringify({ format: STATE_FORMAT, ...this.#aggregate.exportState() });
     const { storage } = this.ctx;
     storage.transactionSync(() => {
       let part = 0;
@@ -75,8 +75,8 @@ export class MetricsAggregator extends DurableObject {
 }
 
 /** @param text of this class's own writing */
-function parsed(text: string): AggregateState | undefined {
+function parseState(text: string): MetricsAggregateState | undefined {
   if (text === "") return undefined;
-  const state: AggregateState & { readonly format: number } = JSON.parse(text);
-  return state.format === FORMAT ? state : undefined;
+  const state: MetricsAggregateState & { readonly format: number } = JSON.parse(text);
+  return state.format === STATE_FORMAT ? state : undefined;
 }

@@ -2,70 +2,70 @@
 
 import { systemClock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";
-import { createAccess } from "../../src/http/access/drivers/configured-access.ts";
+import { createConfiguredAccessPolicy } from "../../src/http/access/drivers/configured-access-policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { createRegionFetch } from "../../src/region/region-fetch.ts";
+import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import { s3OptionsOf } from "../../src/registry/s3-config.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
-import { createCatalogue, type RefusedVersion } from "../../src/serving/catalogue.ts";
+import { createModelCatalog, type RejectedVersion } from "../../src/serving/model-catalog.ts";
 import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createEmbedder } from "../../src/serving/embedder.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
-import { createServedVersions } from "../../src/serving/served-version.ts";
-import { createTensorModels } from "../../src/serving/tensor-models.ts";
+import { createLoadedModelCache } from "../../src/serving/loaded-model.ts";
+import { createOpenInferenceModels } from "../../src/serving/open-inference-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { NO_METRICS } from "../../src/telemetry/recorder.ts";
-import { withoutSecrets } from "../../src/telemetry/redacted-log.ts";
+import { NOOP_METRICS } from "../../src/telemetry/metrics-recorder.ts";
+import { redactSecrets } from "../../src/telemetry/redacted-log.ts";
 import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createCacheLayers } from "./cache-layers.ts";
 import { createConfiguredWorker, type Worker } from "./configured-worker.ts";
-import { createTelemetry } from "./metrics-reporting.ts";
+import { createEdgeTelemetry } from "./edge-telemetry.ts";
 
-const print = (record: Readonly<Record<string, unknown>>): void =>
+const logToConsole = (record: Readonly<Record<string, unknown>>): void =>
   console[record["level"] === "info" ? "debug" : "error"](JSON.stringify(record));
 
 /** @throws invalid_configuration */
-function createEdge(
+function createEdgeApp(
   env: object,
   deployment: Deployment,
   restored: RestoredAtStart,
 ): ReturnType<typeof createApp> {
   const config = parseEdgeConfig(env);
-  const log = withoutSecrets(print, config);
+  const log = redactSecrets(logToConsole, config);
   const clock = systemClock;
   const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), {
     trustedKeys: config.EDGETIER_TRUSTED_KEYS,
   });
   const store = withBundledArtifacts(published, deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
-  const onRefused = ({ error, ...refused }: RefusedVersion) =>
+  const onRefused = ({ error, ...refused }: RejectedVersion) =>
     log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
-  const catalogue = createCatalogue({
+  const catalog = createModelCatalog({
     store,
     clock,
     aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS,
     storeTimeoutMs,
-    onRefused,
+    onVersionRejected: onRefused,
   });
-  const telemetry = createTelemetry(config, { clock, log });
-  const metrics = telemetry?.metrics ?? NO_METRICS;
+  const telemetry = createEdgeTelemetry(config, { clock, log });
+  const metrics = telemetry?.metrics ?? NOOP_METRICS;
   const countDropped = (reason: string, spans: number) =>
     metrics.count("edgetier_telemetry_dropped_total", { reason: `spans_${reason}` }, spans);
   const tracer = createConfiguredTracer(config, {
     resource: { "service.name": "edgetier-edge" },
     clock,
-    countDropped,
+    onSpansDropped: countDropped,
     log,
   });
-  const regionFetch = createRegionFetch(config.EDGETIER_REGION_KEY, {
+  const regionFetch = createSignedFetch(config.EDGETIER_REGION_KEY, {
     send: config.EDGETIER_REGION_CERTIFICATE,
   });
   const regions = createConfiguredRegions(
@@ -83,39 +83,46 @@ function createEdge(
   });
   const images = deployment.images && createImageDecoder(deployment.images);
   const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
-  const versions = createServedVersions(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
+  const getLoadedModel = createLoadedModelCache(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
-  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs, metrics });
+  const tensors = createOpenInferenceModels({
+    catalog: catalog,
+    getLoadedModel: getLoadedModel,
+    tiers,
+    clock,
+    maxInputs,
+    metrics,
+  });
   const answering = {
-    catalogue,
-    versions,
+    catalog: catalog,
+    getLoadedModel: getLoadedModel,
     clock,
     cacheLayers: createCacheLayers(config, clock, log),
     maxInputs,
     metrics,
   };
   const drift = createDriftCheck({
-    share: config.EDGETIER_DRIFT_SHARE,
+    sampleRate: config.EDGETIER_DRIFT_SHARE,
     maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS,
     clock,
     metrics,
   });
-  const predictor = createPredictor({ ...answering, drift });
+  const predictor = createPredictor({ ...answering, driftCheck: drift });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
   return createApp({
     telemetry,
-    catalogue,
+    catalog: catalog,
     predictor,
     embedder,
-    embeddingModel: config.EDGETIER_EMBEDDING_MODEL,
-    tensors,
+    defaultEmbeddingModel: config.EDGETIER_EMBEDDING_MODEL,
+    openInferenceModels: tensors,
     sessions,
-    regions,
-    access: createAccess(config, { clock, log }),
+    regionPool: regions,
+    access: createConfiguredAccessPolicy(config, { clock, log }),
     clock,
     log,
     tracer,
-    logsAccess: config.EDGETIER_ACCESS_LOG === "on",
+    isAccessLogEnabled: config.EDGETIER_ACCESS_LOG === "on",
     maxInFlight: config.EDGETIER_MAX_IN_FLIGHT,
     cdnAliasSeconds: config.EDGETIER_CDN_ALIAS_SECONDS,
     maxBodyBytes: config.EDGETIER_MAX_BODY_BYTES,
@@ -126,4 +133,4 @@ function createEdge(
 
 /** @param restored at module scope, where there is time for it */
 export const createWorker = (deployment: Deployment, restored: RestoredAtStart): Worker =>
-  createConfiguredWorker((env) => createEdge(env, deployment, restored), print);
+  createConfiguredWorker((env) => createEdgeApp(env, deployment, restored), logToConsole);

@@ -1,7 +1,7 @@
 // The region's log: one JSON object a line on standard output, by the schema of log-record.ts.
 
-import { levelOf } from "../../src/telemetry/log-record.ts";
-import { withoutSecrets } from "../../src/telemetry/redacted-log.ts";
+import { logLevelOf } from "../../src/telemetry/log-record.ts";
+import { redactSecrets } from "../../src/telemetry/redacted-log.ts";
 
 export type Log = (event: object) => void;
 
@@ -10,20 +10,24 @@ export function createLog(
   settings: object,
   write: (line: string) => void = (line) => void process.stdout.write(line),
 ): Log {
-  const print = withoutSecrets((record) => write(`${JSON.stringify(record)}\n`), settings);
+  const print = redactSecrets((record) => write(`${JSON.stringify(record)}\n`), settings);
   return (event) => {
     const record = Object.fromEntries(
       Object.entries(event).map(([name, value]: [string, unknown]) => [
         name,
-        value instanceof Error ? textOf(value) : value,
+        value instanceof Error ? formatError(value) : value,
       ]),
     );
-    print({ time: new Date().toISOString(), level: levelOf(String(record["event"])), ...record });
+    print({
+      time: new Date().toISOString(),
+      level: logLevelOf(String(record["event"])),
+      ...record,
+    });
   };
 }
 
 /** An error's message, and its cause's. */
-const textOf = (error: Error): string =>
+const formatError = (error: Error): string =>
   [error.message, error.cause]
     .filter((part) => part !== undefined)
     .map(String)

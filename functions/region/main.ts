@@ -16,42 +16,42 @@ import {
   type ModelRepository,
 } from "../../src/region/server/model-repository.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
-import { createPermits } from "../../src/region/server/batching/permits.ts";
+import { createConcurrencyLimiter } from "../../src/region/server/batching/concurrency-limiter.ts";
 import { createPreciseClock } from "../../src/region/server/batching/precise-clock.ts";
-import { createSharedRuns } from "../../src/region/server/shared-runs.ts";
-import { createRunSpans } from "../../src/region/server/run-spans.ts";
+import { createRequestCoalescer } from "../../src/region/server/request-coalescing.ts";
+import { createBatchSpanRecorder } from "../../src/region/server/batch-spans.ts";
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
-import type { ModelsConfig } from "../../src/region/server/models-config.ts";
+import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
 import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
-import { createGate } from "./gate.ts";
+import { createAuthentication } from "./authentication.ts";
 import { createLog, type Log } from "./log.ts";
 import { readModelsFile } from "./models-file.ts";
-import { createObservers } from "./observers.ts";
-import { batchingOf, readRegionSettings, type RegionSettings } from "./settings.ts";
+import { createInstrumentation } from "./instrumentation.ts";
+import { batchingDefaultsOf, readRegionSettings, type RegionSettings } from "./settings.ts";
 
 async function main(): Promise<void> {
   const settings = readRegionSettings(process.env);
   const log = createLog(settings);
   const config = await readModelsConfig(settings);
-  const observers = createObservers({ clock: systemClock, log });
+  const observers = createInstrumentation({ clock: systemClock, log });
   const clock = createPreciseClock();
   const tracer = createConfiguredTracer(settings, {
     resource: { "service.name": "edgetier-region", "host.name": hostname() },
     clock,
-    countDropped: observers.metrics.spansDropped,
+    onSpansDropped: observers.metrics.recordDroppedSpans,
     log,
   });
-  const recordSpans = createRunSpans(tracer);
+  const recordSpans = createBatchSpanRecorder(tracer);
   const repository = createModelRepository({
     store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), {
       trustedKeys: settings.EDGETIER_TRUSTED_KEYS,
     }),
     runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
-    config,
-    budgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
-    leftoverIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
+    operatorConfig: config,
+    memoryBudgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
+    staleVersionIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,
     onEvent: observers.onRepositoryEvent,
   });
   const executor = createExecutor({
@@ -60,21 +60,21 @@ async function main(): Promise<void> {
       observers.onRun(run);
       recordSpans(run);
     },
-    onUnbatchable: ({ of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
+    onUnbatchable: ({ tier: of, problem }) => log({ event: "session_unbatchable", ...of, problem }),
   });
   const lifecycle = createLifecycle();
-  observers.watch({ executor, repository, lifecycle });
+  observers.registerGauges({ executor, repository, lifecycle });
   const app = createRegionApp({
     repository,
     executor,
     lifecycle,
-    config,
+    operatorConfig: config,
     version: packageJson.version,
     ...(settings.EDGETIER_REGION_SHARED_RUNS === "on"
-      ? { sharedRuns: createSharedRuns(clock) }
+      ? { coalescer: createRequestCoalescer(clock) }
       : {}),
-    gate: await createGate(settings, log),
-    permits: createPermits(settings.EDGETIER_REGION_MAX_PENDING),
+    authentication: await createAuthentication(settings, log),
+    concurrencyLimiter: createConcurrencyLimiter(settings.EDGETIER_REGION_MAX_PENDING),
     statistics: observers.statistics,
     metrics: observers.metrics,
     maxBodyBytes: settings.EDGETIER_REGION_MAX_BODY_BYTES,
@@ -82,18 +82,18 @@ async function main(): Promise<void> {
     onOutcome: observers.onOutcome,
     clock,
     tracer,
-    onAnswer(answer) {
-      observers.onAnswer(answer);
+    onResponse(answer) {
+      observers.onResponse(answer);
       if (settings.EDGETIER_REGION_ACCESS_LOG === "on") log({ event: "request", ...answer });
     },
-    onFailure: log,
+    onRequestFailed: log,
   });
   const server = await startRegionServer({
     fetch: app.fetch,
     lifecycle,
     host: settings.EDGETIER_REGION_HOST,
     port: settings.EDGETIER_REGION_PORT,
-    drainTimes: {
+    drainTimeouts: {
       lingerMs: settings.EDGETIER_DRAIN_LINGER_MS,
       timeoutMs: settings.EDGETIER_DRAIN_TIMEOUT_MS,
     },
@@ -106,34 +106,35 @@ async function main(): Promise<void> {
   await preload();
   lifecycle.start();
   log({ event: "ready" });
-  if (settings.EDGETIER_REGION_POLL_MS > 0) repeat(preload, settings.EDGETIER_REGION_POLL_MS);
+  if (settings.EDGETIER_REGION_POLL_MS > 0)
+    scheduleRepeatedly(preload, settings.EDGETIER_REGION_POLL_MS);
 }
 
-async function readModelsConfig(settings: RegionSettings): Promise<ModelsConfig> {
-  const { all, ...file } = await readModelsFile(settings.EDGETIER_REGION_MODELS);
+async function readModelsConfig(settings: RegionSettings): Promise<OperatorConfig> {
+  const { allModels: all, ...file } = await readModelsFile(settings.EDGETIER_REGION_MODELS);
   return {
     ...file,
-    all: settings.EDGETIER_REGION_PRELOAD.all ? { ...all, preload: true } : all,
+    allModels: settings.EDGETIER_REGION_PRELOAD.all ? { ...all, preload: true } : all,
     defaults: {
       instances: settings.EDGETIER_REGION_INSTANCES,
       intraOpThreads: settings.EDGETIER_REGION_THREADS,
-      batching: batchingOf(settings),
+      batching: batchingDefaultsOf(settings),
     },
   };
 }
 
-function repeat(work: () => Promise<void>, afterMs: number): void {
-  systemClock.setTimer(() => void work().finally(() => repeat(work, afterMs)), afterMs);
+function scheduleRepeatedly(work: () => Promise<void>, afterMs: number): void {
+  systemClock.setTimer(() => void work().finally(() => scheduleRepeatedly(work, afterMs)), afterMs);
 }
 
-interface Stopped {
+interface ShutdownDependencies {
   readonly server: RegionServer;
   readonly repository: ModelRepository;
   readonly tracer: Tracer;
   readonly log: Log;
 }
 
-function stopOnSignal({ server, repository, tracer, log }: Stopped): void {
+function stopOnSignal({ server, repository, tracer, log }: ShutdownDependencies): void {
   const stop = async (signal: string) => {
     log({ event: "draining", signal });
     const complete = await server.stop();

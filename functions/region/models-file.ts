@@ -10,12 +10,15 @@ import { reasonOf, shown } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import { type ArtifactRef, modelName, versionNumber } from "../../src/registry/manifest.ts";
 import { servingConfig, type ServingConfig, withFiles } from "../../src/registry/serving-config.ts";
-import type { ModelConfig, ModelsConfig } from "../../src/region/server/models-config.ts";
+import type {
+  OperatorModelConfig,
+  OperatorConfig,
+} from "../../src/region/server/operator-config.ts";
 
 const VARIABLE = "EDGETIER_REGION_MODELS";
-const ALL = "*";
+const ALL_MODELS = "*";
 
-const policy = z.union(
+const versionPolicySchema = z.union(
   [
     z.literal("all"),
     z.strictObject({ latest: z.int().min(1).max(1_000) }),
@@ -25,27 +28,35 @@ const policy = z.union(
     error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
   },
 );
-const serving = servingConfig(z.string().min(1));
-const ofAll = serving.extend({ versions: policy.optional(), preload: z.boolean().optional() });
-const ofModel = ofAll.extend({ tiers: z.record(z.string(), serving).optional() });
-const schema = z.object({ [ALL]: ofAll.optional() }).catchall(ofModel);
+const servingSchema = servingConfig(z.string().min(1));
+const allModelsSchema = servingSchema.extend({
+  versions: versionPolicySchema.optional(),
+  preload: z.boolean().optional(),
+});
+const modelSchema = allModelsSchema.extend({
+  tiers: z.record(z.string(), servingSchema).optional(),
+});
+const modelsFileSchema = z
+  .object({ [ALL_MODELS]: allModelsSchema.optional() })
+  .catchall(modelSchema);
 
-type FileConfig = z.output<typeof ofModel>;
+type FileConfig = z.output<typeof modelSchema>;
 
 /** @param path of the file; undefined where there is none. @throws invalid_configuration with every problem */
 export async function readModelsFile(
   path: string | undefined,
-): Promise<Pick<ModelsConfig, "all" | "models" | "files">> {
-  if (path === undefined) return { all: { serving: {} }, models: new Map(), files: new Map() };
+): Promise<Pick<OperatorConfig, "all" | "listModels" | "warmupFiles">> {
+  if (path === undefined)
+    return { allModels: { serving: {} }, models: new Map(), warmupFiles: new Map() };
   const json = await readJson(path);
-  const parsed = schema.safeParse(json);
+  const parsed = modelsFileSchema.safeParse(json);
   const misnamed = Object.keys(json instanceof Object ? json : {}).filter(
-    (name) => name !== ALL && !modelName.safeParse(name).success,
+    (name) => name !== ALL_MODELS && !modelName.safeParse(name).success,
   );
   const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a model's name`);
   if (!parsed.success || misnamed.length > 0)
     throw invalid(path, [...misnamedProblems, ...(parsed.success ? [] : problemsOf(parsed.error))]);
-  const { [ALL]: all = {}, ...models } = parsed.data;
+  const { [ALL_MODELS]: all = {}, ...models } = parsed.data;
   const byName = new Map<string, FileConfig>(
     Object.entries(models).flatMap(([name, config]) =>
       config === undefined ? [] : [[name, config] as const],
@@ -54,14 +65,14 @@ export async function readModelsFile(
 
   const { refs, files, problems } = await readFiles(
     path,
-    [all, ...byName.values()].flatMap(warmupPaths),
+    [all, ...byName.values()].flatMap(listWarmupPaths),
   );
   if (problems.length > 0) throw invalid(path, problems);
-  const toConfig = (config: FileConfig) => withRefs(config, refs);
+  const toConfig = (config: FileConfig) => resolveFileRefs(config, refs);
   return {
-    all: toConfig(all),
+    allModels: toConfig(all),
     models: new Map([...byName].map(([name, config]) => [name, toConfig(config)])),
-    files,
+    warmupFiles: files,
   };
 }
 
@@ -78,7 +89,7 @@ const invalid = (path: string, problems: readonly string[]) =>
     problems.map((problem) => `${VARIABLE} ${shown(path)}: ${problem}`),
   );
 
-function warmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
+function listWarmupPaths({ tiers = {}, ...own }: FileConfig): string[] {
   const samples = [own, ...Object.values(tiers)].flatMap(({ warmup = [] }) => warmup);
   return samples.flatMap(({ inputs = {} }) =>
     Object.values(inputs).flatMap(({ data }) => (typeof data === "object" ? [data.file] : [])),
@@ -113,10 +124,10 @@ async function readFiles(path: string, names: readonly string[]) {
   return { refs, files, problems };
 }
 
-function withRefs(
+function resolveFileRefs(
   { versions, preload, tiers = {}, ...own }: FileConfig,
   refs: ReadonlyMap<string, ArtifactRef>,
-): ModelConfig {
+): OperatorModelConfig {
   const named = (config: ServingConfig<string>) =>
     withFiles(config, (file): ArtifactRef => {
       const ref = refs.get(file);
@@ -124,7 +135,7 @@ function withRefs(
       return ref;
     });
   return {
-    versions,
+    versionPolicy: versions,
     preload,
     serving: named(own),
     tiers: new Map(Object.entries(tiers).map(([id, config]) => [id, named(config)])),

@@ -5,26 +5,26 @@ import { parseConfig, wholeNumber } from "../../src/core/config.ts";
 import { s3Variables } from "../../src/registry/s3-config.ts";
 import type { BatchingConfig } from "../../src/registry/serving-config.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
-import { regionKeys } from "../../src/region/region-keys.ts";
+import { regionKeysSchema } from "../../src/region/region-keys.ts";
 import { trustVariables } from "../../src/registry/signing-keys.ts";
 import { traceVariables } from "../../src/telemetry/trace-config.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import { ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 
-const ALL = "*";
+const ALL_MODELS = "*";
 
 /** References with commas between them; `*` among them stands for every model. */
 const preload = z.string().transform((text, context) => {
   const parts = text.split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]));
   const refs = parts.flatMap((part) => {
     try {
-      return part === ALL ? [] : [parseModelRef(part)];
+      return part === ALL_MODELS ? [] : [parseModelRef(part)];
     } catch (error) {
       context.addIssue({ code: "custom", message: reasonOf(error) });
       return [];
     }
   });
-  return { all: parts.includes(ALL), refs };
+  return { all: parts.includes(ALL_MODELS), refs };
 });
 
 const rowCounts = z.string().transform((text, context) => {
@@ -60,7 +60,7 @@ const schema = z
     /** Sessions of a tier that run at the same time, where neither model nor EDGETIER_REGION_MODELS says it. */
     EDGETIER_REGION_INSTANCES: wholeNumber(1, 1, 64),
     /** Whose requests are answered: `<id>:<base64>` of each edge's EDGETIER_REGION_KEY, several with commas between them; without it, everyone's. */
-    EDGETIER_REGION_KEYS: regionKeys().optional(),
+    EDGETIER_REGION_KEYS: regionKeysSchema().optional(),
     /** How far the clock of a request's signature may be from this one. */
     EDGETIER_REGION_CLOCK_TOLERANCE_MS: wholeNumber(30_000, 1_000, 600_000),
     /** Signed requests that are remembered, so that none is answered twice; further ones are refused until the oldest is too old to come again. */
@@ -108,7 +108,7 @@ const schema = z
 export type RegionSettings = z.output<typeof schema>;
 
 /** How requests share runs, where neither model nor EDGETIER_REGION_MODELS says it. */
-export function batchingOf(settings: RegionSettings): BatchingConfig {
+export function batchingDefaultsOf(settings: RegionSettings): BatchingConfig {
   return {
     mode: settings.EDGETIER_REGION_BATCHING,
     maxBatchRows: settings.EDGETIER_REGION_MAX_BATCH_ROWS,

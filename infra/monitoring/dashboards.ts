@@ -1,7 +1,7 @@
 // Grafana's dashboards: first what the one on call looks at, then a panel for every metric that there is, so that none is missing and
 // none is invented.
 
-import { edgeMetrics, type KnownMetric, regionMetrics } from "./known-metrics.ts";
+import { edgeMetrics, type MetricInfo, regionMetrics } from "./metric-catalog.ts";
 
 export interface Dashboard {
   readonly file: string;
@@ -31,7 +31,7 @@ const ROW_HEIGHT = 8;
 const INTERVAL = "$__rate_interval";
 const QUANTILES = [0.5, 0.95, 0.99];
 
-const selector = (
+const labelSelector = (
   labels: readonly string[],
   filters: Filters,
   more: readonly string[] = [],
@@ -44,20 +44,20 @@ const selector = (
 };
 const legendOf = (labels: readonly string[]): string =>
   labels.map((label) => `{{${label}}}`).join(" ");
-const by = (labels: readonly string[]): string =>
+const sumBy = (labels: readonly string[]): string =>
   labels.length === 0 ? "sum" : `sum by (${labels.join(", ")})`;
 
 /** What a name ends with says the unit. */
-function unitOf({ name, kind }: KnownMetric): string {
+function unitOf({ name, kind }: MetricInfo): string {
   if (name.endsWith("_seconds")) return "s";
   if (name.endsWith("_bytes")) return "bytes";
   return kind === "counter" ? "cps" : "short";
 }
 
 /** @param own labels that every series has from Prometheus, such as `instance` */
-function panelOf(metric: KnownMetric, filters: Filters, own: readonly string[]): Panel {
+function metricPanel(metric: MetricInfo, filters: Filters, own: readonly string[]): Panel {
   const { name, kind, help, labels } = metric;
-  const where = selector([...labels, ...own], filters);
+  const where = labelSelector([...labels, ...own], filters);
   const frame = { title: name, description: help, unit: unitOf(metric), columns: 12 };
   if (kind === "gauge")
     return {
@@ -71,7 +71,7 @@ function panelOf(metric: KnownMetric, filters: Filters, own: readonly string[]):
         unit: "percentunit",
         queries: [
           {
-            expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`,
+            expr: `${sumBy(labels)} (rate(${name}${where}[${INTERVAL}])) / 1e6`,
             legend: legendOf(labels),
           },
         ],
@@ -79,14 +79,14 @@ function panelOf(metric: KnownMetric, filters: Filters, own: readonly string[]):
     return {
       ...frame,
       queries: [
-        { expr: `${by(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) },
+        { expr: `${sumBy(labels)} (rate(${name}${where}[${INTERVAL}]))`, legend: legendOf(labels) },
       ],
     };
   }
   return {
     ...frame,
     queries: QUANTILES.map((quantile) => ({
-      expr: `histogram_quantile(${quantile}, ${by([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`,
+      expr: `histogram_quantile(${quantile}, ${sumBy([...labels, "le"])} (rate(${name}_bucket${where}[${INTERVAL}])))`,
       legend: `p${quantile * 100} ${legendOf(labels)}`,
     })),
   };
@@ -213,26 +213,26 @@ const regionOverview: readonly Panel[] = [
 ];
 
 export const dashboards: readonly Dashboard[] = [
-  dashboard(
+  createDashboard(
     "edge",
     "EdgeTier edge",
     ["model"],
     { model: "edgetier_requests_total" },
     edgeOverview,
-    edgeMetrics.map((one) => panelOf(one, ["model"], [])),
+    edgeMetrics.map((one) => metricPanel(one, ["model"], [])),
   ),
-  dashboard(
+  createDashboard(
     "region",
     "EdgeTier region",
     ["instance", "model"],
     { instance: "edgetier_region_state", model: "nv_inference_count" },
     regionOverview,
-    regionMetrics.map((one) => panelOf(one, ["instance", "model"], ["instance"])),
+    regionMetrics.map((one) => metricPanel(one, ["instance", "model"], ["instance"])),
   ),
 ];
 
 /** @param valuesOf a metric for each filter, whose values of that label may be chosen */
-function dashboard(
+function createDashboard(
   name: string,
   title: string,
   filters: Filters,
@@ -273,7 +273,7 @@ function dashboard(
       time: { from: "now-6h", to: "now" },
       templating: { list: [source, ...filters.map(variable)] },
       panels: [
-        ...placed(overview, 1, 0),
+        ...layOutPanels(overview, 1, 0),
         {
           type: "row",
           id: overview.length + 1,
@@ -282,14 +282,14 @@ function dashboard(
           panels: [],
           gridPos: { x: 0, y: overviewHeight, w: 24, h: 1 },
         },
-        ...placed(all, overview.length + 2, overviewHeight + 1),
+        ...layOutPanels(all, overview.length + 2, overviewHeight + 1),
       ],
     },
   };
 }
 
 /** From left to right, and then below. */
-function placed(panels: readonly Panel[], firstId: number, top: number): object[] {
+function layOutPanels(panels: readonly Panel[], firstId: number, top: number): object[] {
   let before = 0;
   return panels.map(({ title, description, unit, queries, columns }, index) => {
     const gridPos = {

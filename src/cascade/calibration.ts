@@ -47,7 +47,7 @@ export interface RankedLabel {
 }
 
 /** The same rule without what makes the confidences fit: what a graph says by itself. */
-export function uncalibrated({
+export function withoutCalibration({
   temperature,
   outOfScope,
 }: CalibrationParameters): CalibrationParameters {
@@ -58,7 +58,7 @@ export function uncalibrated({
 }
 
 /** One input's answer by one tier. */
-export interface Answer {
+export interface TierPrediction {
   readonly label: string;
   /** Calibrated probability of `label`, from 0 to 1. */
   readonly confidence: number;
@@ -68,21 +68,21 @@ export interface Answer {
 }
 
 /** Name of the output that classification reads: FP32 [batch, labels]. */
-export const LOGITS = "logits";
+export const LOGITS_OUTPUT = "logits";
 
 /**
  * @param outputs of a tier's graph: `logits` FP32 [rows, labels.length], and the out-of-scope output if one is named
  * @param topK how many labels to rank
  * @throws session_failed if the outputs do not fit the labels
  */
-export function readAnswers(
+export function decodePredictions(
   outputs: NamedTensors,
   rows: number,
   labels: readonly string[],
   calibration: CalibrationParameters,
   topK: number,
-): Answer[] {
-  const logits = asFloat32(LOGITS, outputs[LOGITS], 2);
+): TierPrediction[] {
+  const logits = asFloat32(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2);
   if (logits.shape[0] !== rows || logits.shape[1] !== labels.length) {
     throw coreErrors.sessionFailed(
       `logits have shape [${logits.shape.join(", ")}], expected [${rows}, ${labels.length}]`,
@@ -90,7 +90,7 @@ export function readAnswers(
   }
   return Array.from({ length: rows }, (_, row) => {
     const ofRow = logits.data.subarray(row * labels.length, (row + 1) * labels.length);
-    return readAnswer(
+    return decodePrediction(
       ofRow,
       outOfScopeProbability(ofRow, row, outputs, calibration),
       labels,
@@ -100,20 +100,23 @@ export function readAnswers(
   });
 }
 
-function readAnswer(
+function decodePrediction(
   logits: Float32Array,
   outOfScope: number,
   labels: readonly string[],
   calibration: CalibrationParameters,
   topK: number,
-): Answer {
-  const probabilities = softmax(scaled(logits, calibration.vector), calibration.temperature);
+): TierPrediction {
+  const probabilities = softmax(
+    applyVectorScaling(logits, calibration.vector),
+    calibration.temperature,
+  );
   const scored = topIndices(probabilities, topK).map((index) => ({
     label: labels[index] ?? "",
     score: (probabilities[index] ?? 0) * (1 - outOfScope),
   }));
   const ranking =
-    calibration.isotonic === undefined ? scored : mapped(scored, calibration.isotonic);
+    calibration.isotonic === undefined ? scored : calibrateRanking(scored, calibration.isotonic);
   const best = ranking[0];
   if (best === undefined || !Number.isFinite(best.score))
     throw coreErrors.sessionFailed("the logits are not finite numbers");
@@ -136,7 +139,7 @@ function readAnswer(
 }
 
 /** @throws session_failed if the scaling is of another number of labels */
-function scaled(
+function applyVectorScaling(
   logits: Float32Array,
   vector: VectorScaling | undefined,
 ): Float32Array | Float64Array {
@@ -153,7 +156,7 @@ function scaled(
 }
 
 /** The first score by the map; the others share what is left as they did, none above the first. */
-function mapped(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedLabel[] {
+function calibrateRanking(ranking: readonly RankedLabel[], isotonic: IsotonicMap): RankedLabel[] {
   const before = ranking[0]?.score ?? 0;
   const after = applyIsotonic(isotonic, before);
   const rest = ranking.slice(1).reduce((sum, { score }) => sum + score, 0);
@@ -191,9 +194,9 @@ function outOfScopeProbability(
   const { score, threshold, scale, temperature = calibration.temperature } = calibration.outOfScope;
   switch (score.kind) {
     case "maxProbability":
-      return sigmoid(scale * (threshold - largestOf(softmax(logits, temperature))));
+      return sigmoid(scale * (threshold - maxOf(softmax(logits, temperature))));
     case "maxLogit":
-      return sigmoid(scale * (threshold - largestOf(logits)));
+      return sigmoid(scale * (threshold - maxOf(logits)));
     case "energy":
       return sigmoid(scale * (threshold - logSumExp(logits, temperature)));
     case "output": {
@@ -212,14 +215,14 @@ function outOfScopeProbability(
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
 function logSumExp(logits: Float32Array, temperature: number): number {
-  const max = largestOf(logits);
+  const max = maxOf(logits);
   let sum = 0;
   for (const logit of logits) sum += Math.exp((logit - max) / temperature);
   return max / temperature + Math.log(sum);
 }
 
 export function softmax(logits: Float32Array | Float64Array, temperature: number): Float64Array {
-  const max = largestOf(logits);
+  const max = maxOf(logits);
   const probabilities = new Float64Array(logits.length);
   let sum = 0;
   for (let index = 0; index < logits.length; index++)
@@ -230,7 +233,7 @@ export function softmax(logits: Float32Array | Float64Array, temperature: number
 }
 
 /** NaN if one is. */
-function largestOf(values: Float32Array | Float64Array): number {
+function maxOf(values: Float32Array | Float64Array): number {
   let largest = Number.NEGATIVE_INFINITY;
   for (const value of values) largest = Math.max(largest, value);
   return largest;

@@ -8,33 +8,38 @@ export interface Deadline {
   /** In milliseconds from the request's arrival. */
   readonly budgetMs: number;
   /** The client named it: then no answer comes later. A model's default only forbids escalation: a first answer may be late. */
-  readonly strict: boolean;
+  readonly isStrict: boolean;
   /** Aborts at the deadline, and when the client leaves. */
   readonly signal: AbortSignal;
   /** The client has left: nothing is to be computed for it any more. */
-  readonly isAbandoned: boolean;
+  readonly isClientDisconnected: boolean;
   /** Why nobody wants the answer any more: request_cancelled, deadline_exceeded; undefined while somebody does. Needs no timer, as `signal` does. */
-  readonly failure: EdgeTierError | undefined;
+  readonly error: EdgeTierError | undefined;
   /** What is left, in milliseconds; 0 once it has passed. */
   remainingMs(): number;
   /** Waits for `work` while the client does, if strict until the deadline only. @throws deadline_exceeded, request_cancelled; the work itself goes on. */
   race<Result>(work: Promise<Result>): Promise<Result>;
   /** Stops the timer, if there is one. Call it when the request is over. */
-  end(): void;
+  dispose(): void;
 }
 
 export interface DeadlineOptions {
   readonly budgetMs: number;
-  readonly strict: boolean;
+  readonly isStrict: boolean;
   /** When the request arrived, by the same clock; now if left out. */
   readonly arrivedAtMs?: number;
   /** Aborts when the client leaves. */
-  readonly clientGone?: AbortSignal;
+  readonly disconnectSignal?: AbortSignal;
 }
 
 /** Timer and listener are made for the first who waits: most answers come at once from this isolate, for which they would cost as much as a small graph. */
 export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline {
-  const { budgetMs, strict, arrivedAtMs = clock.now(), clientGone } = options;
+  const {
+    budgetMs,
+    isStrict: strict,
+    arrivedAtMs = clock.now(),
+    disconnectSignal: clientGone,
+  } = options;
   const endsAtMs = arrivedAtMs + budgetMs;
   const remainingMs = () => Math.max(0, endsAtMs - clock.now());
   const isAbandoned = () => clientGone?.aborted === true;
@@ -73,27 +78,27 @@ export function startDeadline(clock: Clock, options: DeadlineOptions): Deadline 
 
   return {
     budgetMs,
-    strict,
+    isStrict: strict,
     get signal() {
       return timedSignal();
     },
-    get isAbandoned() {
+    get isClientDisconnected() {
       return isAbandoned();
     },
-    get failure() {
+    get error() {
       if (isAbandoned()) return coreErrors.requestCancelled();
       return remainingMs() === 0 ? coreErrors.deadlineExceeded(budgetMs) : undefined;
     },
     remainingMs,
-    race: (work) => raced(work, strict ? timedSignal() : abandonedSignal()),
-    end() {
+    race: (work) => raceSignal(work, strict ? timedSignal() : abandonedSignal()),
+    dispose() {
       isEnded = true;
       for (const stop of stops.splice(0)) stop();
     },
   };
 }
 
-function raced<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+function raceSignal<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
     if (signal.aborted) onAbort();

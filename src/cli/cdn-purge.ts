@@ -38,7 +38,7 @@ const answerSchema = z.object({
 const TIMEOUT_MS = 30_000;
 const MAX_SETTLE_SECONDS = 600;
 
-export interface Purge {
+export interface PurgeOptions {
   readonly url: string;
   readonly token: string;
   /** Between the two purges; 0: there is only one. */
@@ -46,11 +46,11 @@ export interface Purge {
 }
 
 /** @returns undefined where nothing is to be purged @throws usage, invalid_configuration; before anything is moved */
-export function readPurge(
+export function parsePurgeOptions(
   args: { readonly purge?: boolean | undefined; readonly settle: string },
   command: string,
   environment: NodeJS.ProcessEnv = process.env,
-): Purge | undefined {
+): PurgeOptions | undefined {
   const {
     CLOUDFLARE_ZONE_ID: zone,
     CLOUDFLARE_API_TOKEN: token,
@@ -83,9 +83,9 @@ export interface MovedAlias {
  * keeps that again: so it is purged once more when none is left.
  * @throws purge_failed
  */
-export async function purgeAfter(
+export async function purgeMovedAlias(
   { model, alias, version }: MovedAlias,
-  purge: Purge,
+  purge: PurgeOptions,
   tell: (line: string) => void,
 ): Promise<void> {
   const tags = [...new Set([alias, DEFAULT_ALIAS])].map((one) => cacheTags.alias(model, one)); // a canary answers for the default alias, too
@@ -101,7 +101,7 @@ export async function purgeAfter(
 
 async function purgeTags(
   tags: readonly string[],
-  { url, token }: Purge,
+  { url, token }: PurgeOptions,
   remedy: string,
 ): Promise<void> {
   const fail = (reason: string, cause?: unknown) =>

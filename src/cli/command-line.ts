@@ -5,85 +5,87 @@ import { cliErrors } from "./errors.ts";
 import { parseArgs, stripVTControlCharacters } from "node:util";
 import { type ArgsDef, type CommandDef, parseArgs as parseOptions, runCommand } from "citty";
 import { EdgeTierError, reasonOf } from "../core/errors.ts";
-import { commandHelp, groupHelp } from "./help.ts";
-import { nextStep } from "./next-steps.ts";
-import { printError, progressTo } from "./output.ts";
+import { renderCommandHelp, renderGroupHelp } from "./help.ts";
+import { renderNextStep } from "./command-guides.ts";
+import { printError, createProgressPrinter } from "./output.ts";
 
-export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;
 
-interface Found {
+interface ResolvedCommand {
   readonly command: CommandDef;
   /** As the user calls it, for example `edgetier model publish`. */
   readonly name: string;
-  readonly rest: readonly string[];
+  readonly args: readonly string[];
   readonly problem?: string;
 }
 
 /** @returns the exit code; errors have been printed. */
 export async function runCommandLine(root: CommandDef, argv: readonly string[]): Promise<number> {
   const json = argv.includes("--json");
-  const { command, name, rest, problem } = await find(root, argv);
-  if (problem === undefined && asksForHelp(rest)) {
-    print(await helpOf(command, name));
-    return EXIT.ok;
+  const { command, name, args: rest, problem } = await resolveCommand(root, argv);
+  if (problem === undefined && isHelpRequested(rest)) {
+    print(await renderHelp(command, name));
+    return EXIT_CODES.ok;
   }
-  const wrong = problem ?? usageProblem(await argsOf(command), rest);
+  const wrong = problem ?? findUsageProblem(await resolveArgs(command), rest);
   if (wrong !== undefined) {
     printError(cliErrors.usage(wrong, name), json);
-    return EXIT.usage;
+    return EXIT_CODES.usage;
   }
   try {
     await runCommand(command, { rawArgs: [...rest] });
-    const next = nextStep(name, parseOptions([...rest], await argsOf(command)));
-    if (next !== undefined) progressTo(json)(next);
-    return EXIT.ok;
+    const next = renderNextStep(name, parseOptions([...rest], await resolveArgs(command)));
+    if (next !== undefined) createProgressPrinter(json)(next);
+    return EXIT_CODES.ok;
   } catch (error) {
     const missing = error instanceof Error && error.name === "CLIError"; // citty's own
     const shown = missing
       ? cliErrors.usage(stripVTControlCharacters(reasonOf(error)), name)
       : error;
     printError(shown, json);
-    return shown instanceof EdgeTierError && shown.code === "usage" ? EXIT.usage : EXIT.failed;
+    return shown instanceof EdgeTierError && shown.code === "usage"
+      ? EXIT_CODES.usage
+      : EXIT_CODES.failed;
   }
 }
 
 /** Follows the names of sub-commands as far as they go. */
-async function find(root: CommandDef, argv: readonly string[]): Promise<Found> {
+async function resolveCommand(root: CommandDef, argv: readonly string[]): Promise<ResolvedCommand> {
   let command = root;
   let name = "edgetier";
   for (let index = 0; ; index++) {
-    const children = await valueOf(command.subCommands);
+    const children = await resolveValue(command.subCommands);
     const rest = argv.slice(index);
-    if (children === undefined) return { command, name, rest };
+    if (children === undefined) return { command, name, args: rest };
     const [word] = rest;
     if (word === undefined || word.startsWith("-")) {
       return {
         command,
         name,
-        rest,
-        ...(asksForHelp(rest)
+        args: rest,
+        ...(isHelpRequested(rest)
           ? {}
           : { problem: `Say which command: ${Object.keys(children).join(", ")}` }),
       };
     }
-    const child = Object.hasOwn(children, word) ? await valueOf(children[word]) : undefined;
+    const child = Object.hasOwn(children, word) ? await resolveValue(children[word]) : undefined;
     if (child === undefined)
-      return { command, name, rest, problem: `There is no command ${JSON.stringify(word)}` };
+      return { command, name, args: rest, problem: `There is no command ${JSON.stringify(word)}` };
     command = child;
     name += ` ${word}`;
   }
 }
 
-const asksForHelp = (args: readonly string[]): boolean =>
-  args.slice(0, indexOfEnd(args)).some((one) => one === "--help" || one === "-h");
+const isHelpRequested = (args: readonly string[]): boolean =>
+  args.slice(0, findEndOfOptions(args)).some((one) => one === "--help" || one === "-h");
 
-function indexOfEnd(args: readonly string[]): number {
+function findEndOfOptions(args: readonly string[]): number {
   const end = args.indexOf("--");
   return end < 0 ? args.length : end;
 }
 
 /** What Node's strict parser objects to: unknown options, missing or superfluous values; and too many arguments. */
-function usageProblem(definitions: ArgsDef, args: readonly string[]): string | undefined {
+function findUsageProblem(definitions: ArgsDef, args: readonly string[]): string | undefined {
   const named = Object.entries(definitions).filter(
     ([, definition]) => definition.type !== "positional",
   );
@@ -92,7 +94,7 @@ function usageProblem(definitions: ArgsDef, args: readonly string[]): string | u
       name,
       {
         type: definition.type === "boolean" ? ("boolean" as const) : ("string" as const),
-        ...shortOf(definition),
+        ...shortNameOf(definition),
       },
     ]),
   );
@@ -116,29 +118,30 @@ function usageProblem(definitions: ArgsDef, args: readonly string[]): string | u
 }
 
 /** A second name of one letter, as in `-o`. */
-function shortOf(definition: ArgsDef[string]): { short?: string } {
+function shortNameOf(definition: ArgsDef[string]): { short?: string } {
   const names = "alias" in definition ? [definition.alias].flat() : [];
   const short = names.find((name) => name?.length === 1);
   return short === undefined ? {} : { short };
 }
 
-async function helpOf(command: CommandDef, name: string): Promise<string> {
-  const children = await valueOf(command.subCommands);
-  if (children !== undefined) return groupHelp(name, Object.keys(children));
-  return await commandHelp(
+async function renderHelp(command: CommandDef, name: string): Promise<string> {
+  const children = await resolveValue(command.subCommands);
+  if (children !== undefined) return renderGroupHelp(name, Object.keys(children));
+  return await renderCommandHelp(
     {
       ...command,
-      meta: { ...(await valueOf(command.meta)), name: name.split(" ").at(-1) ?? name },
+      meta: { ...(await resolveValue(command.meta)), name: name.split(" ").at(-1) ?? name },
     },
     name,
   );
 }
 
-const argsOf = async (command: CommandDef): Promise<ArgsDef> => (await valueOf(command.args)) ?? {};
+const resolveArgs = async (command: CommandDef): Promise<ArgsDef> =>
+  (await resolveValue(command.args)) ?? {};
 
 type Resolvable<Value> = Value | Promise<Value> | (() => Value) | (() => Promise<Value>);
 
-async function valueOf<Value extends object>(
+async function resolveValue<Value extends object>(
   value: Resolvable<Value> | undefined,
 ): Promise<Value | undefined> {
   return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);

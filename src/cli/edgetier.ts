@@ -2,6 +2,6 @@
 // The `edgetier` command.
 
 import { runCommandLine } from "./command-line.ts";
-import { root } from "./commands/root.ts";
+import { rootCommand } from "./commands/root.ts";
 
-process.exitCode = await runCommandLine(root, process.argv.slice(2));
+process.exitCode = await runCommandLine(rootCommand, process.argv.slice(2));

@@ -2,24 +2,29 @@
 
 import { stripVTControlCharacters } from "node:util";
 import { type CommandDef, renderUsage } from "citty";
-import { EDGETIER, GROUP_SUMMARIES, GROUPS, GUIDES } from "./next-steps.ts";
+import {
+  CLI_INVOCATION,
+  GROUP_SUMMARIES,
+  COMMAND_GROUPS,
+  COMMAND_GUIDES,
+} from "./command-guides.ts";
 
 /** @param name as in `edgetier model` @param children of the command */
-export function groupHelp(name: string, children: readonly string[]): string {
+export function renderGroupHelp(name: string, children: readonly string[]): string {
   const path = name.split(" ").slice(1);
   const summary = (child: string): string => {
     const key = [...path, child].join(" ");
-    return GUIDES[key]?.summary ?? GROUP_SUMMARIES[key] ?? "";
+    return COMMAND_GUIDES[key]?.summary ?? GROUP_SUMMARIES[key] ?? "";
   };
   const width = Math.max(...children.map(({ length }) => length));
   const lines = (names: readonly string[]) =>
     names.map((child) => `  ${child.padEnd(width)}  ${summary(child)}`.trimEnd());
   const head = `USAGE ${name} <command> [--help]`;
   if (path.length > 0) return [head, ...lines(children)].join("\n");
-  const grouped = new Set(GROUPS.flatMap(({ commands }) => commands));
+  const grouped = new Set(COMMAND_GROUPS.flatMap(({ commands }) => commands));
   const others = children.filter((child) => !grouped.has(child));
   const groups = [
-    ...GROUPS.map(({ title, commands }) => ({
+    ...COMMAND_GROUPS.map(({ title, commands }) => ({
       title,
       names: commands.filter((child) => children.includes(child)),
     })),
@@ -33,13 +38,13 @@ export function groupHelp(name: string, children: readonly string[]): string {
 }
 
 /** @param name as in `edgetier model publish` */
-export async function commandHelp(command: CommandDef, name: string): Promise<string> {
+export async function renderCommandHelp(command: CommandDef, name: string): Promise<string> {
   const words = name.split(" ");
   const usage = await renderUsage(command, { meta: { name: words.slice(0, -1).join(" ") } });
-  const guide = GUIDES[words.slice(1).join(" ")];
+  const guide = COMMAND_GUIDES[words.slice(1).join(" ")];
   const text =
     guide === undefined
       ? usage
-      : `${usage.trimEnd()}\n\nEXAMPLE\n\n  ${EDGETIER} ${guide.example}\n`;
+      : `${usage.trimEnd()}\n\nEXAMPLE\n\n  ${CLI_INVOCATION} ${guide.example}\n`;
   return (process.stdout.isTTY ? text : stripVTControlCharacters(text)).replaceAll(/ +$/gm, "");
 }

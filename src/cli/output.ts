@@ -20,14 +20,14 @@ export function printLine(line = ""): void {
 }
 
 /** Lines for people to follow, on stderr; none beside JSON, whose stderr is for errors. */
-export const progressTo =
+export const createProgressPrinter =
   (json: boolean) =>
   (line: string): void => {
     if (!json) process.stderr.write(`${line}\n`);
   };
 
 /** Columns as wide as their widest cell, two spaces apart. */
-export function table(rows: readonly (readonly (string | number)[])[]): string {
+export function renderTable(rows: readonly (readonly (string | number)[])[]): string {
   const widths: number[] = [];
   for (const row of rows)
     row.forEach(
@@ -46,14 +46,14 @@ export function table(rows: readonly (readonly (string | number)[])[]): string {
 /** One line (or JSON line) for each error; several come as an AggregateError. */
 export function printError(error: unknown, json: boolean): void {
   for (const one of error instanceof AggregateError ? error.errors : [error])
-    process.stderr.write(`${json ? asJson(one) : asText(one)}\n`);
+    process.stderr.write(`${json ? renderErrorJson(one) : renderErrorText(one)}\n`);
 }
 
-function asJson(error: unknown): string {
+function renderErrorJson(error: unknown): string {
   return JSON.stringify(problemOf(asEdgeTierError(error), ""));
 }
 
-function asText(thrown: unknown): string {
+function renderErrorText(thrown: unknown): string {
   const error = asEdgeTierError(thrown);
   const cause = error.code === "internal" ? ` (${reasonOf(error.cause)})` : "";
   return `error: ${error.detail.trimEnd()}${cause}\n  ${error.code === "internal" ? stackOf(error.cause) : error.remedy}`;
@@ -62,13 +62,13 @@ function asText(thrown: unknown): string {
 const stackOf = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? "") : "");
 
 /** Bytes as people read them. */
-export function inKiB(bytes: number): string {
+export function formatBytes(bytes: number): string {
   return bytes < 1024 * 1024
     ? `${(bytes / 1024).toFixed(1)} KiB`
     : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** @param ratio of what is compared with to what there is: 2 is half as much */
-export function timesLess(ratio: number): string {
+export function formatReduction(ratio: number): string {
   return ratio >= 1 ? `${ratio.toFixed(2)} times less` : `${(1 / ratio).toFixed(2)} times more`;
 }

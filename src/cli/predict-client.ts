@@ -33,7 +33,7 @@ const problemSchema = z.object({
   remedy: z.string().default("See the edge's log."),
 });
 
-export interface ShownPrediction {
+export interface PredictionResult {
   readonly model: string;
   readonly version: number;
   readonly label: string;
@@ -62,7 +62,7 @@ export async function requestPrediction(
   model: string,
   input: PredictionInput,
   options: RequestOptions = {},
-): Promise<ShownPrediction> {
+): Promise<PredictionResult> {
   const startedAtMs = performance.now();
   const { response, body } = await send(url, model, input, options);
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
@@ -137,7 +137,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-export function predictionRows(prediction: ShownPrediction): [string, string][] {
+export function formatPredictionRows(prediction: PredictionResult): [string, string][] {
   const { label, score, tier, confidence, degraded, latencyMs, cache, model, version } = prediction;
   return [
     ["label", label],

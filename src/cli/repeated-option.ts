@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import type { ArgsDef } from "citty";
 
 /** @param definitions of the command's arguments, so that others' values are not taken for options */
-export function repeatedOption(
+export function parseRepeatedOption(
   definitions: ArgsDef,
   rawArgs: readonly string[],
   name: string,

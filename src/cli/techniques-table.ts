@@ -1,14 +1,14 @@
 // The table of a build: what each candidate gained and cost against the reference, and why it is not taken.
 
-import type { Judgement } from "../toolchain/judge/judge.ts";
-import type { BuiltTier } from "../toolchain/techniques/build-tier.ts";
-import { inKiB, table } from "./output.ts";
+import type { CandidateEvaluation } from "../toolchain/evaluate/evaluate-candidates.ts";
+import type { BuiltTier } from "../toolchain/build-plan/build-tier.ts";
+import { formatBytes, renderTable } from "./output.ts";
 
-export function techniquesTable(tiers: readonly BuiltTier[]): string {
-  return tiers.map(tierTable).join("\n\n");
+export function renderTechniquesTable(tiers: readonly BuiltTier[]): string {
+  return tiers.map(renderTierTable).join("\n\n");
 }
 
-function tierTable({ tier, judgements, chosen }: BuiltTier): string {
+function renderTierTable({ tier, evaluations: judgements, chosen }: BuiltTier): string {
   const runtimes = Object.keys(judgements[0]?.measured?.latency ?? {});
   const header = [
     "CANDIDATE",
@@ -21,11 +21,11 @@ function tierTable({ tier, judgements, chosen }: BuiltTier): string {
     ...runtimes.flatMap((name) => [`${name} P50 MS`, "RATIO"]),
     "VERDICT",
   ];
-  return `${tier}\n${table([header.map((cell) => cell.toUpperCase()), ...judgements.map((one) => row(one, runtimes, one.name === chosen.name))])}`;
+  return `${tier}\n${renderTable([header.map((cell) => cell.toUpperCase()), ...judgements.map((one) => row(one, runtimes, one.name === chosen.name))])}`;
 }
 
 function row(
-  { name, bytes, gzipBytes, refused, measured }: Judgement,
+  { name, bytes, gzipBytes, refused, measured }: CandidateEvaluation,
   runtimes: readonly string[],
   isChosen: boolean,
 ): string[] {
@@ -46,8 +46,8 @@ function row(
   return [
     name,
     ...figures,
-    bytes === 0 ? "" : inKiB(bytes),
-    gzipBytes === 0 ? "" : inKiB(gzipBytes),
+    bytes === 0 ? "" : formatBytes(bytes),
+    gzipBytes === 0 ? "" : formatBytes(gzipBytes),
     ...times,
     verdict,
   ];

@@ -5,7 +5,7 @@ import { bytesOf, concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import { typedArrays } from "../core/typed-arrays.ts";
 import type { Parameters } from "../protocol/open-inference.ts";
-import { fault } from "./errors.ts";
+import { clientError } from "./errors.ts";
 import { toUtf8 } from "./utf8.ts";
 
 interface NumberArray {
@@ -14,7 +14,7 @@ interface NumberArray {
 }
 
 /** What the JSON says of a tensor. */
-export interface TensorHead {
+export interface TensorHeader {
   readonly name: string;
   readonly datatype: Tensor["datatype"];
   readonly shape: readonly number[];
@@ -23,7 +23,7 @@ export interface TensorHead {
 }
 
 export function encodeTensors(tensors: NamedTensors): {
-  readonly heads: readonly TensorHead[];
+  readonly heads: readonly TensorHeader[];
   readonly bytes: readonly Uint8Array[];
 } {
   const all = Object.entries(tensors).map(([name, { datatype, shape, data }]) => {
@@ -42,34 +42,35 @@ export function encodeTensors(tensors: NamedTensors): {
 }
 
 /** @param bytes what follows the JSON @throws invalid_answer */
-export function decodeTensors(heads: readonly TensorHead[], bytes: Uint8Array): NamedTensors {
+export function decodeTensors(heads: readonly TensorHeader[], bytes: Uint8Array): NamedTensors {
   let offset = 0;
   return Object.fromEntries(
     heads.map(({ name, datatype, shape, parameters, data }) => {
       const size = Number(parameters?.["binary_data_size"] ?? 0);
       const part = bytes.slice(offset, (offset += size)); // a copy, which is aligned
       if (part.byteLength < size)
-        throw fault("invalid_answer", `Tensor ${name} is cut off.`, "Try again.");
+        throw clientError("invalid_answer", `Tensor ${name} is cut off.`, "Try again.");
       return [
         name,
         {
           datatype,
           shape,
-          data: data === undefined ? fromBytes(datatype, part) : fromJson(datatype, data),
+          data:
+            data === undefined ? decodeBinaryData(datatype, part) : decodeJsonData(datatype, data),
         } as Tensor,
       ];
     }),
   );
 }
 
-function fromBytes(datatype: Tensor["datatype"], part: Uint8Array<ArrayBuffer>): unknown {
+function decodeBinaryData(datatype: Tensor["datatype"], part: Uint8Array<ArrayBuffer>): unknown {
   return datatype === "BYTES"
-    ? elementsOf(part)
+    ? splitBytesElements(part)
     : new (typedArrays[datatype] as NumberArray)(part.buffer);
 }
 
 /** Of a server that has no binary form. */
-function fromJson(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
+function decodeJsonData(datatype: Tensor["datatype"], data: readonly unknown[]): unknown {
   const flat = data.flat(Number.POSITIVE_INFINITY);
   if (datatype === "BYTES") return flat.map((text) => toUtf8(String(text)));
   return (typedArrays[datatype] as NumberArray).from(
@@ -77,7 +78,7 @@ function fromJson(datatype: Tensor["datatype"], data: readonly unknown[]): unkno
   );
 }
 
-function elementsOf(part: Uint8Array): Uint8Array[] {
+function splitBytesElements(part: Uint8Array): Uint8Array[] {
   const view = new DataView(part.buffer);
   const elements: Uint8Array[] = [];
   for (let at = 0; at < part.byteLength;) {

@@ -3,13 +3,13 @@
 import type { ModelDetail, ModelList } from "../protocol/models.ts";
 import type { RegionList } from "../protocol/regions.ts";
 import type { EmbeddingsBody } from "../protocol/embeddings.ts";
-import type { AnswerStore } from "./answer-store.ts";
+import type { AnswerStore } from "./response-cache.ts";
 import { type CallOptions, connect, type ConnectionOptions } from "./connection.ts";
 import { embed, type Embeddings, type EmbedOptions } from "./embed.ts";
 import { infer, type Inference, type InferOptions, type NamedTensors } from "./infer.ts";
 import { getModel, listModels } from "./models.ts";
 import { type PredictInput, type PredictionOf, type PredictOptions, predict } from "./predict.ts";
-import { createRegions, listRegions } from "./regions.ts";
+import { createRegions, listRegions } from "./region-selector.ts";
 
 export interface ClientOptions extends ConnectionOptions {
   /** As of `predict`, for all predictions. */

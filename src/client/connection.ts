@@ -2,7 +2,7 @@
 // React Native or Node lack: no AbortSignal.any, no TextDecoder, no streams.
 
 import { type Clock, systemClock } from "../core/clock.ts";
-import { EdgeTierError, fault, refusalOf } from "./errors.ts";
+import { EdgeTierError, clientError, readErrorResponse } from "./errors.ts";
 
 export interface ConnectionOptions {
   /** Of the edge, such as `https://predict.example.com`. */
@@ -51,7 +51,7 @@ export interface Connection {
   readonly random: () => number;
 }
 
-export interface Outgoing {
+export interface OutgoingRequest {
   readonly method?: "POST";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: BodyInit;
@@ -87,7 +87,7 @@ export function connect(options: ConnectionOptions): Connection {
 }
 
 /** When a call ends, by the connection's clock. */
-export const endOf = ({ clock, ...defaults }: Connection, call: CallOptions): number =>
+export const endsAtMsOf = ({ clock, ...defaults }: Connection, call: CallOptions): number =>
   clock.now() +
   Math.min(
     call.timeoutMs ?? defaults.timeoutMs,
@@ -103,14 +103,14 @@ export const endOf = ({ clock, ...defaults }: Connection, call: CallOptions): nu
 export async function send<Result>(
   connection: Connection,
   path: string,
-  outgoing: Outgoing,
+  outgoing: OutgoingRequest,
   read: (response: Response) => Promise<Result>,
   call: CallOptions = {},
 ): Promise<Result> {
   const { clock, wayMs } = connection;
-  const endsAtMs = endOf(connection, call);
+  const endsAtMs = endsAtMsOf(connection, call);
   const isBounded = (call.deadlineMs ?? connection.deadlineMs) !== undefined;
-  const stop = watch(clock, endsAtMs - clock.now(), call.signal);
+  const stop = createAbortScope(clock, endsAtMs - clock.now(), call.signal);
   try {
     for (let tries = 0; ; tries++) {
       const leftMs = endsAtMs - clock.now();
@@ -133,13 +133,13 @@ export async function send<Result>(
           signal: stop.signal,
         });
         if (response.ok || response.status === 304) return await read(response);
-        failure = await refusalOf(response, clock.now());
+        failure = await readErrorResponse(response, clock.now());
       } catch (error) {
         stop.check();
         failure =
           error instanceof EdgeTierError
             ? error
-            : fault(
+            : clientError(
                 "network",
                 `${connection.url} cannot be reached.`,
                 "Check the address and the network, and try again.",
@@ -163,16 +163,16 @@ export async function send<Result>(
 }
 
 /** @throws invalid_answer for what is not JSON */
-export async function json<Body>(response: Response): Promise<Body> {
-  return parse(await response.text());
+export async function readJsonBody<Body>(response: Response): Promise<Body> {
+  return parseJsonText(await response.text());
 }
 
 /** The server's schemas are not checked again here: they would be most of this client's bytes. @throws invalid_answer */
-export function parse<Body>(text: string): Body {
+export function parseJsonText<Body>(text: string): Body {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw fault(
+    throw clientError(
       "invalid_answer",
       "The answer is not JSON.",
       "Check that the address is an EdgeTier edge's.",
@@ -182,7 +182,7 @@ export function parse<Body>(text: string): Body {
 }
 
 /** One signal of the time and the caller's signal. The reason is kept here: React Native's signals have none. */
-function watch(clock: Clock, timeMs: number, caller: AbortSignal | undefined) {
+function createAbortScope(clock: Clock, timeMs: number, caller: AbortSignal | undefined) {
   const controller = new AbortController();
   let reason: unknown;
   let wake = () => {};
@@ -192,11 +192,11 @@ function watch(clock: Clock, timeMs: number, caller: AbortSignal | undefined) {
     wake();
   };
   const leave = () =>
-    abort(caller?.reason ?? fault("aborted", "The caller gave the request up.", ""));
+    abort(caller?.reason ?? clientError("aborted", "The caller gave the request up.", ""));
   const stopTimer = clock.setTimer(
     () =>
       abort(
-        fault(
+        clientError(
           "timeout",
           `There was no answer within ${Math.round(timeMs)} ms.`,
           "Allow it more time, or check the network.",

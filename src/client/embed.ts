@@ -2,8 +2,8 @@
 
 import { fromBase64 } from "../core/base64.ts";
 import type { EmbeddingsBody, EmbeddingsResponse } from "../protocol/embeddings.ts";
-import { type CallOptions, type Connection, json, send } from "./connection.ts";
-import { fault } from "./errors.ts";
+import { type CallOptions, type Connection, readJsonBody, send } from "./connection.ts";
+import { clientError } from "./errors.ts";
 
 export interface EmbedOptions
   extends CallOptions, Partial<Pick<EmbeddingsBody, "model" | "dimensions" | "cache">> {}
@@ -29,19 +29,19 @@ export async function embed(
     connection,
     "/v1/embeddings",
     { method: "POST", headers: { "content-type": "application/json" }, body },
-    json<EmbeddingsResponse>,
+    readJsonBody<EmbeddingsResponse>,
     options,
   );
   return {
-    vectors: answer.data.map(({ embedding }) => vectorOf(embedding)),
+    vectors: answer.data.map(({ embedding }) => decodeVector(embedding)),
     model: answer.model,
     tokens: answer.usage.total_tokens,
   };
 }
 
-function vectorOf(embedding: string | number[]): Float32Array {
+function decodeVector(embedding: string | number[]): Float32Array {
   if (typeof embedding !== "string") return Float32Array.from(embedding);
   const bytes = fromBase64(embedding);
-  if (bytes === undefined) throw fault("invalid_answer", "A vector is not base64.", "");
+  if (bytes === undefined) throw clientError("invalid_answer", "A vector is not base64.", "");
   return new Float32Array(bytes.buffer);
 }

@@ -5,7 +5,7 @@ import type { Problem } from "../protocol/problem.ts";
 /** `network`: no connection, or one that broke before the answer was whole; `timeout`: the time was up; `invalid_answer`: not EdgeTier answered. */
 export type ClientFault = "network" | "timeout" | "aborted" | "invalid_answer" | "invalid_input";
 
-export interface ErrorFields {
+export interface EdgeTierErrorOptions {
   /** The server's `code`, such as `model_not_found`; `http_<status>` where it gave none; or a ClientFault. */
   readonly code: ClientFault | (string & {});
   /** 0 where nobody answered. */
@@ -21,7 +21,7 @@ export interface ErrorFields {
   readonly cause?: unknown;
 }
 
-export class EdgeTierError extends Error implements ErrorFields {
+export class EdgeTierError extends Error implements EdgeTierErrorOptions {
   override readonly name = "EdgeTierError";
   readonly code: string;
   readonly status: number;
@@ -40,7 +40,7 @@ export class EdgeTierError extends Error implements ErrorFields {
     retryable,
     retryAfterMs,
     cause,
-  }: ErrorFields) {
+  }: EdgeTierErrorOptions) {
     super(`${detail} ${remedy}`.trim(), { cause });
     this.code = code;
     this.status = status;
@@ -52,7 +52,7 @@ export class EdgeTierError extends Error implements ErrorFields {
   }
 }
 
-export const fault = (
+export const clientError = (
   code: ClientFault,
   detail: string,
   remedy: string,
@@ -72,9 +72,9 @@ export const isOutage = (error: unknown): error is EdgeTierError =>
     error.code === "timeout");
 
 /** @param nowMs for a `retry-after` that is a date */
-export async function refusalOf(response: Response, nowMs: number): Promise<EdgeTierError> {
+export async function readErrorResponse(response: Response, nowMs: number): Promise<EdgeTierError> {
   const { status, headers } = response;
-  const problem = problemIn(await response.text());
+  const problem = parseProblem(await response.text());
   const {
     code = `http_${status}`,
     detail = `The server answered ${status}.`,
@@ -90,12 +90,12 @@ export async function refusalOf(response: Response, nowMs: number): Promise<Edge
     remedy,
     requestId,
     retryable: retryable && isOverload(status),
-    retryAfterMs: delayOf(headers.get("retry-after"), nowMs),
+    retryAfterMs: parseRetryAfter(headers.get("retry-after"), nowMs),
   });
 }
 
 /** Of /v1, or the Open Inference Protocol's `{"error"}`. */
-function problemIn(text: string): Partial<Problem> {
+function parseProblem(text: string): Partial<Problem> {
   try {
     const { error, ...problem } = JSON.parse(text);
     return typeof error === "string" ? { detail: error } : problem;
@@ -104,7 +104,7 @@ function problemIn(text: string): Partial<Problem> {
   }
 }
 
-function delayOf(retryAfter: string | null, nowMs: number): number | undefined {
+function parseRetryAfter(retryAfter: string | null, nowMs: number): number | undefined {
   if (!retryAfter) return undefined;
   const seconds = Number(retryAfter);
   const delayMs = Number.isNaN(seconds) ? Date.parse(retryAfter) - nowMs : seconds * 1_000;

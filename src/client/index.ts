@@ -1,6 +1,6 @@
 // EdgeTier's client, for browsers, React Native and Node: no dependencies, no platform's own API.
 
-export { type AnswerStore, createAnswerStore, type KeptAnswer } from "./answer-store.ts";
+export { type AnswerStore, createAnswerStore, type KeptAnswer } from "./response-cache.ts";
 export { type Client, type ClientOptions, createClient } from "./client.ts";
 export {
   type CallOptions,
@@ -26,4 +26,4 @@ export {
   type PredictOutput,
   predict,
 } from "./predict.ts";
-export { createRegions, listRegions, type Regions } from "./regions.ts";
+export { createRegions, listRegions, type Regions } from "./region-selector.ts";

@@ -3,17 +3,17 @@
 import { concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import type { Parameters, RequestedOutput } from "../protocol/open-inference.ts";
-import { decodeTensors, encodeTensors, type TensorHead } from "./binary-tensors.ts";
+import { decodeTensors, encodeTensors, type TensorHeader } from "./binary-tensors.ts";
 import {
   type CallOptions,
   type Connection,
-  endOf,
-  type Outgoing,
-  parse,
+  endsAtMsOf,
+  type OutgoingRequest,
+  parseJsonText,
   send,
 } from "./connection.ts";
-import { EdgeTierError, fault } from "./errors.ts";
-import type { Regions } from "./regions.ts";
+import { EdgeTierError, clientError } from "./errors.ts";
+import type { Regions } from "./region-selector.ts";
 import { fromUtf8, toUtf8 } from "./utf8.ts";
 
 export type { NamedTensors, Tensor };
@@ -36,11 +36,11 @@ export interface Inference {
   readonly region: string | undefined;
 }
 
-interface ResponseHead {
+interface InferResponseHeader {
   readonly model_name: string;
   readonly model_version?: string;
   readonly parameters?: Parameters;
-  readonly outputs: readonly TensorHead[];
+  readonly outputs: readonly TensorHeader[];
 }
 
 const JSON_LENGTH_HEADER = "inference-header-content-length";
@@ -57,10 +57,10 @@ export async function infer(
 ): Promise<Inference> {
   const [name = "", version] = model.split("@");
   const isNumbered = version !== undefined && /^\d+$/.test(version);
-  const outgoing = messageOf(inputs, options);
+  const outgoing = encodeInferMessage(inputs, options);
   const regionPath = `/v2/models/${encodeURIComponent(name)}${isNumbered ? `/versions/${version}` : ""}/infer`;
 
-  const endsAtMs = endOf(connection, options);
+  const endsAtMs = endsAtMsOf(connection, options);
   if (version === undefined || isNumbered) {
     const region = await options.regions?.nearest(connection, options);
     const leftMs = endsAtMs - connection.clock.now();
@@ -68,7 +68,7 @@ export async function infer(
       // Half of the time is left for the edge; the edge's credentials are no region's business.
       const { authorization: _credentials, ...headers } = connection.headers;
       try {
-        return await ask(
+        return await callInfer(
           { ...connection, url: region.url, headers },
           regionPath,
           outgoing,
@@ -79,7 +79,7 @@ export async function infer(
         if (
           options.signal?.aborted === true ||
           !(error instanceof EdgeTierError) ||
-          isOfTheRequest(error)
+          isInvalidRequest(error)
         )
           throw error;
         options.regions?.leaveAlone(region.id);
@@ -88,7 +88,7 @@ export async function infer(
   }
   const leftMs = endsAtMs - connection.clock.now();
   const isBounded = (options.deadlineMs ?? connection.deadlineMs) !== undefined;
-  return await ask(
+  return await callInfer(
     connection,
     `/v2/models/${encodeURIComponent(model)}/infer`,
     outgoing,
@@ -98,10 +98,13 @@ export async function infer(
 }
 
 /** The edge would refuse it as well; 401 to 404 may be the region's own trouble. */
-const isOfTheRequest = ({ status }: EdgeTierError): boolean =>
+const isInvalidRequest = ({ status }: EdgeTierError): boolean =>
   status === 400 || status === 413 || status === 415;
 
-function messageOf(inputs: NamedTensors, { outputs, parameters }: InferOptions): Outgoing {
+function encodeInferMessage(
+  inputs: NamedTensors,
+  { outputs, parameters }: InferOptions,
+): OutgoingRequest {
   const { heads, bytes } = encodeTensors(inputs);
   const json = toUtf8(
     JSON.stringify({
@@ -120,10 +123,10 @@ function messageOf(inputs: NamedTensors, { outputs, parameters }: InferOptions):
   };
 }
 
-function ask(
+function callInfer(
   connection: Connection,
   path: string,
-  outgoing: Outgoing,
+  outgoing: OutgoingRequest,
   region: string | undefined,
   call: CallOptions,
 ): Promise<Inference> {
@@ -134,9 +137,9 @@ function ask(
     async (response) => {
       const body = new Uint8Array(await response.arrayBuffer());
       const jsonBytes = Number(response.headers.get(JSON_LENGTH_HEADER) ?? body.byteLength);
-      const head = parse<ResponseHead>(fromUtf8(body.subarray(0, jsonBytes)));
+      const head = parseJsonText<InferResponseHeader>(fromUtf8(body.subarray(0, jsonBytes)));
       if (head.outputs === undefined)
-        throw fault(
+        throw clientError(
           "invalid_answer",
           "The answer has no outputs.",
           "Check that the address is an EdgeTier edge's.",

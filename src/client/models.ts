@@ -1,13 +1,13 @@
 // What is served.
 
 import type { ModelDetail, ModelList } from "../protocol/models.ts";
-import { type CallOptions, type Connection, json, send } from "./connection.ts";
+import { type CallOptions, type Connection, readJsonBody, send } from "./connection.ts";
 
 export const listModels = async (
   connection: Connection,
   call: CallOptions = {},
 ): Promise<ModelList["models"]> =>
-  (await send(connection, "/v1/models", {}, json<ModelList>, call)).models;
+  (await send(connection, "/v1/models", {}, readJsonBody<ModelList>, call)).models;
 
 /** @param model `name`, `name@version` or `name@alias` */
 export const getModel = (
@@ -15,4 +15,4 @@ export const getModel = (
   model: string,
   call: CallOptions = {},
 ): Promise<ModelDetail> =>
-  send(connection, `/v1/models/${encodeURIComponent(model)}`, {}, json<ModelDetail>, call);
+  send(connection, `/v1/models/${encodeURIComponent(model)}`, {}, readJsonBody<ModelDetail>, call);

@@ -2,21 +2,25 @@
 //
 // An entry of its own: it brings the edge's code for features, pixels, confidence and exits along, which `predict` alone does not need.
 
-import type { Answer } from "../cascade/calibration.ts";
+import type { TierPrediction } from "../cascade/calibration.ts";
 import { EdgeTierError as TaskError } from "../core/errors.ts";
 import type { DeviceManifest } from "../registry/device-manifest.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
-import { parse } from "./connection.ts";
-import { EdgeTierError, fault, isOutage } from "./errors.ts";
-import { createDeviceTier, type DeviceInput, type TierOnDevice } from "./on-device/device-tier.ts";
+import { parseJsonText } from "./connection.ts";
+import { EdgeTierError, clientError, isOutage } from "./errors.ts";
+import {
+  createDeviceTier,
+  type DeviceInput,
+  type DeviceTierRunner,
+} from "./on-device/device-tier.ts";
 import {
   readManifest,
   type ReadFile,
-  readVerified,
+  readVerifiedFile,
   type Sha256,
   webSha256,
-} from "./on-device/files.ts";
-import { type Ort, type OrtTensor, openGraph } from "./on-device/ort.ts";
+} from "./on-device/device-export.ts";
+import { type Ort, type OrtTensor, createGraphRunner } from "./on-device/ort-session.ts";
 import type { Prediction, PredictOptions, PredictOutput } from "./predict.ts";
 import { fromUtf8 } from "./utf8.ts";
 
@@ -66,17 +70,19 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({
   sha256 = webSha256,
 }: OnDeviceOptions<AnyTensor>): Promise<OnDevice> {
   const manifest = await readManifest(readFile);
-  const labels: readonly string[] = parse(
-    fromUtf8(await readVerified(readFile, manifest.labels, sha256)),
+  const labels: readonly string[] = parseJsonText(
+    fromUtf8(await readVerifiedFile(readFile, manifest.labels, sha256)),
   );
-  const tiers: TierOnDevice[] = [];
+  const tiers: DeviceTierRunner[] = [];
   for (const tier of manifest.tiers) {
     const artifact =
       "artifact" in tier.preprocessor
-        ? await readVerified(readFile, tier.preprocessor.artifact, sha256)
+        ? await readVerifiedFile(readFile, tier.preprocessor.artifact, sha256)
         : undefined;
-    const run = await openGraph(ort, await readVerified(readFile, tier.graph, sha256));
-    tiers.push(createDeviceTier(manifest, tier, { run, labels, artifact, images }));
+    const run = await createGraphRunner(ort, await readVerifiedFile(readFile, tier.graph, sha256));
+    tiers.push(
+      createDeviceTier(manifest, tier, { runGraph: run, labels, artifact, imageDecoder: images }),
+    );
   }
   const model =
     manifest.version === null ? manifest.model : `${manifest.model}@${manifest.version}`;
@@ -85,15 +91,17 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({
     manifest,
     async predict(input, options = {}) {
       const used: { tier: string; inputs: number; error?: string }[] = [];
-      let best: DeviceAnswer | undefined;
+      let best: TierAnswer | undefined;
       for (const tier of tiers) {
         if (options.signal?.aborted === true)
-          throw options.signal.reason ?? fault("aborted", "The caller gave the request up.", "");
+          throw (
+            options.signal.reason ?? clientError("aborted", "The caller gave the request up.", "")
+          );
         try {
           best = { tier: tier.id, answer: await tier.answer(input, options.topK ?? DEFAULT_TOP_K) };
           used.push({ tier: tier.id, inputs: 1 });
-          if (tier.exits(best.answer) || options.maxTier === tier.id)
-            return predictionOf(manifest, best, used);
+          if (tier.shouldExit(best.answer) || options.maxTier === tier.id)
+            return toDevicePrediction(manifest, best, used);
         } catch (error) {
           // What is wrong with the input would be so at the edge; what is wrong with the device is not.
           if (error instanceof EdgeTierError) throw error;
@@ -107,24 +115,28 @@ export async function openOnDevice<AnyTensor extends OrtTensor>({
       }
       try {
         if (edge === undefined)
-          throw fault("network", "There is no edge to go on to.", "Give openOnDevice an edge.");
+          throw clientError(
+            "network",
+            "There is no edge to go on to.",
+            "Give openOnDevice an edge.",
+          );
         return await edge.predict(model, input, options);
       } catch (error) {
         if (best === undefined || !isOutage(error)) throw error;
-        return predictionOf(manifest, best, used, { degraded: true, degradedBy: error.code });
+        return toDevicePrediction(manifest, best, used, { degraded: true, degradedBy: error.code });
       }
     },
   };
 }
 
-interface DeviceAnswer {
+interface TierAnswer {
   readonly tier: string;
-  readonly answer: Answer;
+  readonly answer: TierPrediction;
 }
 
-function predictionOf(
+function toDevicePrediction(
   { model, version }: DeviceManifest,
-  { tier, answer }: DeviceAnswer,
+  { tier, answer }: TierAnswer,
   tiers: Prediction["usage"]["tiers"],
   more: Partial<PredictOutput> = {},
 ): Prediction<readonly [PredictOutput]> {

@@ -2,16 +2,16 @@
 
 import { toBase64 } from "../core/base64.ts";
 import type { PredictParameters, PredictResponse } from "../protocol/predict.ts";
-import type { AnswerStore } from "./answer-store.ts";
+import type { AnswerStore } from "./response-cache.ts";
 import {
   type CallOptions,
   type Connection,
-  json,
-  type Outgoing,
-  parse,
+  readJsonBody,
+  type OutgoingRequest,
+  parseJsonText,
   send,
 } from "./connection.ts";
-import { fault, isOutage } from "./errors.ts";
+import { clientError, isOutage } from "./errors.ts";
 
 /** A text, or a JPEG or PNG file. */
 export type PredictInput = string | Uint8Array<ArrayBuffer> | ArrayBuffer | Blob;
@@ -40,7 +40,7 @@ export type PredictionOf<Input> = Input extends readonly unknown[]
   : Prediction<readonly [PredictOutput]>;
 
 /** Of characters: what is longer is not sent in a URL. */
-const MAX_URL_TEXT = 1_000;
+const MAX_URL_TEXT_LENGTH = 1_000;
 
 /**
  * @param model `name`, `name@version` or `name@alias`
@@ -59,28 +59,28 @@ export async function predict<const Input extends PredictInput | readonly Predic
   if (
     answers !== undefined &&
     typeof input === "string" &&
-    input.length <= MAX_URL_TEXT &&
+    input.length <= MAX_URL_TEXT_LENGTH &&
     input.isWellFormed?.() !== false &&
     (cache ?? "use") === "use"
   ) {
-    return (await predictByEtag(
+    return (await predictWithCache(
       connection,
-      `${path}?${query({ input, ...parameters })}`,
+      `${path}?${encodeQuery({ input, ...parameters })}`,
       answers,
       options,
     )) as PredictionOf<Input>;
   }
-  const [outgoing, search] = await bodyOf(input, parameters);
+  const [outgoing, search] = await encodePredictRequest(input, parameters);
   return (await send(
     connection,
     search === "" ? path : `${path}?${search}`,
     outgoing,
-    async (response) => predictionOf(await json(response), response),
+    async (response) => toPrediction(await readJsonBody(response), response),
     options,
   )) as PredictionOf<Input>;
 }
 
-async function predictByEtag(
+async function predictWithCache(
   connection: Connection,
   path: string,
   answers: AnswerStore,
@@ -95,9 +95,9 @@ async function predictByEtag(
       kept === undefined ? {} : { headers: { "if-none-match": kept.etag } },
       async (response) => {
         if (response.status === 304 && kept !== undefined)
-          return { ...predictionOf(parse(kept.body), response), source: "client" };
+          return { ...toPrediction(parseJsonText(kept.body), response), source: "client" };
         const body = await response.text();
-        const prediction = predictionOf(parse(body), response);
+        const prediction = toPrediction(parseJsonText(body), response);
         const etag = response.headers.get("etag");
         if (etag !== null) await answers.set(key, { etag, body });
         return prediction;
@@ -106,24 +106,28 @@ async function predictByEtag(
     );
   } catch (error) {
     if (options.offline === true && kept !== undefined && isOutage(error))
-      return { ...parse<PredictResponse>(kept.body), requestId: undefined, source: "offline" };
+      return {
+        ...parseJsonText<PredictResponse>(kept.body),
+        requestId: undefined,
+        source: "offline",
+      };
     throw error;
   }
 }
 
-const predictionOf = (body: PredictResponse, { headers }: Response): Prediction => ({
+const toPrediction = (body: PredictResponse, { headers }: Response): Prediction => ({
   ...body,
   requestId: headers.get("x-request-id") ?? undefined,
   source: (headers.get("x-edgetier-cache") ?? "miss") as Prediction["source"],
 });
 
 /** One image goes as it is, and its parameters in the query; anything else in JSON. */
-async function bodyOf(
+async function encodePredictRequest(
   input: PredictInput | readonly PredictInput[],
   parameters: object,
-): Promise<[Outgoing, search: string]> {
+): Promise<[OutgoingRequest, search: string]> {
   if (typeof input === "string" || Array.isArray(input)) {
-    const inputs = Array.isArray(input) ? await Promise.all(input.map(inJson)) : input;
+    const inputs = Array.isArray(input) ? await Promise.all(input.map(encodeJsonInput)) : input;
     return [
       {
         method: "POST",
@@ -135,27 +139,31 @@ async function bodyOf(
   }
   const image = input as Exclude<PredictInput, string>;
   return [
-    { method: "POST", headers: { "content-type": mediaTypeOf(image) }, body: image },
-    query(parameters),
+    { method: "POST", headers: { "content-type": detectMediaType(image) }, body: image },
+    encodeQuery(parameters),
   ];
 }
 
-async function inJson(input: PredictInput): Promise<unknown> {
+async function encodeJsonInput(input: PredictInput): Promise<unknown> {
   if (typeof input === "string") return input;
   return {
     b64: toBase64(new Uint8Array("arrayBuffer" in input ? await input.arrayBuffer() : input)),
   };
 }
 
-function mediaTypeOf(image: Exclude<PredictInput, string>): string {
+function detectMediaType(image: Exclude<PredictInput, string>): string {
   if ("arrayBuffer" in image && image.type !== "") return image.type;
   if ("arrayBuffer" in image)
-    throw fault("invalid_input", "The blob has no type.", "Give it one: image/jpeg or image/png.");
+    throw clientError(
+      "invalid_input",
+      "The blob has no type.",
+      "Give it one: image/jpeg or image/png.",
+    );
   return new Uint8Array(image)[0] === 0xff ? "image/jpeg" : "image/png";
 }
 
 /** React Native's URLSearchParams is not complete. */
-const query = (fields: object): string =>
+const encodeQuery = (fields: object): string =>
   Object.entries(fields)
     .flatMap(([name, value]) =>
       value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`],

@@ -2,7 +2,7 @@
 
 import type { Span } from "../core/span.ts";
 import type { RequestContext } from "../serving/request-context.ts";
-import type { Identity } from "./access/identity.ts";
+import type { Authentication } from "./access/authentication.ts";
 
 export interface AppEnv {
   Variables: {
@@ -10,7 +10,7 @@ export interface AppEnv {
     requestId: string;
     /** Set where requests have to say whose they are. */
     tenant?: string;
-    identity?: Identity;
+    authentication?: Authentication;
     /** Of a request under /v1, decompressed. */
     maxBodyBytes: number;
     /** Of the whole request. */

@@ -6,22 +6,22 @@ import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
 import { passingTracer, type Tracer } from "../core/span.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
-import type { Catalogue } from "../serving/catalogue.ts";
+import type { ModelCatalog } from "../serving/model-catalog.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
 import type { Embedder } from "../serving/embedder.ts";
 import type { Predictor } from "../serving/predictor.ts";
-import type { TensorModels } from "../serving/tensor-models.ts";
+import type { OpenInferenceModels } from "../serving/open-inference-models.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { type Access, OPEN_ACCESS } from "./access/access.ts";
+import { type AccessPolicy, OPEN_ACCESS } from "./access/access-policy.ts";
 import type { AppEnv } from "./app-env.ts";
-import { access } from "./middleware/access.ts";
+import { accessControl } from "./middleware/access-control.ts";
 import { browserHeaders } from "./middleware/browser-headers.ts";
-import { context } from "./middleware/context.ts";
-import { type BodyLimits, limitBodies } from "./middleware/limit-bodies.ts";
-import { measure } from "./middleware/measure.ts";
-import { observe } from "./middleware/observe.ts";
-import { problems } from "./middleware/problems.ts";
-import { COMPUTING_PATHS, shed } from "./middleware/shed.ts";
+import { attachRequestContext } from "./middleware/request-context.ts";
+import { type BodyLimits, bodyLimit } from "./middleware/body-limit.ts";
+import { requestMetrics } from "./middleware/request-metrics.ts";
+import { requestTracing } from "./middleware/request-tracing.ts";
+import { errorHandler } from "./middleware/error-handler.ts";
+import { INFERENCE_PATHS, loadShedding } from "./middleware/load-shedding.ts";
 import { docsRoutes } from "./routes/docs.ts";
 import { embeddingsRoutes } from "./routes/embeddings.ts";
 import { healthRoutes } from "./routes/health.ts";
@@ -33,17 +33,17 @@ import { regionRoutes } from "./routes/regions.ts";
 import { reportRoutes } from "./routes/report.ts";
 
 export interface AppDependencies extends BodyLimits {
-  readonly catalogue: Catalogue;
+  readonly catalog: ModelCatalog;
   readonly predictor: Predictor;
   readonly embedder: Embedder;
   /** Of requests for embeddings that name none. */
-  readonly embeddingModel?: string | undefined;
-  readonly tensors: TensorModels;
-  readonly sessions: Pick<EdgeSessions, "servingOf">;
+  readonly defaultEmbeddingModel?: string | undefined;
+  readonly openInferenceModels: OpenInferenceModels;
+  readonly sessions: Pick<EdgeSessions, "tierStatusOf">;
   /** Open to everybody by default. */
-  readonly access?: Access;
+  readonly access?: AccessPolicy;
   /** Undefined where no region is configured. */
-  readonly regions?: Pick<RegionPool, "regions"> | undefined;
+  readonly regionPool?: Pick<RegionPool, "listRegions"> | undefined;
   /** Nothing is counted by default. */
   readonly telemetry?: Telemetry | undefined;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ export interface AppDependencies extends BodyLimits {
   /** Passes on what comes, by default. */
   readonly tracer?: Tracer;
   /** Whether each request is logged. */
-  readonly logsAccess?: boolean;
+  readonly isAccessLogEnabled?: boolean;
   /** Requests that compute at the same time. */
   readonly maxInFlight: number;
   /** Of a request under /v2, which brings tensors. */
@@ -61,9 +61,15 @@ export interface AppDependencies extends BodyLimits {
 }
 
 export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
-  const { catalogue, tensors, clock, log, maxTensorBodyBytes } = dependencies;
+  const {
+    catalog: catalogue,
+    openInferenceModels: tensors,
+    clock,
+    log,
+    maxTensorBodyBytes,
+  } = dependencies;
   const app = new Hono<AppEnv>();
-  app.onError(problems(log));
+  app.onError(errorHandler(log));
   app.notFound((c) => {
     throw protocolErrors.routeNotFound(c.req.path);
   });
@@ -71,28 +77,31 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.use(requestId());
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
   app.use(
-    observe({
+    requestTracing({
       tracer: dependencies.tracer ?? passingTracer,
       clock,
-      log: dependencies.logsAccess === true ? log : undefined,
+      log: dependencies.isAccessLogEnabled === true ? log : undefined,
     }),
   );
-  app.use(context(clock));
-  if (dependencies.telemetry !== undefined) app.use(measure(dependencies.telemetry, clock));
-  app.use(...access(dependencies.access ?? OPEN_ACCESS));
-  const shedding = shed({ maxInFlight: dependencies.maxInFlight, clock });
-  for (const path of COMPUTING_PATHS) app.use(path, shedding);
-  app.use("/v1/*", limitBodies(dependencies));
+  app.use(attachRequestContext(clock));
+  if (dependencies.telemetry !== undefined) app.use(requestMetrics(dependencies.telemetry, clock));
+  app.use(...accessControl(dependencies.access ?? OPEN_ACCESS));
+  const shedding = loadShedding({ maxInFlight: dependencies.maxInFlight, clock });
+  for (const path of INFERENCE_PATHS) app.use(path, shedding);
+  app.use("/v1/*", bodyLimit(dependencies));
   app.route(
     "/",
-    predictRoutes(dependencies.predictor, { aliasSeconds: dependencies.cdnAliasSeconds ?? 0 }),
+    predictRoutes(dependencies.predictor, { cdnAliasSeconds: dependencies.cdnAliasSeconds ?? 0 }),
   );
-  app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.embeddingModel));
+  app.route("/", embeddingsRoutes(dependencies.embedder, dependencies.defaultEmbeddingModel));
   app.route("/", modelRoutes(catalogue, dependencies.sessions));
   app.route("/", reportRoutes(catalogue));
-  app.route("/", regionRoutes(dependencies.regions));
+  app.route("/", regionRoutes(dependencies.regionPool));
   app.route("/", healthRoutes(catalogue));
-  app.route("/", openInferenceRoutes({ catalogue, tensors, maxBodyBytes: maxTensorBodyBytes }));
+  app.route(
+    "/",
+    openInferenceRoutes({ catalog: catalogue, models: tensors, maxBodyBytes: maxTensorBodyBytes }),
+  );
   app.route("/", metricsRoutes(dependencies.telemetry, clock));
   app.route("/", docsRoutes());
   return app;

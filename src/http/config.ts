@@ -3,13 +3,17 @@
 import * as z from "zod";
 import { httpUrl, parseConfig, wholeNumber } from "../core/config.ts";
 import { regionVariables } from "../region/client/regions-config.ts";
-import type { RegionFetch } from "../region/region-fetch.ts";
-import { regionKey } from "../region/region-keys.ts";
+import type { RegionFetch } from "../region/signed-fetch.ts";
+import { regionKeySchema } from "../region/region-keys.ts";
 import { s3Variables } from "../registry/s3-config.ts";
 import { trustVariables } from "../registry/signing-keys.ts";
 import { traceVariables } from "../telemetry/trace-config.ts";
 import { metricsVariables } from "./metrics-config.ts";
-import { accessVariables, hasWholeJwt, JWT_VARIABLES } from "./access/access-config.ts";
+import {
+  accessVariables,
+  hasCompleteJwtConfig,
+  JWT_VARIABLES_MESSAGE,
+} from "./access/access-config.ts";
 
 /** On the platform alone: locally there is no such binding. */
 const certificateBinding = z
@@ -23,7 +27,7 @@ const certificateBinding = z
         binding.fetch(url, init),
   );
 
-const schema = z
+const edgeConfigSchema = z
   .object({
     // The model store
     ...s3Variables,
@@ -34,7 +38,7 @@ const schema = z
     EDGETIER_ALIAS_TTL_MS: wholeNumber(10_000, 0, 3_600_000),
     ...regionVariables,
     /** One of the regions' EDGETIER_REGION_KEYS: requests to them are signed. */
-    EDGETIER_REGION_KEY: regionKey().optional(),
+    EDGETIER_REGION_KEY: regionKeySchema().optional(),
     /** A binding of wrangler.toml's `mtls_certificates`, which requests to the region then present. */
     EDGETIER_REGION_CERTIFICATE: certificateBinding.optional(),
     // Caches; without Redis there is no L2
@@ -87,12 +91,13 @@ const schema = z
       message: "EDGETIER_REDIS_REST_URL and EDGETIER_REDIS_REST_TOKEN go together",
     },
   )
-  .refine(hasWholeJwt, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES });
+  .refine(hasCompleteJwtConfig, { path: ["EDGETIER_JWT_ISSUER"], message: JWT_VARIABLES_MESSAGE });
 
-export type EdgeConfig = z.output<typeof schema>;
+export type EdgeConfig = z.output<typeof edgeConfigSchema>;
 
 /** Their schemas by their names; a function, so that a Worker that does not ask is spared it. */
-export const edgeVariables = () => schema.shape;
+export const edgeVariableSchemas = () => edgeConfigSchema.shape;
 
 /** @throws invalid_configuration naming every variable that is missing or wrong */
-export const parseEdgeConfig = (source: object): EdgeConfig => parseConfig(schema, source);
+export const parseEdgeConfig = (source: object): EdgeConfig =>
+  parseConfig(edgeConfigSchema, source);

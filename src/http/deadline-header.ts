@@ -7,16 +7,18 @@ import type { HonoRequest } from "hono";
 export const MAX_DEADLINE_MS = 600_000;
 
 /** @returns milliseconds, or undefined where the client names none. @throws invalid_deadline */
-export function requestedDeadlineMs(request: HonoRequest): number | undefined {
+export function parseDeadlineMs(request: HonoRequest): number | undefined {
   const header = request.header("x-deadline-ms");
-  if (header !== undefined) return checked(header, Number(header));
+  if (header !== undefined) return validateDeadlineMs(header, Number(header));
   const seconds = /(?:^|[,;\s])wait=("?)([0-9]+)\1(?:$|[,;\s])/.exec(
     request.header("prefer") ?? "",
   )?.[2];
-  return seconds === undefined ? undefined : checked(`${seconds} s`, Number(seconds) * 1000);
+  return seconds === undefined
+    ? undefined
+    : validateDeadlineMs(`${seconds} s`, Number(seconds) * 1000);
 }
 
-function checked(text: string, milliseconds: number): number {
+function validateDeadlineMs(text: string, milliseconds: number): number {
   if (!/^[0-9]+( s)?$/.test(text) || milliseconds < 1 || milliseconds > MAX_DEADLINE_MS)
     throw protocolErrors.invalidDeadline(text);
   return milliseconds;

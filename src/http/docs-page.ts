@@ -3,10 +3,10 @@
 
 import { html, raw } from "hono/html";
 import type { OpenApiDocument } from "./openapi.ts";
-import type { Operation, Parameter } from "./openapi-parts.ts";
+import type { OperationObject, ParameterObject } from "./openapi-builders.ts";
 
 /** Its hash is in the page's content security policy. */
-export const STYLE = `
+export const DOCS_PAGE_CSS = `
   :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
   body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
   section { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .5rem 0 1rem; }
@@ -14,7 +14,7 @@ export const STYLE = `
   pre { overflow-x: auto; padding: .75rem; background: color-mix(in srgb, currentColor 8%, transparent); }
   table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; }`;
 
-export function docsPage(document: OpenApiDocument, origin: string) {
+export function renderDocsPage(document: OpenApiDocument, origin: string) {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
@@ -25,7 +25,7 @@ export function docsPage(document: OpenApiDocument, origin: string) {
         <meta name="viewport" content="width=device-width" />
         <title>EdgeTier API</title>
         <style>
-          ${raw(STYLE)}
+          ${raw(DOCS_PAGE_CSS)}
         </style>
       </head>
       <body>
@@ -37,12 +37,12 @@ export function docsPage(document: OpenApiDocument, origin: string) {
         <pre>
 curl ${origin}/v1/models/intent/predict -H 'content-type: application/json' \\
   -d '{"inputs": "how do i freeze my account"}'</pre>
-        ${operations.map(({ path, method, operation }) => operationSection(path, method, operation))}
+        ${operations.map(({ path, method, operation }) => renderOperation(path, method, operation))}
       </body>
     </html>`;
 }
 
-function operationSection(path: string, method: string, operation: Operation) {
+function renderOperation(path: string, method: string, operation: OperationObject) {
   const media = Object.keys(operation.requestBody?.content ?? {});
   return html`<section>
     <h2><code>${method.toUpperCase()} ${path}</code></h2>
@@ -63,7 +63,7 @@ function operationSection(path: string, method: string, operation: Operation) {
                 html`<tr>
                   <td><code>${one.name}</code>${one.required ? " *" : ""}</td>
                   <td>${one.in}</td>
-                  <td>${typeText(one)}</td>
+                  <td>${renderType(one)}</td>
                   <td>${one.description ?? ""}</td>
                 </tr>`,
             )}
@@ -85,7 +85,7 @@ function operationSection(path: string, method: string, operation: Operation) {
   </section>`;
 }
 
-function typeText({ schema }: Parameter): string {
+function renderType({ schema }: ParameterObject): string {
   if (schema.enum !== undefined) return schema.enum.join(" | ");
   return schema.type === undefined ? "" : [schema.type].flat().join(" | ");
 }

@@ -1,6 +1,6 @@
 // Which of the edge's variables a deployment must have, and which of them are secrets. The Worker itself does not need this.
 
-import { edgeVariables } from "./config.ts";
+import { edgeVariableSchemas } from "./config.ts";
 
 /** Set with `wrangler secret put`; they may not stand in wrangler.toml. */
 export const EDGE_SECRETS = [
@@ -13,14 +13,14 @@ export const EDGE_SECRETS = [
   "EDGETIER_REDIS_REST_URL",
   "EDGETIER_REDIS_REST_TOKEN",
   "EDGETIER_API_KEYS",
-] as const satisfies readonly (keyof ReturnType<typeof edgeVariables>)[];
+] as const satisfies readonly (keyof ReturnType<typeof edgeVariableSchemas>)[];
 
 /** One is of no use without the other. */
-const PAIRS = [["EDGETIER_REDIS_REST_URL", "EDGETIER_REDIS_REST_TOKEN"]] as const;
+const REQUIRED_TOGETHER = [["EDGETIER_REDIS_REST_URL", "EDGETIER_REDIS_REST_TOKEN"]] as const;
 
 /** Without which no Worker answers: they have no default. */
 export const requiredVariables = (): string[] =>
-  Object.entries(edgeVariables()).flatMap(([name, schema]) =>
+  Object.entries(edgeVariableSchemas()).flatMap(([name, schema]) =>
     schema.safeParse(undefined).success ? [] : [name],
   );
 
@@ -28,11 +28,13 @@ export const requiredVariables = (): string[] =>
 export function missingVariables(have: ReadonlySet<string>): string[] {
   const missing = [
     ...requiredVariables(),
-    ...PAIRS.flatMap((pair) => (pair.some((name) => have.has(name)) ? pair : [])),
+    ...REQUIRED_TOGETHER.flatMap((pair) => (pair.some((name) => have.has(name)) ? pair : [])),
   ];
   return [...new Set(missing)].filter((name) => !have.has(name));
 }
 
 /** Names that no edge reads: misspelt ones are as if they were not there. */
 export const unknownVariables = (names: readonly string[]): string[] =>
-  names.filter((name) => name.startsWith("EDGETIER_") && !Object.hasOwn(edgeVariables(), name));
+  names.filter(
+    (name) => name.startsWith("EDGETIER_") && !Object.hasOwn(edgeVariableSchemas(), name),
+  );

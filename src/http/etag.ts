@@ -3,7 +3,7 @@
 import { lengthPrefixed, sha256Hex } from "../core/hash.ts";
 
 /** @param keys the cache keys of all inputs: they cover the version, the parameters and the inputs */
-export async function answerEtag(keys: readonly string[]): Promise<string> {
+export async function computeEtag(keys: readonly string[]): Promise<string> {
   return `"${(await sha256Hex(lengthPrefixed(keys))).slice(0, 32)}"`;
 }
 

@@ -2,20 +2,20 @@
 
 import * as z from "zod";
 import { wholeNumber } from "../core/config.ts";
-import type { Batch } from "../telemetry/aggregate.ts";
-import type { AnalyticsDataset } from "../telemetry/analytics.ts";
-import type { Series } from "../telemetry/series.ts";
+import type { MetricsBatch } from "../telemetry/metrics-aggregate.ts";
+import type { AnalyticsEngineDataset } from "../telemetry/analytics-engine.ts";
+import type { Series } from "../telemetry/series-table.ts";
 
 /** functions/edge/metrics-aggregator.ts from the outside. */
-export interface AggregatorNamespace {
+export interface MetricsAggregatorNamespace {
   getByName(name: string): {
     /** Resolves when the batch is stored. */
-    report(batch: Batch): Promise<void>;
+    report(batch: MetricsBatch): Promise<void>;
     read(): Promise<Series[]>;
   };
 }
 
-const binding = <Binding>(method: string, kind: string) =>
+const optionalBinding = <Binding>(method: string, kind: string) =>
   z
     .custom<Binding>(
       (value) =>
@@ -26,14 +26,17 @@ const binding = <Binding>(method: string, kind: string) =>
 
 export const metricsVariables = {
   /** Sums up what all isolates count. Without it there is no GET /metrics, and without EDGETIER_ANALYTICS as well nothing is counted. */
-  EDGETIER_METRICS: binding<AggregatorNamespace>("getByName", "durable_objects"),
+  EDGETIER_METRICS: optionalBinding<MetricsAggregatorNamespace>("getByName", "durable_objects"),
   /** Aggregators; each isolate keeps to one, which takes about a thousand batches a second. */
   EDGETIER_METRICS_SHARDS: wholeNumber(1, 1, 64),
   /** For how long an isolate counts before it reports. */
   EDGETIER_METRICS_INTERVAL_MS: wholeNumber(1_000, 50, 20_000),
   /** Of GET /metrics. */
   EDGETIER_METRICS_SCOPE: z.enum(["admin", "metadata"]).default("admin"),
-  EDGETIER_ANALYTICS: binding<AnalyticsDataset>("writeDataPoint", "analytics_engine_datasets"),
+  EDGETIER_ANALYTICS: optionalBinding<AnalyticsEngineDataset>(
+    "writeDataPoint",
+    "analytics_engine_datasets",
+  ),
 };
 
 export type MetricsConfig = z.output<z.ZodObject<typeof metricsVariables>>;

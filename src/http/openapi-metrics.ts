@@ -3,11 +3,17 @@
 import * as z from "zod";
 import { metricsSnapshot } from "../protocol/metrics.ts";
 import { problemSchema, PROBLEM_MEDIA_TYPE } from "../protocol/problem.ts";
-import { accessRefusals, body, content, type Paths } from "./openapi-parts.ts";
+import {
+  accessErrorResponses,
+  describeRequestBody,
+  describeResponse,
+  type PathsObject,
+} from "./openapi-builders.ts";
 
-const problem = (description: string) => content(description, problemSchema, PROBLEM_MEDIA_TYPE);
+const problemResponse = (description: string) =>
+  describeResponse(description, problemSchema, PROBLEM_MEDIA_TYPE);
 
-export const metricsPaths: Paths = {
+export const metricsPaths: PathsObject = {
   "/metrics": {
     get: {
       operationId: "getMetrics",
@@ -16,10 +22,13 @@ export const metricsPaths: Paths = {
       responses: {
         200: {
           description: "All series since the aggregator began.",
-          content: body({ "text/plain": z.string(), "application/json": metricsSnapshot }).content,
+          content: describeRequestBody({
+            "text/plain": z.string(),
+            "application/json": metricsSnapshot,
+          }).content,
         },
-        ...accessRefusals(problem),
-        501: problem("This deployment has no aggregator."),
+        ...accessErrorResponses(problemResponse),
+        501: problemResponse("This deployment has no aggregator."),
       },
     },
   },

@@ -20,15 +20,15 @@ import { regionList } from "../protocol/regions.ts";
 import { modelReport } from "../protocol/report.ts";
 import { metricsPaths } from "./openapi-metrics.ts";
 import {
-  accessRefusals,
-  body,
-  componentSchemas,
-  content,
-  noContent,
-  parameters,
-  type Paths,
-} from "./openapi-parts.ts";
-import { openInferencePaths } from "./openapi-v2.ts";
+  accessErrorResponses,
+  describeRequestBody,
+  buildComponentSchemas,
+  describeResponse,
+  describeEmptyResponse,
+  describeParameters,
+  type PathsObject,
+} from "./openapi-builders.ts";
+import { buildOpenInferencePaths } from "./openapi-open-inference.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
@@ -39,7 +39,7 @@ export interface OpenApiDocument {
     readonly license: { readonly name: string; readonly identifier: string };
   };
   readonly servers: readonly { readonly url: string }[];
-  readonly paths: Paths;
+  readonly paths: PathsObject;
   /** None, or a credential: which, is the deployment's to say. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly components: {
@@ -48,18 +48,19 @@ export interface OpenApiDocument {
   };
 }
 
-const problem = (description: string) => content(description, problemSchema, PROBLEM_MEDIA_TYPE);
+const problemResponse = (description: string) =>
+  describeResponse(description, problemSchema, PROBLEM_MEDIA_TYPE);
 
-const badRequests = {
-  400: problem("The request is not valid."),
-  404: problem("No such model, version or alias."),
+const clientErrorResponses = {
+  400: problemResponse("The request is not valid."),
+  404: problemResponse("No such model, version or alias."),
 };
-const unavailable = {
-  ...accessRefusals(problem),
-  503: problem("The model store or every tier is out of reach; see `retry-after`."),
+const availabilityResponses = {
+  ...accessErrorResponses(problemResponse),
+  503: problemResponse("The model store or every tier is out of reach; see `retry-after`."),
 };
 
-const modelPath = parameters(
+const modelPathParameters = describeParameters(
   "path",
   z.object({
     model: z.string().meta({
@@ -68,7 +69,7 @@ const modelPath = parameters(
     }),
   }),
 );
-const predictHeaders = parameters(
+const predictHeaderParameters = describeParameters(
   "header",
   z.object({
     "x-deadline-ms": z.int().optional().meta({
@@ -87,103 +88,127 @@ const predictHeaders = parameters(
     traceparent: z.string().optional(),
   }),
 );
-const predictAnswers = {
-  200: content("The answers, in the order of the inputs.", predictResponse),
-  ...badRequests,
-  413: problem("The body, an input, or the number of inputs is over its limit."),
-  415: problem("The model does not take the media type, or not this kind of image."),
-  ...unavailable,
-  504: problem(
+const predictResponses = {
+  200: describeResponse("The answers, in the order of the inputs.", predictResponse),
+  ...clientErrorResponses,
+  413: problemResponse("The body, an input, or the number of inputs is over its limit."),
+  415: problemResponse("The model does not take the media type, or not this kind of image."),
+  ...availabilityResponses,
+  504: problemResponse(
     "No tier could answer within the deadline, or no cache has the answer and none may be computed.",
   ),
 };
 
-const imageFile = z.string().meta({ format: "binary" });
-const predictionPaths: Paths = {
+const binaryFileSchema = z.string().meta({ format: "binary" });
+const predictionPaths: PathsObject = {
   "/v1/models/{model}/predict": {
     post: {
       operationId: "predict",
       summary: "Predict",
       description:
         "A body in its own media type is one input; its parameters are the query's. The method QUERY takes the same bodies, and is safe to repeat and to cache.",
-      parameters: [...modelPath, ...predictHeaders, ...parameters("query", predictBodyQuery)],
-      requestBody: body({
+      parameters: [
+        ...modelPathParameters,
+        ...predictHeaderParameters,
+        ...describeParameters("query", predictBodyQuery),
+      ],
+      requestBody: describeRequestBody({
         "application/json": predictBody,
         "text/plain": z.string(),
-        "image/jpeg": imageFile,
-        "image/png": imageFile,
+        "image/jpeg": binaryFileSchema,
+        "image/png": binaryFileSchema,
       }),
-      responses: predictAnswers,
+      responses: predictResponses,
     },
     get: {
       operationId: "predictOne",
       summary: "Predict one text, with an ETag",
-      parameters: [...modelPath, ...predictHeaders, ...parameters("query", predictQuery)],
-      responses: { ...predictAnswers, 304: noContent("The client has this answer already.") },
+      parameters: [
+        ...modelPathParameters,
+        ...predictHeaderParameters,
+        ...describeParameters("query", predictQuery),
+      ],
+      responses: {
+        ...predictResponses,
+        304: describeEmptyResponse("The client has this answer already."),
+      },
     },
   },
   "/v1/regions": {
     get: {
       operationId: "listRegions",
       summary: "Regions: where, how near, how quick, how well",
-      responses: { 200: content("The nearest first.", regionList), ...accessRefusals(problem) },
+      responses: {
+        200: describeResponse("The nearest first.", regionList),
+        ...accessErrorResponses(problemResponse),
+      },
     },
   },
   "/v1/models": {
     get: {
       operationId: "listModels",
       summary: "What is served",
-      responses: { 200: content("All models.", modelList), ...unavailable },
+      responses: { 200: describeResponse("All models.", modelList), ...availabilityResponses },
     },
   },
   "/v1/models/{model}": {
     get: {
       operationId: "getModel",
       summary: "Versions, aliases, tiers, thresholds and measured figures of a model",
-      parameters: modelPath,
-      responses: { 200: content("The model.", modelDetail), ...badRequests, ...unavailable },
+      parameters: modelPathParameters,
+      responses: {
+        200: describeResponse("The model.", modelDetail),
+        ...clientErrorResponses,
+        ...availabilityResponses,
+      },
     },
   },
   "/v1/models/{model}/report": {
     get: {
       operationId: "getReport",
       summary: "How well a model's confidences fit, and what other thresholds would do",
-      parameters: modelPath,
+      parameters: modelPathParameters,
       responses: {
-        200: content("The report, as it was published with the version.", modelReport),
-        ...badRequests,
-        ...unavailable,
+        200: describeResponse("The report, as it was published with the version.", modelReport),
+        ...clientErrorResponses,
+        ...availabilityResponses,
       },
     },
   },
 };
 
-const refusal = (description: string) =>
-  content(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
-const embeddingsPaths: Paths = {
+const embeddingsProblemResponse = (description: string) =>
+  describeResponse(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
+const embeddingsPaths: PathsObject = {
   [EMBEDDINGS_PATH]: {
     post: {
       operationId: "embed",
       summary: "Texts to vectors, in OpenAI's shape",
       description:
         "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
-      parameters: predictHeaders,
-      requestBody: body({ "application/json": embeddingsBody }),
+      parameters: predictHeaderParameters,
+      requestBody: describeRequestBody({ "application/json": embeddingsBody }),
       responses: {
-        200: content("A vector for each input, in their order.", embeddingsResponse),
-        400: refusal("The request is not valid, or the model gives no embeddings."),
-        404: refusal("No such model, version or alias."),
-        413: refusal("The body, an input, or the number of inputs or tokens is over its limit."),
-        415: refusal("The body is not JSON."),
-        ...accessRefusals(refusal),
-        503: refusal("The model store or the tier is out of reach; see `retry-after`."),
-        504: refusal("No tier could answer within the deadline."),
+        200: describeResponse("A vector for each input, in their order.", embeddingsResponse),
+        400: embeddingsProblemResponse(
+          "The request is not valid, or the model gives no embeddings.",
+        ),
+        404: embeddingsProblemResponse("No such model, version or alias."),
+        413: embeddingsProblemResponse(
+          "The body, an input, or the number of inputs or tokens is over its limit.",
+        ),
+        415: embeddingsProblemResponse("The body is not JSON."),
+        ...accessErrorResponses(embeddingsProblemResponse),
+        503: embeddingsProblemResponse(
+          "The model store or the tier is out of reach; see `retry-after`.",
+        ),
+        504: embeddingsProblemResponse("No tier could answer within the deadline."),
       },
     },
   },
 };
 
-export function openApiDocument(): OpenApiDocument {
+export function buildOpenApiDocument(): OpenApiDocument {
   return {
     openapi: "3.1.0",
     info: {
@@ -193,10 +218,15 @@ export function openApiDocument(): OpenApiDocument {
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: "/" }],
-    paths: { ...predictionPaths, ...embeddingsPaths, ...openInferencePaths(), ...metricsPaths },
+    paths: {
+      ...predictionPaths,
+      ...embeddingsPaths,
+      ...buildOpenInferencePaths(),
+      ...metricsPaths,
+    },
     security: [{}, { bearer: [] }],
     components: {
-      schemas: componentSchemas(),
+      schemas: buildComponentSchemas(),
       securitySchemes: {
         bearer: {
           type: "http",

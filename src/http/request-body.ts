@@ -15,13 +15,13 @@ export function mediaTypeOf(request: HonoRequest): string {
 }
 
 /** @throws as readBody */
-export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array> {
+export async function readBodyBytes(c: Context<AppEnv>): Promise<Uint8Array> {
   return await readBody(c.req.raw, c.get("maxBodyBytes"));
 }
 
 /** @throws as readBody; invalid_utf8, invalid_json */
-export async function readJson(c: Context<AppEnv>): Promise<unknown> {
-  const text = bodyText(await readBytes(c));
+export async function readBodyJson(c: Context<AppEnv>): Promise<unknown> {
+  const text = bodyText(await readBodyBytes(c));
   try {
     return JSON.parse(text);
   } catch (error) {

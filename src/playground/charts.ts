@@ -1,6 +1,6 @@
 // Charts as SVG, each with a title and a description for those who do not see it. Colours are the page's (style.css, .s0 to .s5).
 
-import { element, svg } from "./dom.ts";
+import { element, svgElement } from "./dom.ts";
 import type { Scale } from "../core/scale.ts";
 
 export interface Axis {
@@ -9,10 +9,10 @@ export interface Axis {
   readonly format: (value: number) => string;
 }
 
-export interface Line {
+export interface LineSeries {
   readonly name: string;
-  readonly kind: "line" | "dashed" | "dots" | "now";
-  readonly colour: number;
+  readonly kind: "line" | "dashed" | "dots" | "marker";
+  readonly color: number;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
@@ -27,25 +27,30 @@ export interface Chart {
 }
 
 const HEIGHT = 300;
-const EDGE = { left: 76, right: 26, top: 12, bottom: 50 } as const;
+const MARGIN = { left: 76, right: 26, top: 12, bottom: 50 } as const;
 
-interface Places {
-  left(value: number): number;
-  top(value: number): number;
+interface Projection {
+  toX(value: number): number;
+  toY(value: number): number;
 }
 
-export function lineChart(chart: Chart, lines: readonly Line[]): HTMLElement {
-  return figure(
+export function lineChart(chart: Chart, lines: readonly LineSeries[]): HTMLElement {
+  return renderChart(
     chart,
-    (places) => lines.flatMap((line) => drawn(line, places)),
-    lines.filter(({ kind }) => kind !== "now").map(({ name, colour }) => ({ name, colour })),
+    (places) => lines.flatMap((line) => drawLine(line, places)),
+    lines
+      .filter(({ kind }) => kind !== "marker")
+      .map(({ name, color: colour }) => ({ name, colour })),
   );
 }
 
-function drawn({ kind, colour, points, name }: Line, { left, top }: Places): SVGElement[] {
+function drawLine(
+  { kind, color: colour, points, name }: LineSeries,
+  { toX: left, toY: top }: Projection,
+): SVGElement[] {
   if (kind === "line" || kind === "dashed")
     return [
-      svg("path", {
+      svgElement("path", {
         class: `${kind} s${colour}`,
         d:
           points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}`,
@@ -53,7 +58,7 @@ function drawn({ kind, colour, points, name }: Line, { left, top }: Places): SVG
     ];
   const className = kind === "now" ? "now" : `dot ringed s${colour}`;
   return points.map(([x, y]) =>
-    svg("circle", {
+    svgElement("circle", {
       class: className,
       cx: left(x),
       cy: top(y),
@@ -63,20 +68,24 @@ function drawn({ kind, colour, points, name }: Line, { left, top }: Places): SVG
   );
 }
 
-export interface Stack {
+export interface BarSeries {
   readonly name: string;
-  readonly colour: number;
+  readonly color: number;
   /** One for each place along the x axis. */
   readonly values: readonly number[];
 }
 
 /** Bars of parts, one above the other. @param slots places along the x axis; the newest value stands at its end */
-export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number): HTMLElement {
+export function stackedBarChart(
+  chart: Chart,
+  stacks: readonly BarSeries[],
+  slots: number,
+): HTMLElement {
   const { from, to } = chart.x.scale;
   const width = (to - from) / slots;
-  const bars = ({ left, top }: Places) => {
+  const bars = ({ toX: left, toY: top }: Projection) => {
     const heights = new Map<number, number>();
-    return stacks.flatMap(({ values, colour }) =>
+    return stacks.flatMap(({ values, color: colour }) =>
       values.flatMap((value, index) => {
         const slot = slots - values.length + index;
         const below = heights.get(slot) ?? 0;
@@ -84,7 +93,7 @@ export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number
         if (value <= 0) return [];
         const [x, y] = [left(from + slot * width), top(below + value)];
         return [
-          svg("rect", {
+          svgElement("rect", {
             class: `part s${colour}`,
             x,
             y,
@@ -95,53 +104,60 @@ export function stackChart(chart: Chart, stacks: readonly Stack[], slots: number
       }),
     );
   };
-  return figure(chart, bars, stacks);
+  return renderChart(chart, bars, stacks);
 }
 
-function figure(
+function renderChart(
   { id, title, description, x, y, width = 480 }: Chart,
-  content: (places: Places) => readonly SVGElement[],
+  content: (places: Projection) => readonly SVGElement[],
   legend: readonly { readonly name: string; readonly colour: number }[],
 ): HTMLElement {
-  const left = (value: number) => place(value, x.scale, EDGE.left, width - EDGE.right);
-  const top = (value: number) => place(value, y.scale, HEIGHT - EDGE.bottom, EDGE.top);
+  const left = (value: number) => project(value, x.scale, MARGIN.left, width - MARGIN.right);
+  const top = (value: number) => project(value, y.scale, HEIGHT - MARGIN.bottom, MARGIN.top);
   const grid = [
     ...y.scale.ticks.flatMap((value) => [
-      svg("path", { class: "grid", d: `M${EDGE.left} ${top(value)}H${width - EDGE.right}` }),
-      svg("text", { x: EDGE.left - 6, y: top(value) + 4, "text-anchor": "end" }, y.format(value)),
+      svgElement("path", {
+        class: "grid",
+        d: `M${MARGIN.left} ${top(value)}H${width - MARGIN.right}`,
+      }),
+      svgElement(
+        "text",
+        { x: MARGIN.left - 6, y: top(value) + 4, "text-anchor": "end" },
+        y.format(value),
+      ),
     ]),
     ...x.scale.ticks.map((value) =>
-      svg(
+      svgElement(
         "text",
-        { x: left(value), y: HEIGHT - EDGE.bottom + 19, "text-anchor": "middle" },
+        { x: left(value), y: HEIGHT - MARGIN.bottom + 19, "text-anchor": "middle" },
         x.format(value),
       ),
     ),
-    svg("path", {
+    svgElement("path", {
       class: "axis",
-      d: `M${EDGE.left} ${HEIGHT - EDGE.bottom}H${width - EDGE.right}`,
+      d: `M${MARGIN.left} ${HEIGHT - MARGIN.bottom}H${width - MARGIN.right}`,
     }),
-    svg(
+    svgElement(
       "text",
-      { x: (EDGE.left + width - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
+      { x: (MARGIN.left + width - MARGIN.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
       x.label,
     ),
-    svg(
+    svgElement(
       "text",
       {
-        transform: `translate(13 ${(HEIGHT - EDGE.bottom + EDGE.top) / 2}) rotate(-90)`,
+        transform: `translate(13 ${(HEIGHT - MARGIN.bottom + MARGIN.top) / 2}) rotate(-90)`,
         "text-anchor": "middle",
       },
       y.label,
     ),
   ];
-  const picture = svg(
+  const picture = svgElement(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-labelledby": `${id}-title ${id}-desc` },
-    svg("title", { id: `${id}-title` }, title),
-    svg("desc", { id: `${id}-desc` }, description),
+    svgElement("title", { id: `${id}-title` }, title),
+    svgElement("desc", { id: `${id}-desc` }, description),
     ...grid,
-    ...content({ left, top }),
+    ...content({ toX: left, toY: top }),
   );
   return element(
     "div",
@@ -156,7 +172,7 @@ function figure(
   );
 }
 
-function place(value: number, { from, to }: Scale, start: number, end: number): number {
+function project(value: number, { from, to }: Scale, start: number, end: number): number {
   const share = to === from ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from)));
   return Math.round(10 * (start + share * (end - start))) / 10;
 }

@@ -11,23 +11,23 @@ export function element<Tag extends keyof HTMLElementTagNameMap>(
   ...children: readonly Child[]
 ): HTMLElementTagNameMap[Tag] {
   const made = document.createElement(tag);
-  set(made, attributes);
+  setAttributes(made, attributes);
   made.append(...children);
   return made;
 }
 
-export function svg<Tag extends keyof SVGElementTagNameMap>(
+export function svgElement<Tag extends keyof SVGElementTagNameMap>(
   tag: Tag,
   attributes: Attributes = {},
   ...children: readonly Child[]
 ): SVGElementTagNameMap[Tag] {
   const made = document.createElementNS(SVG, tag);
-  set(made, attributes);
+  setAttributes(made, attributes);
   made.append(...children);
   return made;
 }
 
-function set(target: Element, attributes: Attributes): void {
+function setAttributes(target: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === true) target.setAttribute(name, "");
     else if (value !== undefined && value !== false) target.setAttribute(name, String(value));
@@ -35,7 +35,7 @@ function set(target: Element, attributes: Attributes): void {
 }
 
 /** One of the page's own elements. */
-export function found<Made extends Element>(id: string, kind: new () => Made): Made {
+export function getElement<Made extends Element>(id: string, kind: new () => Made): Made {
   const one = document.getElementById(id);
   if (!(one instanceof kind)) throw new TypeError(`the page has no ${kind.name} #${id}`);
   return one;
@@ -72,12 +72,12 @@ export function table(
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row)))),
     ),
   );
-  widths.observe(scroller);
+  overflowObserver.observe(scroller);
   return scroller;
 }
 
 /** What has to be scrolled can be reached by the keyboard; what has not is no stop on its way. */
-const widths = new ResizeObserver((seen) => {
+const overflowObserver = new ResizeObserver((seen) => {
   for (const { target } of seen) {
     if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
     else target.removeAttribute("tabindex");

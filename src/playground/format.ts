@@ -1,9 +1,10 @@
 // Numbers as the page writes them.
 
-export const percent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`;
+export const formatPercent = (share: number, digits = 1): string =>
+  `${(100 * share).toFixed(digits)} %`;
 
 /** With as many digits as say something. */
-export function milliseconds(ms: number): string {
+export function formatDuration(ms: number): string {
   if (!Number.isFinite(ms)) return "–";
   return ms >= 1_000
     ? `${(ms / 1_000).toFixed(ms >= 10_000 ? 0 : 1)} s`
@@ -11,8 +12,8 @@ export function milliseconds(ms: number): string {
 }
 
 /** For a column whose head has the unit. */
-export const plainMs = (ms: number): string =>
+export const formatMs = (ms: number): string =>
   Number.isFinite(ms) ? ms.toFixed(ms >= 100 ? 0 : 1) : "–";
 
-export const count = (value: number): string => value.toLocaleString("en");
-export const confidence = (value: number): string => value.toFixed(4);
+export const formatCount = (value: number): string => value.toLocaleString("en");
+export const formatConfidence = (value: number): string => value.toFixed(4);

@@ -1,36 +1,36 @@
 // The playground: try a model, watch the edge, weigh its thresholds. Served at `/` by the Worker's static assets.
 
-import { savedKey, saveKey } from "./api.ts";
-import { chooseModel } from "./chosen-model.ts";
-import { found } from "./dom.ts";
-import { showLive } from "./live/live.ts";
-import { showThresholds } from "./thresholds/thresholds.ts";
-import { tryModels } from "./try/try.ts";
+import { readApiKey, saveApiKey } from "./edge-api.ts";
+import { mountModelPicker } from "./model-picker.ts";
+import { getElement } from "./dom.ts";
+import { mountLiveView } from "./live/live-view.ts";
+import { mountThresholdsView } from "./thresholds/thresholds-view.ts";
+import { mountPredictView } from "./predict/predict-view.ts";
 
-const alert = found("alert", HTMLElement);
-function failed(error: unknown): void {
+const alert = getElement("alert", HTMLElement);
+function showError(error: unknown): void {
   alert.textContent = error instanceof Error ? error.message : String(error);
   alert.hidden = false;
 }
 
-const tellTry = tryModels();
-const tellThresholds = showThresholds(failed);
-const readModels = chooseModel((model) => {
+const updatePredictView = mountPredictView();
+const updateThresholdsView = mountThresholdsView(showError);
+const loadModels = mountModelPicker((model) => {
   alert.hidden = true;
-  tellTry(model);
-  tellThresholds(model);
-}, failed);
-const beginLive = showLive();
-const begin = () => {
-  void readModels().catch(failed);
-  beginLive();
+  updatePredictView(model);
+  updateThresholdsView(model);
+}, showError);
+const restartLiveView = mountLiveView();
+const refresh = () => {
+  void loadModels().catch(showError);
+  restartLiveView();
 };
 
-const key = found("key", HTMLInputElement);
-key.value = savedKey();
-found("key-form", HTMLFormElement).addEventListener("submit", (event) => {
+const key = getElement("key", HTMLInputElement);
+key.value = readApiKey();
+getElement("key-form", HTMLFormElement).addEventListener("submit", (event) => {
   event.preventDefault();
-  saveKey(key.value.trim());
-  begin();
+  saveApiKey(key.value.trim());
+  refresh();
 });
-begin();
+refresh();

@@ -18,11 +18,11 @@ export interface RegionCall {
   /** What the call is made for; each attempt is a span below it. */
   readonly span?: Span;
   /** Where the client is. */
-  readonly place?: Place;
+  readonly clientLocation?: Place;
   /** Keeps work alive after the response, such as a look at a region's health. */
   readonly waitUntil?: (work: Promise<unknown>) => void;
   /** The region is asked for its load, and this is told what it says of it. */
-  readonly onLoad?: (load: LoadReport) => void;
+  readonly onLoadReport?: (load: LoadReport) => void;
 }
 
 const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as const;
@@ -37,14 +37,14 @@ const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as c
 export type RegionFailure = (typeof FAILURES)[number];
 
 /** @returns undefined where the region has answered, by a refusal, or the failure is not its own */
-export function regionFailureOf(error: unknown): RegionFailure | undefined {
+export function classifyRegionError(error: unknown): RegionFailure | undefined {
   if (!(error instanceof EdgeTierError) || error.code !== "region_unavailable") return undefined;
   return FAILURES.find((one) => one === error.facts["failure"]) ?? "unreached";
 }
 
 const BUSY_STATUSES = new Set([408, 425, 429, 503]);
 
-export function regionFailureOfStatus(status: number): RegionFailure | undefined {
+export function classifyRegionStatus(status: number): RegionFailure | undefined {
   if (BUSY_STATUSES.has(status)) return "busy";
   // 401 is the region's word on this edge, and not on its client.
   return status === 401 || (status >= 500 && status !== 501) ? "failed" : undefined;
@@ -90,14 +90,14 @@ export interface RegionClient {
    * @throws region_unavailable (unreachable, timed out, an answer that is none of the protocol's), region_refused
    */
   forward(request: ForwardedRequest, signal?: AbortSignal): Promise<Response>;
-  ready(signal?: AbortSignal): Promise<boolean>;
+  isReady(signal?: AbortSignal): Promise<boolean>;
   /** Whether the region answers for this version at once; one that does not may begin to load it. */
-  modelReady(model: string, version: number, signal?: AbortSignal): Promise<boolean>;
+  isModelReady(model: string, version: number, signal?: AbortSignal): Promise<boolean>;
   /**
    * What has been measured of one tier's calls lately, where the client measures.
    * @param quantile from 0 to 1 @returns milliseconds, of the region that is quickest now; undefined until there are enough samples
    */
-  latencyMs?(
+  latencyQuantileMs?(
     quantile: number,
     of: { readonly model: string; readonly tier: string },
   ): number | undefined;

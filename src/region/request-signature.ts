@@ -11,7 +11,7 @@ import { JSON_LENGTH_HEADER } from "../protocol/open-inference.ts";
 const LABEL = "edgetier";
 const NONCE_BYTES = 18;
 /** Headers that change what a region does. Each must be covered where it is there, so that none can be added on the way. */
-const HEEDED = [
+const SIGNED_HEADERS = [
   "content-type",
   "content-encoding",
   JSON_LENGTH_HEADER,
@@ -23,13 +23,13 @@ const HEEDED = [
 const hasBody = (method: string): boolean => method !== "GET" && method !== "HEAD";
 
 /** What a signature has to cover, at least. */
-export function componentsOf({ method, headers }: SignedMessage): string[] {
+export function requiredComponents({ method, headers }: SignedMessage): string[] {
   return [
     "@method",
     "@path",
     "@query",
     ...(hasBody(method) ? ["content-digest"] : []),
-    ...HEEDED.filter((name) => headers.has(name)),
+    ...SIGNED_HEADERS.filter((name) => headers.has(name)),
   ];
 }
 
@@ -48,7 +48,7 @@ export async function signRequest(
     keyId,
     nonce: toBase64(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))),
   };
-  const signature = await signMessage(message, componentsOf(message), parameters, key, LABEL);
+  const signature = await signMessage(message, requiredComponents(message), parameters, key, LABEL);
   for (const [name, value] of Object.entries(signature)) headers.set(name, value);
   return headers;
 }

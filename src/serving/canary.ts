@@ -14,13 +14,13 @@ export async function chooseCanary(
 ): Promise<{ readonly alias: string; readonly version: number } | undefined> {
   const shares = sharesOf(aliases);
   if (shares.length === 0) return undefined;
-  const place = await placeOf(key);
+  const place = await hashToFraction(key);
   let end = 0;
   return shares.find(({ weight }) => place < (end += weight));
 }
 
 /** From 0, included, to 1. */
-export async function placeOf(key: string): Promise<number> {
+export async function hashToFraction(key: string): Promise<number> {
   return (
     Number.parseInt((await sha256Hex(new TextEncoder().encode(key))).slice(0, 8), 16) / 2 ** 32
   );

@@ -2,9 +2,9 @@
 
 import type { Clock } from "../core/clock.ts";
 import { createRegionPool, type RegionPool } from "../region/client/region-pool.ts";
-import { regionsOf, type RegionVariables } from "../region/client/regions-config.ts";
+import { resolveRegions, type RegionVariables } from "../region/client/regions-config.ts";
 import type { RegionClient } from "../region/region-client.ts";
-import type { EdgeMetrics } from "../telemetry/recorder.ts";
+import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 
 /**
  * @param clientOf the region at this address
@@ -16,23 +16,23 @@ export function createConfiguredRegions(
   clientOf: (baseUrl: string) => RegionClient,
   { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics },
 ): RegionPool | undefined {
-  const regions = regionsOf(config).map(({ url, ...region }) => ({
+  const regions = resolveRegions(config).map(({ url, ...region }) => ({
     ...region,
     client: clientOf(url),
   }));
   if (regions.length === 0) return undefined;
   return createRegionPool(regions, {
     clock,
-    extraCallsShare: config.EDGETIER_REGION_EXTRA_CALLS_SHARE,
+    extraCallRatio: config.EDGETIER_REGION_EXTRA_CALLS_SHARE,
     hedgeSameRegion: config.EDGETIER_REGION_HEDGE_SAME === "true",
     onEvent(event) {
       const { region } = event;
-      if (event.event === "circuit")
-        metrics.count("edgetier_region_circuit_changes_total", { region, to: event.to });
-      else if (event.event === "extra_call")
+      if (event.kind === "circuit")
+        metrics.count("edgetier_region_circuit_changes_total", { region, to: event.state });
+      else if (event.kind === "extra_call")
         metrics.count("edgetier_region_extra_calls_total", {
           region,
-          kind: event.kind,
+          kind: event.reason,
           result: event.result,
         });
       else {
@@ -41,7 +41,7 @@ export function createConfiguredRegions(
           metrics.observe(
             "edgetier_region_call_duration_seconds",
             { region },
-            event.tookMs / 1_000,
+            event.durationMs / 1_000,
           );
       }
     },

@@ -11,13 +11,13 @@ import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { TaskInput } from "../tasks/task.ts";
 import { taskRowsOf } from "../tasks/task-rows.ts";
-import type { AnswerMetrics } from "./answer-metrics.ts";
+import type { InferenceMetrics } from "./inference-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import type { RequestContext } from "./request-context.ts";
-import type { ServedEncoder } from "./served-encoder.ts";
-import type { ServedCascade, ServedVersion } from "./served-version.ts";
-import { gatherRows, type OutputRow, sharedOutputs } from "./shared-outputs.ts";
-import { noteDegraded, tierFacts, traced } from "./traced.ts";
+import type { LoadedEncoder } from "./loaded-encoder.ts";
+import type { LoadedCascade, LoadedEdgeModel } from "./loaded-model.ts";
+import { gatherRows, type OutputRow, commonOutputs } from "./common-outputs.ts";
+import { markSpanDegraded, tierAttributes, withSpan } from "./with-span.ts";
 
 export interface TensorRequest {
   readonly inputs: NamedTensors;
@@ -28,16 +28,16 @@ export interface TensorRequest {
 }
 
 /** What this edge can do for a request. */
-export interface EdgeRun {
+export interface EdgePlan {
   /** What its inputs have to be; undefined where a task has read them already. */
-  readonly takes: readonly TensorSpec[] | undefined;
+  readonly inputs: readonly TensorSpec[] | undefined;
   /** That it can be asked for. */
   readonly outputs: readonly TensorSpec[];
   /** @returns undefined where it could not, and the region can @throws what the tiers throw */
-  run(context: RequestContext, deadline: Deadline): Promise<TensorAnswer | undefined>;
+  execute(context: RequestContext, deadline: Deadline): Promise<TensorResult | undefined>;
 }
 
-export interface TensorAnswer {
+export interface TensorResult {
   readonly outputs: NamedTensors;
   /** Ids of the tiers whose rows they are. */
   readonly tiers: readonly string[];
@@ -46,55 +46,55 @@ export interface TensorAnswer {
 }
 
 /** A version's tiers as they concern this edge. */
-export interface TierChoice {
+export interface TierSelection {
   readonly edge: readonly TierManifest[];
   /** Those of them that it can run. */
   readonly runnable: readonly TierManifest[];
   /** The one that a region answers with. */
   readonly region: TierManifest | undefined;
   /** The one whose tensors clients are told of. */
-  readonly face: TierManifest;
+  readonly primary: TierManifest;
 }
 
 export interface EdgePlannerOptions {
   readonly manifest: Manifest;
-  readonly served: Pick<ServedVersion, "cascade" | "encoder">;
-  readonly choice: TierChoice;
-  readonly sessions: Pick<EdgeSessions, "run">;
+  readonly loadedModel: Pick<LoadedEdgeModel, "cascade" | "encoder">;
+  readonly tierSelection: TierSelection;
+  readonly sessions: Pick<EdgeSessions, "infer">;
   readonly hasRegion: boolean;
   /** Of a task's own inputs in one request. */
   readonly maxInputs: number;
-  readonly counted: AnswerMetrics;
+  readonly metrics: InferenceMetrics;
 }
 
 export interface EdgePlanner {
   /** What a client gets that asks for no tier. */
   readonly outputs: readonly TensorSpec[];
   /** @returns undefined where the region has to answer @throws no_such_tier, invalid_tensor, too_many_inputs, and what the task refuses */
-  plan(request: TensorRequest): EdgeRun | undefined;
+  plan(request: TensorRequest): EdgePlan | undefined;
 }
 
 export function createEdgePlanner({
   manifest,
-  served: { cascade, encoder },
-  choice,
+  loadedModel: { cascade, encoder },
+  tierSelection: choice,
   sessions,
   hasRegion,
   maxInputs,
-  counted,
+  metrics: counted,
 }: EdgePlannerOptions): EdgePlanner {
-  const { edge, runnable, region, face } = choice;
+  const { edge, runnable, region, primary: face } = choice;
   const own = cascade ?? encoder;
   const outputs =
-    cascade === undefined || edge.length === 0 ? face.outputs : sharedOutputs(manifest.tiers);
+    cascade === undefined || edge.length === 0 ? face.outputs : commonOutputs(manifest.tiers);
 
-  const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgeRun => ({
-    takes: tier.inputs,
+  const runGraph = (tier: TierManifest, inputs: NamedTensors, regionCan: boolean): EdgePlan => ({
+    inputs: tier.inputs,
     outputs: tier.outputs,
-    run: answerOf(
+    execute: createTierExecutor(
       tier,
       1,
-      (context, deadline) => sessions.run(tier, inputs, context, deadline),
+      (context, deadline) => sessions.infer(tier, inputs, context, deadline),
       regionCan,
       counted,
     ),
@@ -104,7 +104,7 @@ export function createEdgePlanner({
     tier: TierManifest,
     inputs: NamedTensors,
     rows: readonly TaskInput[] | undefined,
-  ): EdgeRun | undefined {
+  ): EdgePlan | undefined {
     if (tier.place === "region") return undefined;
     return own === undefined || rows === undefined
       ? runGraph(tier, inputs, false)
@@ -112,14 +112,14 @@ export function createEdgePlanner({
   }
 
   const runRows = (
-    { run }: Pick<ServedCascade, "run">,
+    { runTier: run }: Pick<LoadedCascade, "run">,
     tier: TierManifest,
     rows: readonly TaskInput[],
     regionCan: boolean,
-  ): EdgeRun => ({
-    takes: undefined,
+  ): EdgePlan => ({
+    inputs: undefined,
     outputs: tier.outputs,
-    run: answerOf(
+    execute: createTierExecutor(
       tier,
       rows.length,
       (context, deadline) => run(tier.id, rows, context, deadline),
@@ -129,7 +129,10 @@ export function createEdgePlanner({
   });
 
   /** One tier answers: this edge's, if it can run it. */
-  function planForEncoder(encoder: ServedEncoder, rows: readonly TaskInput[]): EdgeRun | undefined {
+  function planForEncoder(
+    encoder: LoadedEncoder,
+    rows: readonly TaskInput[],
+  ): EdgePlan | undefined {
     const tier = runnable[0] ?? region ?? face;
     return tier.place === "region"
       ? undefined
@@ -137,9 +140,9 @@ export function createEdgePlanner({
   }
 
   /** Tensors that fit no tier are for the one whose tensors clients are told of: it says what is wrong with them. */
-  function planForAny({ inputs, outputs: wanted }: TensorRequest): EdgeRun | undefined {
+  function planForAny({ inputs, outputs: wanted }: TensorRequest): EdgePlan | undefined {
     const fits = (tier: TierManifest | undefined): tier is TierManifest =>
-      tier !== undefined && fitsByName(tier, inputs, wanted);
+      tier !== undefined && matchesTensorNames(tier, inputs, wanted);
     const regionFits = fits(region);
     const tier = runnable.find(fits) ?? (regionFits ? region : (edge.find(fits) ?? face));
     return tier.place === "region" ? undefined : runGraph(tier, inputs, regionFits && hasRegion);
@@ -148,19 +151,19 @@ export function createEdgePlanner({
   return {
     outputs,
     plan(request) {
-      const tier = request.tier === undefined ? undefined : tierNamed(manifest, request.tier);
+      const tier = request.tier === undefined ? undefined : findTier(manifest, request.tier);
       if (edge.length === 0) return undefined;
-      const rows = own && taskRowsOf(request.inputs, own.parseRow, maxInputs);
+      const rows = own && taskRowsOf(request.inputs, own.inputFromBytes, maxInputs);
       if (tier !== undefined) return planForOne(tier, request.inputs, rows);
       if (rows === undefined) return planForAny(request);
       if (encoder !== undefined) return planForEncoder(encoder, rows);
-      return cascade && runWhole(cascade, rows, outputs, counted);
+      return cascade && planCascade(cascade, rows, outputs, counted);
     },
   };
 }
 
 /** @throws no_such_tier */
-function tierNamed({ model, tiers }: Manifest, id: string): TierManifest {
+function findTier({ model, tiers }: Manifest, id: string): TierManifest {
   const tier = tiers.find((one) => one.id === id);
   if (tier === undefined)
     throw coreErrors.noSuchTier(
@@ -172,7 +175,7 @@ function tierNamed({ model, tiers }: Manifest, id: string): TierManifest {
 }
 
 /** Whether a graph has just these inputs and, among others, these outputs; shapes are for the session to check. */
-function fitsByName(
+function matchesTensorNames(
   tier: TierManifest,
   inputs: NamedTensors,
   outputs: readonly string[] = [],
@@ -187,20 +190,20 @@ function fitsByName(
 }
 
 /** @param rows of the task's own inputs; tensors count as one @param regionCan answer, where this edge fails */
-function answerOf(
+function createTierExecutor(
   tier: TierManifest,
   rows: number,
   run: (context: RequestContext, deadline: Deadline) => Promise<NamedTensors>,
   regionCan: boolean,
-  counted: AnswerMetrics,
-): EdgeRun["run"] {
+  counted: InferenceMetrics,
+): EdgePlan["execute"] {
   const { id } = tier;
   return async (context, deadline) => {
     try {
-      const outputs = await counted.tier(id, rows, () =>
-        traced(context, "tier", tierFacts(tier), (inSpan) => run(inSpan, deadline)),
+      const outputs = await counted.measureTier(id, rows, () =>
+        withSpan(context, "tier", tierAttributes(tier), (inSpan) => run(inSpan, deadline)),
       );
-      counted.answered(Array.from({ length: rows }, () => ({ tier: id })));
+      counted.recordAnswers(Array.from({ length: rows }, () => ({ tier: id })));
       return { outputs, tiers: [id], degraded: false };
     } catch (error) {
       if (!regionCan || asEdgeTierError(error).status < 500 || deadline.remainingMs() === 0)
@@ -211,25 +214,31 @@ function answerOf(
 }
 
 /** The cascade; each row of the answer is of the tier whose answer was taken. */
-function runWhole(
-  cascade: ServedCascade,
+function planCascade(
+  cascade: LoadedCascade,
   inputs: readonly TaskInput[],
   specs: readonly TensorSpec[],
-  counted: AnswerMetrics,
-): EdgeRun {
+  counted: InferenceMetrics,
+): EdgePlan {
   return {
-    takes: undefined,
+    inputs: undefined,
     outputs: specs,
-    async run(context, deadline) {
+    async execute(context, deadline) {
       /** What each tier that was asked gave for an input. */
       const given = new Map(inputs.map((input) => [input, new Map<string, OutputRow>()]));
-      const tiers = cascade.tiers(context, 1, (tier, asked, outputs) =>
+      const tiers = cascade.createTiers(context, 1, (tier, asked, outputs) =>
         asked.forEach((input, row) => given.get(input)?.set(tier, { outputs, row })),
       );
-      const { outcomes } = await runCascade(tiers, inputs, deadline, undefined, counted.used);
-      counted.answered(outcomes);
+      const { outcomes } = await runCascade(
+        tiers,
+        inputs,
+        deadline,
+        undefined,
+        counted.recordTierUsage,
+      );
+      counted.recordAnswers(outcomes);
       const degraded = outcomes.some((one) => one.degraded);
-      if (degraded) noteDegraded(context);
+      if (degraded) markSpanDegraded(context);
       const rows = outcomes.map(
         ({ tier }, index) => given.get(inputs[index] as TaskInput)?.get(tier) as OutputRow,
       );

@@ -19,8 +19,8 @@ import { createSessionPool } from "../runtime/wasm/session-pool.ts";
 import { reasonAgainst } from "../runtime/wasm/snapshot-fit.ts";
 import { isTrap } from "../runtime/wasm/traps.ts";
 import { createWasmRuntime } from "../runtime/wasm/wasm-runtime.ts";
-import type { EdgeMetrics } from "../telemetry/recorder.ts";
-import { createLazy, type Lazy } from "./lazy.ts";
+import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
+import { createLazy, type Lazy } from "./lazy-value.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface EdgeSessionsOptions {
@@ -34,7 +34,7 @@ export interface EdgeSessionsOptions {
 }
 
 /** How this isolate serves an edge tier, or why it does not. */
-export type EdgeServing =
+export type EdgeTierStatus =
   | { readonly how: "bundled" | "snapshot" | "plain" }
   | { readonly how: "not"; readonly reason: string };
 
@@ -44,18 +44,22 @@ export interface EdgeSessions {
    * @throws tier_not_servable, session_too_large, model_store_unavailable, artifact_corrupt, invalid_tensor;
    * session_failed, engine_trap, function_cut
    */
-  run(
+  infer(
     tier: TierManifest,
     inputs: NamedTensors,
     context: RequestContext,
     deadline: Deadline,
   ): Promise<NamedTensors>;
-  servingOf(tier: TierManifest): EdgeServing;
+  tierStatusOf(tier: TierManifest): EdgeTierStatus;
 }
 
-const MAX_FAILURES_IN_A_ROW = 3;
+const MAX_CONSECUTIVE_FAILURES = 3;
 /** Of a snapshot that is not what it should be, or does not arrive whole. */
-const REFUSALS = new Set(["snapshot_refused", "artifact_corrupt", "model_store_unavailable"]);
+const SNAPSHOT_REJECTION_CODES = new Set([
+  "snapshot_refused",
+  "artifact_corrupt",
+  "model_store_unavailable",
+]);
 
 export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   const { deployment, store, storeTimeoutMs, metrics, log } = options;
@@ -71,7 +75,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     onEvict(key, session) {
       metrics.count("edgetier_sessions_evicted_total", {});
       restored.delete(key);
-      loads.get(key)?.drop(session);
+      loads.get(key)?.evict(session);
     },
   });
   for (const error of options.restored.refused) refused(error, "module scope");
@@ -140,7 +144,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       metrics.count("edgetier_sessions_opened_total", { how });
       return session;
     } catch (error) {
-      if (!(error instanceof EdgeTierError) || !REFUSALS.has(error.code)) throw error;
+      if (!(error instanceof EdgeTierError) || !SNAPSHOT_REJECTION_CODES.has(error.code))
+        throw error;
       refused(error, how);
       return error;
     }
@@ -203,9 +208,9 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       failures.set(key, failed);
       // After a trap the instance's memory may be in any state: another one takes its place. An input that ONNX Runtime
       // refuses does not cost one, but an instance that refuses everything does not stay.
-      if (isTrap(error) || failed >= MAX_FAILURES_IN_A_ROW) {
+      if (isTrap(error) || failed >= MAX_CONSECUTIVE_FAILURES) {
         failures.delete(key);
-        loads.get(key)?.drop(opened);
+        loads.get(key)?.evict(opened);
         pool.remove(key);
       }
       if (isTrap(error)) {
@@ -226,7 +231,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   }
 
   return {
-    async run(tier, inputs, context, deadline) {
+    async infer(tier, inputs, context, deadline) {
       const graph = tier.graph.sha256;
       const reason = cannotRun(tier);
       if (reason !== undefined) throw servingErrors.tierNotServable(tier.id, reason);
@@ -245,7 +250,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
         );
       }
     },
-    servingOf(tier) {
+    tierStatusOf(tier) {
       const never = cannotRun(tier);
       if (never !== undefined) return { how: "not", reason: never };
       if (deployment.bundled.some(({ graph }) => graph === tier.graph.sha256))

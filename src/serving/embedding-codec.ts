@@ -7,14 +7,14 @@ import { bytesOf, concatBytes } from "../core/bytes.ts";
 
 export interface Embedding {
   readonly vector: Float32Array;
-  readonly tokens: number;
+  readonly tokenCount: number;
   readonly tier: string;
 }
 
 const HEADER_BYTES = 5;
 
 export const embeddingCodec: AnswerCodec<Embedding> = {
-  encode({ vector, tokens, tier }) {
+  encode({ vector, tokenCount: tokens, tier }) {
     const id = new TextEncoder().encode(tier);
     const header = new Uint8Array(HEADER_BYTES);
     const view = new DataView(header.buffer);
@@ -30,6 +30,6 @@ export const embeddingCodec: AnswerCodec<Embedding> = {
     if (vector.byteLength === 0 || vector.byteLength % Float32Array.BYTES_PER_ELEMENT !== 0)
       return undefined;
     const tier = new TextDecoder().decode(bytes.subarray(HEADER_BYTES, vectorAt));
-    return { vector: new Float32Array(vector), tokens: view.getUint32(0, true), tier };
+    return { vector: new Float32Array(vector), tokenCount: view.getUint32(0, true), tier };
   },
 };

@@ -7,19 +7,24 @@ import * as z from "zod";
 import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
 import { cacheKey } from "../cache/key.ts";
 import { type CacheLayer, type CacheMode, type CacheResult, isStorable } from "../cache/policy.ts";
-import { checkMaxTier, type Outcome, runCascade, type TierUse } from "../cascade/cascade.ts";
+import {
+  checkMaxTier,
+  type CascadeOutcome,
+  runCascade,
+  type TierUsage,
+} from "../cascade/cascade.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { InputLimits, Task, TaskInput } from "../tasks/task.ts";
-import type { EdgeMetrics } from "../telemetry/recorder.ts";
-import { createAnswerMetrics } from "./answer-metrics.ts";
-import { answersOf } from "./answers.ts";
-import type { Catalogue, KnownVersion } from "./catalogue.ts";
+import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
+import { createInferenceMetrics } from "./inference-metrics.ts";
+import { readThrough } from "./read-through.ts";
+import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
 import type { DriftCheck } from "./drift-check.ts";
-import type { ServedVersion } from "./served-version.ts";
+import type { LoadedEdgeModel } from "./loaded-model.ts";
 import type { RequestContext } from "./request-context.ts";
 import { startRequestDeadline } from "./request-deadline.ts";
-import { modelFacts, noteDegraded } from "./traced.ts";
+import { modelAttributes, markSpanDegraded } from "./with-span.ts";
 
 /** A body that is one input, in the form that its media type says. */
 export interface RawInput {
@@ -33,25 +38,25 @@ export interface PredictRequest {
   readonly inputs: readonly unknown[] | RawInput;
   readonly topK: number;
   readonly maxTier: string | undefined;
-  readonly cache: CacheMode;
+  readonly cacheMode: CacheMode;
   /** As the client named it; the manifest's otherwise. */
   readonly deadlineMs: number | undefined;
   /** Whether the client has the answers to these keys already. They are then neither looked up nor computed. */
-  readonly isHeld?: (keys: readonly string[]) => Promise<boolean>;
+  readonly isNotModified?: (keys: readonly string[]) => Promise<boolean>;
 }
 
 export interface Prediction {
   readonly model: string;
   readonly version: number;
   /** As of ChosenVersion. */
-  readonly isDrawn: boolean;
+  readonly isCanarySplit: boolean;
   /** Empty where the client holds them. */
-  readonly outcomes: readonly Outcome[];
-  readonly uses: readonly TierUse[];
+  readonly outcomes: readonly CascadeOutcome[];
+  readonly tierUsage: readonly TierUsage[];
   /** Absent where no cache was asked, since the client holds the answers. */
   readonly cacheResult?: CacheResult;
   /** Of the tenant, the version and all inputs: equal requests have equal keys. */
-  readonly keys: readonly string[];
+  readonly cacheKeys: readonly string[];
 }
 
 export interface Predictor {
@@ -60,18 +65,18 @@ export interface Predictor {
 }
 
 export interface PredictorOptions {
-  readonly catalogue: Catalogue;
-  readonly versions: (known: KnownVersion) => ServedVersion;
+  readonly catalog: ModelCatalog;
+  readonly getLoadedModel: (known: ResolvedVersion) => LoadedEdgeModel;
   readonly clock: Clock;
   /** In the order in which they are asked. */
   readonly cacheLayers: readonly CacheLayer[];
   readonly maxInputs: number;
   readonly metrics: EdgeMetrics;
   /** Left out, nothing is checked. */
-  readonly drift?: DriftCheck | undefined;
+  readonly driftCheck?: DriftCheck | undefined;
 }
 
-const storedOutcome = z.object({
+const cachedOutcomeSchema = z.object({
   label: z.string(),
   confidence: z.number(),
   outOfScope: z.boolean(),
@@ -81,10 +86,10 @@ const storedOutcome = z.object({
 });
 
 export function createPredictor(options: PredictorOptions): Predictor {
-  const { catalogue, versions, clock, maxInputs } = options;
+  const { catalog: catalogue, getLoadedModel: versions, clock, maxInputs } = options;
   const cache = createAnswerCache(
     options.cacheLayers,
-    jsonCodec<Outcome>((value) => storedOutcome.safeParse(value).data),
+    jsonCodec<CascadeOutcome>((value) => cachedOutcomeSchema.safeParse(value).data),
   );
 
   return {
@@ -92,21 +97,21 @@ export function createPredictor(options: PredictorOptions): Predictor {
       if ("length" in request.inputs && request.inputs.length > maxInputs)
         throw taskErrors.tooManyInputs(request.inputs.length, maxInputs);
       const known = await context.phases.measure("manifest", () =>
-        catalogue.choose(request.ref, context),
+        catalogue.resolveForRequest(request.ref, context),
       );
-      context.span.set(modelFacts(known.manifest));
+      context.span.set(modelAttributes(known.manifest));
       const { cascade: served, encoder } = versions(known);
       if (served === undefined)
         throw encoder === undefined
           ? servingErrors.takesTensors(known.manifest.model)
           : servingErrors.givesEmbeddings(known.manifest.model);
-      const { manifest, task, tiers } = served;
+      const { manifest, task, createTiers: tiers } = served;
       const inputs = parseInputs(request.inputs, task, manifest.input);
       const cascade = tiers(context, request.topK);
       checkMaxTier(manifest.model, cascade, request.maxTier);
 
       const { model, version } = manifest;
-      const counted = createAnswerMetrics(options.metrics, manifest);
+      const counted = createInferenceMetrics(options.metrics, manifest);
       const parameters = [request.topK, request.maxTier ?? ""];
       const identity = {
         tenant: context.tenant,
@@ -115,19 +120,19 @@ export function createPredictor(options: PredictorOptions): Predictor {
         manifestDigest: known.digest,
         parameters,
       };
-      const keys = await Promise.all(
+      const cacheKeys = await Promise.all(
         inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
       );
-      const base = { model, version, isDrawn: known.isDrawn, keys };
-      if (await request.isHeld?.(keys)) {
-        counted.cached("held");
-        return { ...base, outcomes: [], uses: [] };
+      const base = { model, version, isCanarySplit: known.isCanarySplit, cacheKeys: cacheKeys };
+      if (await request.isNotModified?.(cacheKeys)) {
+        counted.recordCacheResult("held");
+        return { ...base, outcomes: [], tierUsage: [] };
       }
 
-      let uses: readonly TierUse[] = [];
-      const answers = await answersOf<Outcome>(cache, {
-        keys,
-        mode: request.cache,
+      let uses: readonly TierUsage[] = [];
+      const answers = await readThrough<CascadeOutcome>(cache, {
+        keys: cacheKeys,
+        cacheMode: request.cacheMode,
         context,
         isStorable,
         async compute(missing) {
@@ -139,15 +144,15 @@ export function createPredictor(options: PredictorOptions): Predictor {
               asked,
               deadline,
               request.maxTier,
-              counted.used,
+              counted.recordTierUsage,
             );
-            counted.answered(result.outcomes);
-            if (request.maxTier === undefined && deadline.failure === undefined) {
+            counted.recordAnswers(result.outcomes);
+            if (request.maxTier === undefined && deadline.error === undefined) {
               const answered = asked.map((input, row) => ({
                 input,
-                outcome: result.outcomes[row] as Outcome,
+                outcome: result.outcomes[row] as CascadeOutcome,
               }));
-              options.drift?.consider(
+              options.driftCheck?.sampleRequest(
                 {
                   model,
                   version,
@@ -158,16 +163,21 @@ export function createPredictor(options: PredictorOptions): Predictor {
                 context,
               );
             }
-            uses = result.uses;
-            if (result.outcomes.some(({ degraded }) => degraded)) noteDegraded(context);
+            uses = result.tierUsage;
+            if (result.outcomes.some(({ degraded }) => degraded)) markSpanDegraded(context);
             return result.outcomes;
           } finally {
-            deadline.end();
+            deadline.dispose();
           }
         },
       });
-      counted.cached(answers.result);
-      return { ...base, outcomes: answers.values, uses, cacheResult: answers.result };
+      counted.recordCacheResult(answers.cacheResult);
+      return {
+        ...base,
+        outcomes: answers.values,
+        tierUsage: uses,
+        cacheResult: answers.cacheResult,
+      };
     },
   };
 }

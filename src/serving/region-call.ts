@@ -4,12 +4,12 @@ import type { Deadline } from "../cascade/deadline.ts";
 import type { RegionCall } from "../region/region-client.ts";
 import type { RequestContext } from "./request-context.ts";
 
-export function regionCallOf(
+export function createRegionCall(
   { model, version }: Pick<RegionCall, "model" | "version">,
   context: RequestContext,
   deadline: Deadline,
 ): RegionCall {
-  const { requestId, span, place, waitUntil } = context;
+  const { requestId, span, geo: place, waitUntil } = context;
   return {
     model,
     version,
@@ -17,6 +17,6 @@ export function regionCallOf(
     timeoutMs: deadline.remainingMs(),
     waitUntil,
     span,
-    ...(place && { place }),
+    ...(place && { clientLocation: place }),
   };
 }

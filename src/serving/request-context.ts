@@ -11,9 +11,9 @@ export interface RequestContext {
   /** Whose request it is; cached answers never cross from one to another. "" where nobody has to say who they are. */
   readonly tenant: string;
   /** Where the client is, as far as the platform knows. */
-  readonly place: Place | undefined;
+  readonly geo: Place | undefined;
   /** Aborts when the client has left. */
-  readonly clientGone: AbortSignal;
+  readonly disconnectSignal: AbortSignal;
   /** By the application's clock. */
   readonly arrivedAtMs: number;
   readonly phases: PhaseTimer;

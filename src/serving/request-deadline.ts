@@ -10,12 +10,12 @@ export function startRequestDeadline(
   clock: Clock,
   manifest: Pick<Manifest, "deadlineMs">,
   deadlineMs: number | undefined,
-  { arrivedAtMs, clientGone }: RequestContext,
+  { arrivedAtMs, disconnectSignal: clientGone }: RequestContext,
 ): Deadline {
   return startDeadline(clock, {
     budgetMs: deadlineMs ?? manifest.deadlineMs,
-    strict: deadlineMs !== undefined,
+    isStrict: deadlineMs !== undefined,
     arrivedAtMs,
-    clientGone,
+    disconnectSignal: clientGone,
   });
 }

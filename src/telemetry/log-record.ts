@@ -14,7 +14,7 @@ const durationMs = z.number().min(0);
 const status = z.int().min(100).max(599);
 const model = { model: text, version: z.int() };
 /** `version` is what the alias names. */
-const overruled = { ...model, alias: text, servedVersion: z.int() };
+const aliasOverride = { ...model, alias: text, servedVersion: z.int() };
 const tier = { ...model, tier: text };
 /** Of a session, `model@version/tier`. */
 const label = { label: text.optional() };
@@ -37,7 +37,7 @@ const failure = {
   error: text.optional(),
 };
 
-const EVENTS = {
+const LOG_EVENTS = {
   // Both
   /** An access record: EDGETIER_ACCESS_LOG, EDGETIER_REGION_ACCESS_LOG. */
   request: {
@@ -57,7 +57,7 @@ const EVENTS = {
   spans_dropped: { level: "warn", fields: { reason: text, spans: count, cause: text.optional() } },
   // The edge
   not_configured: { level: "error", fields: { code: text, detail: text } },
-  version_refused: { level: "error", fields: { ...overruled, cause: text } },
+  version_refused: { level: "error", fields: { ...aliasOverride, cause: text } },
   snapshot_refused: { level: "warn", fields: { where: text, detail: text } },
   engine_trap: {
     level: "error",
@@ -97,7 +97,7 @@ const EVENTS = {
     fields: { model: text.optional(), version: z.int().optional(), error: text },
   },
   tier_unknown: { level: "warn", fields: tier },
-  alias_overruled: { level: "warn", fields: overruled },
+  alias_overruled: { level: "warn", fields: aliasOverride },
   provider_used: { level: "info", fields: provider },
   provider_skipped: { level: "warn", fields: provider },
   session_worker_started: {
@@ -115,11 +115,11 @@ const EVENTS = {
   Record<string, { readonly level: LogLevel; readonly fields: z.ZodRawShape }>
 >;
 
-export type LogEvent = keyof typeof EVENTS;
+export type LogEvent = keyof typeof LOG_EVENTS;
 
 /** Of an event; those that are not known here count as errors, so that somebody looks. */
-export const levelOf = (event: string): LogLevel =>
-  Object.hasOwn(EVENTS, event) ? EVENTS[event as LogEvent].level : "error";
+export const logLevelOf = (event: string): LogLevel =>
+  Object.hasOwn(LOG_EVENTS, event) ? LOG_EVENTS[event as LogEvent].level : "error";
 
 /** What each record has. */
 const common = {
@@ -133,9 +133,9 @@ const common = {
 /** @returns the record @throws ZodError for one that the schema does not know, or with a field too many */
 export function parseLogRecord(record: unknown) {
   const { event } = z
-    .looseObject({ event: z.enum(Object.keys(EVENTS) as LogEvent[]) })
+    .looseObject({ event: z.enum(Object.keys(LOG_EVENTS) as LogEvent[]) })
     .parse(record);
-  const { level, fields } = EVENTS[event];
+  const { level, fields } = LOG_EVENTS[event];
   return z
     .strictObject({ ...common, event: z.literal(event), level: z.literal(level), ...fields })
     .parse(record);

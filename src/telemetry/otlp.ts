@@ -8,15 +8,15 @@ export interface EndedSpan {
   readonly traceId: string;
   readonly id: string;
   readonly parentId: string | undefined;
-  readonly state: string | undefined;
+  readonly traceState: string | undefined;
   readonly isSampled: boolean;
   readonly kind: "internal" | "server" | "client";
   readonly name: string;
   readonly startMs: number;
   readonly endMs: number;
-  readonly facts: Facts;
+  readonly attributes: Facts;
   /** Code of what it failed with. */
-  readonly error: string | undefined;
+  readonly errorCode: string | undefined;
   readonly links: readonly { readonly traceId: string | undefined; readonly id: string }[];
 }
 
@@ -29,7 +29,7 @@ export function encodeSpans(resource: Facts, spans: readonly EndedSpan[]): strin
     { scope: { name: "edgetier", version: VERSION }, spans: spans.map(encodeSpan) },
   ];
   return JSON.stringify({
-    resourceSpans: [{ resource: { attributes: attributesOf(resource) }, scopeSpans }],
+    resourceSpans: [{ resource: { attributes: encodeAttributes(resource) }, scopeSpans }],
   });
 }
 
@@ -37,14 +37,14 @@ function encodeSpan({
   traceId,
   id,
   parentId,
-  state,
+  traceState: state,
   isSampled,
   kind,
   name,
   startMs,
   endMs,
-  facts,
-  error,
+  attributes: facts,
+  errorCode: error,
   links,
 }: EndedSpan): object {
   return {
@@ -55,21 +55,21 @@ function encodeSpan({
     flags: isSampled ? 1 : 0,
     name,
     kind: KINDS[kind],
-    startTimeUnixNano: nanoseconds(startMs),
-    endTimeUnixNano: nanoseconds(Math.max(startMs, endMs)), // a clock may be set back
-    attributes: attributesOf(error === undefined ? facts : { ...facts, "error.type": error }),
+    startTimeUnixNano: toUnixNanos(startMs),
+    endTimeUnixNano: toUnixNanos(Math.max(startMs, endMs)), // a clock may be set back
+    attributes: encodeAttributes(error === undefined ? facts : { ...facts, "error.type": error }),
     links: links.map((link) => ({ traceId: link.traceId, spanId: link.id })),
     status: error === undefined ? {} : { code: STATUS_ERROR, message: error },
   };
 }
 
 /** A double holds the microseconds since 1970, and not the nanoseconds. */
-const nanoseconds = (ms: number): string => `${Math.round(ms * 1_000)}000`;
+const toUnixNanos = (ms: number): string => `${Math.round(ms * 1_000)}000`;
 
-const attributesOf = (facts: Facts): object[] =>
-  Object.entries(facts).map(([key, value]) => ({ key, value: valueOf(value) }));
+const encodeAttributes = (facts: Facts): object[] =>
+  Object.entries(facts).map(([key, value]) => ({ key, value: encodeAttributeValue(value) }));
 
-function valueOf(value: Facts[string]): object {
+function encodeAttributeValue(value: Facts[string]): object {
   if (typeof value === "string") return { stringValue: value };
   if (typeof value === "boolean") return { boolValue: value };
   return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };

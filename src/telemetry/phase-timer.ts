@@ -8,7 +8,7 @@ export interface PhaseTimer {
   /** Runs `work` and adds its duration to the phase. */
   measure<Result>(phase: Phase, work: () => Promise<Result>): Promise<Result>;
   /** The value of `server-timing`. A phase that the clock did not see (at the edge time stands still without I/O) is left out. */
-  header(): string;
+  serverTiming(): string;
   /** What each phase took so far. */
   durations(): Iterable<readonly [phase: Phase, durationMs: number]>;
 }
@@ -25,7 +25,7 @@ export function startPhaseTimer(clock: Clock, startedAtMs: number): PhaseTimer {
         durationsMs.set(phase, (durationsMs.get(phase) ?? 0) + clock.now() - beganAtMs);
       }
     },
-    header() {
+    serverTiming() {
       return [...durationsMs, ["total", clock.now() - startedAtMs] as const]
         .filter(([, durationMs]) => durationMs > 0)
         .map(([phase, durationMs]) => `${phase};dur=${durationMs}`)

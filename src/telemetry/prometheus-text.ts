@@ -1,27 +1,27 @@
 // Series in Prometheus' text format, version 0.0.4.
 
-import { EDGE_METRICS, type MetricDefinition } from "./edge-metrics.ts";
-import type { Series } from "./series.ts";
+import { EDGE_METRICS, type MetricDefinition } from "./edge-metric-definitions.ts";
+import type { Series } from "./series-table.ts";
 
 export const PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** Metrics in the order of edge-metrics.ts, and every one of them, so that a scrape tells what there is. */
-export function prometheusText(series: readonly Series[]): string {
+export function formatPrometheusText(series: readonly Series[]): string {
   const lines: string[] = [];
   for (const [name, definition] of Object.entries<MetricDefinition>(EDGE_METRICS)) {
     lines.push(
-      `# HELP ${name} ${escapedHelp(definition.help)}`,
+      `# HELP ${name} ${escapeHelp(definition.help)}`,
       `# TYPE ${name} ${definition.kind}`,
     );
-    for (const one of series) if (one.name === name) lines.push(...samplesOf(one, definition));
+    for (const one of series) if (one.name === name) lines.push(...formatSamples(one, definition));
   }
   return `${lines.join("\n")}\n`;
 }
 
-function samplesOf(series: Series, definition: MetricDefinition): string[] {
+function formatSamples(series: Series, definition: MetricDefinition): string[] {
   const { name } = series;
   const pairs = definition.labels.map(
-    (label, index) => `${label}="${escapedLabel(series.labels[index] ?? "")}"`,
+    (label, index) => `${label}="${escapeLabelValue(series.labels[index] ?? "")}"`,
   );
   const sample = (suffix: string, value: number, ...more: readonly string[]) => {
     const labels = [...pairs, ...more].join(",");
@@ -38,5 +38,5 @@ function samplesOf(series: Series, definition: MetricDefinition): string[] {
   return [...buckets, sample("_sum", series.sum), sample("_count", count)];
 }
 
-const escapedHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
-const escapedLabel = (text: string): string => escapedHelp(text).replaceAll('"', '\\"');
+const escapeHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const escapeLabelValue = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');

@@ -6,7 +6,7 @@ const SECRET_NAME = /SECRET|TOKEN|PASSWORD|HMAC|HEADERS/;
 const MIN_CHARACTERS = 8; // shorter ones would take words away
 
 /** @param config whose texts with names such as `…_SECRET…` or `…_TOKEN`, or in objects of such names, are taken out of every record */
-export function withoutSecrets(log: Log, config: object): Log {
+export function redactSecrets(log: Log, config: object): Log {
   const values = Object.entries(config).flatMap(([name, value]: [string, unknown]) =>
     SECRET_NAME.test(name) ? (value instanceof Object ? Object.values(value) : [value]) : [],
   );

@@ -2,23 +2,23 @@
 
 import { collectDefaultMetrics, Registry } from "prom-client";
 import {
-  defineCounted,
+  defineCountersAndHistograms,
   defineGauges,
-  modelOf,
+  modelLabelsOf,
   type ModelVersion,
-  type RegionSources,
-  type Tier,
-  tierOf,
-} from "./region-metric-names.ts";
+  type RegionGaugeSources,
+  type TierRef,
+  tierLabelsOf,
+} from "./region-metric-definitions.ts";
 
 const FAILURE_REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"] as const;
 /** What was asked for is not there: its name is the client's, and nothing has failed. */
-const NOT_THERE = new Set(["model_not_found", "version_not_found", "version_unavailable"]);
+const NOT_FOUND_CODES = new Set(["model_not_found", "version_not_found", "version_unavailable"]);
 
 /** One run of a session, over. */
-export interface RunFacts {
-  readonly of: Tier;
-  readonly works: number;
+export interface RunRecord {
+  readonly tier: TierRef;
+  readonly requestCount: number;
   readonly rows: number;
   readonly reason: string;
   readonly waitedMs: readonly number[];
@@ -29,22 +29,22 @@ export interface RunFacts {
 }
 
 /** One request that reached a model, over. */
-export interface OutcomeFacts {
-  readonly of: Tier;
+export interface InferRequestRecord {
+  readonly tier: TierRef;
   readonly durationMs: number;
   readonly preprocessMs: number;
   readonly isShared: boolean;
   readonly failure: (typeof FAILURE_REASONS)[number] | undefined;
 }
 
-export interface AnswerFacts {
+export interface HttpRequestRecord {
   readonly action: string;
   readonly status: number;
   readonly durationMs: number;
 }
 
 /** What the log tells, too; an event that is unknown here is not counted. */
-export interface EventFacts {
+export interface RegionEventRecord {
   readonly event: string;
   readonly model?: string;
   readonly version?: number | undefined;
@@ -54,15 +54,15 @@ export interface EventFacts {
 }
 
 export interface RegionMetrics {
-  ran(run: RunFacts): void;
-  finished(outcome: OutcomeFacts): void;
-  answered(answer: AnswerFacts): void;
-  observe(event: EventFacts): void;
-  spansDropped(reason: string, spans: number): void;
+  recordRun(run: RunRecord): void;
+  recordInferRequest(outcome: InferRequestRecord): void;
+  recordHttpRequest(answer: HttpRequestRecord): void;
+  recordEvent(event: RegionEventRecord): void;
+  recordDroppedSpans(reason: string, spans: number): void;
   /** From now on the gauges have values. */
-  watch(sources: RegionSources): void;
+  setGaugeSources(sources: RegionGaugeSources): void;
   readonly contentType: string;
-  text(): Promise<string>;
+  render(): Promise<string>;
 }
 
 /** @param process adds those of the process: CPU, memory, event loop, garbage collection */
@@ -70,8 +70,8 @@ export function createRegionMetrics({
   process = false,
 }: { readonly process?: boolean } = {}): RegionMetrics {
   const registry = new Registry();
-  let sources: RegionSources | undefined;
-  const metrics = defineCounted(registry);
+  let sources: RegionGaugeSources | undefined;
+  const metrics = defineCountersAndHistograms(registry);
   defineGauges(registry, () => sources);
   if (process) collectDefaultMetrics({ register: registry });
 
@@ -95,14 +95,14 @@ export function createRegionMetrics({
   /** "model@version": unloaded, and not loaded again. What was under way then must not bring their series back. */
   const gone = new Set<string>();
 
-  function note(of: Tier, reason: string): void {
+  function note(of: TierRef, reason: string): void {
     tiersSeen.set(keyOf(of), (tiersSeen.get(keyOf(of)) ?? new Set()).add(of.tier));
     reasonsSeen.add(reason);
   }
 
   /** So that a rate can be told from the first request on. */
   function introduce(loaded: ModelVersion): void {
-    const model = modelOf(loaded);
+    const model = modelLabelsOf(loaded);
     gone.delete(keyOf(loaded));
     for (const metric of ofModel) metric.inc(model, 0);
     for (const reason of FAILURE_REASONS) metrics.failure.inc({ ...model, reason }, 0);
@@ -110,7 +110,7 @@ export function createRegionMetrics({
 
   /** A version that is gone leaves no series behind: there will be others. */
   function forget(unloaded: ModelVersion): void {
-    const model = modelOf(unloaded);
+    const model = modelLabelsOf(unloaded);
     const key = keyOf(unloaded);
     gone.add(key);
     for (const metric of ofModel) metric.remove(model);
@@ -122,14 +122,14 @@ export function createRegionMetrics({
     tiersSeen.delete(key);
   }
 
-  function observe({ event, model, version, name, error }: EventFacts): void {
+  function observe({ event, model, version, name, error }: RegionEventRecord): void {
     switch (event) {
       case "model_loaded":
         if (model === undefined || version === undefined) return;
         introduce({ model, version });
         return metrics.loads.inc({ model, outcome: "loaded" });
       case "model_failed":
-        return model === undefined || NOT_THERE.has(codeOf(error))
+        return model === undefined || NOT_FOUND_CODES.has(errorCodeOf(error))
           ? undefined
           : metrics.loads.inc({ model, outcome: "failed" });
       case "model_unloaded":
@@ -149,10 +149,20 @@ export function createRegionMetrics({
   }
 
   return {
-    ran({ of, works, rows, reason, waitedMs, inputMs, inferMs, outputMs, failed }) {
+    recordRun({
+      tier: of,
+      requestCount: works,
+      rows,
+      reason,
+      waitedMs,
+      inputMs,
+      inferMs,
+      outputMs,
+      failed,
+    }) {
       if (gone.has(keyOf(of))) return;
-      const tier = tierOf(of);
-      const model = modelOf(of);
+      const tier = tierLabelsOf(of);
+      const model = modelLabelsOf(of);
       note(of, reason);
       metrics.dispatches.inc({ ...tier, reason });
       if (failed) return metrics.failedRuns.inc(tier);
@@ -166,29 +176,29 @@ export function createRegionMetrics({
       inferUs.inc(model, microseconds(works * inferMs));
       outputUs.inc(model, microseconds(works * outputMs));
     },
-    finished({ of, durationMs, preprocessMs, isShared, failure }) {
+    recordInferRequest({ tier: of, durationMs, preprocessMs, isShared, failure }) {
       if (gone.has(keyOf(of))) return;
-      const model = modelOf(of);
+      const model = modelLabelsOf(of);
       if (failure !== undefined) return metrics.failure.inc({ ...model, reason: failure });
       success.inc(model);
       if (isShared) metrics.shared.inc(model);
       requestUs.inc(model, microseconds(durationMs));
       inputUs.inc(model, microseconds(preprocessMs));
     },
-    answered: ({ action, status, durationMs }) =>
+    recordHttpRequest: ({ action, status, durationMs }) =>
       metrics.answers.observe({ action, status: String(status) }, durationMs / 1_000),
-    observe,
-    spansDropped: (reason, spans) => metrics.spansDropped.inc({ reason }, spans),
-    watch(from) {
+    recordEvent: observe,
+    recordDroppedSpans: (reason, spans) => metrics.spansDropped.inc({ reason }, spans),
+    setGaugeSources(from) {
       sources = from;
     },
     contentType: registry.contentType,
-    text: () => registry.metrics(),
+    render: () => registry.metrics(),
   };
 }
 
 const keyOf = ({ model, version }: ModelVersion) => `${model}@${version}`;
 /** A clock that was set back must not take a counter back. */
 const microseconds = (ms: number) => Math.max(0, ms) * 1_000;
-const codeOf = (error: unknown) =>
+const errorCodeOf = (error: unknown) =>
   typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";

@@ -15,22 +15,22 @@ export interface SpanExporter {
 }
 
 /** `full`: they came quicker than they could be sent. `unsent`: the collector did not take them. */
-export type DropReason = "full" | "unsent";
+export type SpanDropReason = "full" | "unsent";
 
 export interface SpanExporterOptions {
   /** @returns how many of them the collector has refused @throws where it took none */
   readonly send: (spans: readonly EndedSpan[]) => Promise<number>;
   readonly clock: Clock;
-  readonly onDropped: (reason: DropReason, spans: number, cause?: string) => void;
+  readonly onDropped: (reason: SpanDropReason, spans: number, cause?: string) => void;
 }
 
-const GATHERED_FOR_MS = 1_000;
+const EXPORT_DELAY_MS = 1_000;
 /** Of one message, and so many of them wait at most. */
-const MAX_SENT_SPANS = 512;
-const MAX_WAITING_SPANS = 2_048;
-const MAX_SENDING = 2;
+const MAX_EXPORT_BATCH_SPANS = 512;
+const MAX_QUEUED_SPANS = 2_048;
+const MAX_CONCURRENT_EXPORTS = 2;
 /** Longer than sending may take: after that the platform has ended it. */
-const GIVEN_UP_AFTER_MS = 10_000;
+const EXPORT_ABANDONED_AFTER_MS = 10_000;
 
 export function createSpanExporter({ send, clock, onDropped }: SpanExporterOptions): SpanExporter {
   const waiting: EndedSpan[] = [];
@@ -40,9 +40,11 @@ export function createSpanExporter({ send, clock, onDropped }: SpanExporterOptio
 
   async function flush(): Promise<void> {
     dueAtMs = -Infinity;
-    sending = sending.filter(({ startedAtMs }) => clock.now() - startedAtMs < GIVEN_UP_AFTER_MS);
-    if (waiting.length === 0 || sending.length >= MAX_SENDING) return;
-    const spans = waiting.splice(0, MAX_SENT_SPANS);
+    sending = sending.filter(
+      ({ startedAtMs }) => clock.now() - startedAtMs < EXPORT_ABANDONED_AFTER_MS,
+    );
+    if (waiting.length === 0 || sending.length >= MAX_CONCURRENT_EXPORTS) return;
+    const spans = waiting.splice(0, MAX_EXPORT_BATCH_SPANS);
     const one = { startedAtMs: clock.now() };
     sending = [...sending, one];
     try {
@@ -55,22 +57,22 @@ export function createSpanExporter({ send, clock, onDropped }: SpanExporterOptio
     }
   }
 
-  const later = () => new Promise<void>((resolve) => void clock.setTimer(resolve, GATHERED_FOR_MS));
+  const later = () => new Promise<void>((resolve) => void clock.setTimer(resolve, EXPORT_DELAY_MS));
 
   return {
     add(spans, waitUntil) {
-      const taken = spans.slice(0, MAX_WAITING_SPANS - waiting.length);
+      const taken = spans.slice(0, MAX_QUEUED_SPANS - waiting.length);
       waiting.push(...taken);
       if (taken.length < spans.length) onDropped("full", spans.length - taken.length);
-      if (waiting.length >= MAX_SENT_SPANS) waitUntil(flush());
-      else if (clock.now() > dueAtMs + GATHERED_FOR_MS) {
-        dueAtMs = clock.now() + GATHERED_FOR_MS;
+      if (waiting.length >= MAX_EXPORT_BATCH_SPANS) waitUntil(flush());
+      else if (clock.now() > dueAtMs + EXPORT_DELAY_MS) {
+        dueAtMs = clock.now() + EXPORT_DELAY_MS;
         waitUntil(later().then(flush));
       }
     },
 
     async flush() {
-      while (waiting.length > 0 && sending.length < MAX_SENDING) await flush();
+      while (waiting.length > 0 && sending.length < MAX_CONCURRENT_EXPORTS) await flush();
     },
   };
 }

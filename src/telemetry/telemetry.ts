@@ -1,12 +1,12 @@
 // The metrics of one isolate, as the application is given them.
 
-import type { EdgeMetrics } from "./recorder.ts";
-import type { Reporter } from "./reporter.ts";
-import type { Series } from "./series.ts";
+import type { EdgeMetrics } from "./metrics-recorder.ts";
+import type { MetricsReporter } from "./metrics-reporter.ts";
+import type { Series } from "./series-table.ts";
 
 export interface Telemetry {
   readonly metrics: EdgeMetrics;
-  readonly reporter: Reporter;
+  readonly reporter: MetricsReporter;
   /** All that was counted by all isolates; undefined where only another place than this edge sums it up. */
-  readonly read?: (() => Promise<readonly Series[]>) | undefined;
+  readonly readSeries?: (() => Promise<readonly Series[]>) | undefined;
 }

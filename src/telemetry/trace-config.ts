@@ -6,11 +6,11 @@ import { httpUrl, wholeNumber } from "../core/config.ts";
 import { type Facts, passingTracer, type Tracer } from "../core/span.ts";
 import { VERSION } from "../core/version.ts";
 import { encodeSpans } from "./otlp.ts";
-import { createSpanExporter, type DropReason } from "./span-exporter.ts";
+import { createSpanExporter, type SpanDropReason } from "./span-exporter.ts";
 import { createTracer } from "./tracer.ts";
 
 /** As OTEL_EXPORTER_OTLP_HEADERS: `name=value,name=value`, values percent-encoded. */
-const headers = z.string().transform((text, context) => {
+const otlpHeaders = z.string().transform((text, context) => {
   const pairs = text
     .split(",")
     .map((pair) => /^ *([\w!#$%&'*+.^`|~-]+) *= *([\x21-\x7e]*) *$/.exec(pair)?.slice(1) ?? []);
@@ -33,7 +33,7 @@ export const traceVariables = {
   /** Of an OTLP/HTTP collector, without `/v1/traces`. Without it nothing is traced, and a client's context goes on as it came. */
   EDGETIER_OTLP_URL: httpUrl().optional(),
   /** A secret: what the collector wants to be sent along. */
-  EDGETIER_OTLP_HEADERS: headers.default({}),
+  EDGETIER_OTLP_HEADERS: otlpHeaders.default({}),
   /** Of the requests that come without a trace, from 0 to 1. */
   EDGETIER_TRACE_SHARE: z.coerce.number().min(0).max(1).default(0.01),
   /** Traces a second, in each isolate or region server, that clients may ask for; and as many of those that failed or were degraded. */
@@ -42,22 +42,22 @@ export const traceVariables = {
 
 type TraceVariables = z.output<z.ZodObject<typeof traceVariables>>;
 
-export interface TracerParts {
+export interface ConfiguredTracerOptions {
   /** `service.name` and what else tells who this is. */
   readonly resource: Facts;
   readonly clock: Clock;
   /** Spans that no collector gets. */
-  readonly countDropped: (reason: DropReason, spans: number) => void;
+  readonly onSpansDropped: (reason: SpanDropReason, spans: number) => void;
   readonly log: (record: Readonly<Record<string, unknown>>) => void;
 }
 
 const SEND_TIMEOUT_MS = 5_000;
-const LOGGED_EVERY_MS = 60_000;
-const answer = z.object({ partialSuccess: z.object({ rejectedSpans: z.coerce.number() }) });
+const LOG_INTERVAL_MS = 60_000;
+const exportResponse = z.object({ partialSuccess: z.object({ rejectedSpans: z.coerce.number() }) });
 
 export function createConfiguredTracer(
   config: TraceVariables,
-  { resource, clock, countDropped, log }: TracerParts,
+  { resource, clock, onSpansDropped: countDropped, log }: ConfiguredTracerOptions,
 ): Tracer {
   const {
     EDGETIER_OTLP_URL: url,
@@ -72,7 +72,7 @@ export function createConfiguredTracer(
     clock,
     onDropped(reason, spans, cause) {
       countDropped(reason, spans);
-      if (clock.now() - loggedAtMs < LOGGED_EVERY_MS) return;
+      if (clock.now() - loggedAtMs < LOG_INTERVAL_MS) return;
       loggedAtMs = clock.now();
       log({ level: "warn", event: "spans_dropped", reason, spans, cause });
     },
@@ -86,15 +86,20 @@ export function createConfiguredTracer(
       });
       const text = await response.text();
       if (!response.ok) throw new Error(`the collector answered with status ${response.status}`);
-      return refusedIn(text);
+      return parseRejectedSpans(text);
     },
   });
-  return createTracer({ clock, exporter, share, extraPerSecond });
+  return createTracer({
+    clock,
+    exporter,
+    sampleRatio: share,
+    extraTracesPerSecond: extraPerSecond,
+  });
 }
 
-function refusedIn(text: string): number {
+function parseRejectedSpans(text: string): number {
   try {
-    return answer.safeParse(JSON.parse(text)).data?.partialSuccess.rejectedSpans ?? 0;
+    return exportResponse.safeParse(JSON.parse(text)).data?.partialSuccess.rejectedSpans ?? 0;
   } catch {
     return 0; // an answer of its own kind, and yet a good one
   }

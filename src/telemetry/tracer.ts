@@ -14,17 +14,22 @@ export interface TracerOptions {
   readonly clock: Clock;
   readonly exporter: SpanExporter;
   /** Of the traces that begin here, from 0 to 1. */
-  readonly share: number;
+  readonly sampleRatio: number;
   /** Traces a second beyond that: of those that a client asks for, and again of those worth keeping. */
-  readonly extraPerSecond: number;
+  readonly extraTracesPerSecond: number;
 }
 
 /** Of one request: what comes after is lost with its details. */
-const MAX_SPANS = 256;
+const MAX_SPANS_PER_TRACE = 256;
 
-export function createTracer({ clock, exporter, share, extraPerSecond }: TracerOptions): Tracer {
-  const asked = createRate(clock, extraPerSecond);
-  const worthKeeping = createRate(clock, extraPerSecond);
+export function createTracer({
+  clock,
+  exporter,
+  sampleRatio: share,
+  extraTracesPerSecond: extraPerSecond,
+}: TracerOptions): Tracer {
+  const asked = createTokenBucket(clock, extraPerSecond);
+  const worthKeeping = createTokenBucket(clock, extraPerSecond);
 
   function startTrace(parent: TraceContext | undefined, decide: (traceId: string) => boolean) {
     const traceId = parent?.traceId ?? newTraceId();
@@ -38,13 +43,13 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
       clock,
       traceId,
       isSampled,
-      state: parent?.state,
+      traceState: parent?.state,
       keep() {
         isWorth = true;
       },
       add(span) {
         if (onLate !== undefined) onLate(span());
-        else if (ended.length < MAX_SPANS) ended.push(span);
+        else if (ended.length < MAX_SPANS_PER_TRACE) ended.push(span);
       },
     };
     return {
@@ -65,7 +70,7 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
     startRequest(header): RequestTrace {
       const parent = readTraceContext(header);
       const { trace, close } = startTrace(parent, (traceId) =>
-        parent === undefined ? placeOf(traceId) < share : parent.isSampled && asked(),
+        parent === undefined ? sampleRatioOf(traceId) < share : parent.isSampled && asked(),
       );
       const root = new RecordedSpan(trace, {
         name: "",
@@ -93,7 +98,7 @@ export function createTracer({ clock, exporter, share, extraPerSecond }: TracerO
       const span = new RecordedSpan(trace, {
         name,
         kind: "internal",
-        facts,
+        attributes: facts,
         startMs,
         links: requests,
       });
@@ -110,15 +115,15 @@ interface Trace {
   readonly clock: Clock;
   readonly traceId: string;
   readonly isSampled: boolean;
-  readonly state: string | undefined;
+  readonly traceState: string | undefined;
   keep(): void;
   add(span: () => EndedSpan): void;
 }
 
-interface NewSpan extends Omit<SpanOptions, "kind"> {
+interface SpanInit extends Omit<SpanOptions, "kind"> {
   readonly name: string;
   readonly kind: EndedSpan["kind"];
-  readonly facts?: Facts;
+  readonly attributes?: Facts;
   /** Its id is asked for when it is known whether anybody needs it. */
   readonly parent?: { readonly id: string } | undefined;
 }
@@ -128,17 +133,17 @@ class RecordedSpan implements Span {
   readonly isRecorded = true;
   name: string;
   readonly #trace: Trace;
-  readonly #made: NewSpan;
+  readonly #made: SpanInit;
   readonly #startMs: number;
   #facts: Facts;
   #id: string | undefined;
   #isEnded = false;
 
-  constructor(trace: Trace, made: NewSpan) {
+  constructor(trace: Trace, made: SpanInit) {
     this.#trace = trace;
     this.#made = made;
     this.name = made.name;
-    this.#facts = made.facts ?? {};
+    this.#facts = made.attributes ?? {};
     this.#startMs = made.startMs ?? trace.clock.now();
   }
 
@@ -155,12 +160,12 @@ class RecordedSpan implements Span {
   }
 
   get headers(): Span["headers"] {
-    const { traceId, isSampled, state } = this.#trace;
+    const { traceId, isSampled, traceState: state } = this.#trace;
     return traceHeaders({ traceId, parentId: this.id, isSampled, state });
   }
 
   child(name: string, facts: Facts = {}, { kind = "internal", ...rest }: SpanOptions = {}): Span {
-    return new RecordedSpan(this.#trace, { ...rest, name, kind, facts, parent: this });
+    return new RecordedSpan(this.#trace, { ...rest, name, kind, attributes: facts, parent: this });
   }
 
   set(facts: Facts): void {
@@ -174,20 +179,20 @@ class RecordedSpan implements Span {
   end(error?: string, endMs = this.#trace.clock.now()): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    const { traceId, isSampled, state } = this.#trace;
+    const { traceId, isSampled, traceState: state } = this.#trace;
     const { kind, parent, links = [] } = this.#made;
     this.#trace.add(() => ({
       traceId,
       id: this.id,
       parentId: parent?.id,
-      state,
+      traceState: state,
       isSampled,
       kind,
       name: this.name,
       startMs: this.#startMs,
       endMs,
-      facts: this.#facts,
-      error,
+      attributes: this.#facts,
+      errorCode: error,
       links,
     }));
   }
@@ -197,10 +202,10 @@ class RecordedSpan implements Span {
 const newTraceId = (): string => crypto.randomUUID().replaceAll("-", "");
 
 /** From 0 to 1: its last digits are random, whoever has drawn it. */
-const placeOf = (traceId: string): number => Number.parseInt(traceId.slice(-8), 16) / 2 ** 32;
+const sampleRatioOf = (traceId: string): number => Number.parseInt(traceId.slice(-8), 16) / 2 ** 32;
 
 /** A token bucket of one second's tokens. */
-function createRate(clock: Clock, perSecond: number): () => boolean {
+function createTokenBucket(clock: Clock, perSecond: number): () => boolean {
   let tokens = perSecond;
   let atMs = clock.now();
   return () => {

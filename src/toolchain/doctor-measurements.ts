@@ -1,20 +1,20 @@
 // What the doctor measures of a deployment.
 
-export interface Size {
+export interface FileSize {
   readonly bytes: number;
   readonly gzipBytes: number;
 }
 
 /** What `wrangler deploy` uploads. */
 export interface UploadSizes {
-  readonly script: Size;
-  readonly engine: Size;
+  readonly script: FileSize;
+  readonly engine: FileSize;
   /** The full engine beside a cut one. */
-  readonly fallback: Size | undefined;
+  readonly fallback: FileSize | undefined;
   /** Absent where no edge tier takes images. */
-  readonly imageDecoders?: Size | undefined;
+  readonly imageDecoders?: FileSize | undefined;
   /** Snapshots, labels and preprocessors' files. */
-  readonly data: Size;
+  readonly data: FileSize;
   readonly totalBytes: number;
 }
 
@@ -28,7 +28,7 @@ export interface IsolateMemory {
   readonly wasmBytes: number;
 }
 
-export interface MemoryFigures {
+export interface MemoryMeasurements {
   /** When each model has answered once. */
   readonly cold: IsolateMemory;
   /** After hundreds of requests. */
@@ -38,7 +38,7 @@ export interface MemoryFigures {
 }
 
 /** An edge tier, as the Worker itself says that it serves it. */
-export interface ExaminedGraph {
+export interface MeasuredGraph {
   readonly model: string;
   readonly tier: string;
   /** Two tiers of one graph share what is bundled. */
@@ -52,10 +52,10 @@ export interface ExaminedGraph {
   readonly measuredInputs: number | null;
 }
 
-export interface Measurements {
+export interface DeploymentMeasurements {
   readonly upload: UploadSizes;
   /** CPU time of the global scope. */
   readonly startupCpuMs: number;
-  readonly memory: MemoryFigures;
-  readonly graphs: readonly ExaminedGraph[];
+  readonly memory: MemoryMeasurements;
+  readonly graphs: readonly MeasuredGraph[];
 }

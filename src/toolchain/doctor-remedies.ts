@@ -1,32 +1,32 @@
 // What can be done about a limit that a deployment exceeds: only what would change this very deployment.
 
 import type { DeploymentConfig, DeploymentLimits } from "./deployment-config.ts";
-import type { Measurements } from "./doctor-measurements.ts";
-import type { EngineReport } from "./engine/report.ts";
+import type { DeploymentMeasurements } from "./doctor-measurements.ts";
+import type { EngineReport } from "./engine/engine-report.ts";
 
-interface Deployed {
+interface RemedyContext {
   readonly config: DeploymentConfig;
   readonly engine: EngineReport["engine"];
 }
 
 /** @returns one sentence */
-export function remediesFor(
+export function suggestRemedies(
   name: keyof DeploymentLimits,
-  { upload, memory, graphs }: Measurements,
-  { config, engine }: Deployed,
+  { upload, memory, graphs }: DeploymentMeasurements,
+  { config, engine }: RemedyContext,
 ): string {
   const bundledCount = graphs.filter(({ how }) => how === "bundled").length;
-  const fewerBundled = when(
+  const fewerBundled = remedyIf(
     bundledCount > 0,
     `bundle fewer models: lower edgetier.bundledMemoryBytes in package.json (now ${config.bundledMemoryBytes}; ${bundledCount} bundled, ${upload.data.bytes} bytes of data), those beyond it are read from the store`,
   );
-  const cutTheEngine = when(
+  const cutTheEngine = remedyIf(
     engine.kind === "full",
     config.engine === "full"
       ? 'set edgetier.engine to "cut" in package.json'
       : `have the engine cut; it is whole because ${engine.kind === "full" ? engine.reason : ""}`,
   );
-  const noFallback = when(
+  const noFallback = remedyIf(
     upload.fallback !== undefined,
     `set edgetier.fallbackEngine to "never" in package.json: the full engine beside the cut one takes ${upload.fallback?.bytes} bytes`,
   );
@@ -41,19 +41,19 @@ export function remediesFor(
     ],
     engineGzipBytes: [
       cutTheEngine,
-      when(
+      remedyIf(
         engine.kind === "cut",
         `lower edgetier.engineGzipBytes in package.json (now ${config.engineGzipBytes}): room that the profiles leave goes to functions that might be needed`,
       ),
-      when(
+      remedyIf(
         engine.kind === "cut" && config.keepFunctions.length > 0,
         `keep fewer than the ${config.keepFunctions.length} functions of edgetier.keepFunctions`,
       ),
-      when(engine.kind === "cut", fewerAtTheEdge),
+      remedyIf(engine.kind === "cut", fewerAtTheEdge),
       raise,
     ],
     startupCpuMs: [
-      when(
+      remedyIf(
         bundledCount > 0 && config.warmUpRuns > 0,
         `lower edgetier.warmUpRuns in package.json (now ${config.warmUpRuns})`,
       ),
@@ -69,13 +69,13 @@ export function remediesFor(
       raise,
     ],
   };
-  return oneSentence(remedies[name].filter((one) => one !== undefined));
+  return joinRemedies(remedies[name].filter((one) => one !== undefined));
 }
 
-const when = (applies: boolean, remedy: string): string | undefined =>
+const remedyIf = (applies: boolean, remedy: string): string | undefined =>
   applies ? remedy : undefined;
 
-function oneSentence(remedies: readonly string[]): string {
+function joinRemedies(remedies: readonly string[]): string {
   const text =
     remedies.length === 1 ? (remedies[0] ?? "") : `Any of these helps: ${remedies.join("; ")}`;
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

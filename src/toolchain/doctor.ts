@@ -3,12 +3,16 @@
 import { toolchainErrors } from "./errors.ts";
 import { type EdgeTierError } from "../core/errors.ts";
 import type { DeploymentConfig, DeploymentLimits } from "./deployment-config.ts";
-import type { ExaminedGraph, IsolateMemory, Measurements } from "./doctor-measurements.ts";
-import { remediesFor } from "./doctor-remedies.ts";
-import type { EngineReport } from "./engine/report.ts";
+import type {
+  MeasuredGraph,
+  IsolateMemory,
+  DeploymentMeasurements,
+} from "./doctor-measurements.ts";
+import { suggestRemedies } from "./doctor-remedies.ts";
+import type { EngineReport } from "./engine/engine-report.ts";
 
 /** In the order of the report. */
-export const CHECKS = {
+export const CHECK_TITLES = {
   scriptBytes: "script",
   scriptGzipBytes: "script, gzip",
   engineBytes: "engine",
@@ -27,9 +31,9 @@ export const CHECKS = {
   processBytes: "process, peak resident, above an empty Worker",
 } as const satisfies Readonly<Record<keyof DeploymentLimits, string>> &
   Readonly<Record<string, string>>;
-export type CheckName = keyof typeof CHECKS;
+export type CheckName = keyof typeof CHECK_TITLES;
 
-export interface Check {
+export interface LimitCheck {
   readonly name: CheckName;
   /** Null where it was not measured. */
   readonly measured: number | null;
@@ -43,8 +47,8 @@ export interface Check {
 }
 
 export interface Diagnosis {
-  readonly checks: readonly Check[];
-  readonly graphs: readonly ExaminedGraph[];
+  readonly checks: readonly LimitCheck[];
+  readonly graphs: readonly MeasuredGraph[];
   readonly ok: boolean;
 }
 
@@ -52,7 +56,7 @@ export const NOT_MEASURED = "not measured on this platform";
 
 /** @param deployment.limits may differ from those of the configuration */
 export function diagnose(
-  measured: Measurements,
+  measured: DeploymentMeasurements,
   deployment: {
     readonly config: DeploymentConfig;
     readonly limits: DeploymentLimits;
@@ -61,7 +65,7 @@ export function diagnose(
 ): Diagnosis {
   const { upload, startupCpuMs, memory, graphs } = measured;
   const { limits } = deployment;
-  const fact = (name: CheckName, value: number | undefined): Check => {
+  const fact = (name: CheckName, value: number | undefined): LimitCheck => {
     const base = {
       name,
       measured: value ?? null,
@@ -71,13 +75,13 @@ export function diagnose(
     } as const;
     return value === undefined ? { ...base, note: NOT_MEASURED } : base;
   };
-  const limited = (name: keyof DeploymentLimits, value: number): Check => {
+  const limited = (name: keyof DeploymentLimits, value: number): LimitCheck => {
     const ok = value <= limits[name];
     return {
       ...fact(name, value),
       limit: limits[name],
       ok,
-      ...(ok ? {} : { remedy: remediesFor(name, measured, deployment) }),
+      ...(ok ? {} : { remedy: suggestRemedies(name, measured, deployment) }),
     };
   };
   const bundled = new Map(
@@ -105,9 +109,12 @@ export function diagnose(
     fact("dataBytes", upload.data.bytes),
     limited("workerBytes", upload.totalBytes),
     limited("startupCpuMs", startupCpuMs),
-    fact("coldBytes", isolateBytes(memory.cold)),
-    fact("steadyBytes", isolateBytes(memory.steady)),
-    limited("isolateBytes", Math.max(isolateBytes(memory.cold), isolateBytes(memory.steady))),
+    fact("coldBytes", totalIsolateBytes(memory.cold)),
+    fact("steadyBytes", totalIsolateBytes(memory.steady)),
+    limited(
+      "isolateBytes",
+      Math.max(totalIsolateBytes(memory.cold), totalIsolateBytes(memory.steady)),
+    ),
     fact(
       "bundledMemoryBytes",
       [...bundled.values()].reduce((sum, bytes) => sum + bytes, 0),
@@ -117,14 +124,22 @@ export function diagnose(
   return { checks, graphs, ok: checks.every(({ ok }) => ok) };
 }
 
-const isolateBytes = ({ heapBytes, bufferBytes, wasmBytes }: IsolateMemory): number =>
+const totalIsolateBytes = ({ heapBytes, bufferBytes, wasmBytes }: IsolateMemory): number =>
   heapBytes + bufferBytes + wasmBytes;
 
 /** One limit_exceeded for each check that failed. */
-export function problemsIn({ checks }: Diagnosis): EdgeTierError[] {
+export function limitErrors({ checks }: Diagnosis): EdgeTierError[] {
   return checks.flatMap(({ name, measured, limit, unit, ok, remedy = "" }) =>
     ok
       ? []
-      : [toolchainErrors.limitExceeded(CHECKS[name], measured ?? 0, limit ?? 0, unit, remedy)],
+      : [
+          toolchainErrors.limitExceeded(
+            CHECK_TITLES[name],
+            measured ?? 0,
+            limit ?? 0,
+            unit,
+            remedy,
+          ),
+        ],
   );
 }

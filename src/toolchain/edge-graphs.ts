@@ -2,11 +2,11 @@
 
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import type { PublishSource } from "../registry/publish.ts";
-import { digestOf } from "./digest.ts";
-import type { DeployedGraph } from "./engine/build.ts";
+import { sha256HexSync } from "./sha256-sync.ts";
+import type { DeployedGraph } from "./engine/build-deployment.ts";
 
 /** Labels and preprocessors' files of a project with edge tiers, by SHA-256. */
-export function edgeArtifacts({
+export function collectEdgeArtifacts({
   project,
   files,
 }: PublishSource): [sha256: string, bytes: Uint8Array][] {
@@ -21,25 +21,25 @@ export function edgeArtifacts({
         );
   return [project.labels, ...preprocessors].flatMap((path) => {
     const bytes = path === undefined ? undefined : files.get(path);
-    return bytes === undefined ? [] : [[digestOf(bytes), bytes]];
+    return bytes === undefined ? [] : [[sha256HexSync(bytes), bytes]];
   });
 }
 
 /** Whether an edge tier takes images, so that the Worker has to bring their decoders along. */
-export function takesImages({ project }: PublishSource): boolean {
+export function hasEdgeImageTier({ project }: PublishSource): boolean {
   return (
     project.task === "image-classification" && project.tiers.some(({ place }) => place === "edge")
   );
 }
 
 /** @throws invalid_project if the project names a graph that `source.files` does not have */
-export function edgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
+export function collectEdgeGraphs({ project, files }: PublishSource): DeployedGraph[] {
   return project.tiers.flatMap((tier, position) => {
     if (tier.place !== "edge") return [];
     const bytes = files.get(tier.graph);
     if (bytes === undefined)
       throw publishingErrors.invalidProject(project.model, [`the file ${tier.graph} is missing`]);
-    const sha256 = digestOf(bytes);
+    const sha256 = sha256HexSync(bytes);
     const hasRegion = project.tiers.some(({ place }) => place === "region");
     return [
       {

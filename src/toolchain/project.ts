@@ -4,7 +4,7 @@
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
-import { LOGITS } from "../cascade/calibration.ts";
+import { LOGITS_OUTPUT } from "../cascade/calibration.ts";
 import { problemsOf } from "../core/config.ts";
 import { reasonOf, shown } from "../core/errors.ts";
 import {
@@ -15,10 +15,10 @@ import {
 } from "../registry/manifest.ts";
 import { readLabels } from "../tasks/labels.ts";
 import { projectFiles, type PublishSource } from "../registry/publish.ts";
-import { withoutStaleReport } from "./read-report.ts";
+import { dropStaleReport } from "./stale-report.ts";
 
 export const PROJECT_FILE = "model.json";
-const RECIPE = "recipe/README.md";
+const RECIPE_FILE = "recipe/README.md";
 
 /**
  * @param folder of the project; `model.json` lies in it.
@@ -28,9 +28,9 @@ const RECIPE = "recipe/README.md";
 export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
   const { files, problems } = await readFiles(folder, projectFiles(project));
-  if (isClassification(project)) problems.push(...labelProblems(project, files));
+  if (isClassification(project)) problems.push(...findLabelProblems(project, files));
   if (problems.length > 0) throw publishingErrors.invalidProject(folder, problems);
-  return { project: withoutStaleReport(project, files), files };
+  return { project: dropStaleReport(project, files), files };
 }
 
 /** Further files of a project's folder. @throws invalid_project naming every problem */
@@ -51,7 +51,7 @@ async function readFiles(
   const files = new Map<string, Uint8Array>();
   const problems: string[] = [];
   for (const path of paths) {
-    const read = await readInside(root, path);
+    const read = await readContainedFile(root, path);
     if (typeof read === "string") problems.push(`${shown(path)} ${read}`);
     else files.set(path, read);
   }
@@ -76,15 +76,17 @@ export async function readProjects(
   for (const name of names.toSorted()) {
     const project = join(folder, name);
     if (!(await isFile(join(project, PROJECT_FILE)))) continue;
-    if (await isYetToBeMade(project))
-      onLeftOut(`${name} is left out: its files are not here, and ${project}/${RECIPE} makes them`);
+    if (await isUnbuiltProject(project))
+      onLeftOut(
+        `${name} is left out: its files are not here, and ${project}/${RECIPE_FILE} makes them`,
+      );
     else sources.push(await readProject(project));
   }
   return sources;
 }
 
-async function isYetToBeMade(folder: string): Promise<boolean> {
-  if (!(await isFile(join(folder, RECIPE)))) return false;
+async function isUnbuiltProject(folder: string): Promise<boolean> {
+  if (!(await isFile(join(folder, RECIPE_FILE)))) return false;
   const paths = projectFiles(await readProjectFile(folder));
   return (await Promise.all(paths.map((path) => isFile(join(folder, path))))).every(
     (isThere) => !isThere,
@@ -115,7 +117,7 @@ async function readProjectFile(folder: string): Promise<ModelProject> {
 }
 
 /** The file's bytes, or what is wrong with it. */
-async function readInside(root: string, path: string): Promise<Uint8Array | string> {
+async function readContainedFile(root: string, path: string): Promise<Uint8Array | string> {
   if (isAbsolute(path) || path.includes("\\") || path.includes("\0"))
     return "must be a path relative to the folder, with '/' between its parts";
   if (normalize(path).split(sep)[0] === "..") return "leaves the folder";
@@ -131,7 +133,7 @@ async function readInside(root: string, path: string): Promise<Uint8Array | stri
 }
 
 /** The labels must be what every tier's `logits` has room for. */
-function labelProblems(
+function findLabelProblems(
   { labels: path, tiers }: ClassificationProject,
   files: ReadonlyMap<string, Uint8Array>,
 ): string[] {
@@ -141,8 +143,8 @@ function labelProblems(
   if ("problems" in read) return read.problems.map((problem) => `${shown(path)} ${problem}`);
   const count = read.labels.length;
   return tiers.flatMap(({ id, outputs }) => {
-    const width = outputs.find((output) => output.name === LOGITS)?.shape.at(-1);
-    if (width === undefined) return [`tier ${id} has no output called ${LOGITS}`];
+    const width = outputs.find((output) => output.name === LOGITS_OUTPUT)?.shape.at(-1);
+    if (width === undefined) return [`tier ${id} has no output called ${LOGITS_OUTPUT}`];
     return width === -1 || width === count
       ? []
       : [`tier ${id} gives ${width} logits for ${count} labels`];

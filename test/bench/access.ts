@@ -4,15 +4,21 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type BareEdge, startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
-import { AUDIENCE, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
-import { createSender, type Send, summarise } from "./lib/load.ts";
-import { makeQueries } from "../../src/cli/load/sample-texts.ts";
+import {
+  AUDIENCE,
+  ISSUER,
+  createTestApiKey,
+  createTestIssuer,
+  createValidClaims,
+} from "../support/test-credentials.ts";
+import { createSender, type Send, summarizeLatencies } from "./lib/checked-load.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
@@ -26,18 +32,18 @@ if (values.help === true) {
   process.exit(0);
 }
 const [n, seed] = [Number(values.n), Number(values.seed)];
-const CALLS_A_TURN = 50;
+const CALLS_PER_TURN = 50;
 const WARM_UP_CALLS = 200;
 const QUERIES = 20;
 
-interface Case {
+interface AccessCase {
   readonly name: string;
   readonly variables: Readonly<Record<string, string>>;
   readonly credential?: string;
 }
 
-interface Running extends Case {
-  readonly edge: BareEdge;
+interface Running extends AccessCase {
+  readonly edge: WorkerdEdge;
   readonly send: Send & { close(): void };
   readonly latenciesMs: number[];
 }
@@ -46,17 +52,20 @@ const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
 const system = await startLocalSystem({
   stateFolder: join(folder, "state"),
-  region: false,
+  withRegion: false,
   log: console.error,
 });
 const running: Running[] = [];
 try {
-  for (const one of await makeCases()) {
-    const edge = await startBareEdge(upload, { ...s3VariablesOf(system.store), ...one.variables });
+  for (const one of await createCases()) {
+    const edge = await startWorkerdEdge(upload, {
+      ...s3VariablesOf(system.store),
+      ...one.variables,
+    });
     running.push({ ...one, edge, send: createSender(edge.url, 1), latenciesMs: [] });
   }
   const random = createRandom(seed);
-  const queries = makeQueries(QUERIES, seed).map((query) =>
+  const queries = generateQueries(QUERIES, seed).map((query) =>
     JSON.stringify({ inputs: query, parameters: { maxTier: "edge-int8" } }),
   );
   const call = async ({ send, credential }: Running) => {
@@ -69,9 +78,9 @@ try {
       throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
   };
   for (const one of running) for (let count = 0; count < WARM_UP_CALLS; count++) await call(one);
-  for (let done = 0; done < n; done += CALLS_A_TURN) {
+  for (let done = 0; done < n; done += CALLS_PER_TURN) {
     for (const one of running) {
-      for (let count = 0; count < CALLS_A_TURN; count++) {
+      for (let count = 0; count < CALLS_PER_TURN; count++) {
         const startedAtMs = performance.now();
         await call(one);
         one.latenciesMs.push(performance.now() - startedAtMs);
@@ -87,15 +96,19 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-const [open] = running.map(({ latenciesMs }) => summarise(latenciesMs).p50Ms);
+const [open] = running.map(({ latenciesMs }) => summarizeLatencies(latenciesMs).p50Ms);
 const rows = running.map(({ name, latenciesMs }) => {
-  const latencies = summarise(latenciesMs);
-  return { case: name, ...latencies, addedP50Ms: rounded(latencies.p50Ms - (open ?? Number.NaN)) };
+  const latencies = summarizeLatencies(latenciesMs);
+  return {
+    case: name,
+    ...latencies,
+    addedP50Ms: roundToFourDigits(latencies.p50Ms - (open ?? Number.NaN)),
+  };
 });
 const notes = [
   "Redis and its REST interface stand on the same machine: elsewhere the round trip to Redis comes in place of theirs.",
 ];
-await report({
+await writeBenchReport({
   name: "access",
   seed,
   n,
@@ -105,17 +118,17 @@ await report({
   figures: { redisLimitAddedP50Ms: rows.at(-1)?.addedP50Ms ?? Number.NaN },
 });
 
-async function makeCases(): Promise<Case[]> {
-  const { key, entry } = await newApiKey();
+async function createCases(): Promise<AccessCase[]> {
+  const { key, entry } = await createTestApiKey();
   const others = await Promise.all(
-    Array.from({ length: 20 }, (_, count) => newApiKey({ id: `other-${count}` })),
+    Array.from({ length: 20 }, (_, count) => createTestApiKey({ id: `other-${count}` })),
   );
   const keys = {
     EDGETIER_API_KEYS: JSON.stringify([...others.map((other) => other.entry), entry]),
   };
   const unlimited = { EDGETIER_RATE_LIMIT: "1000000/60" };
-  const tokens = async (algorithm: "RS256" | "ES256" | "EdDSA"): Promise<Case> => {
-    const issuer = await startIssuer(algorithm);
+  const tokens = async (algorithm: "RS256" | "ES256" | "EdDSA"): Promise<AccessCase> => {
+    const issuer = await createTestIssuer(algorithm);
     const variables = {
       EDGETIER_JWT_ISSUER: ISSUER,
       EDGETIER_JWT_AUDIENCE: AUDIENCE,
@@ -125,7 +138,7 @@ async function makeCases(): Promise<Case[]> {
     return {
       name: `token, ${algorithm}`,
       variables,
-      credential: await issuer.sign(validClaims(Date.now() + 3_600_000)),
+      credential: await issuer.sign(createValidClaims(Date.now() + 3_600_000)),
     };
   };
   const redis = system.urls.redis;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { asFloat32, type TensorOf } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
-import { makeAlexNet } from "./lib/alexnet.ts";
+import { createAlexNet } from "./lib/alexnet.ts";
 import { createRandom } from "./lib/random.ts";
 
 const OPTIONS = { seed: 1, width: 0.125, hidden: 64, resolution: 64, classes: 10 };
@@ -11,7 +11,7 @@ const PIXELS = 3 * OPTIONS.resolution ** 2;
 
 let session: Session;
 beforeAll(async () => {
-  session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(makeAlexNet(OPTIONS));
+  session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(createAlexNet(OPTIONS));
 });
 afterAll(async () => await session.dispose());
 
@@ -47,7 +47,7 @@ it("has other logits for other images, of a size as at any depth, and nearly the
 });
 
 it("is the same bytes for the same options, and others for another seed", () => {
-  const model = Buffer.from(makeAlexNet(OPTIONS));
-  expect(model.equals(makeAlexNet(OPTIONS))).toBe(true);
-  expect(model.equals(makeAlexNet({ ...OPTIONS, seed: 2 }))).toBe(false);
+  const model = Buffer.from(createAlexNet(OPTIONS));
+  expect(model.equals(createAlexNet(OPTIONS))).toBe(true);
+  expect(model.equals(createAlexNet({ ...OPTIONS, seed: 2 }))).toBe(false);
 });

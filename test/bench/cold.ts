@@ -5,39 +5,40 @@
 import { parseArgs } from "node:util";
 import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { type IsolateSample, measureIsolate, REQUESTS } from "./lib/cold-isolates.ts";
+import { type IsolateSample, measureIsolate, REQUESTS_PER_ISOLATE } from "./lib/cold-isolates.ts";
 import {
   bundleColdWorkers,
   type ColdWorker,
-  MODELS,
-  type Model,
-  type Way,
-} from "./lib/cold-worker/bundle.ts";
-import { summarise } from "./lib/load.ts";
-import { report, rounded } from "./lib/report.ts";
+  COLD_MODELS,
+  type ColdModel,
+  type StartupKind,
+} from "./lib/cold-worker/bundle-cold-workers.ts";
+import { summarizeLatencies } from "./lib/checked-load.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
     n: { type: "string", default: "40" },
-    models: { type: "string", default: MODELS.join(",") },
+    models: { type: "string", default: COLD_MODELS.join(",") },
     seed: { type: "string", default: "1" },
     help: { type: "boolean" },
   },
 });
 if (values.help === true) {
   console.log(
-    `npm run bench:cold -- [--n isolates per model and way] [--models ${MODELS.join(",")}] [--seed s]`,
+    `npm run bench:cold -- [--n isolates per model and way] [--models ${COLD_MODELS.join(",")}] [--seed s]`,
   );
   process.exit(0);
 }
 const [n, seed] = [Number(values.n), Number(values.seed)];
 const models = values.models.split(",").map((name) => {
-  const model = MODELS.find((one) => one === name);
-  if (model === undefined) throw new Error(`--models: ${name} is none of ${MODELS.join(", ")}`);
+  const model = COLD_MODELS.find((one) => one === name);
+  if (model === undefined)
+    throw new Error(`--models: ${name} is none of ${COLD_MODELS.join(", ")}`);
   return model;
 });
 /** Of the ways between the two that are compared. */
-const fewer = Math.min(n, Math.max(20, Math.floor(n / 6)));
+const intermediateCount = Math.min(n, Math.max(20, Math.floor(n / 6)));
 const MiB = 2 ** 20;
 /** A smaller overhead of the best way counts as this much: below, it is the noise of two requests. */
 const OVERHEAD_FLOOR_MS = 0.1;
@@ -54,7 +55,8 @@ for (const worker of workers) await measureIsolate(worker, seedsOf(n)); // files
 const startedAtMs = performance.now();
 let toldAtMs = startedAtMs;
 for (let index = 0; index < n; index++) {
-  for (const worker of workers) if (isDue(worker.way, index)) await takeSample(worker, index);
+  for (const worker of workers)
+    if (isDue(worker.startupKind, index)) await recordSample(worker, index);
   if (performance.now() - toldAtMs < PROGRESS_EVERY_MS && index < n - 1) continue;
   toldAtMs = performance.now();
   const minutes = (toldAtMs - startedAtMs) / 60_000;
@@ -63,51 +65,52 @@ for (let index = 0; index < n; index++) {
   );
 }
 
-const rows = workers.map(rowOf);
+const rows = workers.map(toRow);
 const figures = models.flatMap((model) =>
-  Object.entries(figuresOf(model)).map(([name, value]) => [name, model, value] as const),
+  Object.entries(computeFigures(model)).map(([name, value]) => [name, model, value] as const),
 );
-await report({
+await writeBenchReport({
   name: "cold",
   seed,
   n,
   packages: ["onnxruntime-web", "workerd"],
   rows,
   figures: {
-    coldOverheadP50Ratio: worst("coldOverheadP50Ratio", Math.min),
-    coldOverheadP99Ratio: worst("coldOverheadP99Ratio", Math.min),
-    firstOverTenthP99Ratio: worst("firstOverTenthP99Ratio", Math.max),
+    coldOverheadP50Ratio: worstRatio("coldOverheadP50Ratio", Math.min),
+    coldOverheadP99Ratio: worstRatio("coldOverheadP99Ratio", Math.min),
+    firstOverTenthP99Ratio: worstRatio("firstOverTenthP99Ratio", Math.max),
     ...Object.fromEntries(figures.map(([name, model, value]) => [`${name}.${model}`, value])),
     engineGzipBytes:
-      workers.find(({ way }) => way === "module scope")?.engine.gzipBytes ?? Number.NaN,
+      workers.find(({ startupKind: way }) => way === "module scope")?.engine.gzipBytes ??
+      Number.NaN,
     bestOverheadFloorMs: OVERHEAD_FLOOR_MS,
   },
 });
 
 function seedsOf(index: number): number[] {
   return Array.from(
-    { length: REQUESTS },
-    (_, request) => seed * 1_000_000 + index * REQUESTS + request,
+    { length: REQUESTS_PER_ISOLATE },
+    (_, request) => seed * 1_000_000 + index * REQUESTS_PER_ISOLATE + request,
   );
 }
 
 /** Stock and module scope take turns; the ways between them are spread evenly. */
-function isDue(way: Way, index: number): boolean {
+function isDue(way: StartupKind, index: number): boolean {
   return (
     way === "stock" ||
     way === "module scope" ||
-    Math.floor(((index + 1) * fewer) / n) > Math.floor((index * fewer) / n)
+    Math.floor(((index + 1) * intermediateCount) / n) > Math.floor((index * intermediateCount) / n)
   );
 }
 
 /** @throws if the same inputs had other answers in another way */
-async function takeSample(worker: ColdWorker, index: number): Promise<void> {
+async function recordSample(worker: ColdWorker, index: number): Promise<void> {
   const sample = await measureIsolate(worker, seedsOf(index));
   const key = `${worker.model} ${index}`;
-  const known = answers.get(key) ?? sample.answers;
-  if (known !== sample.answers)
+  const known = answers.get(key) ?? sample.checksums;
+  if (known !== sample.checksums)
     throw new Error(
-      `${worker.model}, ${worker.way}, isolate ${index}: other logits: ${sample.answers} in place of ${known}`,
+      `${worker.model}, ${worker.startupKind}, isolate ${index}: other logits: ${sample.checksums} in place of ${known}`,
     );
   answers.set(key, known);
   samples.get(worker)?.push(sample);
@@ -120,10 +123,10 @@ interface Times {
   readonly overhead: readonly number[];
 }
 
-function timesOf(worker: ColdWorker): Times {
+function computeTimes(worker: ColdWorker): Times {
   const taken = samples.get(worker) ?? [];
   const first = taken.map(({ latenciesMs }) => latenciesMs[0] ?? Number.NaN);
-  const tenth = taken.map(({ latenciesMs }) => latenciesMs[REQUESTS - 1] ?? Number.NaN);
+  const tenth = taken.map(({ latenciesMs }) => latenciesMs[REQUESTS_PER_ISOLATE - 1] ?? Number.NaN);
   const earlyWarm = taken.map(({ latenciesMs }) => median(latenciesMs.slice(1, 5)));
   return {
     first,
@@ -133,16 +136,16 @@ function timesOf(worker: ColdWorker): Times {
   };
 }
 
-function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number] {
-  const { model, way, engine, image } = worker;
+function toRow(worker: ColdWorker): Parameters<typeof writeBenchReport>[0]["rows"][number] {
+  const { model, startupKind: way, engine, artifact: image } = worker;
   const taken = samples.get(worker) ?? [];
-  const { first, tenth, earlyWarm, overhead } = timesOf(worker);
+  const { first, tenth, earlyWarm, overhead } = computeTimes(worker);
   const percentiles = (name: string, times: readonly number[]) => {
-    const { p50Ms, p95Ms, p99Ms } = summarise(times);
+    const { p50Ms, p95Ms, p99Ms } = summarizeLatencies(times);
     return {
-      [`${name}P50Ms`]: rounded(p50Ms),
-      [`${name}P95Ms`]: rounded(p95Ms),
-      [`${name}P99Ms`]: rounded(p99Ms),
+      [`${name}P50Ms`]: roundToFourDigits(p50Ms),
+      [`${name}P95Ms`]: roundToFourDigits(p95Ms),
+      [`${name}P99Ms`]: roundToFourDigits(p99Ms),
     };
   };
   return {
@@ -150,38 +153,43 @@ function rowOf(worker: ColdWorker): Parameters<typeof report>[0]["rows"][number]
     n: taken.length,
     ...percentiles("first", first),
     ...percentiles("tenth", tenth),
-    earlyWarmP50Ms: rounded(median(earlyWarm)),
+    earlyWarmP50Ms: roundToFourDigits(median(earlyWarm)),
     ...percentiles("overhead", overhead),
-    readyP50Ms: rounded(median(taken.map(({ readyMs }) => readyMs))),
+    readyP50Ms: roundToFourDigits(median(taken.map(({ readyMs }) => readyMs))),
     engineBytes: engine.bytes,
     engineGzipBytes: engine.gzipBytes,
     imageBytes: image.bytes,
     imageGzipBytes: image.gzipBytes,
-    peakProcessMiBP50: rounded(median(taken.map(({ peakBytes }) => peakBytes / MiB))),
+    peakProcessMiBP50: roundToFourDigits(median(taken.map(({ peakBytes }) => peakBytes / MiB))),
   };
 }
 
-function figuresOf(
-  model: Model,
+function computeFigures(
+  model: ColdModel,
 ): Readonly<
   Record<"coldOverheadP50Ratio" | "coldOverheadP99Ratio" | "firstOverTenthP99Ratio", number>
 > {
-  const timesIn = (way: Way) =>
-    timesOf(workers.find((worker) => worker.model === model && worker.way === way) as ColdWorker);
+  const timesIn = (way: StartupKind) =>
+    computeTimes(
+      workers.find((worker) => worker.model === model && worker.startupKind === way) as ColdWorker,
+    );
   const [stock, best] = [timesIn("stock"), timesIn("module scope")];
   const ratio = (at: "p50Ms" | "p99Ms") =>
-    rounded(
-      summarise(stock.overhead)[at] / Math.max(summarise(best.overhead)[at], OVERHEAD_FLOOR_MS),
+    roundToFourDigits(
+      summarizeLatencies(stock.overhead)[at] /
+        Math.max(summarizeLatencies(best.overhead)[at], OVERHEAD_FLOOR_MS),
     );
   return {
     coldOverheadP50Ratio: ratio("p50Ms"),
     coldOverheadP99Ratio: ratio("p99Ms"),
-    firstOverTenthP99Ratio: rounded(summarise(best.first).p99Ms / summarise(best.tenth).p99Ms),
+    firstOverTenthP99Ratio: roundToFourDigits(
+      summarizeLatencies(best.first).p99Ms / summarizeLatencies(best.tenth).p99Ms,
+    ),
   };
 }
 
 /** Of all models. */
-function worst(name: string, choose: (...values: number[]) => number): number {
+function worstRatio(name: string, choose: (...values: number[]) => number): number {
   return choose(...figures.flatMap(([figure, , value]) => (figure === name ? [value] : [])));
 }
 

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { quantile } from "../../src/toolchain/judge/latency.ts";
-import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
-import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { quantile } from "../../src/toolchain/evaluate/latency.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
@@ -18,10 +18,10 @@ import { predictResponse } from "../../src/protocol/predict.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { TASK_INPUT_NAME } from "../../src/tasks/task.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
-import { type Call, createSender, type Send } from "./lib/load.ts";
-import { cpuMsOf } from "./lib/process-cpu.ts";
-import { report, rounded } from "./lib/report.ts";
-import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+import { type Call, createSender, type Send } from "./lib/checked-load.ts";
+import { readProcessCpuMs } from "./lib/process-cpu.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -35,9 +35,9 @@ const { positionals, values } = parseArgs({
   },
 });
 const [model = "intent"] = positionals;
-const part = SAMPLE_PARTS[model];
+const part = DATASET_SPLITS[model];
 if (values.help || part === undefined) {
-  console.log(`npm run bench:cost -- <${Object.keys(SAMPLE_PARTS).join(" | ")}> [--n samples] [--rounds] [--callers at a time] [--seed s] [--smoke: nothing is written]
+  console.log(`npm run bench:cost -- <${Object.keys(DATASET_SPLITS).join(" | ")}> [--n samples] [--rounds] [--callers at a time] [--seed s] [--smoke: nothing is written]
 
 Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
   process.exit(values.help ? 0 : 2);
@@ -49,7 +49,7 @@ const [n, rounds, callers, seed] = [
   Number(values.seed),
 ];
 
-interface Way {
+interface Route {
   readonly name: "cascade" | "region alone";
   readonly send: Send;
   readonly calls: readonly Call[];
@@ -58,7 +58,7 @@ interface Way {
   readonly regionMs: number[];
 }
 
-const project = classificationOf((await readProject(join(MODELS_FOLDER, model))).project);
+const project = requireClassification((await readProject(join(MODELS_FOLDER, model))).project);
 const task = taskByName(project.task);
 const samples = await readSamples(await part.validation(), {
   task,
@@ -72,27 +72,33 @@ const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
 const system = await startLocalSystem({
   stateFolder: join(folder, "state"),
-  redis: false,
+  withRedis: false,
   regionVariables: { EDGETIER_REGION_KEYS: "", EDGETIER_REGION_THREADS: "1" },
   log: console.error,
 });
-const edge = await startBareEdge(upload, {
+const edge = await startWorkerdEdge(upload, {
   ...s3VariablesOf(system.store),
   EDGETIER_REGION_URL: system.urls.region ?? "",
 });
 const senders = [createSender(edge.url), createSender(system.urls.region ?? "")] as const;
 try {
-  const ways: Way[] = [
-    { name: "cascade", send: senders[0], calls: inputs.map(atEdge), edgeMs: [], regionMs: [] },
+  const ways: Route[] = [
+    {
+      name: "cascade",
+      send: senders[0],
+      calls: inputs.map(createEdgeCall),
+      edgeMs: [],
+      regionMs: [],
+    },
     {
       name: "region alone",
       send: senders[1],
-      calls: inputs.map(inRegion),
+      calls: inputs.map(createRegionCall),
       edgeMs: [],
       regionMs: [],
     },
   ];
-  const share = await edgeShare(senders[0], inputs.map(atEdge));
+  const share = await measureEdgeShare(senders[0], inputs.map(createEdgeCall));
   for (const { send, calls } of ways) await callAll(send, calls);
   for (let round = 0; round < rounds; round++)
     for (const way of round % 2 === 0 ? ways : ways.toReversed()) await measure(way);
@@ -102,12 +108,12 @@ try {
   );
   const [ofCascade = [], ofRegion = []] = totals;
   const ratios = ofCascade.map((ms, round) => (ofRegion[round] ?? Number.NaN) / ms);
-  await report({
+  await writeBenchReport({
     name: `cost-${model}`,
     seed,
     n: inputs.length * rounds,
     packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
-    isKept: !values.smoke,
+    isSaved: !values.smoke,
     rows: ways.map(({ name, edgeMs, regionMs }, position) => ({
       case: name,
       edgeMs: meanOf(edgeMs),
@@ -115,10 +121,10 @@ try {
       totalMs: meanOf(totals[position] ?? []),
     })),
     figures: {
-      edgeShare: rounded(share),
-      costRatio: rounded(quantile(ratios, 0.5)),
-      leastRatio: rounded(Math.min(...ratios)),
-      mostRatio: rounded(Math.max(...ratios)),
+      edgeShare: roundToFourDigits(share),
+      costRatio: roundToFourDigits(quantile(ratios, 0.5)),
+      leastRatio: roundToFourDigits(Math.min(...ratios)),
+      mostRatio: roundToFourDigits(Math.max(...ratios)),
     },
     notes: [
       "Processor time of workerd, and of the region server with its sessions, a request; caches off.",
@@ -131,7 +137,7 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-function atEdge(bytes: Uint8Array): Call {
+function createEdgeCall(bytes: Uint8Array): Call {
   const type = project.task === "image-classification" ? "image/jpeg" : "text/plain";
   return {
     path: `/v1/models/${model}/predict?cache=bypass`,
@@ -141,7 +147,7 @@ function atEdge(bytes: Uint8Array): Call {
 }
 
 /** As the edge asks it. */
-function inRegion(bytes: Uint8Array): Call {
+function createRegionCall(bytes: Uint8Array): Call {
   const message = encodeInferRequest(
     { inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [bytes] } } },
     true,
@@ -149,7 +155,7 @@ function inRegion(bytes: Uint8Array): Call {
   return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
 }
 
-async function edgeShare(send: Send, calls: readonly Call[]): Promise<number> {
+async function measureEdgeShare(send: Send, calls: readonly Call[]): Promise<number> {
   let atTheEdge = 0;
   await callAll(send, calls, (body) => {
     const [output] = predictResponse.parse(JSON.parse(body)).outputs;
@@ -159,20 +165,22 @@ async function edgeShare(send: Send, calls: readonly Call[]): Promise<number> {
   return atTheEdge / calls.length;
 }
 
-async function measure({ name, send, calls, edgeMs, regionMs }: Way): Promise<void> {
-  const before = await cpuMs();
+async function measure({ name, send, calls, edgeMs, regionMs }: Route): Promise<void> {
+  const before = await readCpuMs();
   await callAll(send, calls);
-  const after = await cpuMs();
+  const after = await readCpuMs();
   edgeMs.push((after.edge - before.edge) / calls.length);
   regionMs.push((after.others - before.others) / calls.length);
-  console.error(`${name}: ${rounded(edgeMs.at(-1) ?? 0)} + ${rounded(regionMs.at(-1) ?? 0)} ms`);
+  console.error(
+    `${name}: ${roundToFourDigits(edgeMs.at(-1) ?? 0)} + ${roundToFourDigits(regionMs.at(-1) ?? 0)} ms`,
+  );
 }
 
 /** Of workerd, and of all else that this process has started: the region, and a store that is asked for nothing meanwhile. */
-async function cpuMs(): Promise<{ readonly edge: number; readonly others: number }> {
+async function readCpuMs(): Promise<{ readonly edge: number; readonly others: number }> {
   const [all, ofEdge] = [
-    (await cpuMsOf(process.pid)) ?? Number.NaN,
-    (await cpuMsOf(edge.pid)) ?? Number.NaN,
+    (await readProcessCpuMs(process.pid)) ?? Number.NaN,
+    (await readProcessCpuMs(edge.pid)) ?? Number.NaN,
   ];
   const { user, system: kernel } = process.cpuUsage();
   return { edge: ofEdge, others: all - ofEdge - (user + kernel) / 1000 };
@@ -195,5 +203,5 @@ async function callAll(
 }
 
 function meanOf(values: readonly number[]): number {
-  return rounded(values.reduce((sum, value) => sum + value, 0) / values.length);
+  return roundToFourDigits(values.reduce((sum, value) => sum + value, 0) / values.length);
 }

@@ -11,10 +11,10 @@ import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/cl
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
 import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { openPage } from "../support/browser.ts";
-import { whyNoBrowser } from "../support/chromium.ts";
-import { report, rounded } from "./lib/report.ts";
-import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+import { openTestPage } from "../support/browser-page.ts";
+import { browserSkipReason } from "../support/chromium.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const IMAGES = Number(process.argv[2] ?? 200);
 const PHOTO_SIDE = 2048;
@@ -56,8 +56,8 @@ export async function versions(file, photoSide, sides, quality) {
   return [photo, ...small];
 }`;
 
-if (whyNoBrowser !== undefined) throw new Error(whyNoBrowser);
-const folder = (await SAMPLE_PARTS["vision"]?.validation()) ?? "";
+if (browserSkipReason !== undefined) throw new Error(browserSkipReason);
+const folder = (await DATASET_SPLITS["vision"]?.validation()) ?? "";
 const labels = (await readdir(folder)).toSorted();
 const samples = await Promise.all(
   labels.map(async (label) =>
@@ -66,7 +66,7 @@ const samples = await Promise.all(
       .map((name) => ({ label, file: join(folder, label, name) })),
   ),
 );
-const taken = Array.from(
+const selectedSamples = Array.from(
   { length: IMAGES },
   (_, index) => samples[index % labels.length]?.[Math.floor(index / labels.length)],
 ).filter((sample) => sample !== undefined);
@@ -82,7 +82,7 @@ const device = await openOnDevice<OrtTensor>({
   readFile: async (name) => new Uint8Array(files.get(name) ?? []),
 });
 const tier = device.manifest.tiers[0]?.id;
-const labelOf = async (bytes: Uint8Array<ArrayBuffer>) =>
+const predictLabel = async (bytes: Uint8Array<ArrayBuffer>) =>
   (await device.predict(bytes, { maxTier: tier })).outputs[0].label;
 
 const cases = [
@@ -91,11 +91,11 @@ const cases = [
   ...SIDES.map((side) => `downscaled, ${side}`),
 ];
 const sums = cases.map(() => ({ bytes: 0, right: 0, asPhoto: 0, ms: 0 }));
-const page = await openPage({
+const page = await openTestPage({
   "/page.js": { type: "text/javascript", bytes: new TextEncoder().encode(PAGE) },
 });
 try {
-  for (const { label, file } of taken) {
+  for (const { label, file } of selectedSamples) {
     const original = new Uint8Array(await readFile(file));
     const made = (await page.call(
       "/page.js",
@@ -109,7 +109,7 @@ try {
     const found: string[] = [];
     for (const [index, bytes] of versions.entries()) {
       const startedMs = performance.now();
-      found.push(await labelOf(bytes));
+      found.push(await predictLabel(bytes));
       const sum = sums[index];
       if (sum === undefined) continue;
       sum.bytes += bytes.byteLength;
@@ -126,26 +126,28 @@ const rows = cases.map((name, index) => {
   const { bytes = 0, right = 0, asPhoto = 0, ms = 0 } = sums[index] ?? {};
   return {
     case: name,
-    n: taken.length,
-    meanBytes: Math.round(bytes / taken.length),
-    accuracy: rounded(right / taken.length),
-    sameAsPhotograph: rounded(asPhoto / taken.length),
-    decodeAndRunMs: rounded(ms / taken.length),
+    n: selectedSamples.length,
+    meanBytes: Math.round(bytes / selectedSamples.length),
+    accuracy: roundToFourDigits(right / selectedSamples.length),
+    sameAsPhotograph: roundToFourDigits(asPhoto / selectedSamples.length),
+    decodeAndRunMs: roundToFourDigits(ms / selectedSamples.length),
   };
 });
 const [, photo] = rows;
 const small = rows.find((row) => row.case === "downscaled, 256");
-await report({
+await writeBenchReport({
   name: "downscaling",
   seed: 1,
-  n: taken.length,
+  n: selectedSamples.length,
   packages: ["onnxruntime-node", "playwright-core"],
   notes: [
     "The photographs are CIFAR-10 images, enlarged, with noise: real ones have more detail, which a model of 32 x 32 pixels does not see either.",
   ],
   rows,
   figures: {
-    bytesRatio256: rounded((photo?.meanBytes ?? 0) / (small?.meanBytes ?? 1)),
-    accuracyLossPoints256: rounded(100 * ((photo?.accuracy ?? 0) - (small?.accuracy ?? 0))),
+    bytesRatio256: roundToFourDigits((photo?.meanBytes ?? 0) / (small?.meanBytes ?? 1)),
+    accuracyLossPoints256: roundToFourDigits(
+      100 * ((photo?.accuracy ?? 0) - (small?.accuracy ?? 0)),
+    ),
   },
 });

@@ -3,11 +3,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { createNodeRunner } from "../../src/toolchain/judge/node-runner.ts";
-import { compareLatency, quantile } from "../../src/toolchain/judge/latency.ts";
-import { fileOf } from "../../src/toolchain/judge/project-tier.ts";
-import { createWorkerdRunner } from "../../src/toolchain/judge/stand/workerd-runner.ts";
-import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
+import { createNodeRunner } from "../../src/toolchain/evaluate/node-runner.ts";
+import { compareLatency, quantile } from "../../src/toolchain/evaluate/latency.ts";
+import { requireProjectFile } from "../../src/toolchain/evaluate/project-tier.ts";
+import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
 import { readProject } from "../../src/toolchain/project.ts";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
@@ -15,15 +15,15 @@ import { bytesOf } from "../../src/core/bytes.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { EmbeddingProject } from "../../src/registry/manifest.ts";
 import { embedding } from "../../src/tasks/embedding.ts";
-import { measureDeployed } from "./embeddings/deployed.ts";
+import { measureDeployed } from "./embeddings/measure-deployed.ts";
 import {
-  cosines,
-  type Labelled,
-  type LabelledText,
-  retrievalAccuracy,
-  vectorsBy,
+  pairwiseCosines,
+  type LabeledVectors,
+  type LabeledText,
+  measureRetrievalAccuracy,
+  computeVectors,
 } from "./embeddings/vectors.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const SEED = 1;
 const LENGTHS = [4, 8, 16, 32, 64, 128, 256];
@@ -47,14 +47,14 @@ const [tier] = project.tiers;
 if (tier === undefined) throw new TypeError("a project has a tier");
 const { encode } = embedding.createPreprocessor({
   ...tier.preprocessor,
-  artifact: fileOf(source, tier.preprocessor.artifact),
+  artifact: requireProjectFile(source, tier.preprocessor.artifact),
 });
 const graphs = {
-  int8: fileOf(source, tier.graph),
+  int8: requireProjectFile(source, tier.graph),
   fp32: new Uint8Array(await readFile(options.fp32)),
 };
 
-const textsOf = async (part: string): Promise<LabelledText[]> =>
+const readTexts = async (part: string): Promise<LabeledText[]> =>
   (
     await readFile(
       join(
@@ -67,13 +67,13 @@ const textsOf = async (part: string): Promise<LabelledText[]> =>
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
-const lines = await textsOf("val");
+const lines = await readTexts("val");
 const inScope = lines.filter(({ label }) => label !== "oos");
 const queries = inScope.slice(0, QUERIES);
-const index = [...Map.groupBy(await textsOf("train"), ({ label }) => label)].flatMap(
+const index = [...Map.groupBy(await readTexts("train"), ({ label }) => label)].flatMap(
   ([label, texts]) => (label === "oos" ? [] : texts.slice(0, BY_LABEL)),
 );
-const tensorsOf = (texts: readonly LabelledText[]) =>
+const toTensors = (texts: readonly LabeledText[]) =>
   texts.map(({ text }) => encode([{ kind: "text", text }]));
 
 const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
@@ -81,7 +81,7 @@ const workerd = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineS
 const node = createNodeRunner();
 
 /** Texts of one request of so many tokens: random words of the vocabulary. */
-function ofLength(tokens: number): NamedTensors {
+function inputOfLength(tokens: number): NamedTensors {
   const random = seededRandom(SEED);
   const ids = Array.from({ length: tokens - 2 }, () => 2_000 + Math.floor(random() * 20_000));
   return encode([{ kind: "tokens", ids }]);
@@ -94,12 +94,12 @@ try {
   const labelled = async (
     graph: Uint8Array,
     runner: typeof node,
-  ): Promise<{ queries: Labelled; index: Labelled }> => {
+  ): Promise<{ queries: LabeledVectors; index: LabeledVectors }> => {
     const session = await runner.open(graph);
-    const of = async (texts: readonly LabelledText[]) => ({
-      vectors: await vectorsBy(
+    const of = async (texts: readonly LabeledText[]) => ({
+      vectors: await computeVectors(
         (inputs) => session.run(inputs),
-        tensorsOf(texts),
+        toTensors(texts),
         tier.output,
         project.dimensions,
       ),
@@ -113,19 +113,19 @@ try {
   };
   const fp32 = await labelled(graphs.fp32, node);
   const int8 = await labelled(graphs.int8, workerd);
-  const original = await originalVectors();
+  const original = await readOriginalVectors();
 
   log("latency in workerd");
   const sessions = [await workerd.open(graphs.int8), await workerd.open(graphs.fp32)];
   const latency = [];
   for (const tokens of LENGTHS) {
-    const [quantised, floating] = await compareLatency(sessions, [ofLength(tokens)], ROUNDS);
+    const [quantised, floating] = await compareLatency(sessions, [inputOfLength(tokens)], ROUNDS);
     latency.push({
       case: `latency, ${tokens} tokens`,
-      p50Ms: rounded(quantised?.p50Ms ?? Number.NaN),
-      p95Ms: rounded(quantised?.p95Ms ?? Number.NaN),
-      fp32P50Ms: rounded(floating?.p50Ms ?? Number.NaN),
-      fp32OverInt8: rounded(floating?.ratio ?? Number.NaN),
+      p50Ms: roundToFourDigits(quantised?.p50Ms ?? Number.NaN),
+      p95Ms: roundToFourDigits(quantised?.p95Ms ?? Number.NaN),
+      fp32P50Ms: roundToFourDigits(floating?.p50Ms ?? Number.NaN),
+      fp32OverInt8: roundToFourDigits(floating?.ratio ?? Number.NaN),
     });
   }
   const sessionBytes = sessions[0]?.memoryBytes() ?? Number.NaN;
@@ -142,26 +142,26 @@ try {
     heapBytes + bufferBytes + wasmBytes;
 
   const compared = {
-    "INT8 against FP32": cosines(int8.queries.vectors, fp32.queries.vectors),
-    "deployed against INT8": cosines(deployed.vectors, int8.queries.vectors),
+    "INT8 against FP32": pairwiseCosines(int8.queries.vectors, fp32.queries.vectors),
+    "deployed against INT8": pairwiseCosines(deployed.vectors, int8.queries.vectors),
     ...(original === undefined
       ? {}
       : {
-          "INT8 against the package's encoder": cosines(int8.queries.vectors, original),
-          "FP32 against the package's encoder": cosines(fp32.queries.vectors, original),
+          "INT8 against the package's encoder": pairwiseCosines(int8.queries.vectors, original),
+          "FP32 against the package's encoder": pairwiseCosines(fp32.queries.vectors, original),
         }),
   };
   const accuracies = [project.dimensions, 256, 128].map((dimensions) => ({
     dimensions,
-    fp32: retrievalAccuracy(fp32.queries, fp32.index, dimensions),
-    int8: retrievalAccuracy(int8.queries, int8.index, dimensions),
+    fp32: measureRetrievalAccuracy(fp32.queries, fp32.index, dimensions),
+    int8: measureRetrievalAccuracy(int8.queries, int8.index, dimensions),
   }));
-  await report({
+  await writeBenchReport({
     name: "embeddings",
     seed: SEED,
     n: queries.length,
     packages: ["onnxruntime-web", "onnxruntime-node", "workerd"],
-    isKept: !isSmoke,
+    isSaved: !isSmoke,
     rows: [
       ...Object.entries(compared).map(([name, { mean, worst, p01 }]) => ({
         case: `cosine, ${name}`,
@@ -171,9 +171,9 @@ try {
       })),
       ...accuracies.map(({ dimensions, ...rest }) => ({
         case: `nearest neighbour has the intent, ${dimensions} dimensions`,
-        fp32: rounded(rest.fp32),
-        int8: rounded(rest.int8),
-        lostPoints: rounded(100 * (rest.fp32 - rest.int8)),
+        fp32: roundToFourDigits(rest.fp32),
+        int8: roundToFourDigits(rest.int8),
+        lostPoints: roundToFourDigits(100 * (rest.fp32 - rest.int8)),
       })),
       ...latency,
       ...Object.entries({ cold: deployed.cold, "after many requests": deployed.steady }).map(
@@ -187,13 +187,13 @@ try {
       ),
       {
         case: `first request of ${ISOLATES} fresh isolates`,
-        p50Ms: rounded(quantile(deployed.firstMs, 0.5)),
-        p95Ms: rounded(quantile(deployed.firstMs, 0.95)),
+        p50Ms: roundToFourDigits(quantile(deployed.firstMs, 0.5)),
+        p95Ms: roundToFourDigits(quantile(deployed.firstMs, 0.95)),
       },
       {
         case: "second request",
-        p50Ms: rounded(quantile(deployed.secondMs, 0.5)),
-        p95Ms: rounded(quantile(deployed.secondMs, 0.95)),
+        p50Ms: roundToFourDigits(quantile(deployed.secondMs, 0.5)),
+        p95Ms: roundToFourDigits(quantile(deployed.secondMs, 0.95)),
       },
     ],
     figures: {
@@ -203,7 +203,7 @@ try {
       isolateBytes: heldBytes(deployed.steady),
       uploadBytes: deployed.uploadBytes,
       engineGzipBytes: engine.gzipBytes,
-      startupCpuMs: rounded(deployed.startupCpuMs),
+      startupCpuMs: roundToFourDigits(deployed.startupCpuMs),
       cosineMean: Number(compared["INT8 against FP32"].mean.toFixed(6)),
       cosineWorst: Number(compared["INT8 against FP32"].worst.toFixed(6)),
     },
@@ -223,7 +223,7 @@ try {
 }
 
 /** Of the queries, in their order; undefined where the recipe's have not been made. */
-async function originalVectors(): Promise<Float32Array[] | undefined> {
+async function readOriginalVectors(): Promise<Float32Array[] | undefined> {
   const bytes = await readFile(options.original).catch(() => undefined);
   if (bytes === undefined) return undefined;
   const floats = new Float32Array(bytesOf(bytes).slice().buffer);

@@ -3,18 +3,24 @@
 // on the validation part by default, with the result kept.
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { methodOf } from "../../src/toolchain/calibrate/fit-calibration.ts";
-import { type Resampled, resample } from "../../src/toolchain/calibrate/resample.ts";
-import { evaluateAsked, pricedTiers } from "../../src/toolchain/judge/evaluate-project.ts";
-import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
-import { readSamples } from "../../src/toolchain/judge/samples.ts";
+import { calibrationMethodOf } from "../../src/toolchain/calibrate/fit-calibration.ts";
+import {
+  type RiskValidationSummary,
+  validateRiskBound,
+} from "../../src/toolchain/calibrate/validate-risk-bound.ts";
+import {
+  evaluateRun,
+  createCalibrationTiers,
+} from "../../src/toolchain/evaluate/evaluate-project.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { askAllTiers, createProgressLine } from "../../src/cli/judging.ts";
+import { predictAllTiers, createProgressLine } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { readPrices, readRisk } from "../../src/cli/commands/risk-args.ts";
+import { parsePrices, parseRisk } from "../../src/cli/commands/risk-args.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
-import { report } from "./lib/report.ts";
-import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+import { writeBenchReport } from "./lib/report.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const SEED = 1;
 
@@ -43,27 +49,27 @@ validation part is read from the folder EDGETIER_DATA_DIR (../shared/data).`);
 }
 
 const source = await readProject(join(MODELS_FOLDER, model));
-const project = classificationOf(source.project);
-const path = values.data ?? (await SAMPLE_PARTS[model]?.validation());
+const project = requireClassification(source.project);
+const path = values.data ?? (await DATASET_SPLITS[model]?.validation());
 if (path === undefined)
   throw new Error(`${model} has no validation part that is known here: name samples with --data`);
 const samples = await readSamples(path, { task: taskByName(project.task), limits: project.input });
 const progress = createProgressLine();
-const asked = await askAllTiers(source, project, samples);
-const prices = readPrices(
+const tierPredictions = await predictAllTiers(source, project, samples);
+const prices = parsePrices(
   values,
   project.tiers.map(({ id }) => id),
   "npm run eval",
 );
-const { tiers, cascade, latency, cascadeLatency } = evaluateAsked(asked, prices);
-const { method, ...bound } = readRisk(values, "npm run eval", project.risk);
+const { tiers, cascade, latency, cascadeLatency } = evaluateRun(tierPredictions, prices);
+const { method, ...bound } = parseRisk(values, "npm run eval", project.risk);
 const splits = Number(values.splits);
 const resamples =
   splits === 0
     ? undefined
-    : resample(pricedTiers(asked, prices), asked, {
+    : validateRiskBound(createCalibrationTiers(tierPredictions, prices), tierPredictions, {
         ...bound,
-        method: project.tiers.map(({ calibration }) => method ?? methodOf(calibration)),
+        method: project.tiers.map(({ calibration }) => method ?? calibrationMethodOf(calibration)),
         deadlineMs: project.deadlineMs,
         splits,
         seed: SEED,
@@ -71,7 +77,7 @@ const resamples =
       });
 progress.clear();
 
-await report({
+await writeBenchReport({
   name: `eval-${model}`,
   seed: SEED,
   n: samples.length,
@@ -80,9 +86,15 @@ await report({
     ...tiers.map(({ id, msPerInput: _mean, ...figures }) => ({
       case: id,
       ...figures,
-      ...timesOf(latency[id]),
+      ...toLatencies(latency[id]),
     })),
-    { case: "cascade", ...pick(cascade), share: 1, inScopeShare: 1, ...timesOf(cascadeLatency) },
+    {
+      case: "cascade",
+      ...pick(cascade),
+      share: 1,
+      inScopeShare: 1,
+      ...toLatencies(cascadeLatency),
+    },
     ...(resamples === undefined
       ? []
       : [
@@ -117,12 +129,12 @@ function pick({
 }
 
 function headline(
-  { heldShare, meanRisk }: Resampled,
+  { heldShare, meanRisk }: RiskValidationSummary,
   of: "halves" | "draws",
 ): Record<string, number> {
   return { [`${of}HeldShare`]: heldShare, [`${of}MeanRisk`]: meanRisk };
 }
 
-function timesOf(times: typeof cascadeLatency | undefined) {
+function toLatencies(times: typeof cascadeLatency | undefined) {
   return times === undefined ? {} : { p50Ms: times.p50Ms, p95Ms: times.p95Ms, p99Ms: times.p99Ms };
 }

@@ -3,32 +3,32 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { deflateRawSync } from "node:zlib";
-import { proposals } from "../../src/toolchain/exits/find-cuts.ts";
-import { DEFAULT_LEARNING } from "../../src/toolchain/exits/learn-heads.ts";
+import { selectProposals } from "../../src/toolchain/early-exit/find-cuts.ts";
+import { DEFAULT_HEAD_TRAINING } from "../../src/toolchain/early-exit/train-heads.ts";
 import {
-  cutsOf,
-  type JudgedCut,
-  makeExits,
-  tierToCut,
-} from "../../src/toolchain/exits/make-exits.ts";
-import { ACTIVATION } from "../../src/toolchain/exits/stages.ts";
-import { makeExam, type Question } from "../../src/toolchain/judge/exam.ts";
-import { compareLatency } from "../../src/toolchain/judge/latency.ts";
+  findTierCuts,
+  type EvaluatedCut,
+  createExits,
+  selectTierToCut,
+} from "../../src/toolchain/early-exit/create-exits.ts";
+import { ACTIVATION } from "../../src/toolchain/early-exit/stages.ts";
+import { encodeSamples, type EncodedSample } from "../../src/toolchain/evaluate/evaluation-set.ts";
+import { compareLatency } from "../../src/toolchain/evaluate/latency.ts";
 import {
-  classificationOf,
-  fileOf,
-  labelsOf,
-  preprocessorOf,
-} from "../../src/toolchain/judge/project-tier.ts";
-import { readSamples } from "../../src/toolchain/judge/samples.ts";
+  requireClassification,
+  requireProjectFile,
+  readProjectLabels,
+  createTierPreprocessor,
+} from "../../src/toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
-import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
+import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { bytesOf } from "../../src/core/bytes.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
-import { report, rounded } from "./lib/report.ts";
-import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const { values } = parseArgs({
   options: {
@@ -44,52 +44,55 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log(`npm run bench:exits -- [--model ${Object.keys(SAMPLE_PARTS).join(" | ")}] [--project folder] [--tier id] [--limit samples] [--calibration samples] [--max-loss points] [--least-share of the computation] [--quick: few samples, nothing kept]
+  console.log(`npm run bench:exits -- [--model ${Object.keys(DATASET_SPLITS).join(" | ")}] [--project folder] [--tier id] [--limit samples] [--calibration samples] [--max-loss points] [--least-share of the computation] [--quick: few samples, nothing kept]
 
 Samples are read from the folder EDGETIER_DATA_DIR (../shared/data).`);
   process.exit(0);
 }
 /** A photograph as a phone takes it. */
 const PHOTOGRAPH_BYTES = 2_000_000;
-const DEFLATED_SAMPLES = 100;
+const COMPRESSED_SAMPLES = 100;
 
-const parts = SAMPLE_PARTS[values.model];
+const parts = DATASET_SPLITS[values.model];
 if (parts === undefined) throw new Error(`no samples are known here of ${values.model}`);
 const source = await readProject(values.project ?? join(MODELS_FOLDER, values.model));
-const project = classificationOf(source.project);
-const tier = tierToCut(project, values.tier);
+const project = requireClassification(source.project);
+const tier = selectTierToCut(project, values.tier);
 const reading = { task: taskByName(project.task), limits: project.input };
 const [limit, lessons] = values.quick
   ? [60, 200]
   : [Number(values.limit), Number(values.calibration)];
 const samples = await readSamples(await parts.validation(), { ...reading, limit });
-const calibration = await readSamples(await parts.calibration(), { ...reading, limit: lessons });
+const calibration = await readSamples(await parts.training(), { ...reading, limit: lessons });
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
 const progress = createProgressLine();
 
 const isText = project.task === "text-classification";
 const maxLossPoints = Number(values["max-loss"]);
 const { cuts, inputBytes, times } = await withRunners(async (runners) => {
-  const places = proposals(await cutsOf(source, project, tier, runtime, samples)).filter(
-    ({ share }) => share >= Number(values["least-share"]),
-  );
+  const places = selectProposals(
+    await findTierCuts(source, project, tier, runtime, samples),
+  ).filter(({ share }) => share >= Number(values["least-share"]));
   // Labels where all samples have one; a text model's out-of-scope samples have none, so that its answers are learnt from.
-  const learning = { ...DEFAULT_LEARNING, targets: isText ? "both" : "labels" } as const;
-  const made = await makeExits(source, project, tier, places, {
+  const learning = { ...DEFAULT_HEAD_TRAINING, targets: isText ? "both" : "labels" } as const;
+  const made = await createExits(source, project, tier, places, {
     runners,
     runtime,
-    calibration,
-    samples,
-    learning,
+    trainingSamples: calibration,
+    evaluationSamples: samples,
+    training: learning,
     maxLossPoints,
     onProgress: progress.show,
   });
-  const exam = makeExam(
+  const exam = encodeSamples(
     samples.slice(0, 20),
-    preprocessorOf(source, project, tier),
-    labelsOf(source, project),
+    createTierPreprocessor(source, project, tier),
+    readProjectLabels(source, project),
   );
-  const graphs = [fileOf(source, tier.graph), ...made.cuts.map((cut) => cut.graphs.first)];
+  const graphs = [
+    requireProjectFile(source, tier.graph),
+    ...made.cuts.map((cut) => cut.graphs.first),
+  ];
   const sessions = [];
   for (const graph of graphs) sessions.push(await runners.edge.open(graph));
   const latencies = await compareLatency(
@@ -101,10 +104,10 @@ const { cuts, inputBytes, times } = await withRunners(async (runners) => {
 });
 progress.clear();
 
-const exam = makeExam(
-  samples.slice(0, DEFLATED_SAMPLES),
-  preprocessorOf(source, project, tier),
-  labelsOf(source, project),
+const evaluationSet = encodeSamples(
+  samples.slice(0, COMPRESSED_SAMPLES),
+  createTierPreprocessor(source, project, tier),
+  readProjectLabels(source, project),
 );
 const rows = [];
 for (const [position, cut] of cuts.entries()) {
@@ -113,12 +116,12 @@ for (const [position, cut] of cuts.entries()) {
     case: cut.value,
     shareOfMacs: cut.share,
     headAccuracy: accuracy,
-    exitShare: exit.share,
+    exitShare: exit.coverage,
     exitConfidence: exit.confidence,
     lossPoints: exit.lossPoints,
     workRatio: cut.work,
     activationBytes: cut.bytesPerRow,
-    activationDeflatedBytes: await deflatedBytes(cut, exam),
+    activationDeflatedBytes: await measureCompressedBytes(cut, evaluationSet),
     inputBytes: Math.round(inputBytes),
     activationOverInput: cut.bytesPerRow / inputBytes,
     ...(isText ? {} : { activationOverPhotograph: cut.bytesPerRow / PHOTOGRAPH_BYTES }),
@@ -133,18 +136,18 @@ for (const [position, cut] of cuts.entries()) {
 }
 
 const best = cuts.toSorted((a, b) => a.work - b.work)[0];
-await report({
+await writeBenchReport({
   name: values.model === "vision" ? "exits" : `exits-${values.model}`,
-  seed: DEFAULT_LEARNING.seed,
+  seed: DEFAULT_HEAD_TRAINING.seed,
   n: samples.length,
   packages: ["onnxruntime-node", "onnxruntime-web"],
-  isKept: !values.quick,
+  isSaved: !values.quick,
   rows: [
     {
       case: "whole graph",
       shareOfMacs: 1,
       headAccuracy: best?.judgement.wholeAccuracy ?? Number.NaN,
-      firstStageBytes: fileOf(source, tier.graph).byteLength,
+      firstStageBytes: requireProjectFile(source, tier.graph).byteLength,
       workerdP50Ms: times[0]?.p50Ms ?? Number.NaN,
       workerdP50OverWhole: 1,
     },
@@ -153,13 +156,13 @@ await report({
   figures: {
     maxLossPoints,
     calibrationSamples: calibration.length,
-    meanInputBytes: rounded(inputBytes),
-    smallestActivationOverInput: rounded(
+    meanInputBytes: roundToFourDigits(inputBytes),
+    smallestActivationOverInput: roundToFourDigits(
       Math.min(...cuts.map((cut) => cut.bytesPerRow)) / inputBytes,
     ),
-    bestWorkRatio: rounded(best?.work ?? Number.NaN),
-    bestExitShare: rounded(best?.judgement.exit.share ?? Number.NaN),
-    bestShareOfMacs: rounded(best?.share ?? Number.NaN),
+    bestWorkRatio: roundToFourDigits(best?.work ?? Number.NaN),
+    bestExitShare: roundToFourDigits(best?.judgement.exit.coverage ?? Number.NaN),
+    bestShareOfMacs: roundToFourDigits(best?.share ?? Number.NaN),
   },
   notes: [
     "workRatio: multiplications of a request in all by those of the whole graph: the first stage, and, for what does not exit, the rest (or, where the input is sent, all of it). 1 and more does not pay.",
@@ -172,9 +175,9 @@ await report({
 });
 
 /** Mean of one row's, with DEFLATE, which the region takes as a content encoding. */
-async function deflatedBytes(
-  { graphs }: JudgedCut,
-  questions: readonly Question[],
+async function measureCompressedBytes(
+  { graphs }: EvaluatedCut,
+  questions: readonly EncodedSample[],
 ): Promise<number> {
   const session = await runtime.createSession(graphs.first);
   try {

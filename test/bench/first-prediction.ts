@@ -11,7 +11,7 @@ import { parseArgs, promisify } from "node:util";
 import * as z from "zod";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
@@ -26,7 +26,7 @@ if (values.help === true) {
   process.exit(0);
 }
 
-const ANSWERS_WITHIN_MS = 60_000;
+const RESPONSE_TIMEOUT_MS = 60_000;
 const startedSchema = z.object({ urls: z.object({ edge: z.string(), s3: z.string() }) });
 const metadataSchema = z.object({
   inputs: z.array(z.object({ name: z.string(), datatype: z.string(), shape: z.array(z.int()) })),
@@ -47,8 +47,10 @@ const environment = {
 
 try {
   await timed("fresh clone", "firstPredictionSeconds", async (phase) => {
-    await phase("git clone", () => run("git", ["clone", "--quiet", PROJECT_ROOT, clone], folder));
-    await phase("npm ci", () => run("npm", ["ci", "--no-audit", "--no-fund"], clone));
+    await phase("git clone", () =>
+      runCommand("git", ["clone", "--quiet", PROJECT_ROOT, clone], folder),
+    );
+    await phase("npm ci", () => runCommand("npm", ["ci", "--no-audit", "--no-fund"], clone));
     const system = await phase("npm start, to its own first prediction", startSystem);
     await using _ = system;
     const output = await phase("a prediction that no cache has", () => predict(system.urls.edge));
@@ -77,7 +79,7 @@ try {
         );
         await phase("model publish", () => edgetier(["model", "publish", "models/own-far"], store));
         console.error(
-          `answered by ${await phase("first answer", () => infer(system.urls.edge, "own-far"))}`,
+          `answered by ${await phase("first answer", () => requestInfer(system.urls.edge, "own-far"))}`,
         );
       },
     );
@@ -89,13 +91,13 @@ try {
     const again = await phase("npm start, with the engine cut anew", startSystem);
     await using _ = again;
     console.error(
-      `answered by ${await phase("first answer", () => infer(again.urls.edge, "own"))}`,
+      `answered by ${await phase("first answer", () => requestInfer(again.urls.edge, "own"))}`,
     );
   });
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-await report({
+await writeBenchReport({
   name: "first",
   seed: 0,
   n: 1,
@@ -120,15 +122,15 @@ async function timed(
     const result = await step();
     const seconds = (performance.now() - startedAtMs) / 1_000;
     total += seconds;
-    rows.push({ case: name, phase, seconds: rounded(seconds) });
-    console.error(`${name}: ${phase}: ${rounded(seconds)} s`);
+    rows.push({ case: name, phase, seconds: roundToFourDigits(seconds) });
+    console.error(`${name}: ${phase}: ${roundToFourDigits(seconds)} s`);
     return result;
   });
-  rows.push({ case: name, phase: "all", seconds: rounded(total) });
-  figures[figure] = rounded(total);
+  rows.push({ case: name, phase: "all", seconds: roundToFourDigits(total) });
+  figures[figure] = roundToFourDigits(total);
 }
 
-async function run(
+async function runCommand(
   command: string,
   args: readonly string[],
   cwd: string,
@@ -145,7 +147,7 @@ async function edgetier(
   args: readonly string[],
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  await run("npm", ["run", "--silent", "edgetier", "--", ...args], clone, more);
+  await runCommand("npm", ["run", "--silent", "edgetier", "--", ...args], clone, more);
 }
 
 async function startSystem(): Promise<z.output<typeof startedSchema> & AsyncDisposable> {
@@ -178,9 +180,9 @@ async function predict(edge: string): Promise<{ readonly label: string; readonly
 }
 
 /** Zeros, again and again until they are answered. @returns the tier */
-async function infer(edge: string, model: string): Promise<string> {
+async function requestInfer(edge: string, model: string): Promise<string> {
   const url = `${edge}/v2/models/${model}`;
-  for (const giveUpAtMs = performance.now() + ANSWERS_WITHIN_MS; ; await sleep(50)) {
+  for (const giveUpAtMs = performance.now() + RESPONSE_TIMEOUT_MS; ; await sleep(50)) {
     const metadata = metadataSchema.safeParse(await (await fetch(url)).json());
     const inputs = metadata.data?.inputs.map(({ shape: open, ...spec }) => {
       const shape = open.map((size) => (size === -1 ? 1 : size));

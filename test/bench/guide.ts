@@ -7,9 +7,9 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
-const ACCOUNT_NEEDED = "<!-- From here on an account is needed. -->";
+const ACCOUNT_MARKER = "<!-- From here on an account is needed. -->";
 const READY = /Stop: Ctrl-C/;
 
 interface Block {
@@ -18,7 +18,7 @@ interface Block {
 }
 
 const guide = await readFile(join(PROJECT_ROOT, "infra/GUIDE.md"), "utf8");
-const followed = guide.slice(0, guide.indexOf(ACCOUNT_NEEDED));
+const followed = guide.slice(0, guide.indexOf(ACCOUNT_MARKER));
 if (followed === "")
   throw new Error("infra/GUIDE.md does not say from where on an account is needed");
 const blocks: Block[] = [...followed.matchAll(/^```sh( background)?\n(.*?)^```$/gms)].map(
@@ -43,7 +43,7 @@ const environment = { PATH, HOME: process.env["HOME"] ?? folder, NO_COLOR: "1", 
 const stops: (() => Promise<void>)[] = [];
 
 /** Resolves when it has ended well, or, in the background, when it says that it is ready. */
-async function run({ commands, isBackground }: Block): Promise<void> {
+async function runBlock({ commands, isBackground }: Block): Promise<void> {
   const child = spawn(
     "bash",
     ["-euc", commands.replaceAll("127.0.0.1:8787", `127.0.0.1:${ports["EDGETIER_PORT"]}`)],
@@ -80,18 +80,18 @@ try {
     const [first = ""] = block.commands.split("\n");
     process.stderr.write(`\n$ ${block.commands}`);
     const startedAtMs = performance.now();
-    await run(block);
+    await runBlock(block);
     endsMs.push(performance.now());
     rows.push({
       case: first.slice(0, 100),
-      seconds: rounded((performance.now() - startedAtMs) / 1_000),
+      seconds: roundToFourDigits((performance.now() - startedAtMs) / 1_000),
     });
   }
   const indexOf = (part: string) => blocks.findIndex(({ commands }) => commands.includes(part));
   const [imported, asked] = [indexOf("model import"), indexOf(" predict ")];
   const seconds = (from: number, to: number) =>
-    rounded(((endsMs[to] ?? Number.NaN) - from) / 1_000);
-  await report({
+    roundToFourDigits(((endsMs[to] ?? Number.NaN) - from) / 1_000);
+  await writeBenchReport({
     name: "guide",
     packages: [],
     seed: 0,

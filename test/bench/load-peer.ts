@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs, promisify } from "node:util";
-import { quantile } from "../../src/toolchain/judge/latency.ts";
+import { quantile } from "../../src/toolchain/evaluate/latency.ts";
 import { loadReportSchema } from "../../src/cli/load/report-schema.ts";
-import { startTinyServer } from "../support/tiny-server.ts";
+import { startTestHttpServer } from "../support/test-http-server.ts";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
@@ -51,11 +51,11 @@ const STALL = { everyMs: 2_500, ms: 400 };
 /** With two answers in 100 at 60 ms, these lie inside a step of what the server does, and not between two. */
 const PERCENTILES = { p50Ms: 0.5, p95Ms: 0.95, p99Ms: 0.99 } as const;
 
-type Figures = Record<keyof typeof PERCENTILES | "maxMs" | "perSecond", number>;
+type LoadFigures = Record<keyof typeof PERCENTILES | "maxMs" | "perSecond", number>;
 
 interface Tool {
   readonly name: string;
-  measure(url: string, bodyFile: string): Promise<Figures>;
+  measure(url: string, bodyFile: string): Promise<LoadFigures>;
 }
 
 const run = async (command: string, args: readonly string[]): Promise<string> =>
@@ -208,7 +208,7 @@ const tools: readonly Tool[] = [
 
 const random = createRandom(seed);
 let stalledUntilMs = 0;
-const server = await startTinyServer((request, response) => {
+const server = await startTestHttpServer((request, response) => {
   request.resume().on("end", () => {
     const draw = random.next();
     const delayMs = DELAYS.find(({ below }) => draw < below)?.ms ?? 0;
@@ -225,7 +225,7 @@ try {
     const timer = doesStall
       ? setInterval(() => (stalledUntilMs = performance.now() + STALL.ms), STALL.everyMs)
       : undefined;
-    const measured = new Map<Tool, Figures[]>(tools.map((tool) => [tool, []]));
+    const measured = new Map<Tool, LoadFigures[]>(tools.map((tool) => [tool, []]));
     for (let round = 0; round < rounds; round++) {
       for (const tool of tools) {
         measured
@@ -250,7 +250,7 @@ try {
       );
       if (ohaVersion !== undefined)
         figures[`${doesStall ? "stalling" : "steady"}VsOhaRatio.${percentile.replace("Ms", "")}`] =
-          rounded(quantile(ratios, 0.5));
+          roundToFourDigits(quantile(ratios, 0.5));
     }
   }
 } finally {
@@ -262,13 +262,13 @@ const missing = [
   ...(ohaVersion === undefined ? ["oha"] : []),
   ...(heyIsThere === undefined ? ["hey"] : []),
 ];
-await report({
+await writeBenchReport({
   name: "load-peer",
   seed,
   n: rate * seconds,
   packages: [],
   otherVersions: ohaVersion === undefined ? {} : { oha: ohaVersion },
-  isKept: missing.length === 0,
+  isSaved: missing.length === 0,
   rows,
   figures,
   notes: [
@@ -279,9 +279,9 @@ await report({
   ],
 });
 
-function medians(all: readonly Figures[]): Record<keyof Figures, number> {
-  const median = (name: keyof Figures) =>
-    rounded(
+function medians(all: readonly LoadFigures[]): Record<keyof LoadFigures, number> {
+  const median = (name: keyof LoadFigures) =>
+    roundToFourDigits(
       quantile(
         all.map((one) => one[name]),
         0.5,

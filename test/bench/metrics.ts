@@ -7,9 +7,9 @@ import { parseArgs } from "node:util";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
-import { report } from "./lib/report.ts";
-import { compareCost } from "./metrics/cost.ts";
-import { countSent } from "./metrics/counted.ts";
+import { writeBenchReport } from "./lib/report.ts";
+import { compareMetricsCost } from "./metrics/cost.ts";
+import { measureCountAccuracy } from "./metrics/count-accuracy.ts";
 
 const { values } = parseArgs({
   options: {
@@ -42,8 +42,8 @@ const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
 const system = await startLocalSystem({
   stateFolder: join(folder, "state"),
-  region: false,
-  redis: false,
+  withRegion: false,
+  withRedis: false,
   log: console.error,
 });
 try {
@@ -53,19 +53,19 @@ try {
     variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" },
     seed,
   };
-  const counted = await countSent(world, { requests: n, isolates });
-  const cost = await compareCost(world, { pairs, turns, rate });
+  const counted = await measureCountAccuracy(world, { requests: n, isolates });
+  const cost = await compareMetricsCost(world, { pairs, turns, rate });
   const notes = [
     "Client, isolates and aggregator share two cores and one workerd process: deployed, the aggregator's part of the cost is another machine's.",
     "A killed process takes along what its isolates have counted since they last reported, and nobody can say how much that was.",
   ];
-  await report({
+  await writeBenchReport({
     name: "metrics",
     seed,
     n,
     packages: ["hono", "wrangler"],
     notes,
-    isKept: !values.smoke,
+    isSaved: !values.smoke,
     rows: [...counted.rows, ...cost.rows],
     figures: { ...counted.figures, ...cost.figures },
   });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { asFloat32, type TensorOf } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
-import { makeMobileNet } from "./lib/mobilenet.ts";
+import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
 
 const OPTIONS = { seed: 1, width: 0.25, resolution: 96, classes: 10 };
@@ -11,7 +11,9 @@ const PIXELS = 3 * OPTIONS.resolution ** 2;
 
 let session: Session;
 beforeAll(async () => {
-  session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(makeMobileNet(OPTIONS));
+  session = await createNativeRuntime({ intraOpThreads: 1 }).createSession(
+    createMobileNet(OPTIONS),
+  );
 });
 afterAll(async () => await session.dispose());
 
@@ -53,7 +55,7 @@ it("has other logits for other images, and the same ones alone as in a batch", a
 });
 
 it("is the same bytes for the same options, and others for another seed", () => {
-  const model = Buffer.from(makeMobileNet(OPTIONS));
-  expect(model.equals(makeMobileNet(OPTIONS))).toBe(true);
-  expect(model.equals(makeMobileNet({ ...OPTIONS, seed: 2 }))).toBe(false);
+  const model = Buffer.from(createMobileNet(OPTIONS));
+  expect(model.equals(createMobileNet(OPTIONS))).toBe(true);
+  expect(model.equals(createMobileNet({ ...OPTIONS, seed: 2 }))).toBe(false);
 });

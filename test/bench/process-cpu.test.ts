@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { cpuMsOf } from "./lib/process-cpu.ts";
+import { readProcessCpuMs } from "./lib/process-cpu.ts";
 
 /** Computes for so long, says so, and stays; `inner` does so in a child of its own. */
 const BUSY_MS = 300;
@@ -21,7 +21,7 @@ describe.skipIf(!existsSync("/proc/self/stat"))("cpuMsOf (needs Linux's /proc)",
     });
     try {
       const [said] = await once(child.stdout, "data");
-      const cpuMs = await cpuMsOf(child.pid ?? 0);
+      const cpuMs = await readProcessCpuMs(child.pid ?? 0);
       expect(cpuMs).toBeGreaterThan(Number(said) - 20);
       expect(cpuMs).toBeLessThan(Number(said) + 500);
     } finally {
@@ -30,5 +30,5 @@ describe.skipIf(!existsSync("/proc/self/stat"))("cpuMsOf (needs Linux's /proc)",
   });
 
   it("knows nothing of a process that is not there", async () =>
-    expect(await cpuMsOf(2 ** 22 + 1)).toBeUndefined());
+    expect(await readProcessCpuMs(2 ** 22 + 1)).toBeUndefined());
 });

@@ -4,17 +4,17 @@
 // WebGPU without a GPU: see test/runtime/native-vulkan.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { convertToFp16 } from "../../src/toolchain/fp16/convert.ts";
-import { dequantise } from "../../src/toolchain/fp16/dequantise.ts";
-import { readModel, writeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { convertToFp16 } from "../../src/toolchain/fp16/convert-to-fp16.ts";
+import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
+import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { executionProvider } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { openOnProvider } from "../../src/region/server/providers.ts";
+import { openWithProviderFallback } from "../../src/region/server/provider-fallback.ts";
 import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
 import "../runtime/native-vulkan.ts"; // finds a driver
-import { makeMobileNet } from "./lib/mobilenet.ts";
+import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const SEED = 1;
 /** Runs that are timed, but no more of them than fit in the time. */
@@ -51,18 +51,21 @@ const models = [
   },
   {
     name: "mobilenet",
-    int8: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
+    int8: createMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
     inputs: images,
   },
 ];
 
 /** The model without its rounding to 8 bits. */
-function realGraphs(int8: Uint8Array): { readonly fp32: Uint8Array; readonly fp16: Uint8Array } {
-  const model = readModel(int8);
-  dequantise(model);
-  const fp32 = writeModel(model);
+function createFloatGraphs(int8: Uint8Array): {
+  readonly fp32: Uint8Array;
+  readonly fp16: Uint8Array;
+} {
+  const model = parseModel(int8);
+  dequantize(model);
+  const fp32 = serializeModel(model);
   convertToFp16(model);
-  return { fp32, fp16: writeModel(model) };
+  return { fp32, fp16: serializeModel(model) };
 }
 
 const named = process.argv.slice(2);
@@ -99,18 +102,18 @@ const rows: ({ readonly case: string; readonly state: string } & Readonly<
   Record<string, number | string>
 >)[] = [];
 for (const { name: model, int8, inputs } of models) {
-  const real = realGraphs(int8);
+  const real = createFloatGraphs(int8);
   for (const { graph, provider } of configurations) {
     for (const batch of [1, 8]) {
       const input = inputs(batch);
       const graphs =
         graph === "int8" ? { fp32: int8 } : graph === "fp32" ? { fp32: real.fp32 } : real;
-      const { session, report: tried } = await openOnProvider({
+      const { session, providerReports: tried } = await openWithProviderFallback({
         runtime,
-        graphs,
+        graphByPrecision: graphs,
         providers: [provider],
-        input,
-        timeLimitMs: TIME_LIMIT_MS,
+        trialInputs: input,
+        trialTimeoutMs: TIME_LIMIT_MS,
       });
       const {
         state = "not_tried",
@@ -127,12 +130,14 @@ for (const { name: model, int8, inputs } of models) {
             ? {}
             : { ownNodes: nodes[provider.name] ?? 0, cpuNodes: nodes.cpu ?? 0 };
         const difference =
-          maxAbsDifference === undefined ? {} : { maxAbsDifference: rounded(maxAbsDifference) };
+          maxAbsDifference === undefined
+            ? {}
+            : { maxAbsDifference: roundToFourDigits(maxAbsDifference) };
         rows.push({
           ...own,
-          openMs: rounded(openMs),
-          runP50Ms: rounded(runP50Ms),
-          rowsPerSecond: rounded((1_000 * batch) / runP50Ms),
+          openMs: roundToFourDigits(openMs),
+          runP50Ms: roundToFourDigits(runP50Ms),
+          rowsPerSecond: roundToFourDigits((1_000 * batch) / runP50Ms),
           ...counts,
           ...difference,
         });
@@ -143,7 +148,7 @@ for (const { name: model, int8, inputs } of models) {
   }
 }
 
-await report({
+await writeBenchReport({
   name: "providers",
   seed: SEED,
   n: RUNS,

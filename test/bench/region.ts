@@ -9,36 +9,36 @@ import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { makeAlexNet } from "./lib/alexnet.ts";
-import { makeMobileNet } from "./lib/mobilenet.ts";
-import { makeQueries } from "../../src/cli/load/sample-texts.ts";
+import { createAlexNet } from "./lib/alexnet.ts";
+import { createMobileNet } from "./lib/mobilenet.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "./lib/random.ts";
-import { CONFIDENCE, MIN_SAMPLES } from "../../src/cli/load/confidence.ts";
-import { report } from "./lib/report.ts";
+import { CONFIDENCE, MIN_P99_SAMPLES } from "../../src/cli/load/percentile-bound.ts";
+import { writeBenchReport } from "./lib/report.ts";
 import { findPeers } from "./peers/find-peers.ts";
-import { measureAlone } from "./region/alone.ts";
-import type { Bench, PartResult } from "./region/bench.ts";
-import { BOUND_MS, type Measuring } from "./region/compare.ts";
-import { compareEncodings, identity } from "./region/encodings.ts";
+import { measureBareSession } from "./region/bare-session.ts";
+import type { BenchContext, PartResult } from "./region/bench-context.ts";
+import { P99_BOUND_MS, type TrialSettings } from "./region/compare-cases.ts";
+import { compareEncodings, identityModel } from "./region/encodings.ts";
 import { compareInstances } from "./region/instances.ts";
 import { comparePeers } from "./region/peers.ts";
 import { comparePolicies } from "./region/policies.ts";
 import {
   type Encoding,
   type GraphModel,
-  graphOf,
+  readGraphModel,
   INTENT_TOKENS,
-  intentTensors,
-  intentTexts,
-  noise,
-  noiseTensor,
-  pixelsOf,
-  PIXELS,
-  projectOf,
+  createTensorWorkload,
+  createTextWorkload,
+  createNoiseWorkload,
+  createNoiseTensor,
+  pixelSpecOf,
+  PIXELS_INPUT,
+  createProject,
 } from "./region/workload.ts";
 
 const PARTS = ["intent", "conv", "json", "instances", "peer"] as const;
-type Part = (typeof PARTS)[number];
+type BenchPart = (typeof PARTS)[number];
 const DISTINCT_TEXTS = 2_000;
 
 const { values } = parseArgs({
@@ -66,13 +66,13 @@ const seed = Number(values.seed);
 const random = createRandom(seed);
 const full = {
   secondsPerTrial: Number(values.seconds),
-  samplesPerTrial: MIN_SAMPLES,
+  samplesPerTrial: MIN_P99_SAMPLES,
   confidence: CONFIDENCE,
   resolution: 1.04,
   rounds: Number(values.rounds),
   random,
 };
-const measuring: Measuring = values.quick
+const measuring: TrialSettings = values.quick
   ? {
       ...full,
       secondsPerTrial: 0.3,
@@ -91,23 +91,23 @@ try {
   );
   if (intent === undefined) throw new Error("there is no model intent");
   const convolutional = makeConvolutional();
-  for (const source of [intent, ...[identity, ...convolutional].map(projectOf)])
+  for (const source of [intent, ...[identityModel, ...convolutional].map(createProject)])
     await publishModel(store, source);
-  await run({ store: s3.options, measuring }, intent, convolutional);
+  await runPart({ store: s3.options, trialSettings: measuring }, intent, convolutional);
 } finally {
   await s3.stop();
 }
 
-async function run(
-  bench: Bench,
+async function runPart(
+  bench: BenchContext,
   intent: PublishSource,
   convolutional: readonly GraphModel[],
 ): Promise<void> {
-  const texts = makeQueries(DISTINCT_TEXTS, seed);
+  const texts = generateQueries(DISTINCT_TEXTS, seed);
   const results: PartResult[] = [];
   const besidePeers: PartResult[] = [];
   /** What fails costs its own rows only. */
-  const measure = async (part: Part, title: string, measured: () => Promise<PartResult>) => {
+  const measure = async (part: BenchPart, title: string, measured: () => Promise<PartResult>) => {
     if (!asked.includes(part)) return;
     console.error(`\n${title}`);
     const own = part === "peer" ? besidePeers : results;
@@ -130,47 +130,57 @@ async function run(
     data: new BigInt64Array(rows * INTENT_TOKENS).fill(1n),
   });
   await measure("intent", "intent alone", () =>
-    measureAlone(graphOf(intent), (rows) => ({
+    measureBareSession(readGraphModel(intent), (rows) => ({
       input_ids: tokens(rows),
       attention_mask: tokens(rows),
     })),
   );
-  await measure("intent", "intent by policy", () => comparePolicies(bench, intentTexts(texts)));
+  await measure("intent", "intent by policy", () =>
+    comparePolicies(bench, createTextWorkload(texts)),
+  );
   for (const model of convolutional) {
     await measure("conv", `${model.name} alone`, () =>
-      measureAlone(model, (rows) => ({ [PIXELS]: noiseTensor(pixelsOf(model), rows, random) })),
+      measureBareSession(model, (rows) => ({
+        [PIXELS_INPUT]: createNoiseTensor(pixelSpecOf(model), rows, random),
+      })),
     );
     await measure("conv", `${model.name} by policy`, () =>
-      comparePolicies(bench, noise(model.name, pixelsOf(model), random, "binary")),
+      comparePolicies(bench, createNoiseWorkload(model.name, pixelSpecOf(model), random, "binary")),
     );
   }
   await measure("json", "JSON and binary", () => compareEncodings(bench));
-  await measure("instances", "instances", () => compareInstances(bench, intentTexts(texts)));
+  await measure("instances", "instances", () => compareInstances(bench, createTextWorkload(texts)));
   const peers = asked.includes("peer")
     ? await findPeers(values["peer-python"] ?? process.env["EDGETIER_BENCH_PYTHON"])
     : { peers: [], missing: [] };
   await measure("peer", "intent beside its peers", () =>
-    comparePeers(bench, peers, graphOf(intent), (encoding) =>
-      intentTensors(intent, texts, encoding),
+    comparePeers(bench, peers, readGraphModel(intent), (encoding) =>
+      createTensorWorkload(intent, texts, encoding),
     ),
   );
   for (const model of convolutional.slice(0, 1)) {
     const workloadIn = (encoding: Encoding) =>
-      encoding === "binary" ? noise(model.name, pixelsOf(model), random, encoding) : undefined;
+      encoding === "binary"
+        ? createNoiseWorkload(model.name, pixelSpecOf(model), random, encoding)
+        : undefined;
     await measure("peer", `${model.name} beside its peers`, () =>
       comparePeers(bench, peers, model, workloadIn),
     );
   }
   if (results.length > 0)
-    await tell(
+    await reportParts(
       "region",
       results,
       PARTS.every((part) => part === "peer" || asked.includes(part)),
     );
-  if (besidePeers.length > 0) await tell("region-peers", besidePeers, true);
+  if (besidePeers.length > 0) await reportParts("region-peers", besidePeers, true);
 }
 
-async function tell(name: string, results: readonly PartResult[], isWhole: boolean): Promise<void> {
+async function reportParts(
+  name: string,
+  results: readonly PartResult[],
+  isWhole: boolean,
+): Promise<void> {
   const all: Record<string, number> = Object.assign({}, ...results.map((result) => result.figures));
   const figures = Object.fromEntries(
     Object.entries(all).filter(([, value]) => Number.isFinite(value)),
@@ -187,9 +197,9 @@ async function tell(name: string, results: readonly PartResult[], isWhole: boole
     // Of the model and the peer that come off best against the region.
     ...(versusPeers.length > 0 && { vsPeerRatio: Math.min(...versusPeers) }),
   };
-  await report({
+  await writeBenchReport({
     name,
-    isKept: !values.quick && isWhole,
+    isSaved: !values.quick && isWhole,
     seed,
     n: measuring.samplesPerTrial,
     packages: ["onnxruntime-node", "hono"],
@@ -197,7 +207,7 @@ async function tell(name: string, results: readonly PartResult[], isWhole: boole
     figures: { ...headlines, ...figures },
     notes: [
       `Client and server share ${availableParallelism()} cores: clientCores and serverCores say who takes how much of them. Where they come near that sum, the machine is the limit, and sentLateP99Ms, how late the client itself sends, is part of every latency.`,
-      `A highest rate is one at which ${BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator. A second of load that is not counted comes before each trial.`,
+      `A highest rate is one at which ${P99_BOUND_MS} ms bound the p99 with ${measuring.confidence * 100} % confidence. Sessions have one thread an operator. A second of load that is not counted comes before each trial.`,
       ...new Set(results.flatMap(({ notes = [] }) => notes)),
     ],
     otherVersions: Object.assign({}, ...results.map(({ otherVersions = {} }) => otherVersions)),
@@ -215,15 +225,15 @@ function makeConvolutional(): GraphModel[] {
   const modelOf = (name: string, graph: Uint8Array, size: number): GraphModel => ({
     name,
     graph,
-    inputs: [port(PIXELS, [-1, 3, size, size])],
+    inputs: [port(PIXELS_INPUT, [-1, 3, size, size])],
     outputs: [port("logits", [-1, classes])],
   });
   return [
     modelOf(
       "alexnet",
-      makeAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }),
+      createAlexNet({ seed, width: 0.5, hidden: 4096, resolution, classes }),
       resolution,
     ),
-    modelOf("mobilenet", makeMobileNet({ seed, width: 3, resolution: 32, classes }), 32),
+    modelOf("mobilenet", createMobileNet({ seed, width: 3, resolution: 32, classes }), 32),
   ];
 }

@@ -11,14 +11,14 @@ import {
 } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
-import { makeMobileNet } from "./lib/mobilenet.ts";
+import { createMobileNet } from "./lib/mobilenet.ts";
 import { encodeModel, ints } from "./lib/onnx-writer.ts";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const SEED = 1;
 /** The allocator and V8 have settled by then. */
-const SETTLED = 20;
+const WARM_UP_RELOADS = 20;
 const CALLS = 700;
 const MIB = 2 ** 20;
 
@@ -40,20 +40,20 @@ const tokens = (rows: number): NamedTensors => {
   };
 };
 
-interface Case {
+interface ReloadCaseOptions {
   readonly model: Uint8Array;
   readonly input: NamedTensors;
   readonly options?: NativeSessionOptions;
 }
 
-const intent = (rows: number): Case => ({
+const intent = (rows: number): ReloadCaseOptions => ({
   model: new Uint8Array(
     readFileSync(join(import.meta.dirname, "../../models/intent/artifacts/region.onnx")),
   ),
   input: tokens(rows),
 });
 /** All it does is to look at its input once. */
-const maximum = (elements: number): Case => ({
+const maximum = (elements: number): ReloadCaseOptions => ({
   model: encodeModel({
     name: "maximum",
     opset: 13,
@@ -64,7 +64,7 @@ const maximum = (elements: number): Case => ({
   }),
   input: { x: floats([elements]) },
 });
-const dense = (size: number): Case => ({
+const dense = (size: number): ReloadCaseOptions => ({
   model: encodeModel({
     name: "dense",
     opset: 13,
@@ -80,11 +80,11 @@ const dense = (size: number): Case => ({
 const reloadCases = {
   intent: () => intent(1),
   mobilenet: () => ({
-    model: makeMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
+    model: createMobileNet({ seed: SEED, width: 1, resolution: 224, classes: 1000 }),
     input: { pixels: floats([1, 3, 224, 224]) },
   }),
   "webgpu, 4 MB of weights": () => dense(1_000),
-} as const satisfies Readonly<Record<string, () => Case>>;
+} as const satisfies Readonly<Record<string, () => ReloadCaseOptions>>;
 type ReloadCase = keyof typeof reloadCases;
 
 const callCases = {
@@ -93,20 +93,20 @@ const callCases = {
   "a tensor of 150 kB": () => maximum(37_632),
   "a tensor of 600 kB": () => maximum(150_528),
   "a tensor of 4.8 MB": () => maximum(8 * 150_528),
-} as const satisfies Readonly<Record<string, () => Case>>;
+} as const satisfies Readonly<Record<string, () => ReloadCaseOptions>>;
 
 const runtimeWith = (isolation: Isolation): NativeRuntime =>
   createRuntimeWith(isolation, { session: { intraOpThreads: 1 } });
 const quantile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
 
-function rssMiB(): number {
+function readRssMiB(): number {
   globalThis.gc?.();
   return process.memoryUsage.rss() / MIB;
 }
 
 /** Kibibytes a reload, by least squares. */
-function slopeKiB(samples: readonly (readonly [reload: number, mib: number])[]): number {
+function fitSlopeKiB(samples: readonly (readonly [reload: number, mib: number])[]): number {
   const mean = (index: 0 | 1) =>
     samples.reduce((sum, sample) => sum + sample[index], 0) / samples.length;
   const [x, y] = [mean(0), mean(1)];
@@ -116,7 +116,7 @@ function slopeKiB(samples: readonly (readonly [reload: number, mib: number])[]):
 
 /** In a process of its own, so that nothing else is in its memory. */
 async function measureReloads(name: ReloadCase, isolation: Isolation, reloads: number) {
-  const { model, input, options }: Case = reloadCases[name]();
+  const { model, input, options }: ReloadCaseOptions = reloadCases[name]();
   const runtime = runtimeWith(isolation);
   const samples: [number, number][] = [];
   const timesMs: number[] = [];
@@ -128,14 +128,14 @@ async function measureReloads(name: ReloadCase, isolation: Isolation, reloads: n
     sessionBytes = session.memoryBytes;
     await session.dispose();
     timesMs.push(performance.now() - startedAtMs);
-    if (reload >= SETTLED && reload % 5 === 0) samples.push([reload, rssMiB()]);
+    if (reload >= WARM_UP_RELOADS && reload % 5 === 0) samples.push([reload, readRssMiB()]);
   }
   const [first, last] = [samples[0]?.[1] ?? Number.NaN, samples.at(-1)?.[1] ?? Number.NaN];
   return {
     reloads,
     serverMiBSettled: first,
     serverMiBAtEnd: last,
-    growthKiBPerReload: slopeKiB(samples),
+    growthKiBPerReload: fitSlopeKiB(samples),
     sessionMiB: sessionBytes / MIB,
     reloadP50Ms: quantile(timesMs, 0.5),
   };
@@ -179,7 +179,9 @@ for (const name of Object.keys(reloadCases) as ReloadCase[]) {
     reloadFigures.set(`${name} ${isolation}`, figures);
     rows.push({
       case: `reload ${name}, isolation ${isolation}`,
-      ...Object.fromEntries(Object.entries(figures).map(([key, value]) => [key, rounded(value)])),
+      ...Object.fromEntries(
+        Object.entries(figures).map(([key, value]) => [key, roundToFourDigits(value)]),
+      ),
     });
   }
 }
@@ -205,8 +207,8 @@ for (const [name, makeCase] of Object.entries(callCases)) {
     callP50Ms.set(`${name} ${isolation}`, quantile(times, 0.5));
     rows.push({
       case: `call ${name}, isolation ${isolation}`,
-      callP50Ms: rounded(quantile(times, 0.5)),
-      callP99Ms: rounded(quantile(times, 0.99)),
+      callP50Ms: roundToFourDigits(quantile(times, 0.5)),
+      callP99Ms: roundToFourDigits(quantile(times, 0.99)),
     });
     await session.dispose();
   }
@@ -214,24 +216,26 @@ for (const [name, makeCase] of Object.entries(callCases)) {
 
 const growth = (key: string) => reloadFigures.get(key)?.growthKiBPerReload ?? Number.NaN;
 const added = (name: keyof typeof callCases, isolation: Isolation) =>
-  rounded(
+  roundToFourDigits(
     (callP50Ms.get(`${name} ${isolation}`) ?? Number.NaN) -
       (callP50Ms.get(`${name} none`) ?? Number.NaN),
   );
-await report({
+await writeBenchReport({
   name: "reload",
   seed: SEED,
   n: reloads,
   packages: ["onnxruntime-node"],
   rows,
   figures: {
-    processGrowthKiBPerReload: rounded(
+    processGrowthKiBPerReload: roundToFourDigits(
       Math.max(growth("intent process"), growth("mobilenet process")),
     ),
-    peerGrowthKiBPerReload: rounded(Math.max(growth("intent none"), growth("mobilenet none"))),
+    peerGrowthKiBPerReload: roundToFourDigits(
+      Math.max(growth("intent none"), growth("mobilenet none")),
+    ),
     ...(hasVulkan && {
-      webGpuProcessGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights process")),
-      webGpuPeerGrowthKiBPerReload: rounded(growth("webgpu, 4 MB of weights none")),
+      webGpuProcessGrowthKiBPerReload: roundToFourDigits(growth("webgpu, 4 MB of weights process")),
+      webGpuPeerGrowthKiBPerReload: roundToFourDigits(growth("webgpu, 4 MB of weights none")),
     }),
     processAddsAtIntentMs: added("intent [1, 16]", "process"),
     processAddsAt600kBMs: added("a tensor of 600 kB", "process"),

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const PAIRS = Number(process.argv[2] ?? 15);
 const ROOT = join(import.meta.dirname, "../..");
@@ -39,7 +39,7 @@ async function bundle(client: Client): Promise<string> {
 }
 
 /** From starting a fresh workerd to its first answer: process, module start-up, one request. */
-async function coldStartMs(script: string): Promise<number> {
+async function measureColdStartMs(script: string): Promise<number> {
   const startedAtMs = performance.now();
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -68,7 +68,7 @@ const timesMs = new Map<Client, number[]>(clients.map((client) => [client, []]))
 for (let pair = -1; pair < PAIRS; pair++) {
   // Alternating, so that what else the machine does weighs on all alike; the first round only warms the disk cache.
   for (const client of pair % 2 === 0 ? clients : clients.toReversed()) {
-    const elapsedMs = await coldStartMs(scripts.get(client) ?? "");
+    const elapsedMs = await measureColdStartMs(scripts.get(client) ?? "");
     if (pair >= 0) timesMs.get(client)?.push(elapsedMs);
   }
 }
@@ -81,20 +81,24 @@ const rows = clients.map((client) => {
     case: client,
     bundleBytes: Buffer.byteLength(script),
     bundleGzipBytes: gzipSync(script, { level: 9 }).byteLength,
-    coldStartP50Ms: rounded(median(own)),
-    addedOverEmptyP50Ms: rounded(median(own.map((ms, pair) => ms - (emptyMs[pair] ?? Number.NaN)))),
+    coldStartP50Ms: roundToFourDigits(median(own)),
+    addedOverEmptyP50Ms: roundToFourDigits(
+      median(own.map((ms, pair) => ms - (emptyMs[pair] ?? Number.NaN))),
+    ),
   };
 });
 
 const bytes = (client: Client) =>
   rows.find((row) => row.case === client)?.bundleBytes ?? Number.NaN;
-await report({
+await writeBenchReport({
   name: "s3-client",
   seed: 0, // nothing is drawn
   n: PAIRS,
   packages: ["@aws-sdk/client-s3", "aws4fetch", "workerd"],
   rows,
   figures: {
-    awsSdkVsAws4fetchBundleRatio: rounded(bytes("@aws-sdk/client-s3") / bytes("aws4fetch")),
+    awsSdkVsAws4fetchBundleRatio: roundToFourDigits(
+      bytes("@aws-sdk/client-s3") / bytes("aws4fetch"),
+    ),
   },
 });

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { regionKeyText } from "../../src/region/region-keys.ts";
+import { formatRegionKey } from "../../src/region/region-keys.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
-import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import {
   type Call,
@@ -17,10 +17,10 @@ import {
   openLoop,
   type Reply,
   type Send,
-} from "./lib/load.ts";
-import { makeQueries } from "../../src/cli/load/sample-texts.ts";
+} from "./lib/checked-load.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom, createZipf } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
   options: {
@@ -58,9 +58,9 @@ const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
 
 try {
-  const queries = makeQueries(DISTINCT_QUERIES, seed);
+  const queries = generateQueries(DISTINCT_QUERIES, seed);
   await withSystem({}, async (send) => {
-    const { edge, region } = await byTier(send, queries.slice(0, 3000));
+    const { edge, region } = await groupByTier(send, queries.slice(0, 3000));
     console.error(
       `${edge.length} of 3000 queries exit at the edge, ${region.length} go on to the region`,
     );
@@ -96,7 +96,7 @@ try {
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-await report({
+await writeBenchReport({
   name: "serve",
   seed,
   n,
@@ -114,10 +114,10 @@ async function withSystem(
     stateFolder: await mkdtemp(join(folder, "state-")),
     log: console.error,
   });
-  const edge = await startBareEdge(upload, {
+  const edge = await startWorkerdEdge(upload, {
     ...s3VariablesOf(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
-    EDGETIER_REGION_KEY: regionKeyText(system.regionKey),
+    EDGETIER_REGION_KEY: formatRegionKey(system.regionKey),
     EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",
     EDGETIER_REDIS_REST_TOKEN: system.redisToken ?? "",
     ...edgeVariables,
@@ -144,7 +144,7 @@ function draw(from: readonly string[]): string[] {
 }
 
 /** Splits queries by the tier that answers them. */
-async function byTier(
+async function groupByTier(
   send: Send,
   queries: readonly string[],
 ): Promise<{ edge: string[]; region: string[] }> {
@@ -152,7 +152,7 @@ async function byTier(
   const region: string[] = [];
   for (const query of queries) {
     const reply = await send(predict(query, "bypass"));
-    expectOk(reply);
+    assertOk(reply);
     const output = predictResponse.parse(JSON.parse(reply.body)).outputs[0];
     (output?.tier.startsWith("edge") === true ? edge : region).push(query);
   }
@@ -174,7 +174,7 @@ async function measure(
 ): Promise<void> {
   const layers = new Map<string, number>();
   const check = (reply: Reply) => {
-    expectOk(reply);
+    assertOk(reply);
     const from = String(reply.headers["x-edgetier-cache"]);
     layers.set(from, (layers.get(from) ?? 0) + 1);
   };
@@ -190,11 +190,14 @@ async function measure(
   const shares =
     layer === undefined
       ? Object.fromEntries(
-          [...layers].map(([from, count]) => [`${from}Share`, rounded(count / queries.length)]),
+          [...layers].map(([from, count]) => [
+            `${from}Share`,
+            roundToFourDigits(count / queries.length),
+          ]),
         )
       : {};
   rows.push({ case: name, ratePerSecond: rate, n: count, p50Ms, p95Ms, p99Ms, maxMs, ...shares });
-  console.error(`${name}: p50 ${rounded(p50Ms)} ms, p99 ${rounded(p99Ms)} ms`);
+  console.error(`${name}: p50 ${roundToFourDigits(p50Ms)} ms, p99 ${roundToFourDigits(p99Ms)} ms`);
 }
 
 /** L1 hits and hello take turns, so that both see the same machine. */
@@ -207,27 +210,27 @@ async function throughput(send: Send, queries: readonly string[]): Promise<void>
       () => predict(random.pick(queries), "use"),
       CONNECTIONS,
       SECONDS_PER_ROUND,
-      expectOk,
+      assertOk,
     );
     const hello = await closedLoop(
       send,
       () => ({ path: "/hello" }),
       CONNECTIONS,
       SECONDS_PER_ROUND,
-      expectOk,
+      assertOk,
     );
     ratios.push(l1 / hello);
     totals.l1 += l1 / rounds;
     totals.hello += hello / rounds;
   }
   rows.push(
-    { case: "L1 hit, closed loop", requestsPerSecond: rounded(totals.l1) },
-    { case: "Hono hello, closed loop", requestsPerSecond: rounded(totals.hello) },
+    { case: "L1 hit, closed loop", requestsPerSecond: roundToFourDigits(totals.l1) },
+    { case: "Hono hello, closed loop", requestsPerSecond: roundToFourDigits(totals.hello) },
   );
   figures["l1VsHelloRatio"] =
     ratios.toSorted((a, b) => a - b)[Math.floor(ratios.length / 2)] ?? Number.NaN;
 }
 
-function expectOk(reply: Reply): void {
+function assertOk(reply: Reply): void {
   if (reply.status !== 200) throw new Error(`status ${reply.status}: ${reply.body.slice(0, 200)}`);
 }

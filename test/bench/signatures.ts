@@ -9,21 +9,21 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { readProject } from "../../src/toolchain/project.ts";
-import { makeProjectSnapshots } from "../../src/cli/deployment.ts";
+import { createProjectSnapshots } from "../../src/cli/build-deployment.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { layout } from "../../src/registry/layout.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { newKey } from "../support/signing-key.ts";
-import { report, rounded } from "./lib/report.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const ISOLATES = Number(process.argv[2] ?? 30);
 /** In one isolate: the first in cold code, later ones as a long-lived isolate meets them. */
 const READS = 200;
 
-const key = await newKey();
-const { source } = await makeProjectSnapshots(
+const key = await createTestSigningKey();
+const { source } = await createProjectSnapshots(
   await readProject(join(MODELS_FOLDER, "intent")),
   console.error,
 );
@@ -35,11 +35,11 @@ async function manifestFile(isSigned: boolean): Promise<string> {
 }
 
 const files = { plain: await manifestFile(false), signed: await manifestFile(true) };
-type Kind = keyof typeof files;
-const kinds = Object.keys(files) as Kind[];
+type ManifestKind = keyof typeof files;
+const kinds = Object.keys(files) as ManifestKind[];
 
 /** A store that holds the one manifest and reads it as often as it is asked to. */
-function readerSource(kind: Kind): string {
+function readerSource(kind: ManifestKind): string {
   return `
     import { createModelStore } from "${PROJECT_ROOT}/src/registry/store.ts";
     const file = new TextEncoder().encode(${JSON.stringify(files[kind])});
@@ -70,7 +70,7 @@ interface Times {
 }
 
 /** workerd's clock stands still while code runs: times are the client's, less those of a request that reads nothing. */
-async function inWorkerd(script: string): Promise<Times> {
+async function measureInWorkerd(script: string): Promise<Times> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
@@ -99,7 +99,7 @@ async function inWorkerd(script: string): Promise<Times> {
 }
 
 /** In a process of its own. */
-async function inNode(script: string): Promise<Times> {
+async function measureInNode(script: string): Promise<Times> {
   const code = `${script}; const t = async (n) => { const s = performance.now(); await read(n); return performance.now() - s; };
     await t(0); const firstMs = await t(1); await t(${READS}); console.log(JSON.stringify({ firstMs, laterMs: (await t(${READS})) / ${READS} }));`;
   const folder = await mkdtemp(join(tmpdir(), "edgetier-signatures-"));
@@ -117,32 +117,32 @@ const quantile = (values: readonly number[], q: number): number =>
 
 const runtimes = {
   node: {
-    measure: inNode,
-    script: (kind: Kind) =>
+    measure: measureInNode,
+    script: (kind: ManifestKind) =>
       bundle(readerSource(kind).replace("export async", "globalThis.read = read; async")),
   },
   workerd: {
-    measure: inWorkerd,
-    script: (kind: Kind) =>
+    measure: measureInWorkerd,
+    script: (kind: ManifestKind) =>
       bundle(
         `${readerSource(kind)} export default { fetch: async (request) => new Response(String(await read(Number(new URL(request.url).search.slice(1))))) };`,
       ),
   },
 };
 
-const rows: Parameters<typeof report>[0]["rows"][number][] = [];
+const rows: Parameters<typeof writeBenchReport>[0]["rows"][number][] = [];
 const figures: Record<string, number> = {};
 for (const [runtime, { measure, script }] of Object.entries(runtimes)) {
-  const scripts = new Map<Kind, string>();
+  const scripts = new Map<ManifestKind, string>();
   for (const kind of kinds) scripts.set(kind, await script(kind));
-  const taken = new Map<Kind, Times[]>(kinds.map((kind) => [kind, []]));
+  const taken = new Map<ManifestKind, Times[]>(kinds.map((kind) => [kind, []]));
   for (let round = 0; round < ISOLATES; round++) {
     // Alternating, so that what else the machine does weighs on both alike.
     for (const kind of round % 2 === 0 ? kinds : kinds.toReversed())
       taken.get(kind)?.push(await measure(scripts.get(kind) ?? ""));
   }
-  const at = (kind: Kind, time: keyof Times, q = 0.5) =>
-    rounded(
+  const at = (kind: ManifestKind, time: keyof Times, q = 0.5) =>
+    roundToFourDigits(
       quantile(
         (taken.get(kind) ?? []).map((one) => one[time]),
         q,
@@ -159,7 +159,18 @@ for (const [runtime, { measure, script }] of Object.entries(runtimes)) {
       laterReadP50Ms: at(kind, "laterMs"),
     });
   }
-  figures[`${runtime}.firstReadCostMs`] = rounded(at("signed", "firstMs") - at("plain", "firstMs"));
-  figures[`${runtime}.laterReadCostMs`] = rounded(at("signed", "laterMs") - at("plain", "laterMs"));
+  figures[`${runtime}.firstReadCostMs`] = roundToFourDigits(
+    at("signed", "firstMs") - at("plain", "firstMs"),
+  );
+  figures[`${runtime}.laterReadCostMs`] = roundToFourDigits(
+    at("signed", "laterMs") - at("plain", "laterMs"),
+  );
 }
-await report({ name: "signatures", seed: 0, n: ISOLATES, packages: ["workerd"], rows, figures });
+await writeBenchReport({
+  name: "signatures",
+  seed: 0,
+  n: ISOLATES,
+  packages: ["workerd"],
+  rows,
+  figures,
+});

@@ -1,13 +1,13 @@
 // `npm run bench:tail`: what a slow share of calls, a dead region and a silent Redis cost, and what the caches save.
 import { parseArgs } from "node:util";
 import { createRandom } from "./lib/random.ts";
-import { report, rounded } from "./lib/report.ts";
-import { queriesForTheRegion } from "./tail/calls.ts";
-import { measureFrozenRedis } from "./tail/frozen-redis.ts";
-import { measureRegionLoss } from "./tail/region-loss.ts";
-import { measureSlowCalls } from "./tail/slow-calls.ts";
-import { startTailSystem } from "./tail/system.ts";
-import { measureZipf } from "./tail/zipf.ts";
+import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
+import { findEscalatedQueries } from "./tail/calls.ts";
+import { measureUnresponsiveRedis } from "./tail/unresponsive-redis.ts";
+import { measureRegionFailure } from "./tail/region-failure.ts";
+import { measureHedging } from "./tail/hedging.ts";
+import { startTailSystem } from "./tail/tail-system.ts";
+import { measureCacheLayers } from "./tail/zipf.ts";
 
 const { values } = parseArgs({
   options: {
@@ -41,24 +41,24 @@ const figures: Record<string, number> = {};
 const system = await startTailSystem(wayMs);
 try {
   const finder = await system.startEdge();
-  const queries = await queriesForTheRegion(finder.url, 200, seed);
+  const queries = await findEscalatedQueries(finder.url, 200, seed);
   await finder.stop();
 
-  const [off, on] = await measureSlowCalls(system, queries, { n, rate, wayMs, random });
+  const [off, on] = await measureHedging(system, queries, { n, rate, wayMs, random });
   rows.push(
     { case: "1 % of region calls 50 times slower, no hedging", ...off },
     { case: "the same, with hedging", ...on },
   );
-  figures["p999ReductionRatio"] = rounded(off.p999Ms / on.p999Ms);
-  figures["extraCallsShare"] = rounded(on.extraCallsShare);
+  figures["p999ReductionRatio"] = roundToFourDigits(off.p999Ms / on.p999Ms);
+  figures["extraCallsShare"] = roundToFourDigits(on.extraCallsShare);
 
-  const loss = await measureRegionLoss(system, queries, { rate: Math.ceil(rate / 2), random });
+  const loss = await measureRegionFailure(system, queries, { rate: Math.ceil(rate / 2), random });
   rows.push({ case: "a region killed and revived", ...loss });
   figures["errorsDuringRegionLoss"] = loss.errors;
   figures["degradedDuringRegionLoss"] = loss.degraded;
 
   if (system.redis !== undefined) {
-    const [answers, frozen] = await measureFrozenRedis(system, system.redis, queries, {
+    const [answers, frozen] = await measureUnresponsiveRedis(system, system.redis, queries, {
       rate,
       random,
       timeoutMs: REDIS_TIMEOUT_MS,
@@ -67,24 +67,30 @@ try {
       { case: "L2 on, Redis answers", ...answers },
       { case: "L2 on, Redis frozen", ...frozen },
     );
-    figures["frozenRedisAddedP99Ms"] = rounded(frozen.p99Ms - answers.p99Ms);
+    figures["frozenRedisAddedP99Ms"] = roundToFourDigits(frozen.p99Ms - answers.p99Ms);
     figures["frozenRedisErrors"] = frozen.errors;
   }
 
-  const layers = await measureZipf(system, { keys: KEYS, n: ZIPF_CALLS, rate, seed, random });
+  const layers = await measureCacheLayers(system, {
+    keys: KEYS,
+    n: ZIPF_CALLS,
+    rate,
+    seed,
+    random,
+  });
   rows.push(
     ...layers.map(({ layer, ...rest }) => ({
       case: `Zipf(1.0) over ${KEYS} keys: ${layer}`,
       ...rest,
     })),
   );
-  figures["zipfHitShare"] = rounded(
+  figures["zipfHitShare"] = roundToFourDigits(
     layers.filter(({ layer }) => layer !== "miss").reduce((sum, { share }) => sum + share, 0),
   );
 } finally {
   await system.stop();
 }
-await report({
+await writeBenchReport({
   name: "tail",
   seed,
   n,
@@ -92,7 +98,7 @@ await report({
   notes: [
     `Open loop, ${rate} calls a second (half of it while a region is lost), latency from the scheduled moment; each region is ${wayMs} ms away, and every request needs one but those of Zipf's law.`,
   ],
-  isKept: !values.quick,
+  isSaved: !values.quick,
   rows,
   figures,
 });

@@ -3,21 +3,21 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { classificationOf } from "../../src/toolchain/judge/project-tier.ts";
-import { readSamples } from "../../src/toolchain/judge/samples.ts";
-import { PLAN_FILE, readBuildPlan } from "../../src/toolchain/techniques/build-plan.ts";
-import { buildProject } from "../../src/toolchain/techniques/build-project.ts";
-import { projectWithSources } from "../../src/toolchain/techniques/project-files.ts";
-import { createProgressLine, withRunners } from "../../src/cli/judging.ts";
+import { requireClassification } from "../../src/toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
+import { BUILD_PLAN_FILE, readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
+import { buildProject } from "../../src/toolchain/build-plan/build-project.ts";
+import { readProjectWithSources } from "../../src/toolchain/build-plan/build-files.ts";
+import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { taskByName } from "../../src/tasks/tasks.ts";
-import { report } from "./lib/report.ts";
-import { SAMPLE_PARTS } from "./lib/sample-parts.ts";
+import { writeBenchReport } from "./lib/report.ts";
+import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
 const CALIBRATION_SAMPLES = 256;
-const MODELS = Object.keys(SAMPLE_PARTS).filter((model) =>
-  existsSync(join(MODELS_FOLDER, model, PLAN_FILE)),
+const MODELS = Object.keys(DATASET_SPLITS).filter((model) =>
+  existsSync(join(MODELS_FOLDER, model, BUILD_PLAN_FILE)),
 );
 
 const { values } = parseArgs({
@@ -42,16 +42,16 @@ const rows: Row[] = [];
 const figures: Record<string, number> = {};
 let sampleCount = 0;
 for (const model of values.model) {
-  const parts = SAMPLE_PARTS[model];
+  const parts = DATASET_SPLITS[model];
   const folder = join(MODELS_FOLDER, model);
   const plan = await readBuildPlan(folder);
   if (parts === undefined || plan === undefined)
     throw new Error(`${model} has no samples that are known here, or no build.json`);
-  const source = await projectWithSources(folder, plan);
-  const project = classificationOf(source.project);
+  const source = await readProjectWithSources(folder, plan);
+  const project = requireClassification(source.project);
   const options = { task: taskByName(project.task), limits: project.input };
   const samples = await readSamples(await parts.validation(), { ...options, limit });
-  const calibration = await readSamples(await parts.calibration(), {
+  const calibration = await readSamples(await parts.training(), {
     ...options,
     limit: CALIBRATION_SAMPLES,
   });
@@ -61,15 +61,15 @@ for (const model of values.model) {
     buildProject(source, project, plan, {
       runners: { edge, region },
       runtime: createNativeRuntime(),
-      samples,
-      calibration,
+      evaluationSamples: samples,
+      rangeSamples: calibration,
       rounds,
       onProgress: (tier, event) =>
-        progress.show(`${model} ${tier}, ${event.step}`, event.done, event.of),
+        progress.show(`${model} ${tier}, ${event.kind}`, event.done, event.total),
     }),
   );
   progress.clear();
-  for (const { tier, judgements, chosen } of tiers) {
+  for (const { tier, evaluations: judgements, chosen } of tiers) {
     for (const { name, bytes, gzipBytes, refused, measured } of judgements) {
       const times = Object.entries(measured?.latency ?? {}).flatMap(
         ([runtime, { p50Ms, ratio }]) =>
@@ -108,12 +108,12 @@ const isWhole =
   !values.quick &&
   MODELS.every((model) => values.model.includes(model)) &&
   Number(values.limit) >= 1_000_000;
-await report({
+await writeBenchReport({
   name: "techniques",
   seed: 1,
   n: sampleCount,
   packages: ["onnxruntime-node", "onnxruntime-web"],
-  isKept: isWhole,
+  isSaved: isWhole,
   rows,
   figures,
 });

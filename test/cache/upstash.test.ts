@@ -29,7 +29,7 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
     const proxy = await startTcpProxy();
     proxy.target = redis.url;
     for (const mode of ["refuses", "hangs"] as const) {
-      proxy.mode = mode;
+      proxy.behavior = mode;
       const startedAtMs = performance.now();
       await expect(cacheAt(proxy.url).get(["fault"])).rejects.toBeInstanceOf(Error);
       await expect(
@@ -53,8 +53,8 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
     );
     const entries = [{ key: "frozen", value: Uint8Array.of(1) }];
     await cache.set(entries, 60);
-    proxy.mode = "refuses"; // ends connections that are open
-    proxy.mode = "hangs";
+    proxy.behavior = "resets"; // ends connections that are open
+    proxy.behavior = "hangs";
     const before = proxy.connections;
     const startedAtMs = performance.now();
     for (let count = 0; count < 100; count++)
@@ -65,8 +65,8 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
       connections: 1,
     });
 
-    proxy.mode = "refuses";
-    proxy.mode = "forwards";
+    proxy.behavior = "resets";
+    proxy.behavior = "forwards";
     clock.advance(1_000);
     await cache.set(entries, 60);
     expect(await cache.get(["frozen"])).toEqual([Uint8Array.of(1)]);
@@ -75,7 +75,7 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
 
   it("asks once for many keys, and retries nothing", async () => {
     const proxy = await startTcpProxy();
-    proxy.mode = "refuses";
+    proxy.behavior = "resets";
     await expect(cacheAt(proxy.url).get(["a", "b", "c"])).rejects.toBeInstanceOf(Error);
     expect(proxy.connections).toBe(1);
     await proxy.close();

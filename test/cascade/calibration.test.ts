@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import {
   applyIsotonic,
   type CalibrationParameters,
-  readAnswers,
-  uncalibrated,
+  decodePredictions,
+  withoutCalibration,
 } from "../../src/cascade/calibration.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 
@@ -16,7 +16,13 @@ const plain: CalibrationParameters = { temperature: 1 };
 
 describe("readAnswers", () => {
   it("gives softmax probabilities, likeliest first", () => {
-    const [answer] = readAnswers(logitsOf([0, Math.log(6), Math.log(3)]), 1, labels, plain, 3);
+    const [answer] = decodePredictions(
+      logitsOf([0, Math.log(6), Math.log(3)]),
+      1,
+      labels,
+      plain,
+      3,
+    );
     expect(answer?.label).toBe("b");
     expect(answer?.ranking.map((one) => one.label)).toEqual(["b", "c", "a"]);
     expect(answer?.ranking.map((one) => one.score)).toEqual(
@@ -25,15 +31,21 @@ describe("readAnswers", () => {
   });
 
   it("divides logits by the temperature", () => {
-    const [hot] = readAnswers(logitsOf([0, 2, 0]), 1, labels, { temperature: 2 }, 1);
-    const [cold] = readAnswers(logitsOf([0, 1, 0]), 1, labels, plain, 1);
+    const [hot] = decodePredictions(logitsOf([0, 2, 0]), 1, labels, { temperature: 2 }, 1);
+    const [cold] = decodePredictions(logitsOf([0, 1, 0]), 1, labels, plain, 1);
     expect(hot?.confidence).toBeCloseTo(cold?.confidence ?? 0, 6);
   });
 
   it("weighs and shifts logits by the vectors, which may make another label the likeliest", () => {
     const vector = { weights: [1, 1, 2], biases: [0, 0.5, 0] };
-    const [answer] = readAnswers(logitsOf([1, 1, 1]), 1, labels, { temperature: 1, vector }, 3);
-    const [same] = readAnswers(logitsOf([1, 1.5, 2]), 1, labels, plain, 3);
+    const [answer] = decodePredictions(
+      logitsOf([1, 1, 1]),
+      1,
+      labels,
+      { temperature: 1, vector },
+      3,
+    );
+    const [same] = decodePredictions(logitsOf([1, 1.5, 2]), 1, labels, plain, 3);
     expect(answer).toEqual({
       ...same,
       ranking: same?.ranking.map(({ label, score }) => ({
@@ -44,7 +56,7 @@ describe("readAnswers", () => {
     });
     expect(answer?.label).toBe("c");
     expect(() =>
-      readAnswers(
+      decodePredictions(
         logitsOf([1, 1, 1]),
         1,
         labels,
@@ -56,7 +68,7 @@ describe("readAnswers", () => {
 
   it("maps the first confidence by the isotonic line, and keeps the order of the rest below it", () => {
     const isotonic = { confidence: [0.2, 0.6], calibrated: [0.1, 0.3] };
-    const [answer] = readAnswers(
+    const [answer] = decodePredictions(
       logitsOf([0, Math.log(6), Math.log(3)]),
       1,
       labels,
@@ -81,11 +93,13 @@ describe("readAnswers", () => {
       outOfScope: { ...outOfScope, temperature: 3 },
     };
     const verdictOf = (calibration: CalibrationParameters) =>
-      readAnswers(logitsOf([1, 0, 0]), 1, labels, calibration, 4)[0]?.ranking.find(
+      decodePredictions(logitsOf([1, 0, 0]), 1, labels, calibration, 4)[0]?.ranking.find(
         ({ label }) => label === "oos",
       );
     expect(verdictOf(after)).toEqual(verdictOf(before));
-    expect(uncalibrated({ ...before, isotonic: { confidence: [1], calibrated: [0.5] } })).toEqual({
+    expect(
+      withoutCalibration({ ...before, isotonic: { confidence: [1], calibrated: [0.5] } }),
+    ).toEqual({
       temperature: 1,
       outOfScope: { ...outOfScope, temperature: 3 },
     });
@@ -96,7 +110,13 @@ describe("readAnswers", () => {
       temperature: 1,
       outOfScope: { label: "oos", score: { kind: "maxLogit" }, threshold: 3, scale: 2 },
     };
-    const [low, high] = readAnswers(logitsOf([2, 0, 0], [5, 0, 0]), 2, labels, calibration, 3);
+    const [low, high] = decodePredictions(
+      logitsOf([2, 0, 0], [5, 0, 0]),
+      2,
+      labels,
+      calibration,
+      3,
+    );
     expect(low).toMatchObject({
       label: "oos",
       outOfScope: true,
@@ -123,17 +143,16 @@ describe("readAnswers", () => {
       ...logitsOf([9, 0, 0], [9, 0, 0]),
       distance: { datatype: "FP32", shape: [2], data: new Float32Array([2, 0.5]) },
     };
-    expect(readAnswers(outputs, 2, labels, calibration, 1).map((answer) => answer.label)).toEqual([
-      "oos",
-      "a",
-    ]);
+    expect(
+      decodePredictions(outputs, 2, labels, calibration, 1).map((answer) => answer.label),
+    ).toEqual(["oos", "a"]);
   });
 
   it("refuses logits that do not fit the labels, and logits that are not numbers", () => {
-    expect(() => readAnswers(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow(
+    expect(() => decodePredictions(logitsOf([1, 2, 3]), 1, ["a", "b"], plain, 1)).toThrow(
       "expected [1, 2]",
     );
-    expect(() => readAnswers(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow(
+    expect(() => decodePredictions(logitsOf([Number.NaN, 2, 3]), 1, labels, plain, 1)).toThrow(
       "not finite",
     );
   });
@@ -155,8 +174,14 @@ describe("readAnswers", () => {
             confidence: [...new Set(ends.map(([x]) => x))].toSorted((a, b) => a - b),
             calibrated: ends.map(([, y]) => y).toSorted((a, b) => a - b),
           };
-          const [own] = readAnswers(logitsOf(logits), 1, labels, plain, 3);
-          const [answer] = readAnswers(logitsOf(logits), 1, labels, { temperature, isotonic }, 3);
+          const [own] = decodePredictions(logitsOf(logits), 1, labels, plain, 3);
+          const [answer] = decodePredictions(
+            logitsOf(logits),
+            1,
+            labels,
+            { temperature, isotonic },
+            3,
+          );
           expect(logits[labels.indexOf(answer?.label ?? "")]).toBe(Math.max(...logits));
           expect(own?.label).toBe(answer?.label);
           const scores = answer?.ranking.map(({ score }) => score) ?? [];
@@ -203,7 +228,7 @@ describe("readAnswers", () => {
             temperature,
             outOfScope: { label: "oos", score: kind, threshold: 0.5, scale: 3 },
           };
-          const [answer] = readAnswers(logitsOf([...row]), 1, labels, calibration, topK);
+          const [answer] = decodePredictions(logitsOf([...row]), 1, labels, calibration, topK);
           const scores = answer?.ranking.map((one) => one.score) ?? [];
           expect(scores).toHaveLength(topK);
           expect(answer?.ranking[0]).toEqual({ label: answer?.label, score: answer?.confidence });

@@ -2,8 +2,8 @@ import { regionErrors } from "../../src/region/errors.ts";
 import { taskErrors } from "../../src/tasks/errors.ts";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../../src/cascade/calibration.ts";
-import { checkMaxTier, runCascade, type Tier } from "../../src/cascade/cascade.ts";
+import type { TierPrediction } from "../../src/cascade/calibration.ts";
+import { checkMaxTier, runCascade, type CascadeTier } from "../../src/cascade/cascade.ts";
 import { type Deadline, startDeadline } from "../../src/cascade/deadline.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { TaskInput } from "../../src/tasks/task.ts";
@@ -11,18 +11,18 @@ import type { TaskInput } from "../../src/tasks/task.ts";
 const texts = (...all: string[]): TaskInput[] => all.map((text) => ({ kind: "text", text }));
 const textOf = (input: TaskInput) => (input.kind === "text" ? input.text : "");
 const deadline = (strict = false): Deadline =>
-  startDeadline(new ManualClock(), { budgetMs: 100, strict });
+  startDeadline(new ManualClock(), { budgetMs: 100, isStrict: strict });
 
 /** A tier that is as sure of an input as the number in its text says, times `skill`. */
-function tier(id: string, exitAt: number | null, skill = 1): Tier & { asked: string[] } {
+function tier(id: string, exitAt: number | null, skill = 1): CascadeTier & { asked: string[] } {
   const asked: string[] = [];
   return {
     id,
     asked,
     exit: exitAt === null ? null : { confidence: exitAt },
-    async run(inputs) {
+    async predict(inputs) {
       asked.push(...inputs.map(textOf));
-      return inputs.map(textOf).map((text): Answer => {
+      return inputs.map(textOf).map((text): TierPrediction => {
         const confidence = Math.min(1, Number.parseFloat(text) * skill);
         return {
           label: `${id}:${text}`,
@@ -35,16 +35,16 @@ function tier(id: string, exitAt: number | null, skill = 1): Tier & { asked: str
   };
 }
 
-const failing = (id: string): Tier => ({
+const failing = (id: string): CascadeTier => ({
   id,
   exit: null,
-  run: async () => Promise.reject(regionErrors.regionUnavailable("gone")),
+  predict: async () => Promise.reject(regionErrors.regionUnavailable("gone")),
 });
 
 describe("runCascade", () => {
   it("sends on only what a tier is not sure of, and keeps the order", async () => {
     const [first, second] = [tier("edge", 0.8), tier("region", null)];
-    const { outcomes, uses } = await runCascade(
+    const { outcomes, tierUsage: uses } = await runCascade(
       [first, second],
       texts("0.9", "0.2", "0.8", "0.1"),
       deadline(),
@@ -72,7 +72,7 @@ describe("runCascade", () => {
   });
 
   it("gives the best answer so far, marked, when the next tier fails", async () => {
-    const { outcomes, uses } = await runCascade(
+    const { outcomes, tierUsage: uses } = await runCascade(
       [tier("edge", 0.8), failing("region")],
       texts("0.9", "0.2"),
       deadline(),
@@ -96,9 +96,9 @@ describe("runCascade", () => {
   });
 
   it("ends with an input that no tier could answer", async () => {
-    const broken: Tier = {
+    const broken: CascadeTier = {
       ...failing("edge"),
-      run: async () => Promise.reject(taskErrors.invalidImage(0, "its data is damaged")),
+      predict: async () => Promise.reject(taskErrors.invalidImage(0, "its data is damaged")),
     };
     const second = tier("region", null);
     await expect(runCascade([broken, second], texts("1"), deadline())).rejects.toMatchObject({
@@ -116,7 +116,11 @@ describe("runCascade", () => {
   it.each([true, false])(
     "asks the first tier though the deadline passed before it, and no other (strict: %s)",
     async (strict) => {
-      const late = startDeadline(new ManualClock(1_000), { budgetMs: 100, strict, arrivedAtMs: 0 });
+      const late = startDeadline(new ManualClock(1_000), {
+        budgetMs: 100,
+        isStrict: strict,
+        arrivedAtMs: 0,
+      });
       const region = tier("region", null);
       const { outcomes } = await runCascade([tier("edge", 0.8), region], texts("0.9", "0.2"), late);
       expect(outcomes.map(({ tier: by, degradedBy }) => [by, degradedBy])).toEqual([
@@ -129,12 +133,12 @@ describe("runCascade", () => {
 
   it("does not escalate once the deadline has passed", async () => {
     const clock = new ManualClock();
-    const late = startDeadline(clock, { budgetMs: 100, strict: true });
-    const slow: Tier = {
+    const late = startDeadline(clock, { budgetMs: 100, isStrict: true });
+    const slow: CascadeTier = {
       ...tier("edge", 0.8),
-      async run(inputs, given) {
+      async predict(inputs, given) {
         clock.advance(101);
-        return await tier("edge", 0.8).run(inputs, given);
+        return await tier("edge", 0.8).predict(inputs, given);
       },
     };
     const region = tier("region", null);
@@ -145,7 +149,7 @@ describe("runCascade", () => {
 
   it("leaves out a tier that would not answer in what is left, and says so", async () => {
     const region = { ...tier("region", null), p95Ms: () => 101 };
-    const { outcomes, uses } = await runCascade(
+    const { outcomes, tierUsage: uses } = await runCascade(
       [tier("edge", 0.8), region],
       texts("0.9", "0.2"),
       deadline(),
@@ -193,14 +197,14 @@ describe("runCascade", () => {
     const client = new AbortController();
     const given = startDeadline(new ManualClock(), {
       budgetMs: 100,
-      strict: false,
-      clientGone: client.signal,
+      isStrict: false,
+      disconnectSignal: client.signal,
     });
-    const first: Tier = {
+    const first: CascadeTier = {
       ...tier("edge", 0.8),
-      async run(inputs, until) {
+      async predict(inputs, until) {
         client.abort();
-        return await tier("edge", 0.8).run(inputs, until);
+        return await tier("edge", 0.8).predict(inputs, until);
       },
     };
     const region = tier("region", null);
@@ -254,7 +258,7 @@ describe("runCascade", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(confidence, { minLength: 1, maxLength: 20 }), async (all) => {
         const tiers = [tier("t1", 0.9), tier("t2", 0.7, 1.2), tier("t3", null)];
-        const { outcomes, uses } = await runCascade(tiers, texts(...all), deadline());
+        const { outcomes, tierUsage: uses } = await runCascade(tiers, texts(...all), deadline());
         outcomes.forEach((outcome, index) => {
           const sure = Number(all[index]);
           expect(outcome.tier).toBe(

@@ -7,17 +7,21 @@ import { buffer } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { loadReportSchema } from "../../src/cli/load/report-schema.ts";
 import { decodeInferRequest } from "../../src/protocol/open-inference.ts";
-import { edgetier, startEdgetier } from "../support/edgetier-command.ts";
-import { refusingUrl, startTinyServer, type TinyServer } from "../support/tiny-server.ts";
+import { runEdgetier, startEdgetier } from "../support/edgetier-command.ts";
+import {
+  getUnreachableUrl,
+  startTestHttpServer,
+  type TestHttpServer,
+} from "../support/test-http-server.ts";
 
-interface Asked {
+interface ReceivedRequest {
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
 let folder: string;
-let server: TinyServer | undefined;
+let server: TestHttpServer | undefined;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 });
@@ -30,9 +34,9 @@ const METADATA = { inputs: [{ name: "x", datatype: "FP32", shape: [-1, 3] }] };
 async function startEdge(
   task: string,
   delayMs: (call: number) => number | undefined = () => 1,
-): Promise<{ url: string; asked: Asked[] }> {
-  const asked: Asked[] = [];
-  server = await startTinyServer((request, response) => {
+): Promise<{ url: string; asked: ReceivedRequest[] }> {
+  const asked: ReceivedRequest[] = [];
+  server = await startTestHttpServer((request, response) => {
     void buffer(request).then((body) => {
       response.setHeader("content-type", "application/json");
       if (request.method === "GET") return void response.end(JSON.stringify({ task, ...METADATA }));
@@ -48,19 +52,19 @@ async function startEdge(
   return { url: server.url, asked };
 }
 
-const QUICK = ["--rate", "300", "--duration", "1s", "--warm-up", "200ms"];
+const SHORT_LOAD_ARGS = ["--rate", "300", "--duration", "1s", "--warm-up", "200ms"];
 
 describe("edgetier bench", () => {
   it("prints what its schema says, and writes a page with plots", async () => {
     const { url, asked } = await startEdge("text-classification");
     const page = join(folder, "report.html");
-    const { code, stdout, stderr } = await edgetier(
+    const { code, stdout, stderr } = await runEdgetier(
       [
         "bench",
         url,
         "--model",
         "m@canary",
-        ...QUICK,
+        ...SHORT_LOAD_ARGS,
         "--cache",
         "bypass",
         "--html",
@@ -109,7 +113,7 @@ describe("edgetier bench", () => {
       if (call === 160) stalled.untilMs = performance.now() + 1_000;
       return Math.max(1, stalled.untilMs - performance.now());
     });
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "bench",
       url,
       "--model",
@@ -154,13 +158,13 @@ describe("edgetier bench", () => {
       "--slo",
       "5000",
     ];
-    const lenient = await edgetier(few);
+    const lenient = await runEdgetier(few);
     expect(lenient).toMatchObject({
       code: 0,
       stdout: expect.stringContaining("too few"),
       stderr: expect.stringContaining("--duration 10s or more"),
     });
-    expect(await edgetier([...few, "--strict"])).toMatchObject({
+    expect(await runEdgetier([...few, "--strict"])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("not shown"),
     });
@@ -168,7 +172,7 @@ describe("edgetier bench", () => {
 
   it("asks several rates one after the other, and shows them in a table", async () => {
     const { url } = await startEdge("text-classification");
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "bench",
       url,
       "--model",
@@ -205,7 +209,7 @@ describe("edgetier bench", () => {
     ]);
     await expect.poll(() => asked.length, { timeout: 15_000 }).toBeGreaterThan(150);
     running.signal("SIGINT");
-    const { code, stdout } = await running.ended;
+    const { code, stdout } = await running.result;
     const report = loadReportSchema.parse(JSON.parse(stdout));
     expect([code, report.isInterrupted]).toEqual([0, true]);
     expect(report.trials[0]?.answered).toBe(99); // one was before the load
@@ -216,7 +220,7 @@ describe("edgetier bench", () => {
 describe("the protocols of edgetier bench", () => {
   const answered = async (task: string, ...more: string[]) => {
     const { url, asked } = await startEdge(task);
-    const ran = await edgetier(["bench", url, "--model", "m", ...QUICK, ...more]);
+    const ran = await runEdgetier(["bench", url, "--model", "m", ...SHORT_LOAD_ARGS, ...more]);
     expect(ran).toMatchObject({ code: 0 });
     return asked;
   };
@@ -285,7 +289,9 @@ describe("edgetier bench refuses", () => {
     [["--inputs", "a", "--file", "b"], "not both"],
     [["--seed", "x"], "--seed"],
   ])("%j with exit code 2", async (more, problem) => {
-    expect(await edgetier(["bench", "http://127.0.0.1:1", "--model", "m", ...more])).toMatchObject({
+    expect(
+      await runEdgetier(["bench", "http://127.0.0.1:1", "--model", "m", ...more]),
+    ).toMatchObject({
       code: 2,
       stdout: "",
       stderr: expect.stringContaining(problem),
@@ -293,19 +299,19 @@ describe("edgetier bench refuses", () => {
   });
 
   it("to put load on what is not there, and on what refuses it", async () => {
-    const away = await edgetier(["bench", await refusingUrl(), "--model", "m", "--json"]);
+    const away = await runEdgetier(["bench", await getUnreachableUrl(), "--model", "m", "--json"]);
     expect([away.code, JSON.parse(away.stderr)]).toEqual([
       1,
       expect.objectContaining({ code: "edge_unreachable" }),
     ]);
     let calls = 0;
-    server = await startTinyServer((_, response) => {
+    server = await startTestHttpServer((_, response) => {
       calls++;
       response
         .writeHead(401, { "content-type": "application/problem+json" })
         .end('{"code":"unauthenticated","detail":"No key."}');
     });
-    const refused = await edgetier([
+    const refused = await runEdgetier([
       "bench",
       server.url,
       "--model",

@@ -4,13 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { edgetier, type Ran } from "../support/edgetier-command.ts";
+import { runEdgetier, type CommandResult } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
-import { refusingUrl, startTinyServer, type TinyServer } from "../support/tiny-server.ts";
+import {
+  getUnreachableUrl,
+  startTestHttpServer,
+  type TestHttpServer,
+} from "../support/test-http-server.ts";
 
-interface Purged {
+interface PurgeRequest {
   readonly path: string | undefined;
   readonly authorization: string | undefined;
   readonly body: unknown;
@@ -18,15 +22,15 @@ interface Purged {
 
 let folder: string;
 let s3: TestS3;
-let api: TinyServer;
-let purged: Purged[];
+let api: TestHttpServer;
+let purged: PurgeRequest[];
 /** The API's answer from now on. */
 let answer: { readonly status: number; readonly body: object };
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-purge-"));
   s3 = await startTestS3();
-  api = await startTinyServer((request, response) => {
+  api = await startTestHttpServer((request, response) => {
     void text(request).then((body) => {
       purged.push({
         path: request.url,
@@ -56,8 +60,8 @@ beforeEach(() => {
 const model = (
   args: readonly string[],
   environment: Readonly<Record<string, string>>,
-): Promise<Ran> =>
-  edgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
+): Promise<CommandResult> =>
+  runEdgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
 const zone = () => ({
   CLOUDFLARE_ZONE_ID: "z1",
   CLOUDFLARE_API_TOKEN: "secret-token",
@@ -146,7 +150,7 @@ describe("moving an alias", () => {
     ["does not know how", async () => zone(), { status: 200, body: { ok: true } }, "answered 200"],
     [
       "is away",
-      async () => ({ ...zone(), CLOUDFLARE_API_BASE_URL: await refusingUrl() }),
+      async () => ({ ...zone(), CLOUDFLARE_API_BASE_URL: await getUnreachableUrl() }),
       { status: 200, body: {} },
       "ECONNREFUSED",
     ],

@@ -3,13 +3,13 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { regionKeys } from "../../src/region/region-keys.ts";
+import { regionKeysSchema } from "../../src/region/region-keys.ts";
 import { sampleProject } from "../support/sample-model.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
-import { int8MatMul, tensorProject } from "../support/tensor-model.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
+import { int8MatMulGraph, tensorProject } from "../support/tensor-model.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { refusingUrl, startTinyServer } from "../support/tiny-server.ts";
+import { getUnreachableUrl, startTestHttpServer } from "../support/test-http-server.ts";
 
 let folder: string;
 let s3: TestS3;
@@ -21,17 +21,17 @@ afterAll(async () => {
   await s3.stop();
   await rm(folder, { recursive: true });
 });
-const onStore = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
+const storeVariables = () => ({ EDGETIER_S3_ENDPOINT: s3.options.endpoint });
 
 it("region key makes a secret that edge and region take", async () => {
-  const { code, stdout } = await edgetier(["region", "key", "--id", "edge-1", "--json"]);
+  const { code, stdout } = await runEdgetier(["region", "key", "--id", "edge-1", "--json"]);
   const { keyId, key } = JSON.parse(stdout);
-  expect([code, keyId, regionKeys().parse(key)]).toMatchObject([
+  expect([code, keyId, regionKeysSchema().parse(key)]).toMatchObject([
     0,
     "edge-1",
     [{ id: "edge-1", secret: { byteLength: 32 } }],
   ]);
-  expect(await edgetier(["region", "key", "--id", "no spaces"])).toMatchObject({
+  expect(await runEdgetier(["region", "key", "--id", "no spaces"])).toMatchObject({
     code: 2,
     stdout: "",
     stderr: expect.stringContaining("is not an id"),
@@ -48,7 +48,7 @@ describe("usage", () => {
     [["engine", "prepare", "--help"]],
     [["keys", "create", "--help"]],
   ])("explains %j", async (args) => {
-    const { code, stdout, stderr } = await edgetier(args);
+    const { code, stdout, stderr } = await runEdgetier(args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/USAGE edgetier/);
     expect(stdout).not.toContain("\u001b");
@@ -68,14 +68,14 @@ describe("usage", () => {
     [["predict", "hello", "--model", "m", "--file", "photo.jpg"], "Give a text, or a file"],
     [["predict", "--model", "m", "--file", "no such photo.jpg"], "ENOENT"],
   ])("answers %j with exit code 2 and what was wrong", async (args, problem) => {
-    const { code, stdout, stderr } = await edgetier(args);
+    const { code, stdout, stderr } = await runEdgetier(args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toContain(problem);
     expect(stderr).toContain("--help` tells how it is used");
   });
 
   it("gives errors as problem details with --json", async () => {
-    const { code, stdout, stderr } = await edgetier(["model", "list", "--json", "--nope"]);
+    const { code, stdout, stderr } = await runEdgetier(["model", "list", "--json", "--nope"]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(JSON.parse(stderr)).toMatchObject({
       code: "usage",
@@ -89,12 +89,12 @@ describe("models", () => {
   it("publishes, lists and inspects", async () => {
     const project = join(folder, "sample");
     await writeSampleProject(project);
-    const empty = await edgetier(["model", "list"], onStore());
+    const empty = await runEdgetier(["model", "list"], storeVariables());
     expect(empty).toMatchObject({ code: 0, stdout: expect.stringContaining("no models") });
 
-    const published = await edgetier(
+    const published = await runEdgetier(
       ["model", "publish", project, "--no-snapshots", "--json"],
-      onStore(),
+      storeVariables(),
     ); // snapshots: engine-commands.test.ts
     expect(published).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(published.stdout)).toMatchObject({
@@ -103,9 +103,9 @@ describe("models", () => {
       outcome: "published",
       aliasMoved: true,
     });
-    const again = await edgetier(
+    const again = await runEdgetier(
       ["model", "publish", project, "--no-snapshots", "--alias=canary"],
-      onStore(),
+      storeVariables(),
     );
     expect(again).toMatchObject({
       code: 0,
@@ -114,20 +114,23 @@ describe("models", () => {
       ),
     });
 
-    const listed = await edgetier(["model", "list", "--json"], onStore());
+    const listed = await runEdgetier(["model", "list", "--json"], storeVariables());
     expect(JSON.parse(listed.stdout)).toEqual({
       models: [{ model: "sample", versions: [1], aliases: { stable: 1, canary: 1 } }],
     });
-    expect((await edgetier(["model", "list"], onStore())).stdout).toMatch(
+    expect((await runEdgetier(["model", "list"], storeVariables())).stdout).toMatch(
       /sample +1 +1 +stable=1, canary=1/,
     );
 
-    const inspected = await edgetier(["model", "inspect", "sample@canary", "--json"], onStore());
+    const inspected = await runEdgetier(
+      ["model", "inspect", "sample@canary", "--json"],
+      storeVariables(),
+    );
     expect(JSON.parse(inspected.stdout)).toMatchObject({
       manifest: { model: "sample", version: 1, deadlineMs: sampleProject.deadlineMs },
       artifacts: [{ problem: null }, { problem: null }, { problem: null }],
     });
-    expect((await edgetier(["model", "inspect", "sample"], onStore())).stdout).toMatch(
+    expect((await runEdgetier(["model", "inspect", "sample"], storeVariables())).stdout).toMatch(
       /student +edge +int8.*verified/s,
     );
   });
@@ -135,14 +138,17 @@ describe("models", () => {
   it("publishes and inspects a plain graph", async () => {
     const { project, files } = tensorProject(
       "plain",
-      int8MatMul(await readFile(new URL("../fixtures/int8-matmul.onnx", import.meta.url))),
+      int8MatMulGraph(await readFile(new URL("../fixtures/int8-matmul.onnx", import.meta.url))),
       ["left", "right"],
     );
     await writeSampleProject(join(folder, "plain"), project, new Map(files));
     expect(
-      await edgetier(["model", "publish", join(folder, "plain"), "--no-snapshots"], onStore()),
+      await runEdgetier(
+        ["model", "publish", join(folder, "plain"), "--no-snapshots"],
+        storeVariables(),
+      ),
     ).toMatchObject({ code: 0, stdout: expect.stringContaining("published plain@1") });
-    expect((await edgetier(["model", "inspect", "plain"], onStore())).stdout).toMatch(
+    expect((await runEdgetier(["model", "inspect", "plain"], storeVariables())).stdout).toMatch(
       /plain@1 +tensor.*edge +edge +fp32.*none +always.*region +region.*verified/s,
     );
   });
@@ -153,7 +159,7 @@ describe("models", () => {
     ["sample@nightly", "alias_not_found"],
     ["UPPER", "invalid_model_name"],
   ])("says what is wrong with the reference %s", async (ref, code) => {
-    const ran = await edgetier(["model", "inspect", ref, "--json"], onStore());
+    const ran = await runEdgetier(["model", "inspect", ref, "--json"], storeVariables());
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(JSON.parse(ran.stderr)).toMatchObject({ code });
   });
@@ -163,7 +169,7 @@ describe("models", () => {
       join(folder, "model.json"),
       JSON.stringify({ ...sampleProject, labels: "../x", deadlineMs: 5 }),
     );
-    const ran = await edgetier(["model", "publish", folder], onStore());
+    const ran = await runEdgetier(["model", "publish", folder], storeVariables());
     expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/leaves the folder.*student\.onnx.*cannot be read/s),
@@ -171,7 +177,9 @@ describe("models", () => {
   });
 
   it("says that the store cannot be reached, and why", async () => {
-    const ran = await edgetier(["model", "list"], { EDGETIER_S3_ENDPOINT: await refusingUrl() });
+    const ran = await runEdgetier(["model", "list"], {
+      EDGETIER_S3_ENDPOINT: await getUnreachableUrl(),
+    });
     expect(ran).toMatchObject({
       code: 1,
       stdout: "",
@@ -180,14 +188,14 @@ describe("models", () => {
   });
 
   it("refuses an address that is none", async () => {
-    const ran = await edgetier(["model", "list", "--s3-endpoint", "nonsense"]);
+    const ran = await runEdgetier(["model", "list", "--s3-endpoint", "nonsense"]);
     expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("EDGETIER_S3_ENDPOINT") });
   });
 });
 
 describe("predict", () => {
   it("shows label, score, tier, confidence, latency and cache", async () => {
-    const server = await startTinyServer((request, response) => {
+    const server = await startTestHttpServer((request, response) => {
       response.writeHead(200, { "content-type": "application/json", "x-edgetier-cache": "l2" });
       const output = {
         label: "freeze_account",
@@ -200,7 +208,7 @@ describe("predict", () => {
         JSON.stringify({ model: request.url?.split("/")[3], version: 4, outputs: [output] }),
       );
     });
-    const text = await edgetier([
+    const text = await runEdgetier([
       "predict",
       "--model",
       "intent",
@@ -213,7 +221,14 @@ describe("predict", () => {
     expect(text.stdout).toMatch(
       /label +freeze_account\nscore +0\.9100\ntier +student\nconfidence +0\.9100\nlatency +[\d.]+ ms\ncache +l2\nmodel +intent@4/,
     );
-    const json = await edgetier(["predict", "x", "--model=intent", "--url", server.url, "--json"]);
+    const json = await runEdgetier([
+      "predict",
+      "x",
+      "--model=intent",
+      "--url",
+      server.url,
+      "--json",
+    ]);
     expect(JSON.parse(json.stdout)).toMatchObject({
       label: "freeze_account",
       tier: "student",
@@ -225,7 +240,7 @@ describe("predict", () => {
 
   it("brings the key that is given, or else EDGETIER_API_KEY, and never shows it", async () => {
     const seen: (string | undefined)[] = [];
-    const server = await startTinyServer((request, response) => {
+    const server = await startTestHttpServer((request, response) => {
       seen.push(request.headers.authorization);
       response
         .writeHead(401, { "content-type": "application/problem+json" })
@@ -233,10 +248,10 @@ describe("predict", () => {
     });
     const args = ["predict", "x", "--model", "m", "--url", server.url];
     const ran = [
-      await edgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }),
-      await edgetier(args, { EDGETIER_API_KEY: "from-the-environment" }),
-      await edgetier(args),
-      await edgetier([...args, "--api-key", "broken\nsecret"]),
+      await runEdgetier([...args, "--api-key", "given"], { EDGETIER_API_KEY: "other" }),
+      await runEdgetier(args, { EDGETIER_API_KEY: "from-the-environment" }),
+      await runEdgetier(args),
+      await runEdgetier([...args, "--api-key", "broken\nsecret"]),
     ];
     expect(seen).toEqual(["Bearer given", "Bearer from-the-environment", undefined]);
     expect(ran.map(({ code, stderr }) => [code, /given|environment|secret/.test(stderr)])).toEqual(
@@ -251,12 +266,12 @@ describe("predict", () => {
       detail: "There is no model.",
       remedy: "Publish one.",
     };
-    const server = await startTinyServer((_, response) =>
+    const server = await startTestHttpServer((_, response) =>
       response
         .writeHead(404, { "content-type": "application/problem+json" })
         .end(JSON.stringify(problem)),
     );
-    const ran = await edgetier(["predict", "x", "--model", "m", "--url", server.url]);
+    const ran = await runEdgetier(["predict", "x", "--model", "m", "--url", server.url]);
     expect(ran).toMatchObject({
       code: 1,
       stdout: "",
@@ -266,7 +281,14 @@ describe("predict", () => {
   });
 
   it("says that nothing answers", async () => {
-    const ran = await edgetier(["predict", "x", "--model", "m", "--url", await refusingUrl()]);
+    const ran = await runEdgetier([
+      "predict",
+      "x",
+      "--model",
+      "m",
+      "--url",
+      await getUnreachableUrl(),
+    ]);
     expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/Nothing answers.*ECONNREFUSED.*\n.*npm start/),

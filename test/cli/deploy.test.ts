@@ -4,11 +4,11 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
-import type { Ran } from "../support/edgetier-command.ts";
+import type { CommandResult } from "../support/edgetier-command.ts";
 import { type FakeCloudflare, startFakeCloudflare } from "../support/fake-cloudflare.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { type PackagedProject, packagedProject } from "../support/packaged-project.ts";
-import { refusingUrl } from "../support/tiny-server.ts";
+import { type PackagedProject, createPackagedProject } from "../support/packaged-project.ts";
+import { getUnreachableUrl } from "../support/test-http-server.ts";
 
 const SECRET_NAMES = [
   "EDGETIER_S3_ACCESS_KEY_ID",
@@ -21,11 +21,11 @@ let s3: TestS3;
 let cloud: FakeCloudflare;
 beforeAll(async () => {
   [project, s3, cloud] = await Promise.all([
-    packagedProject(),
+    createPackagedProject(),
     startTestS3(),
     startFakeCloudflare(),
   ]);
-  await project.edgetier(["init", "moods"]);
+  await project.runEdgetier(["init", "moods"]);
   await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_ALIAS_TTL_MS = "1000"'); // a deployment waits until every isolate knows the new version
 }, 300_000);
 afterAll(async () => {
@@ -39,25 +39,25 @@ const environment = () => ({
   ...s3VariablesOf(s3.options),
   EDGETIER_URL: cloud.workerUrl,
 });
-const deploy = (...options: string[]): Promise<Ran> =>
-  project.edgetier(["deploy", "--no-doctor", ...options], environment());
+const deploy = (...options: string[]): Promise<CommandResult> =>
+  project.runEdgetier(["deploy", "--no-doctor", ...options], environment());
 
 /** Status by step. */
-const statuses = ({ stdout }: Ran): Record<string, string> =>
+const statuses = ({ stdout }: CommandResult): Record<string, string> =>
   Object.fromEntries(
     JSON.parse(stdout).steps.map(({ step, status }: { step: string; status: string }) => [
       step,
       status,
     ]),
   );
-const foundBy = ({ stdout }: Ran, name: string): string =>
+const stepDetailsOf = ({ stdout }: CommandResult, name: string): string =>
   JSON.parse(stdout)
     .steps.filter(({ step }: { step: string }) => step === name)
     .flatMap(({ found }: { found: string[] }) => found)
     .join("\n");
 
 async function stable(): Promise<number | undefined> {
-  const { stdout } = await project.edgetier(["model", "list", "--json"], environment());
+  const { stdout } = await project.runEdgetier(["model", "list", "--json"], environment());
   const named = JSON.parse(stdout).models[0]?.aliases.stable;
   return named?.version ?? named; // an alias that has moved remembers where from
 }
@@ -80,7 +80,7 @@ const change = async (file: string, from: string | RegExp, to: string): Promise<
 
 describe("edgetier deploy", () => {
   it("wants a model store of its own, and models that there are", async () => {
-    expect(await project.edgetier(["deploy"], cloud.environment)).toMatchObject({
+    expect(await project.runEdgetier(["deploy"], cloud.environment)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("EDGETIER_S3_ENDPOINT"),
     });
@@ -106,7 +106,7 @@ describe("edgetier deploy", () => {
       "smoke test": "would",
       promote: "would",
     });
-    expect(foundBy(ran, "smoke test")).toMatch(/sample 1 \(complaint\)/);
+    expect(stepDetailsOf(ran, "smoke test")).toMatch(/sample 1 \(complaint\)/);
     expect(cloud.changes).toEqual([]);
     expect(await stable()).toBeUndefined();
   }, 300_000);
@@ -132,7 +132,7 @@ describe("edgetier deploy", () => {
       "smoke test": "done",
       "promote moods": "done",
     });
-    expect(foundBy(ran, "smoke test")).toMatch(
+    expect(stepDetailsOf(ran, "smoke test")).toMatch(
       /live and ready.*moods@1: 5 of 5 answers as expected.*answered from (l1|cdn|l2).*model_not_found \(404\), with a remedy/s,
     );
     expect([...cloud.secrets.keys()].toSorted()).toEqual(SECRET_NAMES);
@@ -156,16 +156,16 @@ describe("edgetier deploy", () => {
   }, 300_000);
 
   it("goes back to the version before where the new one does not answer, and no client gets the new model", async () => {
-    const [before] = cloud.deployed();
+    const [before] = cloud.listDeployedVersionIds();
     await change(
       "models/moods/model.json",
       /"description": ".*"/,
       '"description": "a second version"',
     );
     await change("wrangler.toml", "[vars]", '[vars]\nEDGETIER_L1_MAX_BYTES = "4194304"');
-    cloud.breakNext({ EDGETIER_S3_ENDPOINT: await refusingUrl() });
+    cloud.overrideNextVersion({ EDGETIER_S3_ENDPOINT: await getUnreachableUrl() });
     const ran = await deploy("--patience", "3", "--json");
-    cloud.breakNext(undefined);
+    cloud.overrideNextVersion(undefined);
     expect(ran.code).toBe(1);
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "deployment_undone",
@@ -179,13 +179,13 @@ describe("edgetier deploy", () => {
       warm: "failed",
       "way back": "taken back",
     });
-    expect(cloud.deployed()[0]).toBe(before);
+    expect(cloud.listDeployedVersionIds()[0]).toBe(before);
     expect(await stable()).toBe(1);
     expect(await labelOf("thank you, that was quick")).toBe("praise");
   }, 300_000);
 
   it("goes back where an answer is wrong, and says which", async () => {
-    const [before] = cloud.deployed();
+    const [before] = cloud.listDeployedVersionIds();
     await change("models/moods/samples/samples.jsonl", '"label":"complaint"', '"label":"praise"');
     await change("wrangler.toml", "4194304", "2097152");
     const ran = await deploy("--json");
@@ -196,7 +196,7 @@ describe("edgetier deploy", () => {
         /^smoke test: .*moods@2, sample 1 \(praise\): it answers "complaint"/,
       ),
     });
-    expect(cloud.deployed()[0]).toBe(before);
+    expect(cloud.listDeployedVersionIds()[0]).toBe(before);
     expect(await stable()).toBe(1);
   }, 300_000);
 

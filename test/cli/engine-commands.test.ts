@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
 import { ENGINE_FOLDER } from "../../src/cli/local/paths.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
@@ -15,9 +15,9 @@ import { createModelStore } from "../../src/registry/store.ts";
 import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
 import { SESSION_CHOICES } from "../../src/runtime/wasm/open-session.ts";
 import { parseHead } from "../../src/runtime/wasm/snapshot-format.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 
 let folder: string;
@@ -60,10 +60,13 @@ const project: TextClassificationProject = {
     { ...student, id: "teacher", place: "region" },
   ],
 };
-const noGraph = { tier: "student", reason: expect.stringContaining("protobuf parsing failed") };
+const invalidGraphSkip = {
+  tier: "student",
+  reason: expect.stringContaining("protobuf parsing failed"),
+};
 
 const publish = (...options: string[]) =>
-  edgetier(["model", "publish", projectFolder, ...options], {
+  runEdgetier(["model", "publish", projectFolder, ...options], {
     EDGETIER_S3_ENDPOINT: s3.options.endpoint,
   });
 const deployed = (functions: Iterable<number>): DeployedEngine => ({
@@ -75,13 +78,13 @@ const allFunctions = Array.from({ length: 30_000 }, (_, index) => index);
 
 describe("engine build", () => {
   it("explains itself", async () => {
-    const { code, stdout, stderr } = await edgetier(["engine", "build", "--help"]);
+    const { code, stdout, stderr } = await runEdgetier(["engine", "build", "--help"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/USAGE edgetier engine build.*--models=<folder>.*--traps=<file>/s);
   });
 
   it("says that the log of traps cannot be read, before it makes anything", async () => {
-    const ran = await edgetier(["engine", "build", "--traps", join(folder, "no-log"), "--json"]);
+    const ran = await runEdgetier(["engine", "build", "--traps", join(folder, "no-log"), "--json"]);
     expect(ran).toMatchObject({ code: 2, stdout: "" });
     expect(JSON.parse(ran.stderr)).toMatchObject({
       code: "usage",
@@ -105,7 +108,7 @@ describe("engine build", () => {
     const build = async (...options: string[]) =>
       JSON.parse(
         (
-          await edgetier([
+          await runEdgetier([
             "engine",
             "build",
             "--json",
@@ -131,7 +134,7 @@ describe("engine build", () => {
   });
 
   it("says which folder of models cannot be read", async () => {
-    const ran = await edgetier(["engine", "build", "--models", join(folder, "nowhere")]);
+    const ran = await runEdgetier(["engine", "build", "--models", join(folder, "nowhere")]);
     expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("nowhere") });
   });
 });
@@ -139,10 +142,10 @@ describe("engine build", () => {
 describe("model snapshot", () => {
   it("makes them of edge tiers, writes them down if asked to, and says why there is none", async () => {
     const out = join(folder, "out/snapshots");
-    const ran = await edgetier(["model", "snapshot", projectFolder, "--out", out, "--json"]);
+    const ran = await runEdgetier(["model", "snapshot", projectFolder, "--out", out, "--json"]);
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const { model, snapshots, without } = JSON.parse(ran.stdout);
-    expect({ model, without }).toEqual({ model: "sample", without: [noGraph] });
+    expect({ model, without }).toEqual({ model: "sample", without: [invalidGraphSkip] });
     expect(snapshots).toEqual([
       {
         tier: "toy",
@@ -168,7 +171,7 @@ describe("model snapshot", () => {
   }, 60_000);
 
   it("shows them to people", async () => {
-    const { code, stdout } = await edgetier(["model", "snapshot", projectFolder]);
+    const { code, stdout } = await runEdgetier(["model", "snapshot", projectFolder]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
       /tier +file +memory +functions +engine\ntoy +[\d.]+ [KM]iB +[\d.]+ MiB +\d+ +[0-9a-f]{12}\nstudent: no snapshot\. ONNX Runtime failed/,
@@ -183,7 +186,7 @@ describe("model publish", () => {
     const { version, ...result } = JSON.parse(ran.stdout);
     expect(result).toMatchObject({
       outcome: "published",
-      withoutSnapshot: [noGraph],
+      withoutSnapshot: [invalidGraphSkip],
       notAtTheEdge: [],
     }); // no deployment is known of
     const manifest = await store.readManifest("sample", version);
@@ -217,7 +220,7 @@ describe("model publish", () => {
     for (const [engine, notAtTheEdge] of cases) {
       await store.writeDeployedEngine(engine);
       last = JSON.parse((await publish("--json")).stdout);
-      expect(last).toMatchObject({ withoutSnapshot: [noGraph], notAtTheEdge });
+      expect(last).toMatchObject({ withoutSnapshot: [invalidGraphSkip], notAtTheEdge });
     }
     expect(last).toMatchObject({ outcome: "unchanged" }); // the same snapshots again
   }, 60_000);

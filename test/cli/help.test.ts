@@ -1,14 +1,14 @@
 // `--help` of all commands, and what each says comes next.
 import type { CommandDef } from "citty";
 import { describe, expect, it } from "vitest";
-import { root } from "../../src/cli/commands/root.ts";
-import { commandHelp, groupHelp } from "../../src/cli/help.ts";
-import { EDGETIER, GUIDES, nextStep } from "../../src/cli/next-steps.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { rootCommand } from "../../src/cli/commands/root.ts";
+import { renderCommandHelp, renderGroupHelp } from "../../src/cli/help.ts";
+import { CLI_INVOCATION, COMMAND_GUIDES, renderNextStep } from "../../src/cli/command-guides.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 const SCREEN = { lines: 24, columns: 80 };
 
-interface Named {
+interface NamedCommand {
   readonly name: string;
   readonly command: CommandDef;
 }
@@ -17,8 +17,8 @@ async function all(
   name: string,
   command: CommandDef,
 ): Promise<{
-  readonly groups: readonly (Named & { readonly children: readonly string[] })[];
-  readonly leaves: readonly Named[];
+  readonly groups: readonly (NamedCommand & { readonly children: readonly string[] })[];
+  readonly leaves: readonly NamedCommand[];
 }> {
   const children = (await resolved(command.subCommands)) ?? {};
   if (Object.keys(children).length === 0) return { groups: [], leaves: [{ name, command }] };
@@ -43,14 +43,14 @@ async function resolved<Value>(
   return await (typeof value === "function" ? (value as () => Value | Promise<Value>)() : value);
 }
 
-const { groups, leaves } = await all("edgetier", root);
+const { groups, leaves } = await all("edgetier", rootCommand);
 const keyOf = (name: string) => name.replace(/^edgetier /, "");
 
 describe("help", () => {
   it.each(groups)(
     "of $name fits a screen, and has a line for each of its commands",
     ({ name, children }) => {
-      const lines = groupHelp(name, children).split("\n");
+      const lines = renderGroupHelp(name, children).split("\n");
       expect(lines.length).toBeLessThanOrEqual(SCREEN.lines);
       expect(lines.filter((line) => line.length > SCREEN.columns)).toEqual([]);
       for (const child of children)
@@ -59,9 +59,9 @@ describe("help", () => {
   );
 
   it.each(leaves)("of $name has an example, which is a call of it", async ({ name, command }) => {
-    const example = GUIDES[keyOf(name)]?.example ?? "no example";
+    const example = COMMAND_GUIDES[keyOf(name)]?.example ?? "no example";
     expect(`${example} `).toMatch(new RegExp(`^${keyOf(name)} `));
-    expect(await commandHelp(command, name)).toContain(`${EDGETIER} ${example}`);
+    expect(await renderCommandHelp(command, name)).toContain(`${CLI_INVOCATION} ${example}`);
   });
 
   it.each(leaves)("$name takes the options of its example", async ({ name, command }) => {
@@ -71,14 +71,14 @@ describe("help", () => {
         ...("alias" in definition ? [definition.alias ?? []].flat() : []),
       ],
     );
-    const used = [...(GUIDES[keyOf(name)]?.example ?? "").matchAll(/ --?([a-z][\w-]*)/g)].map(
-      ([, option]) => option,
-    );
+    const used = [
+      ...(COMMAND_GUIDES[keyOf(name)]?.example ?? "").matchAll(/ --?([a-z][\w-]*)/g),
+    ].map(([, option]) => option);
     expect(options).toEqual(expect.arrayContaining(used));
   });
 
   it("has nothing on commands that there are not", () => {
-    expect(Object.keys(GUIDES).toSorted()).toEqual(
+    expect(Object.keys(COMMAND_GUIDES).toSorted()).toEqual(
       leaves.map(({ name }) => keyOf(name)).toSorted(),
     );
   });
@@ -88,7 +88,7 @@ describe("the next step", () => {
   it.each(leaves.filter(({ name }) => name !== "edgetier start"))(
     "of $name calls commands as they are called here",
     ({ name }) => {
-      const next = nextStep(name, {}) ?? "";
+      const next = renderNextStep(name, {}) ?? "";
       expect(next).toMatch(/^Next: ./);
       expect(next).not.toContain("`edgetier");
     },
@@ -97,8 +97,8 @@ describe("the next step", () => {
   it("names only commands that there are", () => {
     const called = leaves.flatMap(({ name }) =>
       [
-        ...(nextStep(name, {}) ?? "")
-          .replaceAll(`${EDGETIER} `, "edgetier ")
+        ...(renderNextStep(name, {}) ?? "")
+          .replaceAll(`${CLI_INVOCATION} `, "edgetier ")
           .matchAll(/`(edgetier(?: [a-z][a-z0-9]*)+)/g),
       ].map(([, command]) => command ?? ""),
     );
@@ -109,16 +109,18 @@ describe("the next step", () => {
   });
 
   it("is told on stderr after what was done, with the values that were given, and not beside JSON", async () => {
-    const made = await edgetier(["region", "key", "--id", "edge-1"]);
+    const made = await runEdgetier(["region", "key", "--id", "edge-1"]);
     expect(made.stdout).not.toContain("Next:");
     expect(made.stderr).toMatch(/^Next: .*EDGETIER_REGION_KEYS.*\n$/);
-    expect(await edgetier(["region", "key", "--json"])).toMatchObject({ code: 0, stderr: "" });
+    expect(await runEdgetier(["region", "key", "--json"])).toMatchObject({ code: 0, stderr: "" });
     expect(
-      nextStep("edgetier model publish", { folder: "models/moods/", alias: "canary" }),
+      renderNextStep("edgetier model publish", { folder: "models/moods/", alias: "canary" }),
     ).toContain("--model moods@canary");
   });
 
   it("is not told after a failure", async () => {
-    expect((await edgetier(["region", "key", "--id", "no spaces"])).stderr).not.toContain("Next:");
+    expect((await runEdgetier(["region", "key", "--id", "no spaces"])).stderr).not.toContain(
+      "Next:",
+    );
   });
 });

@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { taskChoiceOf } from "../../src/cli/commands/import-args.ts";
-import { model } from "../toolchain/onnx/small-model.ts";
+import { readTaskChoice } from "../../src/cli/commands/import-args.ts";
+import { model } from "../toolchain/onnx/model-builders.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ const defaults = { "max-tokens": "128", fit: "stretch" } as const;
 const image = model({ inputs: ["x: float [N, 3, 8, 8]"], outputs: ["y: float [N, 2]"], nodes: [] });
 
 it("become a choice, with the task guessed where none is named", async () => {
-  const choice = await taskChoiceOf(
+  const choice = await readTaskChoice(
     {
       ...defaults,
       labels: at("labels.txt"),
@@ -46,7 +46,7 @@ it("become a choice, with the task guessed where none is named", async () => {
     },
     vectors: {},
   });
-  const text = await taskChoiceOf(
+  const text = await readTaskChoice(
     { ...defaults, task: "text-classification", features: at("tokenizer.json") },
     image,
     NAME,
@@ -77,7 +77,7 @@ it.each([
       /\.(txt|json)$/.test(value) ? at(value) : value,
     ]),
   );
-  await expect(taskChoiceOf({ ...defaults, ...args }, image, NAME)).rejects.toMatchObject({
+  await expect(readTaskChoice({ ...defaults, ...args }, image, NAME)).rejects.toMatchObject({
     code: "usage",
     detail: expect.stringContaining(problem),
   });

@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readProject } from "../../src/toolchain/project.ts";
-import { readBuildPlan } from "../../src/toolchain/techniques/build-plan.ts";
-import { trialsOf } from "../../src/cli/deploy/trials.ts";
-import { deploymentFiles } from "../../src/cli/init/deployment-files.ts";
-import { projectFiles } from "../../src/cli/init/project-files.ts";
-import { INIT_TASKS, makeStarter } from "../../src/cli/init/starters.ts";
-import { EDGETIER } from "../../src/cli/next-steps.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { readBuildPlan } from "../../src/toolchain/build-plan/build-plan.ts";
+import { readSmokeTestCases } from "../../src/cli/deploy/smoke-test-cases.ts";
+import { renderDeploymentFiles } from "../../src/cli/init/deployment-files.ts";
+import { renderProjectFiles } from "../../src/cli/init/project-files.ts";
+import { INIT_TASKS, createStarter } from "../../src/cli/init/starters.ts";
+import { CLI_INVOCATION } from "../../src/cli/command-guides.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -22,17 +22,17 @@ describe.each(INIT_TASKS)("a starter of %s", (task) => {
   const name = `my-${task}`;
 
   it("is imported as its recipe says, at the edge, and deployments know what to ask it", async () => {
-    const starter = makeStarter(task);
+    const starter = createStarter(task);
     for (const [path, content] of new Map([
       ...starter.files,
-      ...projectFiles(name, task, starter),
+      ...renderProjectFiles(name, task, starter),
     ])) {
       await mkdir(dirname(join(folder, name, path)), { recursive: true });
       await writeFile(join(folder, name, path), content);
     }
     const recipe = await readFile(join(folder, name, "recipe/README.md"), "utf8");
-    const [, command = ""] = new RegExp(`^ {4}${EDGETIER} (.*)$`, "m").exec(recipe) ?? [];
-    const { code, stdout } = await edgetier([
+    const [, command = ""] = new RegExp(`^ {4}${CLI_INVOCATION} (.*)$`, "m").exec(recipe) ?? [];
+    const { code, stdout } = await runEdgetier([
       ...command.replaceAll("models/", `${folder}/`).split(" "),
       "--json",
     ]);
@@ -47,7 +47,9 @@ describe.each(INIT_TASKS)("a starter of %s", (task) => {
     expect(tried.madeUp).toBe(false);
 
     const source = await readProject(join(folder, name));
-    expect((await trialsOf(source.project, join(folder, name))).length).toBeGreaterThan(1);
+    expect((await readSmokeTestCases(source.project, join(folder, name))).length).toBeGreaterThan(
+      1,
+    );
     const plan = await readBuildPlan(join(folder, name));
     expect(plan?.tiers.map(({ tier }) => tier)).toEqual(
       isLabelled ? [project.tiers[0].id] : undefined,
@@ -55,7 +57,7 @@ describe.each(INIT_TASKS)("a starter of %s", (task) => {
   }, 120_000);
 
   it("is the same each time", () => {
-    expect(makeStarter(task)).toEqual(makeStarter(task));
+    expect(createStarter(task)).toEqual(createStarter(task));
   });
 });
 
@@ -63,7 +65,7 @@ describe("a project without samples", () => {
   it("is asked something all the same, and no tensors are made up", async () => {
     const asked = async (task: (typeof INIT_TASKS)[number]) =>
       (
-        await trialsOf(
+        await readSmokeTestCases(
           (await readProject(join(folder, `my-${task}`))).project,
           join(folder, "nowhere"),
         )
@@ -75,7 +77,7 @@ describe("a project without samples", () => {
 
 describe("a deployment around it", () => {
   it("is named like its folder, and has the Worker of the package", async () => {
-    const files = await deploymentFiles("/home/me/My Shop (v2)");
+    const files = await renderDeploymentFiles("/home/me/My Shop (v2)");
     expect([...files.keys()]).toEqual(["wrangler.toml", "package.json", ".npmrc", ".gitignore"]);
     const config = files.get("wrangler.toml") ?? "";
     expect(config).toMatch(/^name = "my-shop-v2"$/m);

@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { systemClock } from "../../src/core/clock.ts";
-import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-keys.ts";
+import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 const STORE = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com",
@@ -40,8 +40,8 @@ describe("edgetier keys create", () => {
       "--json",
     ];
     const [first, second] = [
-      await edgetier(["keys", "create", ...options]),
-      await edgetier(["keys", "create", "--tenant", "acme", "--scope=admin", "--json"]),
+      await runEdgetier(["keys", "create", ...options]),
+      await runEdgetier(["keys", "create", "--tenant", "acme", "--scope=admin", "--json"]),
     ];
     expect(first).toMatchObject({ code: 0, stderr: "" });
     const [one, other] = [
@@ -69,7 +69,7 @@ describe("edgetier keys create", () => {
   });
 
   it("shows people where they go", async () => {
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "keys",
       "create",
       "--tenant",
@@ -90,7 +90,7 @@ describe("edgetier keys create", () => {
     [["--tenant", "acme", "--scope", "predict", "--rate-limit", "0/60"], "--rate-limit"],
     [["--tenant", "acme", "--scope", "predict", "--expires-in-days", "soon"], "--expires-in-days"],
   ])("answers %j with exit code 2, what was wrong, and no key", async (args, problem) => {
-    const { code, stdout, stderr } = await edgetier(["keys", "create", ...args]);
+    const { code, stdout, stderr } = await runEdgetier(["keys", "create", ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toContain(problem);
   });

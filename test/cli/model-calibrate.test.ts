@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { modelReport } from "../../src/protocol/report.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
 const SECONDS = 1000;
@@ -33,7 +33,7 @@ describe("edgetier model calibrate", () => {
       const project = await toy("calibrated");
       const before = await projectOf(project);
       const report = join(folder, "report.html");
-      const { code, stdout, stderr } = await edgetier([
+      const { code, stdout, stderr } = await runEdgetier([
         "model",
         "calibrate",
         project,
@@ -79,7 +79,7 @@ describe("edgetier model calibrate", () => {
       expect(after.figures).toMatchObject({ accuracy: 1, edgeShare: 1 });
       expect(await readFile(report, "utf8")).toContain("<title>toy: calibration</title>");
 
-      const inspected = await edgetier([
+      const inspected = await runEdgetier([
         "model",
         "eval",
         project,
@@ -108,8 +108,17 @@ describe("edgetier model calibrate", () => {
       const project = await toy("reported");
       const args = ["model", "calibrate", project, "--samples", samples];
       expect(
-        (await edgetier([...args, "--epsilon", "0.2", "--delta", "0.1", "--method", "temperature"]))
-          .code,
+        (
+          await runEdgetier([
+            ...args,
+            "--epsilon",
+            "0.2",
+            "--delta",
+            "0.1",
+            "--method",
+            "temperature",
+          ])
+        ).code,
       ).toBe(0);
       const calibrated = await projectOf(project);
       expect(calibrated.report).toBe("artifacts/report.json");
@@ -123,7 +132,7 @@ describe("edgetier model calibrate", () => {
       await rm(reportFile);
       const { report: _report, ...unreported } = calibrated;
       await writeFile(join(project, "model.json"), JSON.stringify(unreported));
-      expect((await edgetier([...args, "--as-is"])).code).toBe(0);
+      expect((await runEdgetier([...args, "--as-is"])).code).toBe(0);
       expect(await projectOf(project)).toEqual(calibrated);
       expect(JSON.parse(await readFile(reportFile, "utf8"))).toEqual(written);
     },
@@ -146,7 +155,7 @@ describe("edgetier model calibrate", () => {
         "--method",
         "temperature",
       ];
-      const refused = await edgetier(args);
+      const refused = await runEdgetier(args);
       expect([refused.code, refused.stderr]).toEqual([
         1,
         expect.stringMatching(
@@ -154,9 +163,9 @@ describe("edgetier model calibrate", () => {
         ),
       ]);
       expect(await projectOf(project)).toEqual(before);
-      expect((await edgetier([...args, "--or-top-only", "--dry-run"])).code).toBe(0);
+      expect((await runEdgetier([...args, "--or-top-only", "--dry-run"])).code).toBe(0);
       expect(await projectOf(project)).toEqual(before);
-      expect((await edgetier([...args, "--or-top-only"])).code).toBe(0);
+      expect((await runEdgetier([...args, "--or-top-only"])).code).toBe(0);
       expect(await projectOf(project)).toMatchObject({
         risk: { method: "last tier only" },
         tiers: [{ exit: { confidence: 1 } }, { exit: null }],
@@ -175,7 +184,7 @@ describe("edgetier model calibrate", () => {
   ])(
     "refuses %j",
     async (options, reason) => {
-      const { code, stderr } = await edgetier([
+      const { code, stderr } = await runEdgetier([
         "model",
         "calibrate",
         await toy("usage"),
@@ -198,7 +207,7 @@ describe("edgetier model build with a risk", () => {
   });
   const build = async (project: string, plan: object) => {
     await writeFile(join(project, "build.json"), JSON.stringify({ schemaVersion: 1, ...plan }));
-    return await edgetier([
+    return await runEdgetier([
       "model",
       "build",
       project,

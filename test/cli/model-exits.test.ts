@@ -1,22 +1,22 @@
 // `edgetier model exits`: where a graph can be cut, and what the command refuses. What comes of a cut is
-// test/toolchain/exits/make-exits.test.ts.
+// test/toolchain/early-exit/create-exits.test.ts.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { imageNet } from "../toolchain/exits/image-net.ts";
-import { edgetier } from "../support/edgetier-command.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
+import { untrainedVisionProject } from "../toolchain/early-exit/untrained-vision-project.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-exits-"));
-  const { project, files } = imageNet();
+  const { project, files } = untrainedVisionProject();
   await writeSampleProject(folder, project, new Map(files));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-const exits = (...args: readonly string[]) => edgetier(["model", "exits", folder, ...args]);
+const exits = (...args: readonly string[]) => runEdgetier(["model", "exits", folder, ...args]);
 
 describe("model exits", () => {
   it("proposes cuts as a table", async () => {

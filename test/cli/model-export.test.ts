@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { writeToyProject } from "../support/toy-project.ts";
 
 let folder: string;
@@ -15,7 +15,7 @@ afterAll(() => rm(folder, { recursive: true }));
 
 it("writes the files, and says what comes next", async () => {
   const out = join(folder, "app");
-  const { code, stdout, stderr } = await edgetier([
+  const { code, stdout, stderr } = await runEdgetier([
     "model",
     "export",
     join(folder, "toy"),
@@ -37,7 +37,7 @@ it("writes the files, and says what comes next", async () => {
 });
 
 it("gives JSON, and the version that it is told", async () => {
-  const { code, stdout } = await edgetier([
+  const { code, stdout } = await runEdgetier([
     "model",
     "export",
     join(folder, "toy"),
@@ -59,7 +59,7 @@ it("refuses a target and a version that are none", async () => {
     ["--target", "coreml"],
     ["--version", "latest"],
   ]) {
-    const { code, stderr } = await edgetier([
+    const { code, stderr } = await runEdgetier([
       "model",
       "export",
       join(folder, "toy"),

@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { floats, int64s, model, node } from "../toolchain/onnx/small-model.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { floatTensor, int64Tensor, model, node } from "../toolchain/onnx/model-builders.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -19,11 +19,11 @@ async function written(name: string, constant: number): Promise<string> {
   const nodes = [node("Mul x w -> h"), node("Mul h w -> s"), node("Softmax s -> y")];
   await writeFile(
     path,
-    writeModel(
+    serializeModel(
       model({
         inputs: ["x: float [N, 3]"],
         outputs: ["y: float [N, 3]", "s: float [N, 3]"],
-        constants: [floats("w", [constant, 1, 1e-9])],
+        constants: [floatTensor("w", [constant, 1, 1e-9])],
         nodes,
       }),
     ),
@@ -34,7 +34,7 @@ async function written(name: string, constant: number): Promise<string> {
 describe("edgetier model fp16", () => {
   it("writes an FP16 graph, and tells how far it is from the original and what is in FP32 still", async () => {
     const out = join(folder, "half.onnx");
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "fp16",
       await written("full.onnx", 2),
@@ -60,7 +60,7 @@ describe("edgetier model fp16", () => {
 
   it("gives JSON, and FP16 inputs and outputs where they are asked for", async () => {
     const out = join(folder, "io.onnx");
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "model",
       "fp16",
       await written("full.onnx", 2),
@@ -88,7 +88,7 @@ describe("edgetier model fp16", () => {
   });
 
   it("makes a quantised graph FP16 altogether with --dequantise", async () => {
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "model",
       "fp16",
       join(import.meta.dirname, "../../models/intent/artifacts/edge.onnx"),
@@ -109,16 +109,16 @@ describe("edgetier model fp16", () => {
     const path = join(folder, "picky.onnx");
     await writeFile(
       path,
-      writeModel(
+      serializeModel(
         model({
           inputs: ["x: float [N, M]"],
           outputs: ["y: float [5, 7]"],
-          constants: [int64s("shape", [5, 7])],
+          constants: [int64Tensor("shape", [5, 7])],
           nodes: [node("Reshape x shape -> y")],
         }),
       ),
     );
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "model",
       "fp16",
       path,
@@ -130,7 +130,7 @@ describe("edgetier model fp16", () => {
   });
 
   it("fails where numbers overflow, after it has shown which", async () => {
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "fp16",
       await written("large.onnx", 60_000),
@@ -160,7 +160,7 @@ describe("edgetier model fp16", () => {
     const places = new Map([
       ["../external.onnx", join(import.meta.dirname, "../fixtures/external-data.onnx")],
     ]);
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "fp16",
       ...args.map((arg) => places.get(arg) ?? (arg.endsWith(".onnx") ? join(folder, arg) : arg)),

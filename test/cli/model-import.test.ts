@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeModel } from "../../src/toolchain/onnx/model-file.ts";
-import { intAttribute } from "../../src/toolchain/onnx/nodes.ts";
+import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
+import { makeIntAttribute } from "../../src/toolchain/onnx/nodes.ts";
 import { TensorProtoSchema } from "../../src/toolchain/onnx/proto/onnx_pb.js";
 import { readProject } from "../../src/toolchain/project.ts";
 import { bytesOf } from "../../src/core/bytes.ts";
 import images from "../fixtures/images.json" with { type: "json" };
 import { tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
-import { floats, ints, model, node } from "../toolchain/onnx/small-model.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { floatTensor, intListAttribute, model, node } from "../toolchain/onnx/model-builders.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -27,7 +27,7 @@ beforeAll(async () => {
   await writeFile(at("weights.bin"), bytesOf(Float32Array.of(2, 3)));
   await writeFile(
     at("My Sum (v2).onnx"),
-    writeModel(
+    serializeModel(
       model({
         inputs: ["x: float [N, 2]"],
         outputs: ["y: float [N, 2]"],
@@ -39,19 +39,19 @@ beforeAll(async () => {
   // Label "good" where the mean id is below 4.5.
   const nodes = [
     node("Mul input_ids attention_mask -> ids"),
-    node("Cast ids -> real", [intAttribute("to", 1)]),
-    node("ReduceMax real -> mean", [ints("axes", [1])]),
+    node("Cast ids -> real", [makeIntAttribute("to", 1)]),
+    node("ReduceMax real -> mean", [intListAttribute("axes", [1])]),
     node("Sub mean middle -> above"),
     node("MatMul above w -> scores"),
   ];
   await writeFile(
     at("moods.onnx"),
-    writeModel(
+    serializeModel(
       model({
         opset: 17,
         inputs: ["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"],
         outputs: ["scores: float [N, 2]"],
-        constants: [floats("middle", [4.5], []), floats("w", [-1, 1], [1, 2])],
+        constants: [floatTensor("middle", [4.5], []), floatTensor("w", [-1, 1], [1, 2])],
         nodes,
       }),
     ),
@@ -77,7 +77,7 @@ describe("edgetier model import", () => {
     "makes a project of tensors from a file alone, with its data from beside it",
     { timeout: 60_000 },
     async () => {
-      const { code, stdout, stderr } = await edgetier([
+      const { code, stdout, stderr } = await runEdgetier([
         "model",
         "import",
         at("My Sum (v2).onnx"),
@@ -116,7 +116,7 @@ describe("edgetier model import", () => {
       "--place",
       "region",
     ];
-    const { code, stdout } = await edgetier([...args, "--json"]);
+    const { code, stdout } = await runEdgetier([...args, "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({
       folder: at("moods"),
@@ -145,11 +145,11 @@ describe("edgetier model import", () => {
     ];
     await writeFile(
       at("images.onnx"),
-      writeModel(
+      serializeModel(
         model({
           inputs: ["data: float [1, 3, 16, 16]"],
           outputs: ["probabilities: float [1, 2]"],
-          constants: [floats("w", [0, 0, 0, 0, 0, 0], [3, 2]), floats("b", [1, 0])],
+          constants: [floatTensor("w", [0, 0, 0, 0, 0, 0], [3, 2]), floatTensor("b", [1, 0])],
           nodes,
         }),
       ),
@@ -177,7 +177,7 @@ describe("edgetier model import", () => {
       "region",
       "--json",
     ];
-    const { code, stdout } = await edgetier(args);
+    const { code, stdout } = await runEdgetier(args);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({
       project: {
@@ -204,17 +204,17 @@ describe("edgetier model import", () => {
       "--place",
       "region",
     ];
-    expect((await edgetier(args)).code).toBe(0);
-    const again = await edgetier(args);
+    expect((await runEdgetier(args)).code).toBe(0);
+    const again = await runEdgetier(args);
     expect([again.code, again.stderr]).toEqual([
       1,
       expect.stringContaining("There is a model project in"),
     ]);
-    expect((await edgetier([...args, "--replace"])).code).toBe(0);
+    expect((await runEdgetier([...args, "--replace"])).code).toBe(0);
   });
 
   it("names all that is missing, and writes nothing", async () => {
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "import",
       at("moods.onnx"),
@@ -241,7 +241,7 @@ describe("edgetier model import", () => {
     ],
   ])("answers %j with exit code %i and what was wrong", async (args, expected, problem) => {
     await mkdir(at("unused"), { recursive: true });
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "import",
       ...args.map((arg) => (/\.(onnx|jsonl|txt|json)$/.test(arg) ? at(arg) : arg)),

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { makeAlexNet } from "../bench/lib/alexnet.ts";
+import { createAlexNet } from "../bench/lib/alexnet.ts";
 import { makeSmallMobileNet } from "../support/reference-models.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 let folder: string;
 let alexNet: string;
@@ -15,7 +15,7 @@ beforeAll(async () => {
   alexNet = join(folder, "alexnet.onnx");
   await writeFile(
     alexNet,
-    makeAlexNet({ seed: 1, width: 0.25, hidden: 64, resolution: 64, classes: 10 }),
+    createAlexNet({ seed: 1, width: 0.25, hidden: 64, resolution: 64, classes: 10 }),
   );
   await writeFile(join(folder, "int8.onnx"), makeSmallMobileNet());
 });
@@ -24,7 +24,7 @@ afterAll(async () => await rm(folder, { recursive: true }));
 describe("edgetier model prune", () => {
   it("takes channels out, and tells by layer what that saves", async () => {
     const out = join(folder, "half.onnx");
-    const { code, stdout, stderr } = await edgetier([
+    const { code, stdout, stderr } = await runEdgetier([
       "model",
       "prune",
       alexNet,
@@ -47,7 +47,7 @@ describe("edgetier model prune", () => {
   });
 
   it("sets weights to 0, and says what that is good for", async () => {
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "model",
       "prune",
       alexNet,
@@ -65,7 +65,7 @@ describe("edgetier model prune", () => {
   });
 
   it("plans ratios for a budget from sensitivities, and gives JSON", async () => {
-    const { code, stdout } = await edgetier([
+    const { code, stdout } = await runEdgetier([
       "model",
       "prune",
       alexNet,
@@ -126,7 +126,7 @@ describe("edgetier model prune", () => {
       error: "cannot be kept",
     },
   ])("$args ends with $code: $error", async ({ args, code, error }) => {
-    const ran = await edgetier([
+    const ran = await runEdgetier([
       "model",
       "prune",
       ...args.map((arg) => (arg.endsWith(".onnx") ? join(folder, arg) : arg)),

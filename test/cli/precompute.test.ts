@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Asked } from "../../src/cli/precompute/ask-edge.ts";
+import type { BatchResult } from "../../src/cli/precompute/batch-predictor.ts";
 import { type PrecomputeInput, readInputs } from "../../src/cli/precompute/inputs.ts";
-import { type PrecomputeOptions, runPrecompute } from "../../src/cli/precompute/run.ts";
-import { openState } from "../../src/cli/precompute/state.ts";
+import { type PrecomputeOptions, runPrecompute } from "../../src/cli/precompute/run-precompute.ts";
+import { openPrecomputeState } from "../../src/cli/precompute/progress-state.ts";
 import type { Clock } from "../../src/core/clock.ts";
 
 let folder: string;
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(async () => await rm(folder, { recursive: true }));
 
 /** Passes as soon as somebody waits for it. */
-class PassingClock implements Clock {
+class AutoAdvanceClock implements Clock {
   nowMs = 0;
   now = () => this.nowMs;
   setTimer(callback: () => void, delayMs: number): () => void {
@@ -31,8 +31,8 @@ const lines = Array.from({ length: 10 }, (_, index) => ({
   line: index + 1,
   input: `text ${index}`,
 }));
-const computedAll = (inputs: readonly PrecomputeInput[]): Asked => ({
-  is: "answered",
+const allComputed = (inputs: readonly PrecomputeInput[]): BatchResult => ({
+  kind: "answered",
   computed: inputs.length,
   degraded: [],
 });
@@ -44,21 +44,21 @@ beforeEach(() => {
 });
 
 async function run(
-  ask: (inputs: readonly PrecomputeInput[]) => Asked,
+  ask: (inputs: readonly PrecomputeInput[]) => BatchResult,
   options: Partial<PrecomputeOptions> = {},
   jobNow = job,
 ) {
   const calls: number[] = [];
   const told: string[] = [];
-  const clock = new PassingClock();
+  const clock = new AutoAdvanceClock();
   const report = await runPrecompute({
     inputs: lines,
-    state: await openState(path, jobNow),
-    batch: 4,
-    perSecond: undefined,
-    tell: (line) => told.push(line),
+    state: await openPrecomputeState(path, jobNow),
+    batchSize: 4,
+    ratePerSecond: undefined,
+    log: (line) => told.push(line),
     clock,
-    ask: async (inputs) => {
+    predictBatch: async (inputs) => {
       calls.push(inputs.length);
       clock.nowMs += 10;
       return ask(inputs);
@@ -71,7 +71,7 @@ async function run(
 describe("a precomputation", () => {
   it("asks batch after batch, and counts what was there", async () => {
     const { report, calls } = await run((inputs) => ({
-      is: "answered",
+      kind: "answered",
       computed: inputs.length - 1,
       degraded: [],
     }));
@@ -87,7 +87,7 @@ describe("a precomputation", () => {
   });
 
   it("asks no more inputs a second than it may", async () => {
-    const { clock } = await run(computedAll, { perSecond: 2 });
+    const { clock } = await run(allComputed, { ratePerSecond: 2 });
     expect(clock.nowMs).toBeGreaterThanOrEqual(4_000); // 8 inputs at 2 a second; nothing waits after the last batch
     expect(clock.nowMs).toBeLessThan(5_000);
   });
@@ -96,8 +96,8 @@ describe("a precomputation", () => {
     let refusals = 2;
     const { report, calls, told, clock } = await run((inputs) =>
       refusals-- > 0
-        ? { is: "put off", retryAfterMs: 7_000, code: "overloaded", detail: "Too much." }
-        : computedAll(inputs),
+        ? { kind: "retry-later", retryAfterMs: 7_000, code: "overloaded", detail: "Too much." }
+        : allComputed(inputs),
     );
     expect(calls).toEqual([4, 4, 4, 4, 2]);
     expect(clock.nowMs).toBeGreaterThanOrEqual(14_000);
@@ -107,35 +107,40 @@ describe("a precomputation", () => {
 
   it("stops when it is put off again and again, and goes on from there another time", async () => {
     let answered = 0;
-    const flaky = (inputs: readonly PrecomputeInput[]): Asked =>
+    const flaky = (inputs: readonly PrecomputeInput[]): BatchResult =>
       answered++ === 0
-        ? computedAll(inputs)
-        : { is: "put off", retryAfterMs: undefined, code: "edge_unreachable", detail: "Refused." };
+        ? allComputed(inputs)
+        : {
+            kind: "put off",
+            retryAfterMs: undefined,
+            code: "edge_unreachable",
+            detail: "Refused.",
+          };
     await expect(run(flaky)).rejects.toMatchObject({
       code: "edge_unreachable",
       detail: expect.stringContaining("after 4 of 10"),
     });
-    const { report, calls, told } = await run(computedAll);
+    const { report, calls, told } = await run(allComputed);
     expect(calls).toEqual([4, 2]);
     expect(told[0]).toContain("going on after 4 of 10");
     expect(report).toMatchObject({ asked: 10, computed: 10 });
   });
 
   it("begins anew for another version, for other inputs, and once it was done", async () => {
-    await run(computedAll);
+    await run(allComputed);
     for (const other of [
       { ...job, version: 2 },
       { ...job, inputsSha256: "1" },
       { ...job, inputsSha256: "1" },
     ])
-      expect((await run(computedAll, {}, other)).calls).toEqual([4, 4, 2]);
+      expect((await run(allComputed, {}, other)).calls).toEqual([4, 4, 2]);
   });
 
   it("names the line of an input that is refused, and keeps its neighbours", async () => {
     const { report } = await run((inputs) =>
       inputs.includes("text 5")
-        ? { is: "refused", code: "empty_text", detail: "Input 1 is empty." }
-        : computedAll(inputs),
+        ? { kind: "rejected", code: "empty_text", detail: "Input 1 is empty." }
+        : allComputed(inputs),
     );
     expect(report).toMatchObject({
       asked: 10,
@@ -147,7 +152,7 @@ describe("a precomputation", () => {
 
   it("counts a degraded answer as failed: no cache keeps it", async () => {
     const { report } = await run((inputs) => ({
-      is: "answered",
+      kind: "answered",
       computed: inputs.length,
       degraded: inputs.flatMap((input, index) => (input === "text 9" ? [index] : [])),
     }));
@@ -161,17 +166,19 @@ describe("a precomputation", () => {
   it("refuses a state that is something else", async () => {
     for (const content of ["", "{}", "[1", '{"model":"m"}']) {
       await writeFile(path, content);
-      await expect(openState(path, job)).rejects.toMatchObject({ code: "state_unreadable" });
+      await expect(openPrecomputeState(path, job)).rejects.toMatchObject({
+        code: "state_unreadable",
+      });
     }
   });
 
   it("leaves a whole state behind after each batch", async () => {
     const states: string[] = [];
-    await run((inputs) => computedAll(inputs), {
-      tell: () => {},
-      ask: async (inputs) => (
+    await run((inputs) => allComputed(inputs), {
+      log: () => {},
+      predictBatch: async (inputs) => (
         states.push(await readFile(path, "utf8").catch(() => "")),
-        computedAll(inputs)
+        allComputed(inputs)
       ),
     });
     expect(states.map((state) => (state === "" ? 0 : JSON.parse(state).progress.asked))).toEqual([

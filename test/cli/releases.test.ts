@@ -4,9 +4,9 @@ import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { edgetier, type Ran } from "../support/edgetier-command.ts";
+import { runEdgetier, type CommandResult } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 
 let folder: string;
@@ -23,8 +23,8 @@ afterAll(async () => {
 const run = (
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
-): Promise<Ran> =>
-  edgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
+): Promise<CommandResult> =>
+  runEdgetier(["model", ...args], { EDGETIER_S3_ENDPOINT: s3.options.endpoint, ...environment });
 
 /** What a command prints with --json. */
 async function json(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
@@ -33,7 +33,11 @@ async function json(args: readonly string[], environment: Readonly<Record<string
   return JSON.parse(stdout);
 }
 
-const refusalOf = ({ code, stdout, stderr }: Ran) => ({ code, stdout, ...JSON.parse(stderr) });
+const parseFailure = ({ code, stdout, stderr }: CommandResult) => ({
+  code,
+  stdout,
+  ...JSON.parse(stderr),
+});
 
 async function publish(
   seed: string,
@@ -76,13 +80,13 @@ describe("keys", () => {
 
   it("are not read from what has none", async () => {
     expect(
-      refusalOf(
+      parseFailure(
         await run(["keys", "show", join(import.meta.dirname, "../../package.json"), "--json"]),
       ),
     ).toMatchObject({ code: "invalid_signing_key" });
-    expect(refusalOf(await run(["keys", "show", join(folder, "missing"), "--json"]))).toMatchObject(
-      { code: "usage" },
-    );
+    expect(
+      parseFailure(await run(["keys", "show", join(folder, "missing"), "--json"])),
+    ).toMatchObject({ code: "usage" });
   });
 });
 
@@ -111,13 +115,13 @@ describe("signed publishing", () => {
 
     const sample = join(folder, "sample");
     expect(
-      refusalOf(await run(["publish", sample, "--no-snapshots", "--json"], trustOld)),
+      parseFailure(await run(["publish", sample, "--no-snapshots", "--json"], trustOld)),
     ).toMatchObject({
       code: "would_not_be_trusted",
       detail: expect.stringContaining("not signed"),
     });
     expect(
-      refusalOf(
+      parseFailure(
         await run(
           ["publish", sample, "--no-snapshots", "--json", "--sign-key", next.file],
           trustOld,
@@ -125,17 +129,17 @@ describe("signed publishing", () => {
       ),
     ).toMatchObject({ code: "would_not_be_trusted" });
     expect(
-      refusalOf(
+      parseFailure(
         await run(["inspect", "sample", "--json"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
       ),
     ).toMatchObject({ code: "manifest_untrusted" });
     expect(
-      refusalOf(
+      parseFailure(
         await run(["promote", "sample", "1", "--json"], { EDGETIER_TRUSTED_KEYS: next.publicKey }),
       ),
     ).toMatchObject({ code: "manifest_untrusted" });
     expect(
-      refusalOf(await run(["list", "--json"], { EDGETIER_TRUSTED_KEYS: "nonsense" })),
+      parseFailure(await run(["list", "--json"], { EDGETIER_TRUSTED_KEYS: "nonsense" })),
     ).toMatchObject({ code: "invalid_configuration" });
 
     // Rotation: both keys are trusted, and sign; then the old one goes.
@@ -190,7 +194,7 @@ describe("aliases", () => {
       before: { version: 2 },
       after: { version: 1 },
     });
-    expect(refusalOf(await run(["rollback", "sample", "--json"]))).toMatchObject({
+    expect(parseFailure(await run(["rollback", "sample", "--json"]))).toMatchObject({
       code: "nothing_before",
     });
   });
@@ -219,7 +223,7 @@ describe("aliases", () => {
     [["rollback", "nothing"], "model_not_found"],
     [["rollback", "sample@2"], "invalid_model_name"],
   ])("says what is wrong with %j", async (args, code) => {
-    expect(refusalOf(await run([...args, "--json"]))).toMatchObject({ stdout: "", code });
+    expect(parseFailure(await run([...args, "--json"]))).toMatchObject({ stdout: "", code });
   });
 });
 
@@ -228,7 +232,7 @@ describe("garbage", () => {
     await s3.empty();
     for (const seed of ["a", "b", "c", "d"]) await publish(seed);
     await json(["promote", "sample", "4", "--alias", "night"]);
-    await s3.binding.put("models/sample/aliases.json", new TextEncoder().encode('{"stable":4}'), {
+    await s3.bucket.put("models/sample/aliases.json", new TextEncoder().encode('{"stable":4}'), {
       httpMetadata: { contentType: "application/json" },
     });
     expect(await json(["gc", "--keep", "2"])).toMatchObject({

@@ -1,18 +1,18 @@
 // The doctor's requests to models that take images, or give vectors: each is one that they take.
 import { expect, it } from "vitest";
-import { sampleRequests } from "../../src/cli/doctor/sample-requests.ts";
+import { createSampleRequests } from "../../src/cli/doctor/sample-requests.ts";
 import { imageClassification } from "../../src/tasks/image-classification.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { embeddingsBody, inputsOf } from "../../src/protocol/embeddings.ts";
 import { embedding } from "../../src/tasks/embedding.ts";
-import { colourProject, MAX_IMAGE_BYTES } from "../support/colour-model.ts";
-import { MAX_TOKENS_OF_A_TEXT, vectorProject } from "../support/vector-model.ts";
+import { colorProject, MAX_IMAGE_BYTES } from "../support/color-model.ts";
+import { MAX_TOKENS_PER_TEXT, embeddingProject } from "../support/embedding-model.ts";
 
 it("the doctor's images can be decoded, and are within the limits", () => {
-  const { project } = colourProject();
+  const { project } = colorProject();
   if (project.task !== "image-classification") throw new TypeError("another task");
-  const { first, more } = sampleRequests(project, "edge", {
+  const { coldRequest: first, steadyRequests: more } = createSampleRequests(project, "edge", {
     EDGETIER_MAX_INPUTS: 8,
     EDGETIER_MAX_TOKENS: 100,
     EDGETIER_MAX_BODY_BYTES: 1_000,
@@ -34,9 +34,9 @@ it("the doctor's images can be decoded, and are within the limits", () => {
 });
 
 it("the doctor's texts for vectors are within the limits of inputs and tokens", () => {
-  const { project } = vectorProject();
+  const { project } = embeddingProject();
   if (project.task !== "embedding") throw new TypeError("another task");
-  const { first, more } = sampleRequests(project, "edge", {
+  const { coldRequest: first, steadyRequests: more } = createSampleRequests(project, "edge", {
     EDGETIER_MAX_INPUTS: 64,
     EDGETIER_MAX_TOKENS: 100,
     EDGETIER_MAX_BODY_BYTES: 10_000,
@@ -51,5 +51,5 @@ it("the doctor's texts for vectors are within the limits of inputs and tokens", 
     return inputs.length;
   });
   expect(counts[0]).toBe(1);
-  expect(Math.max(...counts)).toBe(Math.floor(100 / MAX_TOKENS_OF_A_TEXT));
+  expect(Math.max(...counts)).toBe(Math.floor(100 / MAX_TOKENS_PER_TEXT));
 });

@@ -5,9 +5,9 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { findFreePort, requireFreePorts } from "../../src/cli/local/ports.ts";
+import { findFreePort, assertPortsFree } from "../../src/cli/local/ports.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
-import { edgetier, startEdgetier } from "../support/edgetier-command.ts";
+import { runEdgetier, startEdgetier } from "../support/edgetier-command.ts";
 
 /** A user's machine may have none. */
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
@@ -45,7 +45,7 @@ describe("ports", () => {
     const ports = await freePorts();
     await occupy(ports.EDGETIER_PORT);
     await occupy(ports.EDGETIER_S3_PORT);
-    const ran = await edgetier(["start", "--json"], {
+    const ran = await runEdgetier(["start", "--json"], {
       ...asVariables(ports),
       EDGETIER_STATE: join(folder, "never"),
     });
@@ -59,16 +59,16 @@ describe("ports", () => {
       { code: "port_in_use", remedy: expect.stringContaining("EDGETIER_S3_PORT=") },
     ]);
     await expect(
-      requireFreePorts({ EDGETIER_REGION_PORT: ports.EDGETIER_REGION_PORT }),
+      assertPortsFree({ EDGETIER_REGION_PORT: ports.EDGETIER_REGION_PORT }),
     ).resolves.toBeUndefined();
   });
 
   it("refuses one port for two parts, and one that is no port", async () => {
     const port = `${await findFreePort()}`;
     expect(
-      await edgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port }),
+      await runEdgetier(["start"], { EDGETIER_PORT: port, EDGETIER_S3_PORT: port }),
     ).toMatchObject({ code: 1, stderr: expect.stringContaining("another part") });
-    expect(await edgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({
+    expect(await runEdgetier(["start"], { EDGETIER_PORT: "70000" })).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("EDGETIER_PORT"),
     });
@@ -120,7 +120,7 @@ describe("parts", () => {
   });
 
   it.skipIf(!hasRedis)("include a Redis that only the token opens, pipelines too", async () => {
-    const system = await startLocalSystem({ ...(await stubs()), region: false });
+    const system = await startLocalSystem({ ...(await stubs()), withRegion: false });
     const set = (token: string | undefined) =>
       fetch(`${system.urls.redis}/pipeline`, {
         method: "POST",
@@ -142,7 +142,7 @@ describe("parts", () => {
     try {
       const system = await startLocalSystem({
         ...(await stubs()),
-        region: false,
+        withRegion: false,
         log: (line) => lines.push(line),
       });
       expect(system.urls.redis).toBeUndefined();
@@ -154,7 +154,7 @@ describe("parts", () => {
   });
 
   it("tell when one of them dies", async () => {
-    const system = await startLocalSystem({ ...(await stubs()), redis: false });
+    const system = await startLocalSystem({ ...(await stubs()), withRedis: false });
     await fetch(`${system.urls.region}/die`).catch(() => {});
     expect(await system.died).toMatchObject({
       code: "component_died",
@@ -178,13 +178,13 @@ describe("parts", () => {
       detail: expect.stringContaining("region"),
     });
     expect(lines).toContain("region: no GPU");
-    await requireFreePorts(ports);
+    await assertPortsFree(ports);
   });
 
   it("say that the Worker cannot be bundled", async () => {
     const broken = await stubs({ worker: "export default {" });
     await expect(
-      startLocalSystem({ ...broken, redis: false, region: false }),
+      startLocalSystem({ ...broken, withRedis: false, withRegion: false }),
     ).rejects.toMatchObject({ code: "component_failed", detail: expect.stringContaining("edge") });
   });
 });
@@ -198,9 +198,9 @@ describe("the command", () => {
         ...asVariables(ports),
         EDGETIER_STATE: join(folder, "state"),
       });
-      await running.says(/\n/);
+      await running.waitForOutput(/\n/);
       running.signal(signal);
-      const { code, stdout } = await running.ended; // also waits for everything that holds its output
+      const { code, stdout } = await running.result; // also waits for everything that holds its output
       expect(code).toBe(0);
       expect(JSON.parse(stdout)).toMatchObject({
         urls: {
@@ -208,7 +208,7 @@ describe("the command", () => {
           region: `http://127.0.0.1:${ports.EDGETIER_REGION_PORT}`,
         },
       });
-      await requireFreePorts(ports);
+      await assertPortsFree(ports);
     },
     60_000,
   );
@@ -226,7 +226,7 @@ describe("the command", () => {
       ); // its first part
     await expect.poll(hasBegun, { timeout: 30_000 }).toBe(true);
     running.signal("SIGINT");
-    expect((await running.ended).code).toBe(0);
-    await requireFreePorts(ports);
+    expect((await running.result).code).toBe(0);
+    await assertPortsFree(ports);
   }, 60_000);
 });

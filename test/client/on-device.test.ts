@@ -21,13 +21,13 @@ import {
 import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 
-import { toyFiles, toyProject } from "../support/toy-project.ts";
+import { readToyFiles, toyProject } from "../support/toy-project.ts";
 
 type Files = ReadonlyMap<string, Uint8Array>;
 
 let toy: Files;
 beforeAll(async () => {
-  toy = (await exportForDevice({ project: toyProject, files: await toyFiles() }, 3)).files;
+  toy = (await exportForDevice({ project: toyProject, files: await readToyFiles() }, 3)).files;
 });
 
 const reader = (files: Files) => async (name: string) => {
@@ -37,7 +37,7 @@ const reader = (files: Files) => async (name: string) => {
 };
 
 /** An edge that answers "no", and notes what it was asked. */
-function edgeOf(
+function createFakeEdge(
   answer: () => Promise<unknown> = async () => ({
     outputs: [{ label: "no", tier: "region" }],
     source: "miss",
@@ -53,13 +53,13 @@ function edgeOf(
   return { edge, asked };
 }
 
-const open = (files: Files, options: Partial<OnDeviceOptions<OrtTensor>> = {}) =>
+const openToyModel = (files: Files, options: Partial<OnDeviceOptions<OrtTensor>> = {}) =>
   openOnDevice<OrtTensor>({
     ort: ort as unknown as OnDeviceOptions<OrtTensor>["ort"],
     readFile: reader(files),
     ...options,
   });
-const refusal = (call: Promise<unknown>) =>
+const captureRejection = (call: Promise<unknown>) =>
   call.then(
     () => undefined,
     (error: unknown) => error,
@@ -87,23 +87,27 @@ describe("an export", () => {
   });
 
   it("is refused for a model that could not exit", async () => {
-    const files = await toyFiles();
+    const files = await readToyFiles();
     const region = toyProject.tiers.slice(1);
     expect(
-      await refusal(exportForDevice({ project: { ...toyProject, tiers: region }, files }, null)),
+      await captureRejection(
+        exportForDevice({ project: { ...toyProject, tiers: region }, files }, null),
+      ),
     ).toMatchObject({ code: "not_exportable", detail: expect.stringContaining("no edge tier") });
   });
 
   it("is not opened with a file that was changed, or by a client that does not know its schema", async () => {
     const changed = new Uint8Array(toy.get("labels.json") ?? []);
     changed[3] = (changed[3] ?? 0) ^ 1;
-    expect(await refusal(open(new Map([...toy, ["labels.json", changed]])))).toMatchObject({
+    expect(
+      await captureRejection(openToyModel(new Map([...toy, ["labels.json", changed]]))),
+    ).toMatchObject({
       code: "invalid_input",
       detail: expect.stringContaining("labels.json"),
     });
     expect(
-      await refusal(
-        open(
+      await captureRejection(
+        openToyModel(
           new Map([
             ...toy,
             [DEVICE_MANIFEST_FILE, new TextEncoder().encode('{"schemaVersion":2}')],
@@ -116,8 +120,8 @@ describe("an export", () => {
 
 describe("on the device", () => {
   it("what is sure is answered there, and nothing is asked", async () => {
-    const { edge, asked } = edgeOf();
-    const prediction = await (await open(toy, { edge })).predict("yes", { topK: 2 });
+    const { edge, asked } = createFakeEdge();
+    const prediction = await (await openToyModel(toy, { edge })).predict("yes", { topK: 2 });
     expect(prediction).toMatchObject({
       model: "toy",
       version: 3,
@@ -137,8 +141,8 @@ describe("on the device", () => {
   });
 
   it("what is not sure, or out of scope, is the edge's, with the caller's options and the version of the export", async () => {
-    const { edge, asked } = edgeOf();
-    const device = await open(toy, { edge });
+    const { edge, asked } = createFakeEdge();
+    const device = await openToyModel(toy, { edge });
     const options = { deadlineMs: 100 };
     for (const text of ["maybe", "zzz"])
       expect((await device.predict(text, options)).outputs[0]).toEqual({
@@ -161,7 +165,9 @@ describe("on the device", () => {
       failure(503, "region_unavailable"),
       failure(429, "rate_limited"),
     ]) {
-      const device = await open(toy, { edge: edgeOf(() => Promise.reject(error)).edge });
+      const device = await openToyModel(toy, {
+        edge: createFakeEdge(() => Promise.reject(error)).edge,
+      });
       expect((await device.predict("maybe")).outputs[0]).toMatchObject({
         label: "yes",
         tier: "edge",
@@ -169,7 +175,7 @@ describe("on the device", () => {
         degradedBy: error.code,
       });
     }
-    expect((await (await open(toy)).predict("maybe")).outputs[0]).toMatchObject({
+    expect((await (await openToyModel(toy)).predict("maybe")).outputs[0]).toMatchObject({
       label: "yes",
       degraded: true,
       degradedBy: "network",
@@ -183,23 +189,27 @@ describe("on the device", () => {
       new Error("left"),
     ]) {
       expect(
-        await refusal(
-          (await open(toy, { edge: edgeOf(() => Promise.reject(refused)).edge })).predict("maybe"),
+        await captureRejection(
+          (
+            await openToyModel(toy, { edge: createFakeEdge(() => Promise.reject(refused)).edge })
+          ).predict("maybe"),
         ),
       ).toBe(refused);
     }
     expect(
-      await refusal((await open(toy)).predict("yes", { signal: AbortSignal.abort("left") })),
+      await captureRejection(
+        (await openToyModel(toy)).predict("yes", { signal: AbortSignal.abort("left") }),
+      ),
     ).toBe("left");
   });
 
   it("a bad input is refused as at the edge", async () => {
-    const device = await open(toy, { edge: edgeOf().edge });
-    expect(await refusal(device.predict("x".repeat(10_000)))).toMatchObject({
+    const device = await openToyModel(toy, { edge: createFakeEdge().edge });
+    expect(await captureRejection(device.predict("x".repeat(10_000)))).toMatchObject({
       code: "input_too_large",
       status: 413,
     });
-    const blank = await refusal(device.predict(" "));
+    const blank = await captureRejection(device.predict(" "));
     expect(blank).toBeInstanceOf(EdgeTierError);
     expect(blank).toMatchObject({ code: "empty_text" });
   });
@@ -211,11 +221,14 @@ describe("on the device", () => {
         create: async () => ({ run: () => Promise.reject(new Error("out of memory")) }),
       },
     };
-    const { edge, asked } = edgeOf();
+    const { edge, asked } = createFakeEdge();
     expect(
       (
         await (
-          await open(toy, { edge, ort: failing as unknown as OnDeviceOptions<OrtTensor>["ort"] })
+          await openToyModel(toy, {
+            edge,
+            ort: failing as unknown as OnDeviceOptions<OrtTensor>["ort"],
+          })
         ).predict("yes")
       ).outputs[0].tier,
     ).toBe("region");
@@ -223,7 +236,7 @@ describe("on the device", () => {
   });
 
   it("concurrent calls wait for each other", async () => {
-    const device = await open(toy);
+    const device = await openToyModel(toy);
     const labels = await Promise.all(
       ["yes", "no", "yes", "no"].map(async (text) => (await device.predict(text)).outputs[0].label),
     );
@@ -240,12 +253,12 @@ it("an image is prepared by the edge's own decoder", async () => {
     modules: nodeImageCodecs(),
     maxMemoryBytes: 64 * 1024 * 1024,
   });
-  const device = await open(files, { images, edge: edgeOf().edge });
+  const device = await openToyModel(files, { images, edge: createFakeEdge().edge });
   const ship = new Uint8Array(await readFile(join(PROJECT_ROOT, "models/vision/example/ship.jpg")));
   expect((await device.predict(ship)).outputs[0]).toMatchObject({
     label: "ship",
     tier: "edge-int8",
     confidence: expect.closeTo(0.9489, 2),
   });
-  expect(await refusal(device.predict("a ship"))).toMatchObject({ code: "invalid_input" });
+  expect(await captureRejection(device.predict("a ship"))).toMatchObject({ code: "invalid_input" });
 });

@@ -49,8 +49,8 @@ export function authenticatorContract(
       credentials.map(() => expect.objectContaining(REFUSED));
 
     it("knows its own by their form, and whose they are", async () => {
-      expect(given.authenticator.recognises(given.valid)).toBe(true);
-      expect(given.authenticator.recognises("sk-other")).toBe(false);
+      expect(given.authenticator.recognizes(given.valid)).toBe(true);
+      expect(given.authenticator.recognizes("sk-other")).toBe(false);
       expect(await given.authenticator.authenticate(given.valid)).toMatchObject({
         id: expect.any(String),
         tenant: "acme",

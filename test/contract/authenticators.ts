@@ -1,14 +1,20 @@
 // The suite of test/contract/authenticator.ts on each driver: they run in Node and in workerd alike.
 import type { ManualClock } from "../../src/core/clock.ts";
-import type { Algorithm } from "../../src/http/access/jwks-schema.ts";
-import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-keys.ts";
+import type { JwtAlgorithm } from "../../src/http/access/jwks-schema.ts";
+import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
 import { createStaticKeySet } from "../../src/http/access/drivers/jwks.ts";
-import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt.ts";
-import { AUDIENCE, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
+import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt-authenticator.ts";
+import {
+  AUDIENCE,
+  ISSUER,
+  createTestApiKey,
+  createTestIssuer,
+  createValidClaims,
+} from "../support/test-credentials.ts";
 import { authenticatorContract } from "./authenticator.ts";
 
-const jwtOf = (algorithm: Algorithm) => async (clock: ManualClock) => {
-  const [issuer, forger] = [await startIssuer(algorithm), await startIssuer(algorithm)];
+const jwtOf = (algorithm: JwtAlgorithm) => async (clock: ManualClock) => {
+  const [issuer, forger] = [await createTestIssuer(algorithm), await createTestIssuer(algorithm)];
   const authenticator = createJwtAuthenticator({
     issuer: ISSUER,
     audience: AUDIENCE,
@@ -19,7 +25,7 @@ const jwtOf = (algorithm: Algorithm) => async (clock: ManualClock) => {
     scopeClaim: "scope",
     leewaySeconds: 10,
   });
-  const claims = validClaims(clock.now());
+  const claims = createValidClaims(clock.now());
   return {
     authenticator,
     valid: await issuer.sign(claims),
@@ -32,10 +38,10 @@ const jwtOf = (algorithm: Algorithm) => async (clock: ManualClock) => {
 export function allAuthenticatorContracts(where: string): void {
   authenticatorContract(`API keys${where}`, async (clock) => {
     const [{ key, entry }, unknown] = [
-      await newApiKey({ expiresAtMs: clock.now() + 60_000 }),
-      await newApiKey(),
+      await createTestApiKey({ expiresAtMs: clock.now() + 60_000 }),
+      await createTestApiKey(),
     ];
-    const other = await newApiKey({ id: "second", tenant: "other" });
+    const other = await createTestApiKey({ id: "second", tenant: "other" });
     return {
       authenticator: createApiKeyAuthenticator([other.entry, entry], clock),
       valid: key,

@@ -37,7 +37,7 @@ export function executorContract(
       const executor = create();
       const [first, second] = [heldSession(), heldSession()];
       const done = [first, first, second].map(({ session }) =>
-        executor.execute({ session, of, inputs }),
+        executor.execute({ session, tier: of, inputs }),
       );
       await settled();
       expect([first.started(), second.started()]).toEqual([1, 1]);
@@ -54,9 +54,9 @@ export function executorContract(
       const clock = new ManualClock();
       const executor = create({ clock });
       const { session, ends, started } = heldSession();
-      const running = executor.execute({ session, of, inputs });
-      const waiting = executor.execute({ session, of, inputs, expiresAtMs: 20 });
-      const patient = executor.execute({ session, of, inputs, expiresAtMs: 21 });
+      const running = executor.execute({ session, tier: of, inputs });
+      const waiting = executor.execute({ session, tier: of, inputs, expiresAtMs: 20 });
+      const patient = executor.execute({ session, tier: of, inputs, expiresAtMs: 21 });
       const refusal = waiting.catch((error: unknown) => error);
       await settled();
       clock.advance(20);
@@ -77,7 +77,7 @@ export function executorContract(
     it("refuses what has expired before it came", async () => {
       const clock = new ManualClock(100);
       const { session, started } = heldSession();
-      const work = create({ clock }).execute({ session, of, inputs, expiresAtMs: 100 });
+      const work = create({ clock }).execute({ session, tier: of, inputs, expiresAtMs: 100 });
       await expect(work).rejects.toMatchObject({ code: "request_expired" });
       expect(started()).toBe(0);
     });
@@ -86,8 +86,8 @@ export function executorContract(
       const executor = create();
       const { session, ends, started } = heldSession();
       const client = new AbortController();
-      const running = executor.execute({ session, of, inputs });
-      const left = executor.execute({ session, of, inputs, signal: client.signal });
+      const running = executor.execute({ session, tier: of, inputs });
+      const left = executor.execute({ session, tier: of, inputs, signal: client.signal });
       await settled();
       client.abort();
       ends[0]?.();
@@ -100,10 +100,10 @@ export function executorContract(
       const executor = create({ waitingRows: 1 });
       const { session, ends } = heldSession();
       const taken = [
-        executor.execute({ session, of, inputs }),
-        executor.execute({ session, of, inputs }),
+        executor.execute({ session, tier: of, inputs }),
+        executor.execute({ session, tier: of, inputs }),
       ];
-      await expect(executor.execute({ session, of, inputs })).rejects.toMatchObject({
+      await expect(executor.execute({ session, tier: of, inputs })).rejects.toMatchObject({
         code: "queue_full",
         status: 503,
         message: expect.stringContaining("Exceeds maximum queue size"),
@@ -111,7 +111,7 @@ export function executorContract(
       await settled();
       ends[0]?.();
       await taken[0];
-      const next = executor.execute({ session, of, inputs });
+      const next = executor.execute({ session, tier: of, inputs });
       await settled();
       ends[1]?.();
       await settled();
@@ -123,7 +123,7 @@ export function executorContract(
       const executor = create();
       const { session, ends, started } = heldSession();
       const double: Session = { ...session, concurrency: 2 };
-      const done = [1, 2, 3].map(() => executor.execute({ session: double, of, inputs }));
+      const done = [1, 2, 3].map(() => executor.execute({ session: double, tier: of, inputs }));
       await settled();
       expect(started()).toBe(2);
       ends[0]?.();
@@ -137,21 +137,21 @@ export function executorContract(
     it("tells what waits and runs, by tier, two sessions of one together", async () => {
       const clock = new ManualClock();
       const executor = create({ clock });
-      expect(executor.queues()).toEqual([]);
+      expect(executor.queueStates()).toEqual([]);
       const [first, second] = [heldSession(), heldSession()];
       const done = [first, first, second].map(({ session }) =>
-        executor.execute({ session, of, inputs }),
+        executor.execute({ session, tier: of, inputs }),
       );
       await settled();
       clock.advance(5);
-      expect(executor.queues()).toEqual([{ of, works: 1, rows: 1, ageMs: 5, running: 2 }]);
+      expect(executor.queueStates()).toEqual([{ of, works: 1, rows: 1, ageMs: 5, running: 2 }]);
       first.ends[0]?.();
       await done[0];
       await settled();
       first.ends[1]?.();
       second.ends[0]?.();
       await Promise.all(done);
-      expect(executor.queues()).toEqual([{ of, works: 0, rows: 0, ageMs: 0, running: 0 }]);
+      expect(executor.queueStates()).toEqual([{ of, works: 0, rows: 0, ageMs: 0, running: 0 }]);
     });
 
     it("goes on after a run that fails", async () => {
@@ -163,8 +163,8 @@ export function executorContract(
         run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}),
       };
       const both = await Promise.allSettled([
-        executor.execute({ session: failing, of, inputs }),
-        executor.execute({ session: failing, of, inputs }),
+        executor.execute({ session: failing, tier: of, inputs }),
+        executor.execute({ session: failing, tier: of, inputs }),
       ]);
       expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
     });

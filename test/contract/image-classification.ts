@@ -6,12 +6,12 @@ import { imageClassification } from "../../src/tasks/image-classification.ts";
 import type { ImageDecoder } from "../../src/tasks/image/image.ts";
 import { createImageDecoder, type ImageCodecModules } from "../../src/tasks/image/image-decoder.ts";
 import {
-  largestDifference,
-  LIMITS,
-  pixelsOf,
-  refusedImages,
+  maxAbsDifference,
+  IMAGE_LIMITS,
+  preprocessToPixels,
+  invalidImages,
   sampleImage,
-  takenImages,
+  validImages,
 } from "../support/sample-images.ts";
 
 const MAX_MEMORY_BYTES = 32_000_000;
@@ -21,30 +21,33 @@ const SEED = 20_261_121;
 export function imageClassificationContract(where: string, modules: ImageCodecModules): void {
   const images = createImageDecoder({ modules, maxMemoryBytes: MAX_MEMORY_BYTES });
   const native = (file: Uint8Array, { width, height } = sampleImage("jpeg")) =>
-    pixelsOf(images, file, { width, height, fit: "stretch" });
+    preprocessToPixels(images, file, { width, height, fit: "stretch" });
 
   describe(`image classification, ${where}`, () => {
-    it.each(takenImages)(
+    it.each(validImages)(
       "decodes as Pillow does: $name",
-      ({ file, width, height, native: expected }) => {
+      ({ file, width, height, referencePixels: expected }) => {
         expect(
-          largestDifference(pixelsOf(images, file, { width, height, fit: "stretch" }), expected),
+          maxAbsDifference(
+            preprocessToPixels(images, file, { width, height, fit: "stretch" }),
+            expected,
+          ),
         ).toBe(0);
       },
     );
 
-    it.each(takenImages.filter(({ resized }) => resized !== undefined))(
+    it.each(validImages.filter(({ referenceResized: resized }) => resized !== undefined))(
       "resizes as Pillow does: $name",
-      ({ file, resized }) => {
+      ({ file, referenceResized: resized }) => {
         expect(
-          largestDifference(
-            pixelsOf(images, file, { width: 16, height: 16, fit: "stretch" }),
+          maxAbsDifference(
+            preprocessToPixels(images, file, { width: 16, height: 16, fit: "stretch" }),
             resized?.stretched ?? new Uint8Array(),
           ),
         ).toBe(0);
         expect(
-          largestDifference(
-            pixelsOf(images, file, { width: 6, height: 10, fit: "cover" }),
+          maxAbsDifference(
+            preprocessToPixels(images, file, { width: 6, height: 10, fit: "cover" }),
             resized?.covered ?? new Uint8Array(),
           ),
         ).toBe(0);
@@ -66,9 +69,9 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       const { encode } = imageClassification.createPreprocessor(config, { images });
       const files = [sampleImage("png, 1 x 1"), sampleImage("jpeg, progressive, 1 x 1")];
       const { pixels } = encode(
-        files.map(({ file }, index) => imageClassification.fromBytes(file, index, LIMITS)),
+        files.map(({ file }, index) => imageClassification.fromBytes(file, index, IMAGE_LIMITS)),
       );
-      const expected = files.flatMap(({ native }) =>
+      const expected = files.flatMap(({ referencePixels: native }) =>
         Array.from(native, (value, channel) =>
           Math.fround((value / 255 - (config.mean[channel] ?? 0)) / (config.std[channel] ?? 0)),
         ),
@@ -82,7 +85,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
 
     it("takes its own example", () => {
       expect(
-        pixelsOf(images, imageClassification.toBytes(imageClassification.example), {
+        preprocessToPixels(images, imageClassification.toBytes(imageClassification.example), {
           width: 1,
           height: 1,
           fit: "stretch",
@@ -90,8 +93,8 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       ).toEqual(Uint8Array.of(128, 128, 128));
     });
 
-    it.each(refusedImages)("refuses by its name: $name", ({ file }) => {
-      expect(() => imageClassification.fromBytes(file, 3, LIMITS)).toThrow(
+    it.each(invalidImages)("refuses by its name: $name", ({ file }) => {
+      expect(() => imageClassification.fromBytes(file, 3, IMAGE_LIMITS)).toThrow(
         expect.objectContaining({
           code: "unsupported_image",
           status: 415,
@@ -103,9 +106,9 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
     it("refuses what decoding would take too much memory for, before it begins", () => {
       const { file } = sampleImage("jpeg, larger");
       const small = createImageDecoder({ modules, maxMemoryBytes: 1_000_000 });
-      expect(() => pixelsOf(small, file, { width: 2, height: 2, fit: "stretch" })).toThrow(
-        expect.objectContaining({ code: "image_too_large_here", status: 413 }),
-      );
+      expect(() =>
+        preprocessToPixels(small, file, { width: 2, height: 2, fit: "stretch" }),
+      ).toThrow(expect.objectContaining({ code: "image_too_large_here", status: 413 }));
     });
 
     it("says that this deployment has no decoders", () => {
@@ -132,7 +135,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       const between: Uint8Array[] = [];
       for (let count = 0; count < MUTATIONS; count++) {
         const { file, width, height } =
-          takenImages[Math.floor(random() * takenImages.length)] ?? sampleImage("png");
+          validImages[Math.floor(random() * validImages.length)] ?? sampleImage("png");
         outcomes[outcomeOf(images, mutated(file, random), { width, height })]++;
         if (count % 100 === 99) between.push(native(sampleImage("jpeg").file));
       }
@@ -150,7 +153,7 @@ function outcomeOf(
   size: { readonly width: number; readonly height: number },
 ): "taken" | "refused" {
   try {
-    pixelsOf(images, file, { ...size, fit: "stretch" });
+    preprocessToPixels(images, file, { ...size, fit: "stretch" });
     return "taken";
   } catch (error) {
     if (error instanceof EdgeTierError && error.status >= 400 && error.status < 500)

@@ -8,7 +8,7 @@ import type { ObjectStore, StoredObject } from "../../src/registry/object-store.
 import type { PublicKey, SigningKey } from "../../src/registry/signing-keys.ts";
 import { ARTIFACT_FRESH_MS, createModelStore } from "../../src/registry/store.ts";
 import { sampleManifest } from "../support/sample-model.ts";
-import { newKey } from "../support/signing-key.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const ANY = { kind: "any" } as const;
@@ -332,7 +332,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
     describe("signed manifests", () => {
       let [own, other]: SigningKey[] = [];
       beforeEach(async () => {
-        [own, other] = await Promise.all([newKey(), newKey()]);
+        [own, other] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
       });
       const keysOf = (...keys: (SigningKey | undefined)[]) =>
         keys.filter((key) => key !== undefined);
@@ -352,9 +352,9 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
             isVerified: true,
           });
         }
-        expect(await trusting(await newKey(), other).readManifest("sample", 1)).toEqual(
-          sampleManifest(1),
-        );
+        expect(
+          await trusting(await createTestSigningKey(), other).readManifest("sample", 1),
+        ).toEqual(sampleManifest(1));
       });
 
       it("are read, too, where no keys are configured", async () => {

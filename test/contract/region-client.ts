@@ -1,5 +1,5 @@
 // What every RegionClient must do, against a region that serves the model `mood` in version 1
-// (test/region/world.ts) with the tiers `slow`, some 100 ms a run, and `heavy`.
+// (test/region/region-fixture.ts) with the tiers `slow`, some 100 ms a run, and `heavy`.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   decodeInferResponse,
@@ -191,19 +191,19 @@ export function regionClientContract(name: string, setUp: () => Promise<RegionCl
 
     it("tells whether the region answers for a version", async () => {
       await infer();
-      expect(await setup.client.modelReady("mood", 1)).toBe(true);
+      expect(await setup.client.isModelReady("mood", 1)).toBe(true);
       expect([
-        await setup.client.modelReady("mood", 9),
-        await setup.client.modelReady("other", 1),
-        await setup.client.modelReady("mood", 1, AbortSignal.abort()),
+        await setup.client.isModelReady("mood", 9),
+        await setup.client.isModelReady("other", 1),
+        await setup.client.isModelReady("mood", 1, AbortSignal.abort()),
       ]).toEqual([false, false, false]);
     });
 
     it("tells whether the region is ready", async () => {
-      expect(await setup.client.ready()).toBe(true);
-      expect(await setup.client.ready(AbortSignal.abort())).toBe(false);
+      expect(await setup.client.isReady()).toBe(true);
+      expect(await setup.client.isReady(AbortSignal.abort())).toBe(false);
       await setup.drain();
-      expect(await setup.client.ready()).toBe(false);
+      expect(await setup.client.isReady()).toBe(false);
       await expect(infer()).rejects.toMatchObject({ code: "region_unavailable", retryable: true });
     });
   });

@@ -9,16 +9,16 @@ import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.t
 import {
   AUDIENCE,
   ISSUER,
-  type NewKey,
-  newApiKey,
-  startIssuer,
+  type TestApiKey,
+  createTestApiKey,
+  createTestIssuer,
   type TestIssuer,
-  validClaims,
-} from "../support/credentials.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+  createValidClaims,
+} from "../support/test-credentials.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { startTinyServer, type TinyServer } from "../support/tiny-server.ts";
+import { startTestHttpServer, type TestHttpServer } from "../support/test-http-server.ts";
 
 const REDIS_TIMEOUT_MS = 500;
 const LIMIT = { requests: 4, windowSeconds: 3_600 };
@@ -28,27 +28,27 @@ let folder: string;
 let system: LocalSystem;
 let redis: TcpProxy;
 let issuer: TestIssuer;
-let issuersKeys: TinyServer;
+let issuersKeys: TestHttpServer;
 let jwksRequests = 0;
-let [free, limited, limitedToo]: NewKey[] = [];
+let [free, limited, limitedToo]: TestApiKey[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-e2e-"));
   redis = await startTcpProxy();
-  issuer = await startIssuer("ES256");
-  issuersKeys = await startTinyServer((_, response) => {
+  issuer = await createTestIssuer("ES256");
+  issuersKeys = await startTestHttpServer((_, response) => {
     jwksRequests++;
     response
       .writeHead(200, { "content-type": "application/json" })
       .end(JSON.stringify(issuer.jwks));
   });
   [free, limited, limitedToo] = [
-    await newApiKey({ id: "free" }),
-    await newApiKey({ id: "limited", rateLimit: LIMIT }),
-    await newApiKey({ id: "limited too", rateLimit: LIMIT }),
+    await createTestApiKey({ id: "free" }),
+    await createTestApiKey({ id: "limited", rateLimit: LIMIT }),
+    await createTestApiKey({ id: "limited too", rateLimit: LIMIT }),
   ];
   system = await startLocalSystem({
     stateFolder: folder,
-    region: false,
+    withRegion: false,
     edgeVariables: {
       EDGETIER_API_KEYS: JSON.stringify([free, limited, limitedToo].map((one) => one?.entry)),
       EDGETIER_JWT_ISSUER: ISSUER,
@@ -79,14 +79,14 @@ async function predict(key: { readonly key: string } | undefined): Promise<Respo
 
 it("answers those who have a key, in every client", async () => {
   expect((await predict(undefined)).status).toBe(401);
-  expect((await predict(await newApiKey())).status).toBe(401);
+  expect((await predict(await createTestApiKey())).status).toBe(401);
   expect((await predict(free)).status).toBe(200);
   const args = ["predict", TEXT, "--model", "intent", "--url", system.urls.edge, "--json"];
-  expect(await edgetier(args, { EDGETIER_API_KEY: free?.key ?? "" })).toMatchObject({
+  expect(await runEdgetier(args, { EDGETIER_API_KEY: free?.key ?? "" })).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('"label"'),
   });
-  const refused = await edgetier(args);
+  const refused = await runEdgetier(args);
   expect({ code: refused.code, error: JSON.parse(refused.stderr) }).toMatchObject({
     code: 1,
     error: { code: "missing_credential" },
@@ -102,8 +102,8 @@ it("answers those who have a key, in every client", async () => {
 });
 
 it("takes tokens of its issuer, and asks the issuer once, whatever is made up", async () => {
-  const forger = await startIssuer("ES256");
-  const claims = validClaims(Date.now());
+  const forger = await createTestIssuer("ES256");
+  const claims = createValidClaims(Date.now());
   const forged = await Promise.all(
     Array.from({ length: 40 }, (_, count) => forger.sign(claims, { kid: `made up ${count}` })),
   );
@@ -130,7 +130,7 @@ describe.skipIf(!hasRedisServer)("with Redis (needs a redis-server on the PATH)"
   });
 
   it("costs one time-out when Redis is frozen, and fails no request that the limit allows", async () => {
-    redis.mode = "hangs";
+    redis.behavior = "hangs";
     const took: number[] = [];
     for (let count = 0; count < LIMIT.requests; count++) {
       const startedAtMs = performance.now();
@@ -139,7 +139,7 @@ describe.skipIf(!hasRedisServer)("with Redis (needs a redis-server on the PATH)"
     }
     console.log(`with a frozen Redis: ${took.join(", ")} ms`);
     expect((await predict(limitedToo)).status).toBe(429);
-    redis.mode = "forwards";
+    redis.behavior = "forwards";
     expect(took.filter((ms) => ms >= 2 * REDIS_TIMEOUT_MS + 500)).toEqual([]);
   });
 });

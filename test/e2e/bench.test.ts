@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type LoadReport, loadReportSchema, type Trial } from "../../src/cli/load/report-schema.ts";
-import { edgetier } from "../support/edgetier-command.ts";
-import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
-let system: TensorSystem;
+let system: FixtureSystem;
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
-  system = await startTensorSystem();
+  system = await startFixtureSystem();
 });
 afterAll(async () => {
   await system?.stop();
@@ -23,7 +23,7 @@ async function bench(
   model: string,
   ...more: string[]
 ): Promise<LoadReport & { readonly trial: Trial }> {
-  const { code, stdout, stderr } = await edgetier([
+  const { code, stdout, stderr } = await runEdgetier([
     "bench",
     url,
     "--model",
@@ -73,12 +73,12 @@ it("caches show, and a warning says so", async () => {
 it("what is degraded is counted", async () => {
   const inputs = join(folder, "unsure.jsonl");
   await writeFile(inputs, '"maybe"\n');
-  system.proxy.mode = "refuses";
+  system.proxy.behavior = "resets";
   try {
     const { trial } = await bench(system.urls.edge, "toy", "--inputs", inputs, "--cache", "bypass");
     expect(trial.degraded.share).toBe(1);
   } finally {
-    system.proxy.mode = "forwards";
+    system.proxy.behavior = "forwards";
   }
 });
 

@@ -9,11 +9,11 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startBareEdge } from "../../src/cli/local/bare-edge.ts";
-import { startListeningChild } from "../../src/cli/local/listening.ts";
+import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
+import { startListeningChild } from "../../src/cli/local/listening-child.ts";
 import { REGION_ENTRY } from "../../src/cli/local/paths.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { refusingUrl } from "../support/tiny-server.ts";
+import { getUnreachableUrl } from "../support/test-http-server.ts";
 
 const MIB = 1_048_576;
 const MAX_GROWTH_MIB = 32;
@@ -25,77 +25,82 @@ const REGION = { path: "/v2/models/intent/infer", limit: 8_388_608, taken: 503 }
 const JSON_TYPE = { "content-type": "application/json" };
 const GZIP = { ...JSON_TYPE, "content-encoding": "gzip" };
 
-const bomb = gzipSync(Buffer.alloc(100 * MIB));
+const gzipBomb = gzipSync(Buffer.alloc(100 * MIB));
 const spaces = (bytes: number) => Buffer.alloc(bytes, 0x20);
 const repeated = function* (chunk: Uint8Array, count: number) {
   for (let index = 0; index < count; index++) yield chunk;
 };
 
 interface Attack {
-  readonly what: string;
+  readonly name: string;
   readonly headers: Record<string, string>;
   readonly chunks: () => Iterable<Uint8Array>;
   /** The length is told beforehand. */
-  readonly bytes?: number;
+  readonly contentLength?: number;
   readonly status: number;
 }
 
 /** @param taken the status of a body that is within the limit, and is no request */
 const attacks = ({ limit, taken }: typeof EDGE): Attack[] => [
   {
-    what: "100 kB of gzip that are 100 MB",
+    name: "100 kB of gzip that are 100 MB",
     headers: GZIP,
-    chunks: () => [bomb],
-    bytes: bomb.byteLength,
+    chunks: () => [gzipBomb],
+    contentLength: gzipBomb.byteLength,
     status: 413,
   },
-  { what: "the same in pieces", headers: GZIP, chunks: () => pieces(bomb, 1_000), status: 413 },
   {
-    what: "65,537 chunks of a byte",
+    name: "the same in pieces",
+    headers: GZIP,
+    chunks: () => splitIntoChunks(gzipBomb, 1_000),
+    status: 413,
+  },
+  {
+    name: "65,537 chunks of a byte",
     headers: JSON_TYPE,
     chunks: () => repeated(spaces(1), 65_537),
     status: taken,
   },
   {
-    what: "chunks without an end",
+    name: "chunks without an end",
     headers: JSON_TYPE,
     chunks: () => repeated(spaces(16_384), Infinity),
     status: 413,
   },
   {
-    what: "a length that is a byte too much",
+    name: "a length that is a byte too much",
     headers: JSON_TYPE,
     chunks: () => [spaces(limit + 1)],
-    bytes: limit + 1,
+    contentLength: limit + 1,
     status: 413,
   },
   {
-    what: "gzip that is a byte too much",
+    name: "gzip that is a byte too much",
     headers: GZIP,
     chunks: () => [gzipSync(spaces(limit + 1))],
     status: 413,
   },
   {
-    what: "JSON 120 deep",
+    name: "JSON 120 deep",
     headers: JSON_TYPE,
     chunks: () => [Buffer.from("[".repeat(120) + "]".repeat(120))],
     status: taken,
   },
   {
-    what: "JSON 125,000 deep, closed",
+    name: "JSON 125,000 deep, closed",
     headers: JSON_TYPE,
     chunks: () => [Buffer.from("[".repeat(125_000) + "]".repeat(125_000))],
     status: taken,
   },
   {
-    what: "JSON 250,000 deep",
+    name: "JSON 250,000 deep",
     headers: JSON_TYPE,
     chunks: () => [Buffer.from("[".repeat(250_000))],
     status: taken,
   },
 ];
 
-function* pieces(bytes: Uint8Array, size: number) {
+function* splitIntoChunks(bytes: Uint8Array, size: number) {
   for (let at = 0; at < bytes.byteLength; at += size) yield bytes.subarray(at, at + size);
 }
 
@@ -106,7 +111,7 @@ function* pieces(bytes: Uint8Array, size: number) {
  */
 async function send(
   url: string,
-  attack: Pick<Attack, "headers" | "chunks" | "bytes">,
+  attack: Pick<Attack, "headers" | "chunks" | "contentLength">,
 ): Promise<number> {
   for (let tries = 1; ; tries++) {
     const status = await sendOnce(url, attack);
@@ -117,7 +122,7 @@ async function send(
 /** Over a socket of its own. @returns the status, or 0 */
 async function sendOnce(
   url: string,
-  { headers, chunks, bytes }: Pick<Attack, "headers" | "chunks" | "bytes">,
+  { headers, chunks, contentLength: bytes }: Pick<Attack, "headers" | "chunks" | "contentLength">,
 ): Promise<number> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -168,7 +173,7 @@ const memoryBytes = async (pid: number, field: "VmRSS" | "VmHWM") =>
 const residentBytes = (pid: number) => memoryBytes(pid, "VmRSS");
 const peakBytes = (pid: number) => memoryBytes(pid, "VmHWM");
 const resetPeak = (pid: number) => writeFile(`/proc/${pid}/clear_refs`, "5");
-const inMib = (bytes: number) => Math.round((10 * bytes) / MIB) / 10;
+const toMib = (bytes: number) => Math.round((10 * bytes) / MIB) / 10;
 
 const isMeasurable = existsSync(`/proc/${process.pid}/clear_refs`);
 
@@ -184,14 +189,14 @@ describe.skipIf(!isMeasurable)(
       folder = await mkdtemp(join(tmpdir(), "edgetier-bodies-"));
       // No store: what is taken is answered with 503, once it has been read.
       const store = {
-        EDGETIER_S3_ENDPOINT: await refusingUrl(),
+        EDGETIER_S3_ENDPOINT: await getUnreachableUrl(),
         EDGETIER_S3_BUCKET: "b",
         EDGETIER_S3_ACCESS_KEY_ID: "k",
         EDGETIER_S3_SECRET_ACCESS_KEY: "s",
       };
       servers.set(
         "edge",
-        await startBareEdge(await bundleWorker(join(folder, "worker.bundle")), store),
+        await startWorkerdEdge(await bundleWorker(join(folder, "worker.bundle")), store),
       );
       servers.set(
         "region",
@@ -223,18 +228,18 @@ describe.skipIf(!isMeasurable)(
         const [startedMs, startBytes] = [performance.now(), await residentBytes(server.pid)];
         const status = await send(url, attack);
         rows.push({
-          what: attack.what,
+          what: attack.name,
           status,
-          growthMib: inMib((await peakBytes(server.pid)) - startBytes),
+          growthMib: toMib((await peakBytes(server.pid)) - startBytes),
           ms: Math.round(performance.now() - startedMs),
         });
       }
-      const after = inMib((await residentBytes(server.pid)) - before);
+      const after = toMib((await residentBytes(server.pid)) - before);
       console.log(
-        `${name}, ${inMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`,
+        `${name}, ${toMib(before)} MiB before, ${after} more after:\n${rows.map((row) => `  ${Object.values(row).join(", ")}`).join("\n")}`,
       );
       expect(rows.map(({ what, status }) => [what, status])).toEqual(
-        attacks(target).map(({ what, status }) => [what, status]),
+        attacks(target).map(({ name: what, status }) => [what, status]),
       );
       expect(Math.max(...rows.map(({ growthMib }) => growthMib))).toBeLessThan(MAX_GROWTH_MIB);
       expect(await send(url, ordinary)).toBe(ordinaryStatus);

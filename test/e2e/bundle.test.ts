@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { measureStartup } from "../../src/cli/doctor/measure-startup.ts";
 import { measureUpload } from "../../src/cli/doctor/measure-upload.ts";
-import { bundleWorker, type Upload } from "../../src/cli/local/upload.ts";
+import { bundleWorker, type WorkerUpload } from "../../src/cli/local/upload.ts";
 
 /** Ceilings. Raise one only with a reason: cold starts pay for every byte. */
 // 12,000 of the script's bytes read and prepare images, whose decoders come only with a model that takes them; 20,000 are embeddings, stages and drift checks;
@@ -21,7 +21,7 @@ const MAX_STARTUP_CPU_MS = 400; // the platform's limit is 1,000
 describe("the Worker's bundle", () => {
   let folder: string;
   let file: string;
-  let upload: Upload;
+  let upload: WorkerUpload;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-bundle-"));

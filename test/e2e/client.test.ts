@@ -5,20 +5,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createClient, EdgeTierError } from "../../src/client/index.ts";
 import { toBase64 } from "../../src/core/base64.ts";
-import { exercise } from "../client/exercise.ts";
-import { openPage } from "../support/browser.ts";
-import { whyNoBrowser } from "../support/chromium.ts";
+import { runClientScenario } from "../client/client-scenario.ts";
+import { openTestPage } from "../support/browser-page.ts";
+import { browserSkipReason } from "../support/chromium.ts";
 import { type FaultProxy, startFaultProxy } from "../support/fault-proxy.ts";
 import { sampleImage } from "../support/sample-images.ts";
-import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
-import { unit } from "../support/vector-model.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
+import { unit } from "../support/embedding-model.ts";
 
 const RED = toBase64(sampleImage("jpeg, red").file);
 
-let system: TensorSystem;
+let system: FixtureSystem;
 let proxy: FaultProxy;
 beforeAll(async () => {
-  system = await startTensorSystem({ edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
+  system = await startFixtureSystem({ edgeVariables: { EDGETIER_CORS_ORIGINS: "*" } });
   proxy = await startFaultProxy(system.urls.edge);
 });
 afterAll(async () => {
@@ -26,7 +26,8 @@ afterAll(async () => {
   await system?.stop();
 });
 
-const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
+const closeToVector = (vector: readonly number[]) =>
+  vector.map((one) => expect.closeTo(one, 6) as number);
 const answers = {
   first: "yes",
   again: ["yes", "client"],
@@ -37,7 +38,7 @@ const answers = {
   images: ["red", "red"],
   inference: [["y", "INT32", [1, 2], [1 + 6 - 15 + 10, -2 + 8 + 18 + 20]]],
   strings: [["one", "zwölf"]],
-  vectors: [close(unit(4, 4, 0, 0)), close(unit(1, -2, 4, 0))],
+  vectors: [closeToVector(unit(4, 4, 0, 0)), closeToVector(unit(1, -2, 4, 0))],
   tokens: 6,
   models: expect.arrayContaining(["toy", "colours", "matmul"]),
   regions: 1,
@@ -47,19 +48,19 @@ const answers = {
 };
 
 it("works in Node", async () => {
-  expect(await exercise(system.urls.edge, RED)).toEqual(answers);
+  expect(await runClientScenario(system.urls.edge, RED)).toEqual(answers);
 });
 
 it("works in a browser's page", async ({ skip }) => {
-  skip(whyNoBrowser !== undefined, whyNoBrowser);
+  skip(browserSkipReason !== undefined, browserSkipReason);
   const { outputFiles } = await build({
-    entryPoints: [join(PROJECT_ROOT, "test/client/exercise.ts")],
+    entryPoints: [join(PROJECT_ROOT, "test/client/client-scenario.ts")],
     bundle: true,
     format: "esm",
     platform: "browser",
     write: false,
   });
-  const opened = await openPage({
+  const opened = await openTestPage({
     "/exercise.js": {
       type: "text/javascript",
       bytes: outputFiles[0]?.contents ?? new Uint8Array(),
@@ -87,28 +88,31 @@ describe("through a network that fails", () => {
     ["is overloaded", { kind: "status", status: 503 }, "http_503"],
   ] as const)("that %s, a call is repeated, and then given up", async (_what, fault, code) => {
     proxy.fault = fault;
-    proxy.forget();
+    proxy.clearHistory();
     const error = await refusal(client({ retries: 3 }).predict("toy", "yes"));
-    expect([error instanceof EdgeTierError && error.code, proxy.seen.length]).toEqual([code, 4]);
+    expect([error instanceof EdgeTierError && error.code, proxy.receivedRequests.length]).toEqual([
+      code,
+      4,
+    ]);
     proxy.fault = { kind: "none" };
     expect((await client().predict("toy", "yes")).outputs[0].label).toBe("yes");
   });
 
   it("that hangs, a call ends when its time is up, and the server sees its client leave", async () => {
     proxy.fault = { kind: "hangs" };
-    proxy.forget();
+    proxy.clearHistory();
     expect(await refusal(client().predict("toy", "yes", { deadlineMs: 100 }))).toMatchObject({
       code: "timeout",
     });
-    await expect.poll(() => proxy.abandoned).toBe(1);
-    expect(proxy.seen).toHaveLength(1);
+    await expect.poll(() => proxy.disconnectCount).toBe(1);
+    expect(proxy.receivedRequests).toHaveLength(1);
     proxy.fault = { kind: "none" };
   });
 
   it("that fails once, the second try has the answer", async () => {
     let calls = 0;
     const failsOnce: typeof fetch = async (input, init) => {
-      proxy.fault = calls++ === 0 ? { kind: "refuses", only: /./ } : { kind: "none" };
+      proxy.fault = calls++ === 0 ? { kind: "refuses", matching: /./ } : { kind: "none" };
       return await fetch(input, init);
     };
     expect((await client({ fetch: failsOnce }).predict("toy", "yes")).outputs[0].label).toBe("yes");

@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { CheckName, Diagnosis } from "../../src/toolchain/doctor.ts";
 import type { IsolateMemory } from "../../src/toolchain/doctor-measurements.ts";
-import { isolateMemory } from "../../src/cli/doctor/isolate-memory.ts";
-import { startInspectedEdge } from "../../src/cli/local/bare-edge.ts";
-import type { Upload } from "../../src/cli/local/upload.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { measureIsolateMemory } from "../../src/cli/doctor/isolate-memory.ts";
+import { startInspectedEdge } from "../../src/cli/local/workerd-edge.ts";
+import type { WorkerUpload } from "../../src/cli/local/upload.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 
 const MiB = 1024 * 1024;
 const TIMEOUT_MS = 180_000; // it may have to make the engine
@@ -19,7 +19,7 @@ describe("doctor", () => {
   const measured = (name: CheckName) => check(name)?.measured ?? Number.NaN;
 
   beforeAll(async () => {
-    const ran = await edgetier(["doctor", "--json"]);
+    const ran = await runEdgetier(["doctor", "--json"]);
     if (ran.code !== 0 || ran.stderr !== "") throw new Error(JSON.stringify(ran));
     diagnosis = JSON.parse(ran.stdout);
   }, TIMEOUT_MS);
@@ -83,7 +83,7 @@ describe("doctor", () => {
     "names value, limit and remedy of every limit that is exceeded, and fails",
     { timeout: TIMEOUT_MS },
     async () => {
-      const ran = await edgetier([
+      const ran = await runEdgetier([
         "doctor",
         "--limits",
         '{"engineGzipBytes": 1, "startupCpuMs": 1}',
@@ -104,7 +104,7 @@ describe("doctor", () => {
     ["[1]", "JSON object"],
     ['{"engine": 1, "isolateBytes": -1}', "isolateBytes"],
   ])("refuses the limits %s", async (limits, problem) => {
-    expect(await edgetier(["doctor", "--limits", limits])).toMatchObject({
+    expect(await runEdgetier(["doctor", "--limits", limits])).toMatchObject({
       code: 2,
       stdout: "",
       stderr: expect.stringContaining(problem),
@@ -113,7 +113,7 @@ describe("doctor", () => {
 });
 
 describe("an isolate's memory", () => {
-  const worker = (script: string): Upload => ({
+  const worker = (script: string): WorkerUpload => ({
     modules: [
       {
         name: "main.js",
@@ -131,7 +131,7 @@ describe("an isolate's memory", () => {
   async function memoryOf(script: string): Promise<IsolateMemory> {
     const edge = await startInspectedEdge(worker(script), {});
     try {
-      return await isolateMemory(edge.inspectorUrl, AbortSignal.timeout(TIMEOUT_MS));
+      return await measureIsolateMemory(edge.inspectorUrl, AbortSignal.timeout(TIMEOUT_MS));
     } finally {
       await edge.stop();
     }

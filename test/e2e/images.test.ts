@@ -8,11 +8,11 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import { sampleImage } from "../support/sample-images.ts";
-import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
-let system: TensorSystem;
+let system: FixtureSystem;
 beforeAll(async () => {
-  system = await startTensorSystem();
+  system = await startFixtureSystem();
 });
 afterAll(() => system.stop());
 

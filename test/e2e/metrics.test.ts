@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type CountedEdge, startCountedEdge } from "../../src/cli/local/bare-edge.ts";
+import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { metricsSnapshot } from "../../src/protocol/metrics.ts";
 
 const ISOLATES = 8;
-const REQUESTS_EACH = 25;
+const REQUESTS_PER_ISOLATE = 25;
 /** Nothing is asked of a store. */
 const VARIABLES = {
   EDGETIER_S3_ENDPOINT: "http://127.0.0.1:9",
@@ -20,10 +20,10 @@ const VARIABLES = {
 };
 
 let folder: string;
-let edge: CountedEdge;
+let edge: MetricsEdge;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-shards-"));
-  edge = await startCountedEdge(await bundleWorker(join(folder, "worker.bundle")), VARIABLES, {
+  edge = await startMetricsEdge(await bundleWorker(join(folder, "worker.bundle")), VARIABLES, {
     isolates: ISOLATES,
     folder,
   });
@@ -35,7 +35,7 @@ afterAll(async () => {
 
 it("is in every isolate's GET /metrics", async () => {
   const sent = edge.urls.flatMap((url) =>
-    Array.from({ length: REQUESTS_EACH }, () => fetch(`${url}/v1/nothing`)),
+    Array.from({ length: REQUESTS_PER_ISOLATE }, () => fetch(`${url}/v1/nothing`)),
   );
   expect(new Set((await Promise.all(sent)).map(({ status }) => status))).toEqual(new Set([404]));
   const counted = async (url: string, name: string) => {
@@ -53,6 +53,6 @@ it("is in every isolate's GET /metrics", async () => {
   for (const url of edge.urls)
     await expect
       .poll(() => counted(url, "edgetier_requests_total"), { timeout: 10_000 })
-      .toBe(ISOLATES * REQUESTS_EACH);
+      .toBe(ISOLATES * REQUESTS_PER_ISOLATE);
   expect(await counted(edge.url, "edgetier_isolates_started_total")).toBe(ISOLATES);
 });

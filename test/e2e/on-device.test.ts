@@ -10,22 +10,22 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { createClient } from "../../src/client/index.ts";
-import { makeQueries } from "../../src/cli/load/sample-texts.ts";
-import type { DeviceRun } from "../client/exercise-device.ts";
-import { openPage, type TestPage } from "../support/browser.ts";
-import { whyNoBrowser } from "../support/chromium.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
+import type { OnDeviceScenarioResult } from "../client/on-device-scenario.ts";
+import { openTestPage, type TestPage } from "../support/browser-page.ts";
+import { browserSkipReason } from "../support/chromium.ts";
 
-const TEXTS = makeQueries(300, 8);
+const TEXTS = generateQueries(300, 8);
 /** Of a confidence: fused by other rules, an operator rounds otherwise. */
 const TOLERANCE = 1e-4;
 
-describe.skipIf(whyNoBrowser !== undefined)(
-  `on a device${whyNoBrowser === undefined ? "" : `: skipped, ${whyNoBrowser}`}`,
+describe.skipIf(browserSkipReason !== undefined)(
+  `on a device${browserSkipReason === undefined ? "" : `: skipped, ${browserSkipReason}`}`,
   () => {
     let folder: string;
     let system: LocalSystem;
     let page: TestPage;
-    let found: DeviceRun;
+    let found: OnDeviceScenarioResult;
 
     beforeAll(async () => {
       folder = await mkdtemp(join(tmpdir(), "edgetier-device-"));
@@ -38,7 +38,7 @@ describe.skipIf(whyNoBrowser !== undefined)(
         null,
       );
       const { outputFiles } = await build({
-        entryPoints: [join(PROJECT_ROOT, "test/client/exercise-device.ts")],
+        entryPoints: [join(PROJECT_ROOT, "test/client/on-device-scenario.ts")],
         bundle: true,
         format: "esm",
         platform: "browser",
@@ -50,7 +50,7 @@ describe.skipIf(whyNoBrowser !== undefined)(
           await readFile(join(PROJECT_ROOT, "node_modules/onnxruntime-web/dist", file)),
         );
       const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
-      page = await openPage({
+      page = await openTestPage({
         "/exercise.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
         "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
         "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
@@ -70,7 +70,7 @@ describe.skipIf(whyNoBrowser !== undefined)(
         "exerciseDevice",
         system.urls.edge,
         TEXTS,
-      )) as DeviceRun;
+      )) as OnDeviceScenarioResult;
     }, 240_000);
 
     afterAll(async () => {
@@ -86,10 +86,10 @@ describe.skipIf(whyNoBrowser !== undefined)(
         const {
           outputs: [output],
         } = await edge.predict("intent", text, { maxTier: "edge-int8", cache: "bypass" });
-        expect(found.alone[index]?.label, text).toBe(output.label);
+        expect(found.deviceOnly[index]?.label, text).toBe(output.label);
         largest = Math.max(
           largest,
-          Math.abs(output.confidence - (found.alone[index]?.confidence ?? Number.NaN)),
+          Math.abs(output.confidence - (found.deviceOnly[index]?.confidence ?? Number.NaN)),
         );
       }
       console.log(`largest difference of a confidence over ${TEXTS.length} texts: ${largest}`);
@@ -105,7 +105,7 @@ describe.skipIf(whyNoBrowser !== undefined)(
         } = await edge.predict("intent", text, { cache: "bypass" });
         const isSure = output.tier === "edge-int8";
         exits += Number(isSure);
-        const { label, tier, degraded, source } = found.answers[index] ?? {};
+        const { label, tier, degraded, source } = found.withEdge[index] ?? {};
         expect({ label, tier, degraded, isByDevice: source === "device" }, text).toEqual({
           label: output.label,
           tier: output.tier,
@@ -114,10 +114,10 @@ describe.skipIf(whyNoBrowser !== undefined)(
         });
       }
       console.log(
-        `${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.requests} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.openedMs.toFixed(0)} ms`,
+        `${exits} of ${TEXTS.length} exit, on the device as at the edge; ${found.edgeRequestCount} requests reached the edge; p50 ${found.p50Ms.toFixed(2)} ms on the device; opened in ${found.loadMs.toFixed(0)} ms`,
       );
       expect(exits).toBeGreaterThan(0);
-      expect(found.requests).toBe(TEXTS.length - exits);
+      expect(found.edgeRequestCount).toBe(TEXTS.length - exits);
     });
   },
 );

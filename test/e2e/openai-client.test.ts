@@ -1,20 +1,25 @@
 // The official OpenAI client, unchanged, against the Worker as it is deployed and a region behind it.
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { FAR_VECTORS, startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
-import { unit } from "../support/vector-model.ts";
+import {
+  REGION_EMBEDDING_MODEL,
+  startFixtureSystem,
+  type FixtureSystem,
+} from "../support/fixture-system.ts";
+import { unit } from "../support/embedding-model.ts";
 
-let system: TensorSystem;
+let system: FixtureSystem;
 let client: OpenAI;
 beforeAll(async () => {
-  system = await startTensorSystem();
+  system = await startFixtureSystem();
   client = new OpenAI({ baseURL: `${system.urls.edge}/v1`, apiKey: "none", maxRetries: 0 });
 });
 afterAll(() => system?.stop());
 
-const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
-const GOOD = close(unit(4, 4, 0, 0));
-const BAD = close(unit(1, -2, 4, 0));
+const closeToVector = (vector: readonly number[]) =>
+  vector.map((one) => expect.closeTo(one, 6) as number);
+const GOOD = closeToVector(unit(4, 4, 0, 0));
+const BAD = closeToVector(unit(1, -2, 4, 0));
 const BAD_ID = 5;
 
 it("gets vectors, by base64 as it asks on its own", async () => {
@@ -44,21 +49,30 @@ it("gets the same numbers by float, and the request's id", async () => {
 
 it("asks for fewer dimensions, and brings token ids", async () => {
   const fewer = await client.embeddings.create({ model: "vectors", input: "bad", dimensions: 2 });
-  expect(fewer.data[0]?.embedding).toEqual(close(unit(1, -2)));
+  expect(fewer.data[0]?.embedding).toEqual(closeToVector(unit(1, -2)));
   const ofTokens = await client.embeddings.create({
     model: "vectors",
     input: [[BAD_ID], [BAD_ID, BAD_ID]],
   });
-  expect(ofTokens.data.map(({ embedding }) => embedding)).toEqual([BAD, close(unit(1, -5, 8, 0))]);
+  expect(ofTokens.data.map(({ embedding }) => embedding)).toEqual([
+    BAD,
+    closeToVector(unit(1, -5, 8, 0)),
+  ]);
 });
 
 it("gets the region's vectors where the model has no edge tier", async () => {
   const { data, response } = await client.embeddings
-    .create({ model: FAR_VECTORS, input: ["bad", "good good good"] })
+    .create({ model: REGION_EMBEDDING_MODEL, input: ["bad", "good good good"] })
     .withResponse();
   expect(response.headers.get("x-edgetier-tier")).toBe("region");
-  expect(data.data.map(({ embedding }) => embedding)).toEqual([BAD, close(unit(10, 10, 0, 0))]);
-  const ofTokens = await client.embeddings.create({ model: FAR_VECTORS, input: [BAD_ID] });
+  expect(data.data.map(({ embedding }) => embedding)).toEqual([
+    BAD,
+    closeToVector(unit(10, 10, 0, 0)),
+  ]);
+  const ofTokens = await client.embeddings.create({
+    model: REGION_EMBEDDING_MODEL,
+    input: [BAD_ID],
+  });
   expect(ofTokens.data[0]?.embedding).toEqual(BAD);
 });
 
@@ -86,7 +100,7 @@ it("over /v2 the region gives what the graph gives", async () => {
     outputs: [{ name: "sums" }],
   };
   for (const url of [system.urls.region, system.urls.edge]) {
-    const response = await fetch(`${url}/v2/models/${FAR_VECTORS}/infer`, {
+    const response = await fetch(`${url}/v2/models/${REGION_EMBEDDING_MODEL}/infer`, {
       method: "POST",
       body: JSON.stringify(request),
     });

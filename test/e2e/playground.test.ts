@@ -15,15 +15,15 @@ import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.t
 import { type ModelReport, modelReport } from "../../src/protocol/report.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { startChromium, whyNoBrowser } from "../support/chromium.ts";
-import { newApiKey } from "../support/credentials.ts";
+import { startChromium, browserSkipReason } from "../support/chromium.ts";
+import { createTestApiKey } from "../support/test-credentials.ts";
 import { sendTraffic } from "../support/playground-traffic.ts";
-import { DIMENSIONS, publishVectors } from "../support/vector-model.ts";
+import { DIMENSIONS, publishEmbeddingModel } from "../support/embedding-model.ts";
 
 const MAX_FIRST_LOAD_GZIP_BYTES = 60_000;
-const ESCALATED = "tell me something odd about the moon";
+const ESCALATED_TEXT = "tell me something odd about the moon";
 const SHIP = join(import.meta.dirname, "../../models/vision/example/ship.jpg");
-const skipped = whyNoBrowser === undefined ? "" : `, skipped: ${whyNoBrowser}`;
+const skipped = browserSkipReason === undefined ? "" : `, skipped: ${browserSkipReason}`;
 const axeSource = await readFile(
   createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
   "utf8",
@@ -34,7 +34,7 @@ interface OpenPage {
   readonly responses: PageResponse[];
 }
 
-describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
+describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () => {
   let folder: string;
   let system: LocalSystem;
   let browser: Browser;
@@ -139,7 +139,7 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.keyboard.press("Control+a");
     await page.keyboard.type("how do i freeze my account");
     await page.keyboard.press("Control+Enter");
-    await answered(page);
+    await waitForAnswer(page);
     expect(await status(page).textContent()).toBe("freeze_account, answered by edge-int8.");
     expect(await page.locator("#answer .ranking tbody tr").count()).toBe(5);
     expect(await tier(page, "edge-int8").textContent()).toMatch(
@@ -157,9 +157,9 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     const { page } = await open();
     await page.locator("summary", { hasText: "Deadline, cache and tiers" }).click();
     await page.locator("#deadline").fill("10000"); // on a busy machine the model's own may pass
-    await page.locator("#text").fill(ESCALATED);
+    await page.locator("#text").fill(ESCALATED_TEXT);
     await page.locator("#send").click();
-    await answered(page);
+    await waitForAnswer(page);
     expect(await fact(page, "cache").textContent()).toBe("miss");
     expect(await tier(page, "region-int8").textContent()).toMatch(
       /answered: it is the last tier.*confidence 0\.\d{4}; takes every input/,
@@ -200,7 +200,7 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.locator("#threshold").waitFor();
     await page.locator("#model").selectOption("vision");
     await page.locator("#image").setInputFiles(SHIP);
-    await answered(page);
+    await waitForAnswer(page);
     expect(await status(page).textContent()).toMatch(/^ship, answered by edge-int8/);
     expect(await page.locator("#answer pre").textContent()).toMatch(
       /-H 'content-type: image\/jpeg' \\\n {2}--data-binary @ship\.jpg$/,
@@ -217,7 +217,7 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
   });
 
   it("gives vectors of two texts, and how alike they are", async () => {
-    await publishVectors(createModelStore(createS3ObjectStore(system.store)), {
+    await publishEmbeddingModel(createModelStore(createS3ObjectStore(system.store)), {
       places: ["region"],
       deadlineMs: 30_000,
     });
@@ -227,7 +227,7 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
     await page.locator("#other-text").fill("good good");
     await page.locator("#text").fill("bad");
     await page.getByRole("button", { name: "Embed" }).click();
-    await answered(page);
+    await waitForAnswer(page);
     expect(await status(page).textContent()).toMatch(
       new RegExp(
         `^Vectors of ${DIMENSIONS} numbers; the cosine of the two texts is -?\\d\\.\\d{4}\\.$`,
@@ -306,9 +306,9 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
         reducedMotion: "reduce",
       });
       await page.locator("#threshold").waitFor();
-      await page.locator("#text").fill(ESCALATED);
+      await page.locator("#text").fill(ESCALATED_TEXT);
       await page.locator("#send").click();
-      await answered(page);
+      await waitForAnswer(page);
       await tier(page, "edge-int8").locator(".bar").waitFor();
       await page.evaluate(
         "for (const one of document.querySelectorAll('details')) one.open = true",
@@ -332,17 +332,20 @@ describe.skipIf(whyNoBrowser !== undefined)(`the playground${skipped}`, () => {
   );
 });
 
-describe.skipIf(whyNoBrowser !== undefined)(
+describe.skipIf(browserSkipReason !== undefined)(
   `the playground of an edge that asks for keys${skipped}`,
   () => {
     it("asks for one, keeps it in the tab, and sends it with every request", async () => {
       const folder = await mkdtemp(join(tmpdir(), "edgetier-playground-"));
-      const { key, entry } = await newApiKey({ id: "page", scopes: ["predict", "metadata"] });
+      const { key, entry } = await createTestApiKey({
+        id: "page",
+        scopes: ["predict", "metadata"],
+      });
       const [system, browser] = await Promise.all([
         startLocalSystem({
           stateFolder: folder,
-          region: false,
-          redis: false,
+          withRegion: false,
+          withRedis: false,
           edgeVariables: { EDGETIER_API_KEYS: JSON.stringify([entry]) },
         }),
         startChromium(),
@@ -359,7 +362,7 @@ describe.skipIf(whyNoBrowser !== undefined)(
         await page.locator("#threshold").waitFor();
         expect(await page.getByRole("alert").count()).toBe(0);
         await page.locator("#send").click();
-        await answered(page);
+        await waitForAnswer(page);
         expect(await page.locator("#answer pre").textContent()).toContain(
           '-H "authorization: Bearer $EDGETIER_API_KEY"',
         );
@@ -376,6 +379,6 @@ describe.skipIf(whyNoBrowser !== undefined)(
   },
 );
 
-async function answered(page: Page): Promise<void> {
+async function waitForAnswer(page: Page): Promise<void> {
   await page.locator("#answer .label").waitFor();
 }

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
-import { edgetier } from "../support/edgetier-command.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
 import { hasRedisServer } from "../support/redis.ts";
 
 const TEXTS = [
@@ -26,7 +26,7 @@ beforeAll(async () => {
   await writeFile(inputs, TEXTS.map((one) => JSON.stringify({ text: one })).join("\n"));
   system = await startLocalSystem({
     stateFolder: folder,
-    region: false,
+    withRegion: false,
     edgeVariables: {
       EDGETIER_L1_MAX_BYTES: "0",
       EDGETIER_CDN_CACHE: "off",
@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 const precompute = (...more: string[]) =>
-  edgetier([
+  runEdgetier([
     "precompute",
     "--model",
     "intent",
@@ -97,7 +97,7 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
   });
 
   it("says which model there is not, and that nothing answers", async () => {
-    const unknown = await edgetier([
+    const unknown = await runEdgetier([
       "precompute",
       "--model",
       "nothing",
@@ -107,7 +107,7 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
       system.urls.edge,
     ]);
     expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining("not found") });
-    const away = await edgetier([
+    const away = await runEdgetier([
       "precompute",
       "--model",
       "intent",

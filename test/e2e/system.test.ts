@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startLocalEdge } from "../../src/cli/local/edge.ts";
 import { MODELS_FOLDER, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
-import { createRegionFetch } from "../../src/region/region-fetch.ts";
+import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { s3VariablesOf } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
 import { asFloat32 } from "../../src/core/tensor.ts";
@@ -24,7 +24,7 @@ import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 
 /** Nothing that the edge tier could be sure of. */
-const ODD = "the moss remembers what colour tuesday was before it rained upwards";
+const ESCALATED_TEXT = "the moss remembers what colour tuesday was before it rained upwards";
 
 let folder: string;
 let system: LocalSystem;
@@ -54,7 +54,7 @@ beforeAll(async () => {
 });
 
 afterEach(() => {
-  for (const proxy of Object.values(proxies)) proxy.mode = "forwards";
+  for (const proxy of Object.values(proxies)) proxy.behavior = "forwards";
 });
 
 afterAll(async () => {
@@ -63,19 +63,19 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-interface Answered {
+interface PredictResult {
   readonly output: PredictResponse["outputs"][number];
   readonly response: Response;
 }
 
 /** Long, since what is asked here is what is answered, not how soon: a busy machine would have a cascade give up its region. */
-const PATIENT = { "x-deadline-ms": "10000" };
+const LONG_DEADLINE = { "x-deadline-ms": "10000" };
 
 async function predict(
   inputs: string,
   parameters: object = { cache: "bypass" },
-  headers: Record<string, string> = PATIENT,
-): Promise<Answered> {
+  headers: Record<string, string> = LONG_DEADLINE,
+): Promise<PredictResult> {
   const response = await fetch(`${system.urls.edge}/v1/models/intent/predict`, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
@@ -89,13 +89,13 @@ async function predict(
 }
 
 /** Its circuit may have opened: by what a test did to the region, or by a moment in which this machine was busy. */
-async function untilRegionAnswers(): Promise<void> {
+async function waitForRegion(): Promise<void> {
   await expect
-    .poll(async () => (await predict(ODD)).output.degraded, { timeout: 10_000 })
+    .poll(async () => (await predict(ESCALATED_TEXT)).output.degraded, { timeout: 10_000 })
     .toBe(false);
 }
 
-const SURE = "what is the exchange rate between dollars and euros";
+const CONFIDENT_TEXT = "what is the exchange rate between dollars and euros";
 
 /** An infer request in binary form for `intent`. */
 async function infer(
@@ -109,7 +109,7 @@ async function infer(
     { ...more, inputs: { input: { datatype: "BYTES", shape: [texts.length], data } } },
     true,
   );
-  const send = createRegionFetch(system.regionKey); // the edge does not mind
+  const send = createSignedFetch(system.regionKey); // the edge does not mind
   return await send(`${server}/v2/models/intent/infer`, {
     method: "POST",
     headers: { [JSON_LENGTH_HEADER]: String(jsonBytes), ...headers },
@@ -117,7 +117,7 @@ async function infer(
   });
 }
 
-async function inferred(response: Response): Promise<InferResponse> {
+async function readInferResponse(response: Response): Promise<InferResponse> {
   const bytes = new Uint8Array(await response.arrayBuffer());
   const length = response.headers.get(JSON_LENGTH_HEADER);
   expect(response.status, new TextDecoder().decode(bytes.subarray(0, 300))).toBe(200);
@@ -130,15 +130,15 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
 
   it("takes texts through the cascade, and gives each row as its tier has given it", async () => {
     const [fromEdge, fromRegion] = [
-      await inferred(
-        await infer(system.urls.edge, [SURE], {
+      await readInferResponse(
+        await infer(system.urls.edge, [CONFIDENT_TEXT], {
           parameters: { ...binary.parameters, tier: "edge-int8" },
         }),
       ),
-      await inferred(await infer(system.urls.region, [ODD], binary)),
+      await readInferResponse(await infer(system.urls.region, [ESCALATED_TEXT], binary)),
     ];
-    const { parameters, outputs } = await inferred(
-      await infer(system.urls.edge, [SURE, ODD], binary),
+    const { parameters, outputs } = await readInferResponse(
+      await infer(system.urls.edge, [CONFIDENT_TEXT, ESCALATED_TEXT], binary),
     );
     expect(parameters).toEqual({ tier: "edge-int8, region-int8" });
     const [both, edgeRow, regionRow] = [outputs, fromEdge.outputs, fromRegion.outputs].map((one) =>
@@ -155,26 +155,26 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
       parameters: { tier: "region-int8", binary_data_output: true, timeout: PATIENT_US },
     };
     const [through, direct] = [
-      await infer(system.urls.edge, [ODD], request, { "accept-encoding": "gzip" }),
-      await infer(system.urls.region, [ODD], request),
+      await infer(system.urls.edge, [ESCALATED_TEXT], request, { "accept-encoding": "gzip" }),
+      await infer(system.urls.region, [ESCALATED_TEXT], request),
     ];
     expect(through.headers.get("content-type")).toBe("application/octet-stream");
-    expect(await inferred(through)).toEqual(await inferred(direct));
+    expect(await readInferResponse(through)).toEqual(await readInferResponse(direct));
   });
 
   it("is 503 in the protocol's form where only the region could answer and refuses, and in time where it hangs", async () => {
     const ask = (timeout?: number) =>
-      infer(system.urls.edge, [ODD], {
+      infer(system.urls.edge, [ESCALATED_TEXT], {
         parameters: { tier: "region-int8", ...(timeout === undefined ? {} : { timeout }) },
       });
-    proxies.region.mode = "refuses";
+    proxies.region.behavior = "resets";
     const refused = await ask();
     expect([refused.status, refused.headers.get("retry-after"), await refused.json()]).toEqual([
       503,
       "1",
       { error: expect.stringContaining("region") },
     ]);
-    proxies.region.mode = "hangs";
+    proxies.region.behavior = "hangs";
     const startedAtMs = performance.now();
     const late = await ask(400_000);
     expect([late.status, await late.json()]).toEqual([
@@ -182,17 +182,17 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
       { error: expect.stringContaining("400 ms") },
     ]);
     expect(performance.now() - startedAtMs).toBeLessThan(2_000);
-    const degraded = await inferred(
-      await infer(system.urls.edge, [ODD], { parameters: { timeout: 400_000 } }),
+    const degraded = await readInferResponse(
+      await infer(system.urls.edge, [ESCALATED_TEXT], { parameters: { timeout: 400_000 } }),
     );
     expect(degraded.parameters).toEqual({ tier: "edge-int8", degraded: true });
-    proxies.region.mode = "forwards";
-    await untilRegionAnswers();
+    proxies.region.behavior = "forwards";
+    await waitForRegion();
     expect((await ask(PATIENT_US)).status).toBe(200);
   });
 
   it("is ready for a model whose edge tier it has, also without the region", async () => {
-    proxies.region.mode = "refuses";
+    proxies.region.behavior = "resets";
     expect((await fetch(`${system.urls.edge}/v2/models/intent/ready`)).status).toBe(200);
     expect(await (await fetch(`${system.urls.edge}/v2/models/intent`)).json()).toMatchObject({
       name: "intent",
@@ -205,12 +205,12 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
 
 describe("the running system", () => {
   it("answers a plain query at the edge", async () => {
-    const { output } = await predict(SURE);
+    const { output } = await predict(CONFIDENT_TEXT);
     expect(output).toMatchObject({ label: "exchange_rate", tier: "edge-int8", degraded: false });
   });
 
   it("asks the region where the edge is not sure, and says what is out of scope", async () => {
-    const { output, response } = await predict(ODD);
+    const { output, response } = await predict(ESCALATED_TEXT);
     expect(output).toMatchObject({ label: "oos", tier: "region-int8", degraded: false });
     expect(response.headers.get("x-edgetier-tier")).toBe("region-int8");
     expect(response.headers.get("server-timing")).toMatch(/region;dur=\d/);
@@ -218,7 +218,7 @@ describe("the running system", () => {
 
   it("answers many at once", async () => {
     const queries = Array.from({ length: 40 }, (_, index) =>
-      index % 2 === 0 ? "what is my account balance" : `${ODD} ${index}`,
+      index % 2 === 0 ? "what is my account balance" : `${ESCALATED_TEXT} ${index}`,
     );
     const labels = await Promise.all(
       queries.map(async (query) => (await predict(query)).output.label),
@@ -245,9 +245,11 @@ describe("the running system", () => {
       );
     };
     const before = [await answers("edge-int8"), await answers("region-int8")];
-    const tiers = [await predict(SURE), await predict(ODD), await predict(ODD)].map(
-      ({ output }) => output.tier,
-    );
+    const tiers = [
+      await predict(CONFIDENT_TEXT),
+      await predict(ESCALATED_TEXT),
+      await predict(ESCALATED_TEXT),
+    ].map(({ output }) => output.tier);
     expect(tiers).toEqual(["edge-int8", "region-int8", "region-int8"]);
     expect([await answers("edge-int8"), await answers("region-int8")]).toEqual([
       Number(before[0]) + 1,
@@ -300,7 +302,7 @@ describe("the running system", () => {
         .poll(async () => (await predict(query, {})).response.headers.get("x-edgetier-cache"))
         .toBe("l2");
       for (const mode of ["refuses", "hangs"] as const) {
-        proxies.redis.mode = mode;
+        proxies.redis.behavior = mode;
         const { response } = await predict(query, {});
         expect(response.headers.get("x-edgetier-cache")).toBe("miss");
       }
@@ -308,28 +310,30 @@ describe("the running system", () => {
   );
 
   it("gives a marked edge answer when the region refuses, and within the deadline when it hangs", async () => {
-    proxies.region.mode = "refuses";
-    expect((await predict(ODD)).output).toMatchObject({
+    proxies.region.behavior = "resets";
+    expect((await predict(ESCALATED_TEXT)).output).toMatchObject({
       tier: "edge-int8",
       degraded: true,
       degradedBy: "region_unavailable",
     });
-    proxies.region.mode = "forwards";
-    await untilRegionAnswers();
-    proxies.region.mode = "hangs";
+    proxies.region.behavior = "forwards";
+    await waitForRegion();
+    proxies.region.behavior = "hangs";
     const startedAtMs = performance.now();
-    expect((await predict(ODD, undefined, { "x-deadline-ms": "400" })).output).toMatchObject({
+    expect(
+      (await predict(ESCALATED_TEXT, undefined, { "x-deadline-ms": "400" })).output,
+    ).toMatchObject({
       tier: "edge-int8",
       degraded: true,
     });
     expect(performance.now() - startedAtMs).toBeGreaterThan(350);
     expect(performance.now() - startedAtMs).toBeLessThan(2000);
-    proxies.region.mode = "forwards";
-    await untilRegionAnswers();
+    proxies.region.behavior = "forwards";
+    await waitForRegion();
   });
 
   it("says 503 while S3 is down at a cold start, and serves as soon as it is back", async () => {
-    proxies.s3.mode = "refuses";
+    proxies.s3.behavior = "resets";
     const cold = await startLocalEdge({
       config: WRANGLER_CONFIG,
       port: await findFreePort(),
@@ -349,7 +353,7 @@ describe("the running system", () => {
         code: "model_store_unavailable",
         retryable: true,
       });
-      proxies.s3.mode = "forwards";
+      proxies.s3.behavior = "forwards";
       const answered = await ask();
       expect(answered.status).toBe(200);
       expect(await answered.json()).toMatchObject({ outputs: [{ label: "balance" }] });

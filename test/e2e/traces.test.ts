@@ -2,32 +2,32 @@
 // schema. And the logs of both: every record by its schema, with the request's id, and nothing of anybody's in either.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseLogRecord } from "../../src/telemetry/log-record.ts";
-import { newApiKey, type NewKey } from "../support/credentials.ts";
+import { createTestApiKey, type TestApiKey } from "../support/test-credentials.ts";
 import { startHoldingProxy } from "../support/holding-proxy.ts";
 import {
   type OtlpReceiver,
   type ReceivedSpan,
   startOtlpReceiver,
 } from "../support/otlp-receiver.ts";
-import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
 const COLLECTORS_KEY = "collectors-key-51c0ffee";
 const CANARY = "maybe canary-7f3a"; // unsure, so that the region is asked
 const TRACESTATE = "vendor=opaque";
 
 let collector: OtlpReceiver;
-let system: TensorSystem;
-let key: NewKey;
+let system: FixtureSystem;
+let key: TestApiKey;
 beforeAll(async () => {
   collector = await startOtlpReceiver();
-  key = await newApiKey({ scopes: ["predict", "metadata"] });
+  key = await createTestApiKey({ scopes: ["predict", "metadata"] });
   const tracing = {
     EDGETIER_OTLP_URL: `${collector.url}/`,
     EDGETIER_OTLP_HEADERS: `x-collector-key=${COLLECTORS_KEY}`,
     EDGETIER_TRACE_SHARE: "0",
     EDGETIER_TRACE_EXTRA_PER_SECOND: "100",
   };
-  system = await startTensorSystem({
+  system = await startFixtureSystem({
     edgeVariables: {
       ...tracing,
       EDGETIER_ACCESS_LOG: "on",
@@ -53,7 +53,7 @@ beforeEach(() => {
 });
 
 /** A client's own trace, sampled or not. */
-const newTrace = (flags = "01") => {
+const createTraceContext = (flags = "01") => {
   const traceId = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
   return {
     traceId,
@@ -85,30 +85,30 @@ async function predict(
   };
 }
 
-const tree = (spans: readonly ReceivedSpan[], parent: string, depth = 0): string[] =>
+const spanTree = (spans: readonly ReceivedSpan[], parent: string, depth = 0): string[] =>
   spans
     .filter(({ parentSpanId }) => parentSpanId === parent)
     .toSorted((a, b) => Number(a.startTimeUnixNano - b.startTimeUnixNano))
     .flatMap((span) => [
       `${"  ".repeat(depth)}${String(span.service).replace("edgetier-", "")} ${span.name}`,
-      ...tree(spans, span.spanId, depth + 1),
+      ...spanTree(spans, span.spanId, depth + 1),
     ]);
 const isBatch = ({ name }: ReceivedSpan) => name === "batch";
 
 describe("one request", () => {
   it("is one tree from the client over the edge to the region and its batch", async () => {
-    const { traceId, parentId, traceparent } = newTrace();
+    const { traceId, parentId, traceparent } = createTraceContext();
     const { status, requestId } = await predict(CANARY, { traceparent, tracestate: TRACESTATE });
     expect(status).toBe(200);
-    await collector.until(
+    await collector.waitForSpans(
       (spans) =>
         spans.some(isBatch) &&
         spans.some(({ kind, service }) => kind === 2 && service === "edgetier-edge"),
     );
-    expect(collector.problems).toEqual([]);
+    expect(collector.errors).toEqual([]);
     const own = collector.spans.filter((span) => span.traceId === traceId);
     // Phases are there only where the clock has seen them.
-    const lines = tree(own, parentId).filter(
+    const lines = spanTree(own, parentId).filter(
       (line) => !/ (access|manifest|cache|load|edge)$/.test(line),
     );
     expect(lines).toEqual([
@@ -121,7 +121,7 @@ describe("one request", () => {
       "        region queue",
       "        region run",
     ]);
-    expect(tree(own, parentId)).toHaveLength(own.length); // no orphan
+    expect(spanTree(own, parentId)).toHaveLength(own.length); // no orphan
     expect(own.every(({ traceState }) => traceState === TRACESTATE)).toBe(true);
     expect(own.find(({ kind }) => kind === 2)?.attributes).toMatchObject({
       "http.response.status_code": "200",
@@ -149,12 +149,12 @@ describe("one request", () => {
   });
 
   it("that others share a run with: the batch is linked to all of them", async () => {
-    const traces = Array.from({ length: 8 }, () => newTrace());
+    const traces = Array.from({ length: 8 }, () => createTraceContext());
     await Promise.all(
       traces.map(({ traceparent }, index) => predict(`maybe ${index}`, { traceparent })),
     );
     const runs = () => collector.spans.filter(({ name }) => name === "run");
-    await collector.until(
+    await collector.waitForSpans(
       () => new Set(runs().map(({ traceId }) => traceId)).size === traces.length,
     );
     const shared = collector.spans.filter((span) => isBatch(span) && span.links.length > 1);
@@ -171,18 +171,18 @@ describe("one request", () => {
   });
 
   it("that is hedged: each call is a span of its own, and the one that nobody waited for says so", async () => {
-    const { traceId, traceparent } = newTrace();
+    const { traceId, traceparent } = createTraceContext();
     const between = await startHoldingProxy(system.urls.region);
-    [system.proxy.mode, system.proxy.target] = ["refuses", between.url]; // open connections are closed
-    system.proxy.mode = "forwards";
+    [system.proxy.behavior, system.proxy.target] = ["resets", between.url]; // open connections are closed
+    system.proxy.behavior = "forwards";
     between.holdNext();
     expect((await predict(CANARY, { traceparent })).status).toBe(200);
-    [system.proxy.mode, system.proxy.target] = ["refuses", system.urls.region];
-    system.proxy.mode = "forwards";
+    [system.proxy.behavior, system.proxy.target] = ["resets", system.urls.region];
+    system.proxy.behavior = "forwards";
     await between.stop();
     const calls = () =>
       collector.spans.filter((span) => span.traceId === traceId && span.name === "region call");
-    await collector.until(() => calls().length === 2);
+    await collector.waitForSpans(() => calls().length === 2);
     expect(
       calls()
         .map(({ attributes }) => attributes["edgetier.attempt"])
@@ -199,19 +199,19 @@ describe("one request", () => {
 
 describe("what is not sampled", () => {
   it("is recorded nowhere, but for what failed or was degraded, at the edge", async () => {
-    await predict(CANARY, { traceparent: newTrace("00").traceparent });
+    await predict(CANARY, { traceparent: createTraceContext("00").traceparent });
     await predict(CANARY);
-    const { traceId, traceparent } = newTrace("00");
-    system.proxy.mode = "refuses";
+    const { traceId, traceparent } = createTraceContext("00");
+    system.proxy.behavior = "resets";
     try {
       expect(JSON.parse((await predict(CANARY, { traceparent })).body).outputs[0]).toMatchObject({
         tier: "edge",
         degraded: true,
       });
     } finally {
-      system.proxy.mode = "forwards";
+      system.proxy.behavior = "forwards";
     }
-    await collector.until((spans) => spans.some((span) => span.traceId === traceId));
+    await collector.waitForSpans((spans) => spans.some((span) => span.traceId === traceId));
     expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
     const root = collector.spans.find(({ kind }) => kind === 2);
     expect(root?.attributes).toMatchObject({ "edgetier.degraded": true });
@@ -227,7 +227,9 @@ describe("a collector that does not answer as it should", () => {
   it("costs no request anything, and what it did not take is counted and logged", async () => {
     collector.status = 503;
     try {
-      expect((await predict(CANARY, { traceparent: newTrace().traceparent })).status).toBe(200);
+      expect(
+        (await predict(CANARY, { traceparent: createTraceContext().traceparent })).status,
+      ).toBe(200);
       await vi.waitUntil(
         () =>
           system.output.edge().includes('"event":"spans_dropped"') &&
@@ -244,30 +246,35 @@ describe("a collector that does not answer as it should", () => {
 
 describe("what edge and region tell", () => {
   it("is by the schema, with the ids of its request, and has nothing of the client's or the deployment's in it", async () => {
-    const { traceId, traceparent } = newTrace();
+    const { traceId, traceparent } = createTraceContext();
     const { requestId } = await predict(CANARY, { traceparent });
     await predict(CANARY, {}, "toy/predict?private-parameter=1"); // refused
     await fetch(`${system.urls.edge}/v1/models/toy/predict?input=${encodeURIComponent(CANARY)}`, {
-      headers: { authorization: `Bearer ${key.key}`, traceparent: newTrace().traceparent },
+      headers: {
+        authorization: `Bearer ${key.key}`,
+        traceparent: createTraceContext().traceparent,
+      },
     });
     await predict(CANARY, { authorization: "Bearer et_wrong-key-0123456789" });
     await predict("x".repeat(100)); // too long for the model
     await predict(CANARY, { "x-deadline-ms": "nonsense" });
-    system.proxy.mode = "refuses";
+    system.proxy.behavior = "resets";
     await predict(CANARY, {}, "far-vectors/predict");
     await fetch(`${system.urls.edge}/v1/embeddings`, {
       method: "POST",
       headers: { "content-type": "application/json", authorization: `Bearer ${key.key}` },
       body: JSON.stringify({ model: "far-vectors", input: CANARY }),
     });
-    system.proxy.mode = "forwards";
+    system.proxy.behavior = "forwards";
     await fetch(`${system.urls.region}/v2/models/toy/infer`, {
       method: "POST",
       body: JSON.stringify({
         inputs: [{ name: "input", datatype: "BYTES", shape: [1], data: [CANARY, CANARY] }],
       }),
     });
-    await collector.until((spans) => spans.filter((span) => span.traceId === traceId).length > 5);
+    await collector.waitForSpans(
+      (spans) => spans.filter((span) => span.traceId === traceId).length > 5,
+    );
 
     const recordsOf = (lines: readonly string[]) =>
       lines.flatMap((line) => (line.startsWith("{") ? [parseLogRecord(JSON.parse(line))] : []));
@@ -284,7 +291,7 @@ describe("what edge and region tell", () => {
     ).toEqual([]);
     expect(edge.filter(({ event }) => event === "request_failed").length).toBeGreaterThan(0);
 
-    const told = [system.output.edge(), ...system.output.region, ...collector.texts].join("\n");
+    const told = [system.output.edge(), ...system.output.region, ...collector.bodies].join("\n");
     for (const secret of ["canary", key.key, "et_wrong", COLLECTORS_KEY, "private-"])
       expect(told.split("\n").filter((line) => line.includes(secret))).toEqual([]);
     expect(

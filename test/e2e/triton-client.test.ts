@@ -4,7 +4,7 @@ import { execFile, execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startTensorSystem, type TensorSystem } from "../support/tensor-system.ts";
+import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
 const python = process.env["EDGETIER_TEST_PYTHON"] ?? "python3";
 
@@ -22,7 +22,7 @@ const logits = [
   [6, 0],
   [0, 6],
 ];
-const SEEN = {
+const EXPECTED = {
   live: true,
   ready: true,
   models_ready: { toy: true, identity: true, words: true, matmul: true, far: true, nothing: false },
@@ -82,19 +82,19 @@ const SEEN = {
     unknown_tier: ["400", expect.stringContaining("edge, region")],
   },
 };
-const notHere = ["501", expect.stringContaining("region")];
+const UNAVAILABLE_AT_EDGE = ["501", expect.stringContaining("region")];
 
 describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclient[http])", () => {
-  let system: TensorSystem;
+  let system: FixtureSystem;
   beforeAll(async () => {
-    system = await startTensorSystem();
+    system = await startFixtureSystem();
   });
   afterAll(() => system?.stop());
 
   async function seenAt(url: string): Promise<unknown> {
     const { stdout } = await promisify(execFile)(
       python,
-      [join(import.meta.dirname, "../clients/triton_client.py"), new URL(url).host],
+      [join(import.meta.dirname, "../generated-clients/triton_client.py"), new URL(url).host],
       { maxBuffer: 16 * 1024 * 1024 },
     );
     return JSON.parse(stdout);
@@ -102,7 +102,7 @@ describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclie
 
   it("finds, asks and reads everything at a region as it should be", async () => {
     expect(await seenAt(system.urls.region)).toEqual({
-      ...SEEN,
+      ...EXPECTED,
       server: {
         name: "edgetier-region",
         version: expect.stringMatching(/^\d/),
@@ -116,7 +116,7 @@ describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclie
           "statistics",
         ]),
       },
-      refusals: { ...SEEN.refusals, unknown_tier: ["400", expect.stringContaining("region")] },
+      refusals: { ...EXPECTED.refusals, unknown_tier: ["400", expect.stringContaining("region")] },
       extensions: {
         statistics: null,
         all_statistics: null,
@@ -132,21 +132,21 @@ describe.skipIf(!hasClient())("tritonclient (needs the Python package tritonclie
 
   it("finds, asks and reads everything at an edge as it should be, wherever the tiers are", async () => {
     expect(await seenAt(system.urls.edge)).toEqual({
-      ...SEEN,
+      ...EXPECTED,
       server: {
         name: "edgetier",
         version: expect.stringMatching(/^\d/),
         extensions: ["binary_tensor_data", "classification", "parameters"],
       },
       extensions: {
-        statistics: notHere,
-        all_statistics: notHere,
-        config: notHere,
-        index: notHere,
-        load: notHere,
-        trace: notHere,
-        log: notHere,
-        shared_memory: notHere,
+        statistics: UNAVAILABLE_AT_EDGE,
+        all_statistics: UNAVAILABLE_AT_EDGE,
+        config: UNAVAILABLE_AT_EDGE,
+        index: UNAVAILABLE_AT_EDGE,
+        load: UNAVAILABLE_AT_EDGE,
+        trace: UNAVAILABLE_AT_EDGE,
+        log: UNAVAILABLE_AT_EDGE,
+        shared_memory: UNAVAILABLE_AT_EDGE,
       },
     });
   });

@@ -1,26 +1,26 @@
 // Who may ask what, over the whole application inside workerd.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { ManualClock } from "../../src/core/clock.ts";
-import type { Access } from "../../src/http/access/access.ts";
+import type { AccessPolicy } from "../../src/http/access/access-policy.ts";
 import type { Scope } from "../../src/http/access/authenticator.ts";
-import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-keys.ts";
-import { createIsolateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
+import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
+import { createIsolateRateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
 import { createRemoteKeySet } from "../../src/http/access/drivers/jwks.ts";
-import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt.ts";
-import { needOf } from "../../src/http/access/policy.ts";
+import { createJwtAuthenticator } from "../../src/http/access/drivers/jwt-authenticator.ts";
+import { scopeRequirementOf } from "../../src/http/access/route-scopes.ts";
 import toy from "../fixtures/toy.onnx";
 import {
   AUDIENCE,
   ISSUER,
-  type NewKey,
-  newApiKey,
-  startIssuer,
+  type TestApiKey,
+  createTestApiKey,
+  createTestIssuer,
   type TestIssuer,
-  validClaims,
-} from "../support/credentials.ts";
+  createValidClaims,
+} from "../support/test-credentials.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { publishToy } from "../support/toy-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { publishToyModel } from "../support/toy-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const graph = new Uint8Array(toy);
 const JWKS_URL = "https://issuer.test/keys";
@@ -29,14 +29,14 @@ const PREDICT = "/v1/models/toy/predict?input=yes";
 let edge: EdgeUnderTest;
 let issuer: TestIssuer;
 let keys: Readonly<
-  Record<"both" | "predict" | "metadata" | "admin" | "onlyOther" | "otherTenant", NewKey>
+  Record<"both" | "predict" | "metadata" | "admin" | "onlyOther" | "otherTenant", TestApiKey>
 >;
 let jwksFetches: number;
 beforeEach(async () => {
-  issuer = await startIssuer("ES256");
+  issuer = await createTestIssuer("ES256");
   jwksFetches = 0;
   const key = (id: string, scopes: readonly Scope[], more: object = {}) =>
-    newApiKey({ id, scopes, ...more });
+    createTestApiKey({ id, scopes, ...more });
   keys = {
     both: await key("both", ["predict", "metadata"]),
     predict: await key("predict", ["predict"]),
@@ -45,10 +45,10 @@ beforeEach(async () => {
     onlyOther: await key("onlyOther", ["predict", "metadata"], { models: ["other"] }),
     otherTenant: await key("otherTenant", ["predict"], { tenant: "other" }),
   };
-  edge = await startEdgeUnderTest(graph, fullDeployment, { access: closed });
+  edge = await startEdgeUnderTest(graph, fullDeployment, { createAccess: protectedAccess });
 });
 
-function closed(clock: ManualClock): Access {
+function protectedAccess(clock: ManualClock): AccessPolicy {
   const fetchKeys = async () => {
     jwksFetches++;
     return Response.json(issuer.jwks);
@@ -82,7 +82,7 @@ const post = async (path: string, body: unknown, headers: Record<string, string>
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
-const statusOf = async (path: string, { key }: NewKey) => (await get(path, bearer(key))).status;
+const statusOf = async (path: string, { key }: TestApiKey) => (await get(path, bearer(key))).status;
 
 describe("with credentials configured", () => {
   it("answers those who have the scope, and says to others which one they lack", async () => {
@@ -114,7 +114,7 @@ describe("with credentials configured", () => {
       );
     const open: string[] = [];
     for (const path of paths) {
-      expect({ path, ...needOf(path) }).toMatchObject({ path, isKnown: true }); // a new route has to be put into policy.ts
+      expect({ path, ...scopeRequirementOf(path) }).toMatchObject({ path, isKnown: true }); // a new route has to be put into policy.ts
       for (const method of ["GET", "POST", "QUERY", "DELETE"]) {
         if ((await edge.app.request(path, { method })).status !== 401) open.push(path);
       }
@@ -180,7 +180,7 @@ describe("with credentials configured", () => {
   });
 
   it("lets each key ask its models only, by whichever route", async () => {
-    await publishToy(edge.store, graph, { model: "other" });
+    await publishToyModel(edge.store, graph, { model: "other" });
     const headers = bearer(keys.onlyOther.key);
     expect((await get("/v1/models/other/predict?input=yes", headers)).status).toBe(200);
     const refused = [
@@ -212,7 +212,7 @@ describe("with credentials configured", () => {
 });
 
 describe("tokens", () => {
-  const tokenOf = (more: object = {}) => issuer.sign(validClaims(edge.clock.now(), more));
+  const tokenOf = (more: object = {}) => issuer.sign(createValidClaims(edge.clock.now(), more));
 
   it("let their bearer in until they end, and fetch the issuer's keys once", async () => {
     const token = await tokenOf();
@@ -229,9 +229,9 @@ describe("tokens", () => {
 
   it("that are made up cause at most one fetch, and none to an address of their own", async () => {
     const fetchSpy = vi.spyOn(globalThis, "fetch");
-    const forger = await startIssuer("ES256");
+    const forger = await createTestIssuer("ES256");
     for (let count = 0; count < 100; count++) {
-      const token = await forger.sign(validClaims(edge.clock.now()), {
+      const token = await forger.sign(createValidClaims(edge.clock.now()), {
         kid: `made up ${count}`,
         jku: "https://forger.test/keys",
         x5u: "https://forger.test/chain",
@@ -268,17 +268,17 @@ describe("without credentials", () => {
 });
 
 describe("rate limits", () => {
-  const limited = (clock: ManualClock): Access => ({
-    ...closed(clock),
-    limits: {
-      limiter: createIsolateLimiter(clock),
+  const limited = (clock: ManualClock): AccessPolicy => ({
+    ...protectedAccess(clock),
+    rateLimits: {
+      limiter: createIsolateRateLimiter(clock),
       perPrincipal: { requests: 3, windowSeconds: 60 },
       perAddress: { requests: 2, windowSeconds: 10 },
       addressHeader: "cf-connecting-ip",
     },
   });
   beforeEach(async () => {
-    edge = await startEdgeUnderTest(graph, fullDeployment, { access: limited });
+    edge = await startEdgeUnderTest(graph, fullDeployment, { createAccess: limited });
   });
 
   it("hold for each key, and tell how many are left", async () => {
@@ -339,9 +339,9 @@ describe("rate limits", () => {
   });
 
   it("of a key's own go before the deployment's", async () => {
-    const own = await newApiKey({ rateLimit: { requests: 1, windowSeconds: 5 } });
+    const own = await createTestApiKey({ rateLimit: { requests: 1, windowSeconds: 5 } });
     edge = await startEdgeUnderTest(graph, fullDeployment, {
-      access: (clock) => ({
+      createAccess: (clock) => ({
         ...limited(clock),
         authenticators: [createApiKeyAuthenticator([own.entry], clock)],
       }),
@@ -363,7 +363,7 @@ describe("browsers", () => {
     });
   const withOrigins = async (...corsOrigins: string[]) => {
     edge = await startEdgeUnderTest(graph, fullDeployment, {
-      access: (clock) => ({ ...closed(clock), corsOrigins }),
+      createAccess: (clock) => ({ ...protectedAccess(clock), corsOrigins }),
     });
   };
 

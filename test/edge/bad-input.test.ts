@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 let edge: EdgeUnderTest;
 beforeAll(async () => {
@@ -186,6 +186,6 @@ describe("bad input is refused with what was wrong and a remedy", () => {
 
   it("never reached a model or the region, and logged nothing as a failure", () => {
     expect(edge.regionRequests).toEqual([]);
-    expect(edge.logged.filter(({ level }) => level !== "info")).toEqual([]);
+    expect(edge.logRecords.filter(({ level }) => level !== "info")).toEqual([]);
   });
 });

@@ -9,7 +9,7 @@ import {
   MAX_TENSOR_BODY_BYTES,
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const PREDICT = "/v1/models/toy/predict";
 const EMBEDDINGS = "/v1/embeddings";
@@ -34,7 +34,7 @@ async function compressed(
 }
 
 /** Pieces of `pieceBytes`, without a length; how many were asked for. */
-function inPieces(body: Uint8Array, pieceBytes: number) {
+function streamInChunks(body: Uint8Array, pieceBytes: number) {
   let at = 0;
   let pulled = 0;
   const stream = new ReadableStream<Uint8Array>(
@@ -120,9 +120,9 @@ describe("a body", () => {
         expect(
           await isTooLarge(await post(path, body, { ...headers, "content-length": String(bytes) })),
         ).toBe(refused);
-        expect(await isTooLarge(await post(path, inPieces(body, 1_000).stream, headers))).toBe(
-          refused,
-        );
+        expect(
+          await isTooLarge(await post(path, streamInChunks(body, 1_000).stream, headers)),
+        ).toBe(refused);
         for (const format of ["gzip", "deflate"] as const) {
           expect([
             format,
@@ -160,7 +160,7 @@ describe("a body", () => {
     const bomb = await compressed(zeros, "gzip");
     expect(bomb.byteLength).toBeLessThan(110_000);
     for (const path of [INFER, PREDICT, EMBEDDINGS]) {
-      const { stream, pulled } = inPieces(bomb, 100);
+      const { stream, pulled } = streamInChunks(bomb, 100);
       expect((await post(path, stream, { ...JSON_TYPE, "content-encoding": "gzip" })).status).toBe(
         413,
       );
@@ -172,10 +172,12 @@ describe("a body", () => {
     "in 65,537 pieces of a byte is refused when they are too many, and taken where they are not",
     { timeout: 60_000 },
     async () => {
-      const { stream, pulled } = inPieces(new Uint8Array(65_537).fill(0x20), 1);
+      const { stream, pulled } = streamInChunks(new Uint8Array(65_537).fill(0x20), 1);
       expect((await post(PREDICT, stream, JSON_TYPE)).status).toBe(413);
       expect(pulled()).toBeLessThan(MAX_BODY_BYTES + 10);
-      expect((await post(INFER, inPieces(padded(INFER_BODY, 65_537), 1).stream)).status).toBe(200);
+      expect((await post(INFER, streamInChunks(padded(INFER_BODY, 65_537), 1).stream)).status).toBe(
+        200,
+      );
     },
   );
 
@@ -208,12 +210,12 @@ describe("a body", () => {
 describe("beyond so many requests at once", () => {
   const hanging = async (maxInFlight: number) => {
     const edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment, { maxInFlight });
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     return edge;
   };
   /** A body of which not one byte is asked for. */
   function unread(): { readonly init: RequestInit; readonly pulled: () => number } {
-    const { stream, pulled } = inPieces(encode('{"inputs":"maybe","input":"maybe"}'), 100);
+    const { stream, pulled } = streamInChunks(encode('{"inputs":"maybe","input":"maybe"}'), 100);
     return {
       init: { method: "POST", body: stream, headers: JSON_TYPE, duplex: "half" } as RequestInit,
       pulled,

@@ -6,7 +6,7 @@ import { predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { asTenant } from "../support/as-tenant.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 /** What lies in L2, by hashed key. */
 let stored: Map<string, Uint8Array>;
@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 const labelOf = async (response: Response) =>
   predictResponse.parse(await response.json()).outputs[0]?.label;
-const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
+const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 const get = (search: string, init: RequestInit = {}, path = "toy/predict") =>
   edge.app.request(`/v1/models/${path}?${search}`, init);
 
@@ -41,9 +41,9 @@ describe("two tenants", () => {
     const tags = new Set<string | null>();
     for (const tenant of ["acme", "globex", "", "acme|globex"]) {
       const response = await ask(tenant);
-      expect(resultOf(response)).toBe("miss");
+      expect(cacheResultOf(response)).toBe("miss");
       tags.add(response.headers.get("etag"));
-      expect(resultOf(await ask(tenant))).toBe("l1");
+      expect(cacheResultOf(await ask(tenant))).toBe("l1");
     }
     expect(tags.size).toBe(4);
     expect(stored.size).toBe(4);
@@ -68,7 +68,7 @@ describe("two tenants", () => {
 
   it("do not meet by what their names are made of", async () => {
     for (const tenant of ["a", "a1:", "1:a", "a3:toy"])
-      expect(resultOf(await ask(tenant))).toBe("miss");
+      expect(cacheResultOf(await ask(tenant))).toBe("miss");
   });
 });
 
@@ -106,7 +106,7 @@ describe("a request's unkeyed headers", () => {
       await get("input=yes", {}, "toy@1/predict"),
       await get("input=yes", { headers: more }, "toy@1/predict"),
     ];
-    expect([varied.status, resultOf(varied), await varied.text()]).toEqual([
+    expect([varied.status, cacheResultOf(varied), await varied.text()]).toEqual([
       200,
       "l1",
       await plain.text(),
@@ -118,15 +118,15 @@ describe("a request's unkeyed headers", () => {
   });
 
   it("of a degraded answer leave nothing behind for the next", async () => {
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     const short = edge.predict({ inputs: "maybe" }, { "x-deadline-ms": "50" });
     await expect.poll(() => edge.regionRequests.length).toBe(1);
     edge.clock.advance(50);
     expect(predictResponse.parse(await (await short).json()).outputs[0]).toMatchObject({
       degraded: true,
     });
-    edge.region = "answers";
-    expect(resultOf(await edge.predict({ inputs: "maybe" }))).toBe("miss");
+    edge.regionBehavior = "up";
+    expect(cacheResultOf(await edge.predict({ inputs: "maybe" }))).toBe("miss");
     expect(stored.size).toBe(1);
   });
 });
@@ -154,10 +154,10 @@ describe("a URL", () => {
   });
 
   it("means the same in any order and encoding, and keeps apart what differs", async () => {
-    expect(resultOf(await get("input=yes&topK=2"))).toBe("miss");
+    expect(cacheResultOf(await get("input=yes&topK=2"))).toBe("miss");
     for (const search of ["topK=2&input=yes", "input=%79es&topK=2", "input=y%65s&topK=%32"])
-      expect(resultOf(await get(search))).toBe("l1");
-    expect(resultOf(await get("input=yes&topK=2", {}, "%74oy/predict"))).toBe("l1");
+      expect(cacheResultOf(await get(search))).toBe("l1");
+    expect(cacheResultOf(await get("input=yes&topK=2", {}, "%74oy/predict"))).toBe("l1");
     for (const search of [
       "input=yes&topK=1",
       "input=yes%20&topK=2",
@@ -165,7 +165,7 @@ describe("a URL", () => {
       "input=YES&topK=2",
       "input=yes%26topK%3D1&topK=2",
     ]) {
-      expect([search, resultOf(await get(search))]).toEqual([search, "miss"]);
+      expect([search, cacheResultOf(await get(search))]).toEqual([search, "miss"]);
     }
   });
 
@@ -228,7 +228,7 @@ describe("what somebody else wrote to L2", () => {
   });
 
   it("is used only as it was written, whole", async () => {
-    expect(resultOf(await anotherIsolate())).toBe("l2");
+    expect(cacheResultOf(await anotherIsolate())).toBe("l2");
     const whole = new Map(stored);
     const forged: ((value: Uint8Array) => Uint8Array)[] = [
       (value) => value.subarray(0, value.length - 1),
@@ -242,7 +242,7 @@ describe("what somebody else wrote to L2", () => {
     for (const forge of forged) {
       stored = new Map([...whole].map(([key, value]) => [key, forge(value)]));
       const response = await anotherIsolate();
-      expect([resultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+      expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
     }
   });
 
@@ -256,7 +256,7 @@ describe("what somebody else wrote to L2", () => {
       [other, first],
     ]);
     const response = await anotherIsolate();
-    expect([resultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+    expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
   });
 
   it("does not pass for an answer when it is sealed well, and is none", async () => {
@@ -266,6 +266,6 @@ describe("what somebody else wrote to L2", () => {
       set: async () => {},
     };
     const response = await anotherIsolate();
-    expect([resultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
+    expect([cacheResultOf(response), await labelOf(response)]).toEqual(["miss", "no"]);
   });
 });

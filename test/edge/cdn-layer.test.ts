@@ -8,25 +8,28 @@ import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { publishToy } from "../support/toy-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { publishToyModel } from "../support/toy-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const { default: platformCache } = globalThis.caches as unknown as { readonly default: HttpCache };
-const keyed = (cache: HttpCache, timeoutMs = 5_000) =>
+const createKeyedCdnCache = (cache: HttpCache, timeoutMs = 5_000) =>
   createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
 
 /** An isolate: its L1 is its own. @param cache of its data centre */
 function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
-  const store = createGuardedStore(keyed(cache), createCircuitBreaker({ clock: systemClock }));
+  const store = createGuardedStore(
+    createKeyedCdnCache(cache),
+    createCircuitBreaker({ clock: systemClock }),
+  );
   return startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
     cacheLayers: [{ name: "cdn", store, ttlSeconds: 60 }],
   });
 }
 
-const resultOf = (response: Response) => response.headers.get("x-edgetier-cache");
+const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 
 /** The platform's cache, each test with URLs of its own. */
-function dataCentre(): { readonly cache: HttpCache; readonly urls: string[] } {
+function dataCenterCache(): { readonly cache: HttpCache; readonly urls: string[] } {
   const urls: string[] = [];
   const own = `${Math.random()}`;
   const cache: HttpCache = {
@@ -41,21 +44,23 @@ function dataCentre(): { readonly cache: HttpCache; readonly urls: string[] } {
 
 describe("the CDN layer", () => {
   it("answers in another isolate of the data centre, and never with an old version", async () => {
-    const { cache, urls } = dataCentre();
+    const { cache, urls } = dataCenterCache();
     const [here, there] = [await startIsolate(cache), await startIsolate(cache)];
-    expect(resultOf(await here.predict({ inputs: "maybe" }))).toBe("miss");
+    expect(cacheResultOf(await here.predict({ inputs: "maybe" }))).toBe("miss");
     await expect.poll(() => urls.length).toBe(1);
     expect(urls[0]).toMatch(/^https:\/\/answers\.edgetier\.invalid\/[0-9a-f]{64}$/);
     await expect
-      .poll(async () => resultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" })))
+      .poll(async () =>
+        cacheResultOf(await (await startIsolate(cache)).predict({ inputs: "maybe" })),
+      )
       .toBe("cdn");
-    expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("cdn");
-    expect(resultOf(await there.predict({ inputs: "maybe" }))).toBe("l1");
+    expect(cacheResultOf(await there.predict({ inputs: "maybe" }))).toBe("cdn");
+    expect(cacheResultOf(await there.predict({ inputs: "maybe" }))).toBe("l1");
 
-    await publishToy(there.store, new Uint8Array(toy), { version: 2 });
+    await publishToyModel(there.store, new Uint8Array(toy), { version: 2 });
     there.clock.advance(2 * ALIAS_TTL_MS);
     const after = await there.predict({ inputs: "maybe" });
-    expect([resultOf(after), predictResponse.parse(await after.json()).version]).toEqual([
+    expect([cacheResultOf(after), predictResponse.parse(await after.json()).version]).toEqual([
       "miss",
       2,
     ]);
@@ -70,8 +75,8 @@ describe("the CDN layer", () => {
     for (const cache of [without, failing]) {
       const edge = await startIsolate(cache);
       expect([
-        resultOf(await edge.predict({ inputs: "maybe" })),
-        resultOf(await edge.predict({ inputs: "maybe" })),
+        cacheResultOf(await edge.predict({ inputs: "maybe" })),
+        cacheResultOf(await edge.predict({ inputs: "maybe" })),
       ]).toEqual(["miss", "l1"]);
     }
   });

@@ -10,12 +10,12 @@ import {
 import { typedArrays } from "../../src/core/tensor.ts";
 import type { RegionList } from "../../src/protocol/regions.ts";
 import toy from "../fixtures/toy.onnx";
-import { publishColours } from "../support/colour-model.ts";
+import { publishColorModel } from "../support/color-model.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { sampleImage } from "../support/sample-images.ts";
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
-import { publishVectors, unit } from "../support/vector-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { publishEmbeddingModel, unit } from "../support/embedding-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 import { graphs } from "./infer-requests.ts";
 
 const { images } = tensorDeployment;
@@ -30,7 +30,7 @@ beforeEach(async () => {
 });
 
 /** @param answers in place of the edge's, by origin */
-const clientOf = (
+const createTestClient = (
   options: Partial<ClientOptions> = {},
   answers: Readonly<Record<string, () => Response>> = {},
 ) =>
@@ -44,7 +44,7 @@ const clientOf = (
       return await (answers[new URL(request.url).origin]?.() ?? edge.app.request(request));
     },
   });
-const refusal = (call: Promise<unknown>) =>
+const rejectionOf = (call: Promise<unknown>) =>
   call.then(
     () => undefined,
     (error: unknown) => error,
@@ -52,7 +52,7 @@ const refusal = (call: Promise<unknown>) =>
 
 describe("a prediction", () => {
   it("of one text has one output, and of several one for each", async () => {
-    const client = clientOf();
+    const client = createTestClient();
     const one = await client.predict("toy", "yes", { topK: 1 });
     expect(one).toMatchObject({
       model: "toy",
@@ -71,8 +71,8 @@ describe("a prediction", () => {
   });
 
   it("of one image sends it as it is, and of several in base64", async () => {
-    await publishColours(edge.store);
-    const client = clientOf();
+    await publishColorModel(edge.store);
+    const client = createTestClient();
     for (const image of [
       RED,
       RED.buffer.slice(RED.byteOffset, RED.byteOffset + RED.byteLength),
@@ -89,14 +89,14 @@ describe("a prediction", () => {
     ]);
     const { outputs } = await client.predict("colours", [BLUE, new Blob([RED])]);
     expect(outputs.map(({ label }) => label)).toEqual(["blue", "red"]);
-    expect(await refusal(client.predict("colours", new Blob([RED])))).toMatchObject({
+    expect(await rejectionOf(client.predict("colours", new Blob([RED])))).toMatchObject({
       code: "invalid_input",
     });
   });
 
   it("carries key, deadline and the caller's headers", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    await clientOf({ key: "secret", deadlineMs: 500, wayMs: 100 }).predict("toy", "yes", {
+    await createTestClient({ key: "secret", deadlineMs: 500, wayMs: 100 }).predict("toy", "yes", {
       headers: { traceparent },
     });
     expect(Object.fromEntries(asked[0]?.headers ?? [])).toMatchObject({
@@ -107,16 +107,16 @@ describe("a prediction", () => {
   });
 
   it("that is refused has the server's problem", async () => {
-    expect(await refusal(clientOf().predict("nothing", "yes"))).toMatchObject({
+    expect(await rejectionOf(createTestClient().predict("nothing", "yes"))).toMatchObject({
       name: "EdgeTierError",
       code: "model_not_found",
       status: 404,
       remedy: expect.stringMatching(/./),
       requestId: expect.stringMatching(/./),
     });
-    edge.storeIsDown = true;
+    edge.isStoreDown = true;
     edge.clock.advance(60_000);
-    expect(await refusal(clientOf().predict("other", "yes"))).toMatchObject({
+    expect(await rejectionOf(createTestClient().predict("other", "yes"))).toMatchObject({
       code: "model_store_unavailable",
       status: 503,
       retryable: true,
@@ -126,7 +126,7 @@ describe("a prediction", () => {
 
 describe("with a store of answers", () => {
   it("a text is asked for by its ETag, and costs no bytes and no inference the second time", async () => {
-    const client = clientOf({ answers: createAnswerStore() });
+    const client = createTestClient({ answers: createAnswerStore() });
     const first = await client.predict("toy", "maybe & more?");
     const again = await client.predict("toy", "maybe & more?");
     expect(again).toEqual({ ...first, source: "client", requestId: again.requestId });
@@ -140,32 +140,34 @@ describe("with a store of answers", () => {
 
   it("another version's answer is another one", async () => {
     const answers = createAnswerStore();
-    await clientOf({ answers }).predict("toy", "yes");
+    await createTestClient({ answers }).predict("toy", "yes");
     const kept = await answers.get("http://edge.test/v1/models/toy/predict?input=yes");
     answers.set("http://edge.test/v1/models/toy/predict?input=yes", {
       etag: '"of another version"',
       body: kept?.body ?? "",
     });
-    expect((await clientOf({ answers }).predict("toy", "yes")).source).toBe("l1");
+    expect((await createTestClient({ answers }).predict("toy", "yes")).source).toBe("l1");
   });
 
   it("a kept answer serves offline, if that is wanted", async () => {
     const answers = createAnswerStore();
-    const first = await clientOf({ answers }).predict("toy", "yes");
+    const first = await createTestClient({ answers }).predict("toy", "yes");
     const dead = { "http://edge.test": () => Response.error() };
     expect(
-      await clientOf(
+      await createTestClient(
         { answers, offline: true },
         { "http://edge.test": () => new Response(null, { status: 502 }) },
       ).predict("toy", "yes"),
     ).toEqual({ ...first, source: "offline", requestId: undefined });
-    expect(await refusal(clientOf({ answers }, dead).predict("toy", "yes"))).toBeInstanceOf(Error);
     expect(
-      await refusal(clientOf({ answers, offline: true }, dead).predict("toy", "no")),
+      await rejectionOf(createTestClient({ answers }, dead).predict("toy", "yes")),
     ).toBeInstanceOf(Error);
     expect(
-      await refusal(
-        clientOf({ answers, offline: true }).predict("toy", "yes", {
+      await rejectionOf(createTestClient({ answers, offline: true }, dead).predict("toy", "no")),
+    ).toBeInstanceOf(Error);
+    expect(
+      await rejectionOf(
+        createTestClient({ answers, offline: true }).predict("toy", "yes", {
           signal: AbortSignal.abort("left"),
         }),
       ),
@@ -173,13 +175,13 @@ describe("with a store of answers", () => {
   });
 
   it("long texts, several, and what asks for no cache are posted", async () => {
-    const client = clientOf({ answers: createAnswerStore() });
+    const client = createTestClient({ answers: createAnswerStore() });
     for (const call of [
       () => client.predict("toy", "x".repeat(1_001)),
       () => client.predict("toy", ["yes"]),
       () => client.predict("toy", "yes", { cache: "bypass" }),
     ])
-      await refusal(call());
+      await rejectionOf(call());
     expect(asked.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
   });
 
@@ -207,7 +209,7 @@ describe("tensors, vectors and lists", () => {
         { datatype, shape: [3], data: data(datatype) } as Tensor,
       ]),
     );
-    const answer = await clientOf().infer("identity", inputs, {
+    const answer = await createTestClient().infer("identity", inputs, {
       outputs: [{ name: "int64_out" }, { name: "fp16_out" }],
     });
     expect(answer).toEqual({
@@ -217,12 +219,12 @@ describe("tensors, vectors and lists", () => {
       parameters: { tier: "edge" },
       outputs: { int64_out: inputs["int64_in"], fp16_out: inputs["fp16_in"] },
     });
-    const { outputs } = await clientOf().infer("identity", inputs);
+    const { outputs } = await createTestClient().infer("identity", inputs);
     for (const datatype of IDENTITY_DATATYPES)
       expect(outputs[`${datatype.toLowerCase()}_out`], datatype).toEqual(
         inputs[`${datatype.toLowerCase()}_in`],
       );
-    expect(await refusal(clientOf().infer("nothing", {}))).toMatchObject({
+    expect(await rejectionOf(createTestClient().infer("nothing", {}))).toMatchObject({
       status: 400,
       code: "http_400",
       detail: expect.stringMatching(/nothing/),
@@ -230,8 +232,8 @@ describe("tensors, vectors and lists", () => {
   });
 
   it("embeds", async () => {
-    await publishVectors(edge.store);
-    const { vectors, model, tokens } = await clientOf().embed(["good", "bad"], {
+    await publishEmbeddingModel(edge.store);
+    const { vectors, model, tokens } = await createTestClient().embed(["good", "bad"], {
       model: "vectors",
     });
     expect([model, tokens, vectors.length]).toEqual(["vectors@1", 6, 2]);
@@ -239,12 +241,12 @@ describe("tensors, vectors and lists", () => {
       unit(4, 4, 0, 0).map((one) => expect.closeTo(one, 6) as number),
     );
     expect(
-      await refusal(clientOf().embed("good", { model: "vectors", dimensions: 9 })),
+      await rejectionOf(createTestClient().embed("good", { model: "vectors", dimensions: 9 })),
     ).toMatchObject({ code: "invalid_dimensions", status: 400 });
   });
 
   it("lists models and regions", async () => {
-    const client = clientOf();
+    const client = createTestClient();
     expect(await client.models()).toEqual([{ model: "toy", aliases: { stable: 1 } }]);
     expect(await client.model("toy@stable")).toMatchObject({
       model: "toy",
@@ -273,7 +275,7 @@ describe("asking regions directly", () => {
       model_version: "7",
       outputs: [{ name: "y", datatype: "INT64", shape: [1, 2], data: [[1, "9007199254740993"]] }],
     });
-  const ask = (client: ReturnType<typeof clientOf>) =>
+  const ask = (client: ReturnType<typeof createTestClient>) =>
     client.infer("toy", {
       input: { datatype: "BYTES", shape: [1], data: [new TextEncoder().encode("yes")] },
     });
@@ -358,12 +360,15 @@ describe("asking regions directly", () => {
     const { client } = directClient([region("near")], {
       "http://near.test": () => Response.json({ error: "unexpected shape" }, { status: 400 }),
     });
-    expect(await refusal(ask(client))).toMatchObject({ status: 400, detail: "unexpected shape" });
+    expect(await rejectionOf(ask(client))).toMatchObject({
+      status: 400,
+      detail: "unexpected shape",
+    });
   });
 
   it("is for the edge alone where an alias is named that regions do not know", async () => {
     const { client, hosts } = directClient([region("near")], { "http://near.test": inference });
-    await refusal(client.infer("toy@canary", {}));
+    await rejectionOf(client.infer("toy@canary", {}));
     expect(hosts()).toEqual(["edge.test"]);
   });
 });

@@ -6,8 +6,8 @@ import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import { createSharedStore } from "../../src/cache/shared-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
-import { createIsolateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
-import { createRedisLimiter } from "../../src/http/access/drivers/redis-limiter.ts";
+import { createIsolateRateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
+import { createRedisRateLimiter } from "../../src/http/access/drivers/redis-limiter.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { createR2ObjectStore } from "../../src/registry/drivers/r2.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
@@ -22,8 +22,8 @@ import externalData from "../fixtures/external-data.onnx";
 import failsWhenRun from "../fixtures/fails-when-run.onnx";
 import int64Identity from "../fixtures/int64-identity.onnx";
 import int8Matmul from "../fixtures/int8-matmul.onnx";
-import { prefixedStore } from "../support/prefixed-store.ts";
-import { wasmRuntime } from "./engine.ts";
+import { createPrefixedStore } from "../support/prefixed-store.ts";
+import { wasmRuntime } from "./full-engine.ts";
 
 const fixtures: Readonly<Record<string, ArrayBuffer>> = {
   "bag-of-tokens.onnx": bagOfTokens,
@@ -57,9 +57,11 @@ describe("the engine's memory", () => {
 
 modelStoreContract("memory, in workerd", async () => createMemoryObjectStore());
 modelStoreContract("s3-fetch, in workerd", async () =>
-  prefixedStore(createS3FetchObjectStore(inject("s3"))),
+  createPrefixedStore(createS3FetchObjectStore(inject("s3"))),
 );
-modelStoreContract("r2, in workerd", async () => prefixedStore(createR2ObjectStore(env.MODELS)));
+modelStoreContract("r2, in workerd", async () =>
+  createPrefixedStore(createR2ObjectStore(env.MODELS)),
+);
 
 cacheStoreContract("lru, in workerd", async () => {
   const clock = new ManualClock();
@@ -70,18 +72,18 @@ cacheStoreContract("lru, in workerd", async () => {
 });
 
 const { default: cache } = globalThis.caches as unknown as { readonly default: HttpCache };
-const waits = (seconds: number) =>
+const sleepSeconds = (seconds: number) =>
   new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000));
 cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({
   cache: createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 }),
-  pass: waits,
+  pass: sleepSeconds,
 }));
 cacheStoreContract("cdn, sealed, in workerd", async () => ({
   cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })),
-  pass: waits,
+  pass: sleepSeconds,
 }));
 allAuthenticatorContracts(", in workerd");
-rateLimiterContract("isolate, in workerd", async (clock) => createIsolateLimiter(clock));
+rateLimiterContract("isolate, in workerd", async (clock) => createIsolateRateLimiter(clock));
 
 const redis = inject("redis");
 describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)", () => {
@@ -94,7 +96,7 @@ describe.skipIf(redis === null)("with Redis (needs a redis-server on the PATH)",
     pass: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
   }));
   rateLimiterContract("redis, in workerd", async (clock) =>
-    createRedisLimiter({
+    createRedisRateLimiter({
       url: redis?.url ?? "",
       token: redis?.token ?? "",
       timeoutMs: 5_000,

@@ -4,15 +4,15 @@ import { predictResponse } from "../../src/protocol/predict.ts";
 import { modelDetail } from "../../src/protocol/models.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { publishToy } from "../support/toy-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { publishToyModel } from "../support/toy-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const REGION_P95_MS = 300;
 let edge: EdgeUnderTest;
 
 beforeEach(async () => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
-  const { tiers } = await publishToy(edge.store, new Uint8Array(toy));
+  const { tiers } = await publishToyModel(edge.store, new Uint8Array(toy));
   const [first, last] = tiers;
   if (first === undefined || last === undefined) throw new Error("the toy has two tiers");
   const rule = { confidence: 0.9, whenSaturated: { confidence: 0.5, epsilon: 0.05 } };
@@ -24,7 +24,7 @@ beforeEach(async () => {
     samples: 100,
     empiricalRisk: 0,
   } as const;
-  await publishToy(edge.store, new Uint8Array(toy), {
+  await publishToyModel(edge.store, new Uint8Array(toy), {
     version: 2,
     risk,
     tiers: [
@@ -34,7 +34,8 @@ beforeEach(async () => {
   });
 });
 
-const first = async (response: Response) => predictResponse.parse(await response.json()).outputs[0];
+const readFirstOutput = async (response: Response) =>
+  predictResponse.parse(await response.json()).outputs[0];
 
 describe("deadlines", () => {
   it("do not ask a region that would not answer in what is left, and mark the answer", async () => {
@@ -42,7 +43,7 @@ describe("deadlines", () => {
       { inputs: "maybe" },
       { "x-deadline-ms": String(REGION_P95_MS - 1) },
     );
-    expect(await first(response)).toMatchObject({
+    expect(await readFirstOutput(response)).toMatchObject({
       tier: "edge",
       degraded: true,
       degradedBy: "deadline_too_near",
@@ -55,19 +56,19 @@ describe("deadlines", () => {
       { inputs: "maybe" },
       { "x-deadline-ms": String(REGION_P95_MS) },
     );
-    expect(await first(response)).toMatchObject({ tier: "region", degraded: false });
+    expect(await readFirstOutput(response)).toMatchObject({ tier: "region", degraded: false });
   });
 
   it("do not store what was left out", async () => {
     await edge.predict({ inputs: "maybe" }, { "x-deadline-ms": "50" });
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+    expect(await readFirstOutput(await edge.predict({ inputs: "maybe" }))).toMatchObject({
       tier: "region",
       degraded: false,
     });
   });
 
   it("end with the client", async () => {
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     const client = new AbortController();
     const asked = edge.app.request("/v1/models/toy/predict?input=maybe", { signal: client.signal });
     await vi.waitFor(() => expect(edge.regionRequests).toHaveLength(1));
@@ -80,15 +81,15 @@ describe("deadlines", () => {
   });
 
   it("give way to a saturated region: less sure answers are taken, within the risk that is stated, and are not stored", async () => {
-    edge.regionIsSaturated = true;
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+    edge.isRegionSaturated = true;
+    expect(await readFirstOutput(await edge.predict({ inputs: "maybe" }))).toMatchObject({
       tier: "edge",
       degraded: true,
       degradedBy: "tier_saturated",
     });
     expect(edge.regionRequests).toEqual([]);
-    edge.regionIsSaturated = false;
-    expect(await first(await edge.predict({ inputs: "maybe" }))).toMatchObject({
+    edge.isRegionSaturated = false;
+    expect(await readFirstOutput(await edge.predict({ inputs: "maybe" }))).toMatchObject({
       tier: "region",
       degraded: false,
     });

@@ -15,12 +15,12 @@ import { encodeSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
 import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
 import {
-  image,
-  intentInput,
-  intentQueries,
+  randomImageInput,
+  encodeIntentInput,
+  intentSampleTexts,
   makeSmallMobileNet,
 } from "../support/reference-models.ts";
-import { engineModule, wasmRuntime } from "./engine.ts";
+import { fullEngineModule, wasmRuntime } from "./full-engine.ts";
 
 const RUNS = 1_000;
 const FURTHER_RUNS = 10_000;
@@ -29,14 +29,15 @@ const models: Record<string, { bytes: () => Uint8Array; input: (index: number) =
   {
     intent: {
       bytes: () => new Uint8Array(intent),
-      input: (index) => intentInput(intentQueries[index % intentQueries.length] ?? ""),
+      input: (index) =>
+        encodeIntentInput(intentSampleTexts[index % intentSampleTexts.length] ?? ""),
     },
-    mobilenet: { bytes: makeSmallMobileNet, input: image },
+    mobilenet: { bytes: makeSmallMobileNet, input: randomImageInput },
   };
 
 it("is a cut engine with both snapshots", () => {
   expect(deployment).toMatchObject({
-    engine: { kind: "cut", source: engineModule.source },
+    engine: { kind: "cut", source: fullEngineModule.source },
     fallback: undefined,
     bundled: [{}, {}],
   });
@@ -126,13 +127,13 @@ describe("a function that was cut", () => {
     };
     const sha256 = "a".repeat(64);
     const { bytes, head } = await encodeSnapshot(
-      await takeSnapshot(engineModule, new Uint8Array(int8MatMul), sha256, [input]),
+      await takeSnapshot(fullEngineModule, new Uint8Array(int8MatMul), sha256, [input]),
     );
     const session = await restoreSnapshot(deployment.engine, bytesSource(bytes), head, sha256);
     await expect(session.run(input)).rejects.toMatchObject({ code: "function_cut" });
     await expect(session.run(input)).rejects.toMatchObject({ code: "session_failed" });
     // On the full engine the same snapshot works.
-    const onFull = await restoreSnapshot(engineModule, bytesSource(bytes), head, sha256);
+    const onFull = await restoreSnapshot(fullEngineModule, bytesSource(bytes), head, sha256);
     expect((await onFull.run(input))["y"]?.data).toEqual(Int32Array.of(2, 44));
   });
 });

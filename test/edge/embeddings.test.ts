@@ -11,12 +11,12 @@ import {
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
 import {
-  publishVectors,
+  publishEmbeddingModel,
   unit,
-  type VectorModelOptions,
-  vectorProject,
-} from "../support/vector-model.ts";
-import { fullDeployment } from "./engine.ts";
+  type EmbeddingModelOptions,
+  embeddingProject,
+} from "../support/embedding-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 // The mean of the tokens' rows has the direction of their sum; [CLS] and [SEP] are among them.
 const GOOD = unit(4, 4, 0, 0);
@@ -26,7 +26,7 @@ const [CLS, SEP, GOOD_ID, BAD_ID] = [2, 3, 4, 5];
 
 let edge: EdgeUnderTest;
 const start = async (
-  model: VectorModelOptions = {},
+  model: EmbeddingModelOptions = {},
   options: EdgeUnderTestOptions = {},
   sessionBudgetBytes = fullDeployment.sessionBudgetBytes,
 ) => {
@@ -35,7 +35,7 @@ const start = async (
     { ...fullDeployment, sessionBudgetBytes },
     options,
   );
-  await publishVectors(edge.store, model);
+  await publishEmbeddingModel(edge.store, model);
 };
 beforeEach(() => start());
 
@@ -45,23 +45,24 @@ const post = async (body: unknown, headers: Record<string, string> = {}) =>
     headers: { "content-type": "application/json", ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
-const ask = async (fields: object, headers?: Record<string, string>) =>
+const embed = async (fields: object, headers?: Record<string, string>) =>
   await post({ model: "vectors", ...fields }, headers);
 
-async function answerOf(response: Response) {
+async function readEmbeddings(response: Response) {
   expect(response.status, await response.clone().text()).toBe(200);
   return embeddingsResponse.parse(await response.json());
 }
-const vectorsOf = async (response: Response) =>
-  (await answerOf(response)).data.map(({ embedding }) => embedding as number[]);
-const close = (vector: readonly number[]) => vector.map((one) => expect.closeTo(one, 6) as number);
+const readVectors = async (response: Response) =>
+  (await readEmbeddings(response)).data.map(({ embedding }) => embedding as number[]);
+const closeToVector = (vector: readonly number[]) =>
+  vector.map((one) => expect.closeTo(one, 6) as number);
 
 describe("a request", () => {
   it("for one text gets its vector, of length 1, and what it cost", async () => {
-    const response = await ask({ input: "good", user: "u-1" }, { "x-request-id": "r-1" });
-    expect(await answerOf(response.clone())).toEqual({
+    const response = await embed({ input: "good", user: "u-1" }, { "x-request-id": "r-1" });
+    expect(await readEmbeddings(response.clone())).toEqual({
       object: "list",
-      data: [{ object: "embedding", index: 0, embedding: close(GOOD) }],
+      data: [{ object: "embedding", index: 0, embedding: closeToVector(GOOD) }],
       model: "vectors@1",
       usage: { prompt_tokens: 3, total_tokens: 3 },
     });
@@ -74,30 +75,34 @@ describe("a request", () => {
   });
 
   it("for several gets them in their order, with their tokens together", async () => {
-    const { data, usage } = await answerOf(await ask({ input: ["bad", "Greatly", "good"] }));
+    const { data, usage } = await readEmbeddings(
+      await embed({ input: ["bad", "Greatly", "good"] }),
+    );
     expect(data).toEqual(
       [BAD, GREATLY, GOOD].map((vector, index) => ({
         object: "embedding",
         index,
-        embedding: close(vector),
+        embedding: closeToVector(vector),
       })),
     );
     expect(usage.prompt_tokens).toBe(3 + 4 + 3);
   });
 
   it("may bring token ids, with or without the special tokens around them", async () => {
-    expect(await vectorsOf(await ask({ input: [GOOD_ID] }))).toEqual([close(GOOD)]);
-    expect(await vectorsOf(await ask({ input: [[CLS, BAD_ID, SEP], [BAD_ID]] }))).toEqual([
-      close(BAD),
-      close(BAD),
+    expect(await readVectors(await embed({ input: [GOOD_ID] }))).toEqual([closeToVector(GOOD)]);
+    expect(await readVectors(await embed({ input: [[CLS, BAD_ID, SEP], [BAD_ID]] }))).toEqual([
+      closeToVector(BAD),
+      closeToVector(BAD),
     ]);
   });
 
   it("gets the same numbers in base64, as FP32", async () => {
-    const [floats = []] = await vectorsOf(
-      await ask({ input: "greatly", encoding_format: "float" }),
+    const [floats = []] = await readVectors(
+      await embed({ input: "greatly", encoding_format: "float" }),
     );
-    const { data } = await answerOf(await ask({ input: "greatly", encoding_format: "base64" }));
+    const { data } = await readEmbeddings(
+      await embed({ input: "greatly", encoding_format: "base64" }),
+    );
     const bytes = fromBase64(String(data[0]?.embedding)) ?? new Uint8Array();
     const view = new DataView(bytes.buffer);
     expect(
@@ -106,26 +111,28 @@ describe("a request", () => {
   });
 
   it("for fewer dimensions gets the first of them, of length 1 again", async () => {
-    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([
-      close(unit(1, -2)),
+    expect(await readVectors(await embed({ input: "bad", dimensions: 2 }))).toEqual([
+      closeToVector(unit(1, -2)),
     ]);
-    expect(await vectorsOf(await ask({ input: "bad", dimensions: 4 }))).toEqual([close(BAD)]);
+    expect(await readVectors(await embed({ input: "bad", dimensions: 4 }))).toEqual([
+      closeToVector(BAD),
+    ]);
   });
 
   it("of a long text reads as many tokens as the model takes", async () => {
-    const { data, usage } = await answerOf(await ask({ input: "good ".repeat(20) }));
+    const { data, usage } = await readEmbeddings(await embed({ input: "good ".repeat(20) }));
     expect(usage.prompt_tokens).toBe(8);
-    expect(data[0]?.embedding).toEqual(close(unit(19, 19, 0, 0)));
+    expect(data[0]?.embedding).toEqual(closeToVector(unit(19, 19, 0, 0)));
   });
 
   it("takes a version and an alias", async () => {
     for (const model of ["vectors@1", "vectors@stable"])
-      expect((await answerOf(await ask({ input: "good", model }))).model).toBe("vectors@1");
+      expect((await readEmbeddings(await embed({ input: "good", model }))).model).toBe("vectors@1");
   });
 });
 
 it("no canary takes a share, unless it is named", async () => {
-  await publishModel(edge.store, vectorProject({ pooling: "cls" }), { alias: "canary" });
+  await publishModel(edge.store, embeddingProject({ pooling: "cls" }), { alias: "canary" });
   const before = await edge.store.readAliases("vectors");
   await edge.store.writeAliases(
     "vectors",
@@ -133,42 +140,44 @@ it("no canary takes a share, unless it is named", async () => {
     before?.etag,
   );
   edge.clock.advance(60_000);
-  expect((await answerOf(await ask({ input: "good" }))).model).toBe("vectors@1");
-  expect((await answerOf(await ask({ input: "good", model: "vectors@canary" }))).model).toBe(
-    "vectors@2",
-  );
+  expect((await readEmbeddings(await embed({ input: "good" }))).model).toBe("vectors@1");
+  expect(
+    (await readEmbeddings(await embed({ input: "good", model: "vectors@canary" }))).model,
+  ).toBe("vectors@2");
 });
 
 describe("a manifest", () => {
   it("says how the graph's output becomes a vector", async () => {
     await start({ pooling: "cls" });
-    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([[1, 0, 0, 0]]);
-    await start({ pooling: "graph", normalise: false });
-    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([[1, -2, 4, 0]]);
-    expect(await vectorsOf(await ask({ input: "bad", dimensions: 2 }))).toEqual([[1, -2]]);
-    await start({ pooling: "mean", normalise: false });
-    expect(await vectorsOf(await ask({ input: "bad" }))).toEqual([
-      close([1 / 3, -2 / 3, 4 / 3, 0]),
+    expect(await readVectors(await embed({ input: "bad" }))).toEqual([[1, 0, 0, 0]]);
+    await start({ pooling: "graph", normalize: false });
+    expect(await readVectors(await embed({ input: "bad" }))).toEqual([[1, -2, 4, 0]]);
+    expect(await readVectors(await embed({ input: "bad", dimensions: 2 }))).toEqual([[1, -2]]);
+    await start({ pooling: "mean", normalize: false });
+    expect(await readVectors(await embed({ input: "bad" }))).toEqual([
+      closeToVector([1 / 3, -2 / 3, 4 / 3, 0]),
     ]);
   });
 });
 
 describe("caching", () => {
   it("is by input, whatever stands beside it and however many dimensions are asked for", async () => {
-    const layer = async (fields: object) => (await ask(fields)).headers.get("x-edgetier-cache");
+    const layer = async (fields: object) => (await embed(fields)).headers.get("x-edgetier-cache");
     expect(await layer({ input: ["good", "bad"] })).toBe("miss");
     expect(await layer({ input: "bad", dimensions: 3 })).toBe("l1");
     expect(await layer({ input: ["bad", "great"] })).toBe("miss");
     expect(await layer({ input: "bad", cache: "bypass" })).toBe("bypass");
     expect(await layer({ input: [BAD_ID] })).toBe("miss"); // another input, with the same vector
-    const { usage } = await answerOf(await ask({ input: ["bad", "good"] }));
+    const { usage } = await readEmbeddings(await embed({ input: ["bad", "good"] }));
     expect(usage.prompt_tokens).toBe(6);
   });
 
   it("is as `cache-control` says, where the body says nothing", async () => {
     const layer = async (headers: Record<string, string>, fields: object = {}) =>
-      (await ask({ input: "good", ...fields }, headers)).headers.get("x-edgetier-cache");
-    expect((await ask({ input: "good" }, { "cache-control": "only-if-cached" })).status).toBe(504);
+      (await embed({ input: "good", ...fields }, headers)).headers.get("x-edgetier-cache");
+    expect((await embed({ input: "good" }, { "cache-control": "only-if-cached" })).status).toBe(
+      504,
+    );
     expect(await layer({ "cache-control": "no-store" })).toBe("bypass");
     expect(await layer({})).toBe("miss");
     expect(await layer({ "cache-control": "no-cache" })).toBe("miss");
@@ -193,7 +202,9 @@ describe("caching", () => {
 
 describe("a region tier", () => {
   /** A text's only word twice, then padding that must not count. */
-  const regionOutputs: NonNullable<EdgeUnderTestOptions["regionOutputs"]> = ({ inputs }) => ({
+  const regionOutputs: NonNullable<EdgeUnderTestOptions["computeRegionOutputs"]> = ({
+    inputs,
+  }) => ({
     states: {
       datatype: "FP32",
       shape: [inputs.length, 6, 4],
@@ -204,10 +215,10 @@ describe("a region tier", () => {
   });
 
   it("answers where there is no edge tier, from the texts as they are", async () => {
-    await start({ places: ["region"] }, { regionOutputs });
-    const response = await ask({ input: ["good", "bad"] }, { "x-deadline-ms": "700" });
+    await start({ places: ["region"] }, { computeRegionOutputs: regionOutputs });
+    const response = await embed({ input: ["good", "bad"] }, { "x-deadline-ms": "700" });
     expect(response.headers.get("x-edgetier-tier")).toBe("region");
-    expect(await vectorsOf(response)).toEqual([
+    expect(await readVectors(response)).toEqual([
       [1, 0, 0, 0],
       [1, 0, 0, 0],
     ]);
@@ -221,23 +232,23 @@ describe("a region tier", () => {
   });
 
   it("gets token ids as such", async () => {
-    await start({ places: ["region"] }, { regionOutputs });
-    await answerOf(await ask({ input: [GOOD_ID] }));
+    await start({ places: ["region"] }, { computeRegionOutputs: regionOutputs });
+    await readEmbeddings(await embed({ input: [GOOD_ID] }));
     expect(edge.regionRequests[0]?.inputs).toEqual([Uint8Array.of(0xff, GOOD_ID, 0, 0, 0)]);
   });
 
   it("answers in the edge tier's place where that cannot be run, and only then", async () => {
-    await start({ places: ["edge", "region"] }, { regionOutputs });
-    expect((await ask({ input: "good" })).headers.get("x-edgetier-tier")).toBe("edge");
+    await start({ places: ["edge", "region"] }, { computeRegionOutputs: regionOutputs });
+    expect((await embed({ input: "good" })).headers.get("x-edgetier-tier")).toBe("edge");
     expect(edge.regionRequests).toEqual([]);
-    await start({ places: ["edge", "region"] }, { regionOutputs }, 1_000_000);
-    expect((await ask({ input: "good" })).headers.get("x-edgetier-tier")).toBe("region");
+    await start({ places: ["edge", "region"] }, { computeRegionOutputs: regionOutputs }, 1_000_000);
+    expect((await embed({ input: "good" })).headers.get("x-edgetier-tier")).toBe("region");
   });
 
   it("that hangs is not waited for beyond the deadline", async () => {
     await start({ places: ["region"] });
-    edge.region = "hangs";
-    const waiting = ask({ input: "good" }, { "x-deadline-ms": "200" });
+    edge.regionBehavior = "hangs";
+    const waiting = embed({ input: "good" }, { "x-deadline-ms": "200" });
     await expect.poll(() => edge.regionRequests.length).toBe(1);
     edge.clock.advance(200);
     expect((await waiting).status).toBe(504);
@@ -247,47 +258,47 @@ describe("a region tier", () => {
 describe("what is refused", () => {
   const many = (length: number) => Array.from({ length }, () => "good");
   const cases: [what: string, ask: () => Promise<Response>, status: number, code: string][] = [
-    ["no text", () => ask({ input: "" }), 400, "empty_text"],
-    ["nothing but space, among others", () => ask({ input: ["good", " "] }), 400, "empty_text"],
-    ["an empty array", () => ask({ input: [] }), 400, "invalid_request"],
-    ["an empty array of tokens", () => ask({ input: [[]] }), 400, "invalid_request"],
-    ["texts among tokens", () => ask({ input: [GOOD_ID, "good"] }), 400, "invalid_request"],
-    ["a token that is none", () => ask({ input: [1.5] }), 400, "invalid_request"],
+    ["no text", () => embed({ input: "" }), 400, "empty_text"],
+    ["nothing but space, among others", () => embed({ input: ["good", " "] }), 400, "empty_text"],
+    ["an empty array", () => embed({ input: [] }), 400, "invalid_request"],
+    ["an empty array of tokens", () => embed({ input: [[]] }), 400, "invalid_request"],
+    ["texts among tokens", () => embed({ input: [GOOD_ID, "good"] }), 400, "invalid_request"],
+    ["a token that is none", () => embed({ input: [1.5] }), 400, "invalid_request"],
     [
       "a token that the model does not have",
-      () => ask({ input: [[GOOD_ID], [8]] }),
+      () => embed({ input: [[GOOD_ID], [8]] }),
       400,
       "invalid_tokens",
     ],
-    ["no input", () => ask({}), 400, "invalid_request"],
-    ["another field", () => ask({ input: "good", inputs: "good" }), 400, "invalid_request"],
+    ["no input", () => embed({}), 400, "invalid_request"],
+    ["another field", () => embed({ input: "good", inputs: "good" }), 400, "invalid_request"],
     [
       "an unknown encoding",
-      () => ask({ input: "good", encoding_format: "hex" }),
+      () => embed({ input: "good", encoding_format: "hex" }),
       400,
       "invalid_request",
     ],
-    ["no dimensions at all", () => ask({ input: "good", dimensions: 0 }), 400, "invalid_request"],
+    ["no dimensions at all", () => embed({ input: "good", dimensions: 0 }), 400, "invalid_request"],
     [
       "more dimensions than there are",
-      () => ask({ input: "good", dimensions: 5 }),
+      () => embed({ input: "good", dimensions: 5 }),
       400,
       "invalid_dimensions",
     ],
     [
       "a text over the model's limit",
-      () => ask({ input: "good".repeat(26) }),
+      () => embed({ input: "good".repeat(26) }),
       413,
       "input_too_large",
     ],
     [
       "tokens over the model's limit",
-      () => ask({ input: Array(26).fill(GOOD_ID) }),
+      () => embed({ input: Array(26).fill(GOOD_ID) }),
       413,
       "input_too_large",
     ],
-    ["too many inputs", () => ask({ input: many(5) }), 413, "too_many_inputs"],
-    ["a body over the limit", () => ask({ input: "x".repeat(5_000) }), 413, "body_too_large"],
+    ["too many inputs", () => embed({ input: many(5) }), 413, "too_many_inputs"],
+    ["a body over the limit", () => embed({ input: "x".repeat(5_000) }), 413, "body_too_large"],
     [
       "half of a surrogate pair",
       () => post('{"model": "vectors", "input": "\\ud800"}'),
@@ -309,19 +320,19 @@ describe("what is refused", () => {
     ],
     [
       "a model that is none",
-      () => ask({ input: "good", model: "no/such" }),
+      () => embed({ input: "good", model: "no/such" }),
       400,
       "invalid_model_name",
     ],
     [
       "a model that is not there",
-      () => ask({ input: "good", model: "nothing" }),
+      () => embed({ input: "good", model: "nothing" }),
       404,
       "model_not_found",
     ],
     [
       "a model that gives labels",
-      () => ask({ input: "good", model: "toy" }),
+      () => embed({ input: "good", model: "toy" }),
       400,
       "gives_no_embeddings",
     ],
@@ -349,17 +360,19 @@ describe("what is refused", () => {
   });
 
   it("too many tokens together, those from a cache counted too", async () => {
-    const { usage } = await answerOf(
-      await ask({ input: Array(4).fill("good good good good good good") }),
+    const { usage } = await readEmbeddings(
+      await embed({ input: Array(4).fill("good good good good good good") }),
     );
     expect(usage.prompt_tokens).toBe(32);
     await start({}, { maxTokens: 10 });
-    await answerOf(await ask({ input: ["good", "bad"] }));
-    expect(await (await ask({ input: ["good", "bad", "greatly greatly"] })).json()).toMatchObject({
-      status: 413,
-      code: "too_many_tokens",
-      detail: expect.stringMatching(/12 tokens; at most 10/),
-    });
+    await readEmbeddings(await embed({ input: ["good", "bad"] }));
+    expect(await (await embed({ input: ["good", "bad", "greatly greatly"] })).json()).toMatchObject(
+      {
+        status: 413,
+        code: "too_many_tokens",
+        detail: expect.stringMatching(/12 tokens; at most 10/),
+      },
+    );
   });
 
   it("a prediction by a model that gives vectors", async () => {
@@ -368,8 +381,8 @@ describe("what is refused", () => {
   });
 
   it("a fault is told as one, with when to come again", async () => {
-    edge.storeIsDown = true;
-    const response = await ask({ input: "good" });
+    edge.isStoreDown = true;
+    const response = await embed({ input: "good" });
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
     expect(await response.json()).toMatchObject({
       retryable: true,

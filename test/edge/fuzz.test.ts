@@ -5,14 +5,14 @@ import identity from "../fixtures/identity-all.onnx";
 import matmul from "../fixtures/int8-matmul.onnx";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { createMutator, type RawRequest } from "../support/mutate-request.ts";
+import { createRequestMutator, type RawRequest } from "../support/mutate-request.ts";
 import {
   IDENTITY_DATATYPES,
-  identityAll,
-  int8MatMul,
+  identityGraph,
+  int8MatMulGraph,
   publishTensorModel,
 } from "../support/tensor-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const REQUESTS = 6_000;
 const CHECK_EVERY = 200;
@@ -23,9 +23,9 @@ const encode = (text: string) => new TextEncoder().encode(text);
 let edge: EdgeUnderTest;
 beforeAll(async () => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
-  await publishTensorModel(edge.store, "matmul", int8MatMul(new Uint8Array(matmul)));
-  await publishTensorModel(edge.store, "all", identityAll(new Uint8Array(identity)));
-  await publishTensorModel(edge.store, "far", int8MatMul(new Uint8Array(matmul)), {
+  await publishTensorModel(edge.store, "matmul", int8MatMulGraph(new Uint8Array(matmul)));
+  await publishTensorModel(edge.store, "all", identityGraph(new Uint8Array(identity)));
+  await publishTensorModel(edge.store, "far", int8MatMulGraph(new Uint8Array(matmul)), {
     places: ["region"],
   });
 });
@@ -95,7 +95,7 @@ describe("the edge", () => {
     `survives ${REQUESTS} mutated requests, and answers the next one right`,
     { timeout: 120_000 },
     async () => {
-      const mutated = createMutator(SEED, requests());
+      const mutated = createRequestMutator(SEED, requests());
       const statuses = new Map<number, number>();
       const faults: string[] = [];
       for (let index = 0; index < REQUESTS; index++) {
@@ -122,7 +122,7 @@ describe("the edge", () => {
       expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 5);
       expect([...statuses.keys()]).toEqual(expect.arrayContaining([404, 405, 413, 415, 501]));
       expect(
-        edge.logged.filter(({ event, code }) => event === "engine_trap" || code === "internal"),
+        edge.logRecords.filter(({ event, code }) => event === "engine_trap" || code === "internal"),
       ).toEqual([]);
     },
   );

@@ -6,14 +6,14 @@ import { type PredictResponse, predictResponse } from "../../src/protocol/predic
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { imageClassificationContract } from "../contract/image-classification.ts";
 import toy from "../fixtures/toy.onnx";
-import { MAX_IMAGE_BYTES, publishColours } from "../support/colour-model.ts";
+import { MAX_IMAGE_BYTES, publishColorModel } from "../support/color-model.ts";
 import {
   type EdgeUnderTest,
   MAX_IMAGE_BODY_BYTES,
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
-import { refusedImages, sampleImage } from "../support/sample-images.ts";
-import { fullDeployment } from "./engine.ts";
+import { invalidImages, sampleImage } from "../support/sample-images.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const { images } = tensorDeployment;
 if (images === undefined) throw new Error("the deployment has no image decoders");
@@ -21,12 +21,12 @@ imageClassificationContract("in workerd", images.modules);
 
 const RED = sampleImage("jpeg, red").file;
 const BLUE = sampleImage("png, blue").file;
-const GREY = sampleImage("jpeg, grey").file;
+const GRAY = sampleImage("jpeg, grey").file;
 
 let edge: EdgeUnderTest;
 const start = async (deployment: Deployment = { ...fullDeployment, images }) => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), deployment);
-  await publishColours(edge.store);
+  await publishColorModel(edge.store);
 };
 beforeEach(() => start());
 
@@ -39,11 +39,11 @@ const postJson = async (inputs: unknown, parameters?: object) =>
   await post(JSON.stringify({ inputs, parameters }), "application/json");
 const b64 = (file: Uint8Array) => ({ b64: toBase64(file) });
 
-async function answerOf(response: Response): Promise<PredictResponse> {
+async function readPrediction(response: Response): Promise<PredictResponse> {
   expect(response.status, await response.clone().text()).toBe(200);
   return predictResponse.parse(await response.json());
 }
-const problemOf = async (response: Response): Promise<unknown> => ({
+const readProblem = async (response: Response): Promise<unknown> => ({
   status: response.status,
   ...((await response.json()) as object),
 });
@@ -55,7 +55,7 @@ describe("an image", () => {
       [BLUE, "image/png", "blue"],
       [BLUE, "IMAGE/JPEG; x=y", "blue"],
     ] as const) {
-      const { outputs, usage } = await answerOf(await post(file, mediaType));
+      const { outputs, usage } = await readPrediction(await post(file, mediaType));
       expect(outputs[0]).toMatchObject({ label, tier: "edge", degraded: false });
       expect(outputs[0]?.confidence).toBeGreaterThan(0.99);
       expect(usage.tiers.length).toBeLessThanOrEqual(1); // none where the cache knew it, whatever it was called
@@ -64,22 +64,22 @@ describe("an image", () => {
   });
 
   it("goes on to the region as the file that it is, where the edge is not sure", async () => {
-    const { outputs } = await answerOf(await postJson([b64(RED), b64(GREY)]));
+    const { outputs } = await readPrediction(await postJson([b64(RED), b64(GRAY)]));
     expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
       ["red", "edge"],
       ["green", "region"],
     ]);
-    expect(edge.regionRequests.map(({ inputs }) => inputs)).toEqual([[GREY]]);
+    expect(edge.regionRequests.map(({ inputs }) => inputs)).toEqual([[GRAY]]);
   });
 
   it("has its parameters in the query where it is the body", async () => {
-    const { outputs } = await answerOf(
-      await post(GREY, "image/jpeg", "/v1/models/colours/predict?topK=2&maxTier=edge&cache=bypass"),
+    const { outputs } = await readPrediction(
+      await post(GRAY, "image/jpeg", "/v1/models/colours/predict?topK=2&maxTier=edge&cache=bypass"),
     );
     expect(outputs[0]).toMatchObject({ tier: "edge", degraded: false });
     expect(outputs[0]?.scores).toHaveLength(2);
     expect(
-      await problemOf(await post(GREY, "image/jpeg", "/v1/models/colours/predict?topk=2")),
+      await readProblem(await post(GRAY, "image/jpeg", "/v1/models/colours/predict?topk=2")),
     ).toMatchObject({ status: 400, code: "invalid_request" });
   });
 
@@ -93,14 +93,14 @@ describe("an image", () => {
 
   it("goes to the region where this deployment has no decoders", async () => {
     await start(fullDeployment);
-    const { outputs, usage } = await answerOf(await post(RED, "image/jpeg"));
+    const { outputs, usage } = await readPrediction(await post(RED, "image/jpeg"));
     expect(outputs[0]).toMatchObject({ tier: "region", degraded: false });
     expect(usage.tiers[0]).toEqual({ tier: "edge", inputs: 1, error: "no_image_decoder" });
   });
 
   it("goes to the region where it takes more memory than there is for it", async () => {
     await start({ ...fullDeployment, images: { ...images, maxMemoryBytes: 1_000_000 } });
-    const { outputs, usage } = await answerOf(await post(RED, "image/jpeg"));
+    const { outputs, usage } = await readPrediction(await post(RED, "image/jpeg"));
     expect(outputs[0]).toMatchObject({ tier: "region" });
     expect(usage.tiers[0]?.error).toBe("image_too_large_here");
   });
@@ -251,26 +251,29 @@ describe("what is refused", () => {
     ],
     [
       "more pixels than the model takes",
-      () => post(bomb(), "image/png"),
+      () => post(decompressionBomb(), "image/png"),
       { status: 413, code: "image_too_large", detail: expect.stringMatching(/60000 x 60000/) },
     ],
     [
       "a picture whose data is damaged",
-      () => post(damaged(), "image/png"),
+      () => post(corruptImage(), "image/png"),
       { status: 400, code: "invalid_image" },
     ],
   ];
   it.each(cases)("%s", async (_what, ask, problem) => {
-    expect(await problemOf(await ask())).toMatchObject({ ...problem, retryable: false });
+    expect(await readProblem(await ask())).toMatchObject({ ...problem, retryable: false });
     expect(edge.regionRequests).toEqual([]);
     expect(
-      (await answerOf(await post(RED, "image/jpeg", "/v1/models/colours/predict?cache=bypass")))
-        .outputs[0]?.label,
+      (
+        await readPrediction(
+          await post(RED, "image/jpeg", "/v1/models/colours/predict?cache=bypass"),
+        )
+      ).outputs[0]?.label,
     ).toBe("red");
   });
 
-  it.each(refusedImages)("other kinds: $name", async ({ file }) => {
-    expect(await problemOf(await post(file, "image/jpeg"))).toMatchObject({
+  it.each(invalidImages)("other kinds: $name", async ({ file }) => {
+    expect(await readProblem(await post(file, "image/jpeg"))).toMatchObject({
       status: 415,
       code: "unsupported_image",
     });
@@ -278,7 +281,7 @@ describe("what is refused", () => {
 });
 
 /** Says that it is of 3.6 gigapixels. */
-function bomb(): Uint8Array<ArrayBuffer> {
+function decompressionBomb(): Uint8Array<ArrayBuffer> {
   const file = BLUE.slice();
   new DataView(file.buffer).setUint32(16, 60_000);
   new DataView(file.buffer).setUint32(20, 60_000);
@@ -286,7 +289,7 @@ function bomb(): Uint8Array<ArrayBuffer> {
 }
 
 /** Its header is right; what follows is not zlib's. */
-function damaged(): Uint8Array<ArrayBuffer> {
+function corruptImage(): Uint8Array<ArrayBuffer> {
   const file = BLUE.slice();
   const data = new TextDecoder("latin1").decode(file).indexOf("IDAT") + 4;
   file.fill(0xff, data, data + 8);

@@ -11,16 +11,16 @@ import strings from "../fixtures/string-identity.onnx";
 import zeros from "../fixtures/zeros.onnx";
 import type { EdgeUnderTest } from "../support/edge-app.ts";
 import {
-  identityAll,
-  int8MatMul,
-  stringIdentity,
+  identityGraph,
+  int8MatMulGraph,
+  stringIdentityGraph,
   type TensorGraph,
 } from "../support/tensor-model.ts";
 
 export const graphs = {
-  identity: identityAll(new Uint8Array(identity)),
-  matmul: int8MatMul(new Uint8Array(matmul)),
-  strings: stringIdentity(new Uint8Array(strings)),
+  identity: identityGraph(new Uint8Array(identity)),
+  matmul: int8MatMulGraph(new Uint8Array(matmul)),
+  strings: stringIdentityGraph(new Uint8Array(strings)),
   zeros: {
     bytes: new Uint8Array(zeros),
     inputs: [{ name: "n", datatype: "INT64", shape: [1] }],
@@ -29,7 +29,7 @@ export const graphs = {
 } as const satisfies Record<string, TensorGraph>;
 
 /** What the region of the edge under test answers to what is passed on to it. */
-export const regionsAnswer: InferResponse = {
+export const regionResponse: InferResponse = {
   model: "from the region",
   outputs: {},
   id: undefined,
@@ -37,25 +37,25 @@ export const regionsAnswer: InferResponse = {
   version: undefined,
 };
 
-export const texts = (...data: string[]) => ({
+export const textsInput = (...data: string[]) => ({
   name: "input",
   datatype: "BYTES",
   shape: [data.length],
   data,
 });
-export const x = (...data: number[]) => ({
+export const uint8Input = (...data: number[]) => ({
   name: "x",
   datatype: "UINT8",
   shape: [data.length / 3, 3],
   data,
 });
 
-export type Body = object | string | Uint8Array<ArrayBuffer>;
+export type InferBody = object | string | Uint8Array<ArrayBuffer>;
 
 export async function post(
   { app }: EdgeUnderTest,
   path: string,
-  body: Body,
+  body: InferBody,
   headers: Record<string, string> = {},
 ): Promise<Response> {
   return await app.request(path, {
@@ -65,7 +65,7 @@ export async function post(
   });
 }
 
-export async function answerOf(response: Response): Promise<InferResponse> {
+export async function readInferResponse(response: Response): Promise<InferResponse> {
   const body = new Uint8Array(await response.arrayBuffer());
   expect(response.status, new TextDecoder().decode(body.subarray(0, 500))).toBe(200);
   const length = response.headers.get(JSON_LENGTH_HEADER);
@@ -75,14 +75,14 @@ export async function answerOf(response: Response): Promise<InferResponse> {
   return decodeInferResponse(body, length === null ? undefined : Number(length));
 }
 
-export async function refusalOf(response: Response): Promise<[status: number, error: string]> {
+export async function readInferError(response: Response): Promise<[status: number, error: string]> {
   const body: unknown = await response.json();
   expect(body).toEqual({ error: expect.stringMatching(/\S/) });
   return [response.status, (body as { error: string }).error];
 }
 
 /** The elements of a BYTES output. */
-export function wordsOf({ outputs }: InferResponse, output: string): string[] {
+export function decodeTexts({ outputs }: InferResponse, output: string): string[] {
   const tensor = outputs[output];
   return tensor?.datatype === "BYTES"
     ? tensor.data.map((bytes) => new TextDecoder().decode(bytes))

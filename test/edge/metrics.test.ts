@@ -1,16 +1,16 @@
 // Inside workerd: what the application counts of the requests that it answers, and GET /metrics.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-keys.ts";
+import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
 import { type MetricsSnapshot, metricsSnapshot } from "../../src/protocol/metrics.ts";
 import toy from "../fixtures/toy.onnx";
-import { newApiKey } from "../support/credentials.ts";
+import { createTestApiKey } from "../support/test-credentials.ts";
 import {
   type EdgeUnderTest,
   type EdgeUnderTestOptions,
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
-import { post, texts } from "./infer-requests.ts";
+import { fullDeployment } from "./full-engine.ts";
+import { post, textsInput } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
 const start = async (options: EdgeUnderTestOptions = {}) =>
@@ -19,14 +19,16 @@ beforeEach(async () => {
   await start();
 });
 
-const open = { access: () => ({ authenticators: [], metricsScope: "metadata" as const }) };
+const openMetricsAccess = {
+  access: () => ({ authenticators: [], metricsScope: "metadata" as const }),
+};
 const snapshot = async (): Promise<MetricsSnapshot["series"]> =>
   metricsSnapshot.parse(
     await (await edge.app.request("/metrics", { headers: { accept: "application/json" } })).json(),
   ).series;
 const statuses = () =>
   edge
-    .counted("edgetier_requests_total")
+    .readCountedLabels("edgetier_requests_total")
     .map(({ route, model, status }) => `${route} ${model} ${status}`);
 
 describe("what is counted", () => {
@@ -45,7 +47,7 @@ describe("what is counted", () => {
       "/metrics",
     ])
       await edge.app.request(path);
-    await post(edge, "/v2/models/toy/infer", { inputs: [texts("yes")] });
+    await post(edge, "/v2/models/toy/infer", { inputs: [textsInput("yes")] });
     await edge.app.request("/v1/embeddings", {
       method: "POST",
       body: "{}",
@@ -66,9 +68,9 @@ describe("what is counted", () => {
       "infer toy 200",
       "embeddings  400",
     ]);
-    expect(edge.counted("edgetier_request_duration_seconds")).toHaveLength(13);
+    expect(edge.readCountedLabels("edgetier_request_duration_seconds")).toHaveLength(13);
     expect(
-      new Set(edge.counted("edgetier_phase_duration_seconds").map(({ phase }) => phase)),
+      new Set(edge.readCountedLabels("edgetier_phase_duration_seconds").map(({ phase }) => phase)),
     ).toEqual(new Set(["manifest", "cache", "load", "edge"]));
   });
 
@@ -76,33 +78,33 @@ describe("what is counted", () => {
     await edge.predict({ inputs: ["yes", "maybe"] });
     await edge.predict({ inputs: ["yes", "maybe"] });
     const of = { model: "toy", version: "1" };
-    expect(edge.counted("edgetier_answers_total")).toEqual([
+    expect(edge.readCountedLabels("edgetier_answers_total")).toEqual([
       { ...of, tier: "edge", degraded_by: "" },
       { ...of, tier: "region", degraded_by: "" },
     ]);
-    expect(edge.counted("edgetier_confidence")).toEqual([
+    expect(edge.readCountedLabels("edgetier_confidence")).toEqual([
       { ...of, tier: "edge" },
       { ...of, tier: "region" },
     ]);
-    expect(edge.counted("edgetier_tier_inputs_total")).toEqual([
+    expect(edge.readCountedLabels("edgetier_tier_inputs_total")).toEqual([
       { ...of, tier: "edge" },
       { ...of, tier: "edge" },
       { ...of, tier: "region" },
     ]);
-    expect(edge.counted("edgetier_cache_results_total")).toEqual([
+    expect(edge.readCountedLabels("edgetier_cache_results_total")).toEqual([
       { model: "toy", result: "miss" },
       { model: "toy", result: "l1" },
     ]);
-    expect(edge.counted("edgetier_deadline_seconds")).toEqual([{ model: "toy" }]);
+    expect(edge.readCountedLabels("edgetier_deadline_seconds")).toEqual([{ model: "toy" }]);
   });
 
   it("is what kept a better tier from being asked, also where nothing was answered in the end", async () => {
-    edge.region = "is down";
+    edge.regionBehavior = "down";
     await edge.predict({ inputs: "maybe" });
-    expect(edge.counted("edgetier_answers_total")).toEqual([
+    expect(edge.readCountedLabels("edgetier_answers_total")).toEqual([
       { model: "toy", version: "1", tier: "edge", degraded_by: "region_unavailable" },
     ]);
-    expect(edge.counted("edgetier_tier_failures_total")).toEqual([
+    expect(edge.readCountedLabels("edgetier_tier_failures_total")).toEqual([
       { model: "toy", version: "1", tier: "region", error: "region_unavailable" },
     ]);
   });
@@ -112,19 +114,18 @@ describe("what is counted", () => {
     await edge.app.request("/v1/models/toy/predict?input=yes", {
       headers: { "if-none-match": asked.headers.get("etag") ?? "" },
     });
-    expect(edge.counted("edgetier_cache_results_total").map(({ result }) => result)).toEqual([
-      "miss",
-      "held",
-    ]);
+    expect(
+      edge.readCountedLabels("edgetier_cache_results_total").map(({ result }) => result),
+    ).toEqual(["miss", "held"]);
   });
 
   it("is each text that a tier answered over /v2, and each request that went through to the region", async () => {
-    await post(edge, "/v2/models/toy/infer", { inputs: [texts("yes", "maybe")] });
+    await post(edge, "/v2/models/toy/infer", { inputs: [textsInput("yes", "maybe")] });
     await post(edge, "/v2/models/toy/infer", {
-      inputs: [texts("yes")],
+      inputs: [textsInput("yes")],
       parameters: { tier: "region" },
     });
-    expect(edge.counted("edgetier_answers_total").map(({ tier }) => tier)).toEqual([
+    expect(edge.readCountedLabels("edgetier_answers_total").map(({ tier }) => tier)).toEqual([
       "edge",
       "region",
       "region",
@@ -134,14 +135,14 @@ describe("what is counted", () => {
 
 describe("GET /metrics", () => {
   it("is reported after a second by the work of the request, without anybody asking", async () => {
-    await start(open);
+    await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
     edge.clock.advance(1_000);
-    await vi.waitFor(() => expect(edge.reported()).toBeGreaterThan(0));
+    await vi.waitFor(() => expect(edge.countReportedBatches()).toBeGreaterThan(0));
   });
 
   it("is Prometheus' text, with what this isolate has counted just now", async () => {
-    await start(open);
+    await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
     const response = await edge.app.request("/metrics");
     expect([
@@ -155,15 +156,15 @@ describe("GET /metrics", () => {
   });
 
   it("is 503 while the aggregator is away, which no other request notices", async () => {
-    await start(open);
-    edge.loseAggregator();
+    await start(openMetricsAccess);
+    edge.disconnectAggregator();
     const { status, headers } = await edge.app.request("/metrics");
     expect([status, headers.get("retry-after")]).toEqual([503, "1"]);
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });
 
   it("is JSON for who prefers that", async () => {
-    await start(open);
+    await start(openMetricsAccess);
     await edge.predict({ inputs: "yes" });
     const series = await snapshot();
     expect(series).toContainEqual({
@@ -188,8 +189,8 @@ describe("GET /metrics", () => {
 
   it("needs the scope admin, or metadata where the configuration says so", async () => {
     const [looks, runs] = await Promise.all([
-      newApiKey({ id: "looks", scopes: ["metadata"] }),
-      newApiKey({ id: "runs", scopes: ["admin"] }),
+      createTestApiKey({ id: "looks", scopes: ["metadata"] }),
+      createTestApiKey({ id: "runs", scopes: ["admin"] }),
     ]);
     const closed = (metricsScope?: "metadata") => ({
       access: (clock: EdgeUnderTest["clock"]) => ({
@@ -215,7 +216,7 @@ describe("GET /metrics", () => {
   });
 
   it("says what is missing where there is no aggregator", async () => {
-    await start({ ...open, withoutMetrics: true });
+    await start({ ...openMetricsAccess, withoutMetrics: true });
     const response = await edge.app.request("/metrics");
     expect([response.status, await response.json()]).toMatchObject([
       501,

@@ -7,8 +7,8 @@ import {
   MAX_TENSOR_BODY_BYTES,
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
-import { post, refusalOf, texts } from "./infer-requests.ts";
+import { fullDeployment } from "./full-engine.ts";
+import { post, readInferError, textsInput } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
 beforeAll(async () => {
@@ -66,32 +66,32 @@ describe("bad requests are refused in the protocol's form", () => {
       raw('{"inputs":[{"name":"input","datatype":"BYTES","shape":[-1],"data":["yes"]}]}'),
       400,
     ],
-    ["an input twice", INFER, json({ inputs: [texts("yes"), texts("yes")] }), 400],
+    ["an input twice", INFER, json({ inputs: [textsInput("yes"), textsInput("yes")] }), 400],
     [
       "an output twice",
       INFER,
-      json({ inputs: [texts("yes")], outputs: [{ name: "logits" }, { name: "logits" }] }),
+      json({ inputs: [textsInput("yes")], outputs: [{ name: "logits" }, { name: "logits" }] }),
       400,
     ],
     [
       "an output that there is not",
       INFER,
-      json({ inputs: [texts("yes")], outputs: [{ name: "scores" }] }),
+      json({ inputs: [textsInput("yes")], outputs: [{ name: "scores" }] }),
       400,
     ],
     ["another JSON", INFER, json([1]), 400],
     ["no inputs", INFER, json({}), 400],
-    ["an empty text", INFER, json({ inputs: [texts(" ")] }), 400],
-    ["no rows", INFER, json({ inputs: [texts()] }), 400],
-    ["too many rows", INFER, json({ inputs: [texts("a", "b", "c", "d", "e")] }), 413],
-    ["a text that is too long", INFER, json({ inputs: [texts("x".repeat(65))] }), 413],
+    ["an empty text", INFER, json({ inputs: [textsInput(" ")] }), 400],
+    ["no rows", INFER, json({ inputs: [textsInput()] }), 400],
+    ["too many rows", INFER, json({ inputs: [textsInput("a", "b", "c", "d", "e")] }), 413],
+    ["a text that is too long", INFER, json({ inputs: [textsInput("x".repeat(65))] }), 413],
     [
       "a text beside another input",
       INFER,
-      json({ inputs: [texts("yes"), { ...texts("yes"), name: "other" }] }),
+      json({ inputs: [textsInput("yes"), { ...textsInput("yes"), name: "other" }] }),
       400,
     ],
-    ["too few elements", INFER, json({ inputs: [{ ...texts("yes"), shape: [2] }] }), 400],
+    ["too few elements", INFER, json({ inputs: [{ ...textsInput("yes"), shape: [2] }] }), 400],
     [
       "shared memory",
       INFER,
@@ -107,12 +107,22 @@ describe("bad requests are refused in the protocol's form", () => {
       }),
       501,
     ],
-    ["a sequence", INFER, json({ inputs: [texts("yes")], parameters: { sequence_id: 7 } }), 501],
-    ["a wrong timeout", INFER, json({ inputs: [texts("yes")], parameters: { timeout: -1 } }), 400],
+    [
+      "a sequence",
+      INFER,
+      json({ inputs: [textsInput("yes")], parameters: { sequence_id: 7 } }),
+      501,
+    ],
+    [
+      "a wrong timeout",
+      INFER,
+      json({ inputs: [textsInput("yes")], parameters: { timeout: -1 } }),
+      400,
+    ],
     [
       "a wrong deadline",
       INFER,
-      { ...json({ inputs: [texts("yes")] }), headers: { "x-deadline-ms": "soon" } },
+      { ...json({ inputs: [textsInput("yes")] }), headers: { "x-deadline-ms": "soon" } },
       400,
     ],
     ["a wrong media type", INFER, raw("yes", { "content-type": "image/png" }), 415],
@@ -149,8 +159,8 @@ describe("bad requests are refused in the protocol's form", () => {
     [
       "bytes left over",
       INFER,
-      raw(`${JSON.stringify({ inputs: [texts("yes")] })}rest`, {
-        [JSON_LENGTH_HEADER]: String(JSON.stringify({ inputs: [texts("yes")] }).length),
+      raw(`${JSON.stringify({ inputs: [textsInput("yes")] })}rest`, {
+        [JSON_LENGTH_HEADER]: String(JSON.stringify({ inputs: [textsInput("yes")] }).length),
       }),
       400,
     ],
@@ -178,8 +188,8 @@ describe("bad requests are refused in the protocol's form", () => {
     ["shared memory regions", "/v2/systemsharedmemory/status", {}, 501],
   ])("%s", async (_what, path, init, status) => {
     const response = await edge.app.request(path, init);
-    expect((await refusalOf(response))[0]).toBe(status);
-    expect((await post(edge, INFER, { inputs: [texts("yes")] })).status).toBe(200);
+    expect((await readInferError(response))[0]).toBe(status);
+    expect((await post(edge, INFER, { inputs: [textsInput("yes")] })).status).toBe(200);
   });
 
   it("a body of 50 MB that was 50 kB, while it unpacks", async () => {
@@ -191,7 +201,9 @@ describe("bad requests are refused in the protocol's form", () => {
     expect(bomb.byteLength).toBeLessThan(MAX_TENSOR_BODY_BYTES);
     expect(
       (
-        await refusalOf(await edge.app.request(INFER, raw(bomb, { "content-encoding": "gzip" })))
+        await readInferError(
+          await edge.app.request(INFER, raw(bomb, { "content-encoding": "gzip" })),
+        )
       )[0],
     ).toBe(413);
   });
@@ -199,7 +211,7 @@ describe("bad requests are refused in the protocol's form", () => {
   it("names what can be done instead", async () => {
     const response = await edge.app.request(INFER, { method: "DELETE" });
     expect(response.headers.get("allow")).toBe("POST");
-    expect((await refusalOf(await edge.app.request("/v2/models/toy/stats")))[1]).toContain(
+    expect((await readInferError(await edge.app.request("/v2/models/toy/stats")))[1]).toContain(
       "region",
     );
   });

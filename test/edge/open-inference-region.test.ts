@@ -9,16 +9,16 @@ import {
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
 import { publishTensorModel } from "../support/tensor-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 import {
-  answerOf,
-  type Body,
+  readInferResponse,
+  type InferBody,
   graphs,
   post,
-  refusalOf,
-  regionsAnswer,
-  texts,
-  x,
+  readInferError,
+  regionResponse,
+  textsInput,
+  uint8Input,
 } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 
 const get = (path: string) => edge.app.request(path);
-const send = (path: string, body: Body, headers: Record<string, string> = {}) =>
+const send = (path: string, body: InferBody, headers: Record<string, string> = {}) =>
   post(edge, path, body, headers);
 
 describe("what goes through to the region", () => {
@@ -48,7 +48,7 @@ describe("what goes through to the region", () => {
       { inputs: { y: { datatype: "INT32", shape: [1], data: Int32Array.of(7) } } },
       true,
     );
-    edge.regionAnswer = () =>
+    edge.createRegionResponse = () =>
       new Response(answer.body, {
         headers: {
           "content-type": "application/octet-stream",
@@ -75,7 +75,7 @@ describe("what goes through to the region", () => {
     });
     expect(response.headers.get("set-cookie")).toBeNull();
 
-    const [sent] = edge.forwarded;
+    const [sent] = edge.forwardedRequests;
     expect([sent?.method, sent?.url]).toEqual([
       "POST",
       "http://region.test/v2/models/far/versions/3/infer",
@@ -94,35 +94,38 @@ describe("what goes through to the region", () => {
   it("is sent on decompressed", async () => {
     const compressed = new Uint8Array(
       await new Response(
-        new Blob([JSON.stringify({ inputs: [texts("yes")], parameters: { tier: "region" } })])
+        new Blob([JSON.stringify({ inputs: [textsInput("yes")], parameters: { tier: "region" } })])
           .stream()
           .pipeThrough(new CompressionStream("gzip")),
       ).arrayBuffer(),
     );
     expect(
-      await answerOf(
+      await readInferResponse(
         await send("/v2/models/toy/infer", compressed, {
           "content-encoding": "gzip",
           "content-type": "application/json",
         }),
       ),
-    ).toEqual(regionsAnswer);
-    expect(edge.forwarded[0]?.headers.get("content-encoding")).toBeNull();
-    expect(await edge.forwarded[0]?.json()).toMatchObject({ parameters: { tier: "region" } });
+    ).toEqual(regionResponse);
+    expect(edge.forwardedRequests[0]?.headers.get("content-encoding")).toBeNull();
+    expect(await edge.forwardedRequests[0]?.json()).toMatchObject({
+      parameters: { tier: "region" },
+    });
   });
 
   it("is what the engine cannot run: strings", async () => {
     await publishTensorModel(edge.store, "words", graphs.strings);
-    const ask = () => send("/v2/models/words/infer", { inputs: [{ ...texts("é"), name: "x" }] });
-    expect(await answerOf(await ask())).toEqual(regionsAnswer);
+    const ask = () =>
+      send("/v2/models/words/infer", { inputs: [{ ...textsInput("é"), name: "x" }] });
+    expect(await readInferResponse(await ask())).toEqual(regionResponse);
     expect(await (await get("/v1/models/words")).json()).toMatchObject({
       tiers: [{ edge: { how: "not", reason: expect.stringContaining("strings") } }, {}],
     });
 
     await publishTensorModel(edge.store, "only-words", graphs.strings, { places: ["edge"] });
     expect(
-      await refusalOf(
-        await send("/v2/models/only-words/infer", { inputs: [{ ...texts("é"), name: "x" }] }),
+      await readInferError(
+        await send("/v2/models/only-words/infer", { inputs: [{ ...textsInput("é"), name: "x" }] }),
       ),
     ).toEqual([503, expect.stringContaining("strings")]);
   });
@@ -138,10 +141,10 @@ describe("what goes through to the region", () => {
           : tier,
     });
     const ask = (name: string) =>
-      send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)], outputs: [{ name }] });
-    expect((await answerOf(await ask("y"))).model).toBe("matmul");
-    expect(await answerOf(await ask("hidden"))).toEqual(regionsAnswer);
-    expect(await refusalOf(await ask("nothing"))).toEqual([
+      send("/v2/models/matmul/infer", { inputs: [uint8Input(1, 2, 3)], outputs: [{ name }] });
+    expect((await readInferResponse(await ask("y"))).model).toBe("matmul");
+    expect(await readInferResponse(await ask("hidden"))).toEqual(regionResponse);
+    expect(await readInferError(await ask("nothing"))).toEqual([
       400,
       expect.stringContaining("'nothing'"),
     ]);
@@ -150,13 +153,15 @@ describe("what goes through to the region", () => {
   it("is what no snapshot lets a cut engine run, unless the tier is named", async () => {
     await start({ ...reference, bundled: [] });
     await publishTensorModel(edge.store, "matmul", graphs.matmul);
-    expect(await answerOf(await send("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)] }))).toEqual(
-      regionsAnswer,
-    );
     expect(
-      await refusalOf(
+      await readInferResponse(
+        await send("/v2/models/matmul/infer", { inputs: [uint8Input(1, 2, 3)] }),
+      ),
+    ).toEqual(regionResponse);
+    expect(
+      await readInferError(
         await send("/v2/models/matmul/infer", {
-          inputs: [x(1, 2, 3)],
+          inputs: [uint8Input(1, 2, 3)],
           parameters: { tier: "edge" },
         }),
       ),
@@ -168,12 +173,12 @@ describe("what goes through to the region", () => {
 
   it("is a text, too, that this edge cannot answer; and 503 where the region cannot either", async () => {
     await start({ ...reference, bundled: [] });
-    const ask = () => send("/v2/models/toy/infer", { inputs: [texts("yes")] });
-    expect((await answerOf(await ask())).parameters).toEqual({ tier: "region" });
-    edge.region = "is down";
+    const ask = () => send("/v2/models/toy/infer", { inputs: [textsInput("yes")] });
+    expect((await readInferResponse(await ask())).parameters).toEqual({ tier: "region" });
+    edge.regionBehavior = "down";
     const response = await ask();
     expect(response.headers.get("retry-after")).toBe("1");
-    expect(await refusalOf(response)).toEqual([503, expect.stringContaining("region")]);
+    expect(await readInferError(response)).toEqual([503, expect.stringContaining("region")]);
   });
 
   it("is what fails here: memory that the budget does not allow", async () => {
@@ -183,9 +188,9 @@ describe("what goes through to the region", () => {
       send("/v2/models/zeros/infer", {
         inputs: [{ name: "n", datatype: "INT64", shape: [1], data: [n] }],
       });
-    expect((await answerOf(await ask(3))).outputs["y"]?.data).toEqual(new Float32Array(3));
-    expect(await answerOf(await ask(2 ** 26))).toEqual(regionsAnswer);
-    expect((await answerOf(await ask(2))).parameters).toEqual({ tier: "edge" });
+    expect((await readInferResponse(await ask(3))).outputs["y"]?.data).toEqual(new Float32Array(3));
+    expect(await readInferResponse(await ask(2 ** 26))).toEqual(regionResponse);
+    expect((await readInferResponse(await ask(2))).parameters).toEqual({ tier: "edge" });
 
     const without = await startEdgeUnderTest(
       new Uint8Array(toy),
@@ -200,17 +205,17 @@ describe("what goes through to the region", () => {
 
   it("brings the region's refusals back as they are", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-    const ask = () => send("/v2/models/far/infer", { inputs: [x(1, 2, 3)] });
-    edge.regionAnswer = () => Response.json({ error: "unexpected shape" }, { status: 400 });
-    expect(await refusalOf(await ask())).toEqual([400, "unexpected shape"]);
-    edge.regionAnswer = () =>
+    const ask = () => send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] });
+    edge.createRegionResponse = () => Response.json({ error: "unexpected shape" }, { status: 400 });
+    expect(await readInferError(await ask())).toEqual([400, "unexpected shape"]);
+    edge.createRegionResponse = () =>
       Response.json(
         { error: "Exceeds maximum queue size" },
         { status: 503, headers: { "retry-after": "2" } },
       );
     const full = await ask();
     expect(full.headers.get("retry-after")).toBe("2");
-    expect(await refusalOf(full)).toEqual([503, "Exceeds maximum queue size"]);
+    expect(await readInferError(full)).toEqual([503, "Exceeds maximum queue size"]);
   });
 
   it.each<[what: string, answer: () => Response, status: number]>([
@@ -233,9 +238,13 @@ describe("what goes through to the region", () => {
     "does not pass for the region's what something on the way says: %s",
     async (_what, answer, status) => {
       await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
-      edge.regionAnswer = answer;
+      edge.createRegionResponse = answer;
       expect(
-        (await refusalOf(await send("/v2/models/far/infer", { inputs: [x(1, 2, 3)] })))[0],
+        (
+          await readInferError(
+            await send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)] }),
+          )
+        )[0],
       ).toBe(status);
     },
   );
@@ -244,38 +253,41 @@ describe("what goes through to the region", () => {
     const publish = () =>
       publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
     const ask = (parameters: object = {}) =>
-      send("/v2/models/far/infer", { inputs: [x(1, 2, 3)], parameters });
+      send("/v2/models/far/infer", { inputs: [uint8Input(1, 2, 3)], parameters });
     await publish();
-    edge.region = "is down";
+    edge.regionBehavior = "down";
     const down = await ask();
     expect(down.headers.get("retry-after")).toBe("1");
-    expect(await refusalOf(down)).toEqual([503, expect.stringContaining("connection refused")]);
+    expect(await readInferError(down)).toEqual([
+      503,
+      expect.stringContaining("connection refused"),
+    ]);
 
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     for (const [parameters, budgetMs] of [
       [{ timeout: 150_000 }, 150],
       [{}, 1000],
       [{ timeout: 2 ** 53 - 1 }, 600_000],
     ] as const) {
-      const before = edge.forwarded.length;
+      const before = edge.forwardedRequests.length;
       const waiting = ask(parameters);
-      await vi.waitFor(() => expect(edge.forwarded.length).toBe(before + 1));
-      expect(edge.forwarded.at(-1)?.headers.get("x-deadline-ms")).toBe(String(budgetMs));
+      await vi.waitFor(() => expect(edge.forwardedRequests.length).toBe(before + 1));
+      expect(edge.forwardedRequests.at(-1)?.headers.get("x-deadline-ms")).toBe(String(budgetMs));
       edge.clock.advance(budgetMs);
-      expect(await refusalOf(await waiting)).toEqual([
+      expect(await readInferError(await waiting)).toEqual([
         503,
         expect.stringContaining(`${budgetMs} ms`),
       ]);
     }
     // The call's own timer comes before the clock says that the deadline has passed.
-    expect(await refusalOf(await ask({ timeout: 50_000 }))).toEqual([
+    expect(await readInferError(await ask({ timeout: 50_000 }))).toEqual([
       503,
       expect.stringContaining("could answer within 50 ms"),
     ]);
 
     await start(fullDeployment, { withoutRegion: true });
     await publish();
-    expect(await refusalOf(await ask())).toEqual([
+    expect(await readInferError(await ask())).toEqual([
       503,
       expect.stringContaining("no region is configured"),
     ]);

@@ -10,18 +10,18 @@ import {
   startEdgeUnderTest,
 } from "../support/edge-app.ts";
 import { IDENTITY_DATATYPES, publishTensorModel } from "../support/tensor-model.ts";
-import { publishToy } from "../support/toy-model.ts";
-import { fullDeployment } from "./engine.ts";
+import { publishToyModel } from "../support/toy-model.ts";
+import { fullDeployment } from "./full-engine.ts";
 import {
-  answerOf,
-  type Body,
+  readInferResponse,
+  type InferBody,
   graphs,
   post,
-  refusalOf,
-  regionsAnswer,
-  texts,
-  wordsOf,
-  x,
+  readInferError,
+  regionResponse,
+  textsInput,
+  decodeTexts,
+  uint8Input,
 } from "./infer-requests.ts";
 
 let edge: EdgeUnderTest;
@@ -32,13 +32,13 @@ beforeEach(async () => {
 });
 
 const get = (path: string) => edge.app.request(path);
-const ask = (path: string, body: Body, headers: Record<string, string> = {}) =>
+const postInfer = (path: string, body: InferBody, headers: Record<string, string> = {}) =>
   post(edge, path, body, headers);
-const askToy = (
+const postToyInfer = (
   inputs: readonly object[],
   more: object = {},
   headers: Record<string, string> = {},
-) => ask("/v2/models/toy/infer", { inputs, ...more }, headers);
+) => postInfer("/v2/models/toy/infer", { inputs, ...more }, headers);
 
 describe("server and model metadata", () => {
   it("tells the server's name, version and extensions, with and without a slash", async () => {
@@ -59,13 +59,13 @@ describe("server and model metadata", () => {
   });
 
   it("describes a model by its task's input and the outputs that all tiers share", async () => {
-    const manifest = await publishToy(edge.store, new Uint8Array(toy), { model: "mixed" });
+    const manifest = await publishToyModel(edge.store, new Uint8Array(toy), { model: "mixed" });
     const [first, second] = manifest.tiers;
     const more = [
       { name: "hidden", datatype: "FP32" as const, shape: [-1, 8] },
       { name: "lengths", datatype: "FP32" as const, shape: [-1, -1] },
     ];
-    await publishToy(edge.store, new Uint8Array(toy), {
+    await publishToyModel(edge.store, new Uint8Array(toy), {
       model: "mixed",
       version: 2,
       tiers: [first, second].flatMap((tier, index) =>
@@ -107,7 +107,7 @@ describe("server and model metadata", () => {
         { id: "region" },
       ],
     });
-    const response = await ask(
+    const response = await postInfer(
       "/v1/models/matmul/predict",
       { inputs: "yes" },
       { "content-type": "application/json" },
@@ -123,41 +123,41 @@ describe("readiness", () => {
   const statusOf = async (model: string) => (await get(`/v2/models/${model}/ready`)).status;
 
   it("is that of the edge where it can run a tier", async () => {
-    edge.region = "is down";
+    edge.regionBehavior = "down";
     expect([await statusOf("toy"), (await get("/v2/models/toy/versions/1/ready")).status]).toEqual([
       200, 200,
     ]);
-    expect(edge.forwarded).toEqual([]);
+    expect(edge.forwardedRequests).toEqual([]);
   });
 
   it("is the region's else", async () => {
     await publishTensorModel(edge.store, "far", graphs.matmul, { places: ["region"] });
     await publishTensorModel(edge.store, "words", graphs.strings);
     expect([await statusOf("far"), await statusOf("words")]).toEqual([200, 200]);
-    expect(edge.forwarded.map(({ method, url }) => [method, url])).toEqual([
+    expect(edge.forwardedRequests.map(({ method, url }) => [method, url])).toEqual([
       ["GET", "http://region.test/v2/models/far/versions/1/ready"],
       ["GET", "http://region.test/v2/models/words/versions/1/ready"],
     ]);
-    edge.regionAnswer = () => Response.json({ error: "not yet" }, { status: 400 });
-    expect(await refusalOf(await get("/v2/models/far/ready"))).toEqual([
+    edge.createRegionResponse = () => Response.json({ error: "not yet" }, { status: 400 });
+    expect(await readInferError(await get("/v2/models/far/ready"))).toEqual([
       400,
       expect.stringContaining("not ready"),
     ]);
-    edge.region = "is down";
+    edge.regionBehavior = "down";
     expect(await statusOf("far")).toBe(400);
   });
 });
 
 describe("a task's own inputs", () => {
   it("go through the cascade, and each row is of the tier whose answer was taken", async () => {
-    const response = await askToy(
-      [texts("maybe", "no", "zzz", "yes")],
+    const response = await postToyInfer(
+      [textsInput("maybe", "no", "zzz", "yes")],
       { id: "r-7" },
       { "x-request-id": "from-the-client" },
     );
     expect(response.headers.get("x-edgetier-tier")).toBe("region, edge");
     expect(response.headers.get("x-request-id")).toBe("from-the-client");
-    expect(await answerOf(response)).toEqual({
+    expect(await readInferResponse(response)).toEqual({
       model: "toy",
       version: "1",
       id: "r-7",
@@ -171,12 +171,14 @@ describe("a task's own inputs", () => {
         inputs.map((bytes) => new TextDecoder().decode(bytes)),
       ),
     ).toEqual([["maybe", "zzz"]]);
-    expect(edge.forwarded).toEqual([]);
+    expect(edge.forwardedRequests).toEqual([]);
   });
 
   it("come as a column, as bytes, compressed, or raw", async () => {
     const yes = { logits: { datatype: "FP32", shape: [1, 2], data: Float32Array.of(6, 0) } };
-    const column = await answerOf(await askToy([{ ...texts("yes"), shape: [1, 1] }]));
+    const column = await readInferResponse(
+      await postToyInfer([{ ...textsInput("yes"), shape: [1, 1] }]),
+    );
     expect(column.outputs).toEqual(yes);
 
     const { body, jsonBytes } = encodeInferRequest(
@@ -188,11 +190,11 @@ describe("a task's own inputs", () => {
       },
       true,
     );
-    const binary = await ask("/v2/models/toy/infer", body, {
+    const binary = await postInfer("/v2/models/toy/infer", body, {
       [JSON_LENGTH_HEADER]: String(jsonBytes),
     });
     expect(binary.headers.get(JSON_LENGTH_HEADER)).toMatch(/^\d+$/);
-    expect((await answerOf(binary)).outputs).toEqual(yes);
+    expect((await readInferResponse(binary)).outputs).toEqual(yes);
 
     for (const format of ["gzip", "deflate"] as const) {
       const compressed = new Uint8Array(
@@ -202,8 +204,8 @@ describe("a task's own inputs", () => {
       );
       expect(
         (
-          await answerOf(
-            await ask("/v2/models/toy/infer", compressed, {
+          await readInferResponse(
+            await postInfer("/v2/models/toy/infer", compressed, {
               [JSON_LENGTH_HEADER]: String(jsonBytes),
               "content-encoding": format,
             }),
@@ -212,27 +214,32 @@ describe("a task's own inputs", () => {
       ).toEqual(yes);
     }
     expect(
-      (await answerOf(await ask("/v2/models/toy/infer", "yes", { [JSON_LENGTH_HEADER]: "0" })))
-        .outputs,
+      (
+        await readInferResponse(
+          await postInfer("/v2/models/toy/infer", "yes", { [JSON_LENGTH_HEADER]: "0" }),
+        )
+      ).outputs,
     ).toEqual(yes);
   });
 
   it("are answered with the outputs asked for, and by label", async () => {
-    const classified = await answerOf(
-      await askToy([texts("yes", "maybe")], {
+    const classified = await readInferResponse(
+      await postToyInfer([textsInput("yes", "maybe")], {
         outputs: [{ name: "logits", parameters: { classification: 1 } }],
       }),
     );
     expect(classified.outputs["logits"]).toMatchObject({ datatype: "BYTES", shape: [2, 1] });
-    expect(wordsOf(classified, "logits")).toEqual(["6.000000:0:yes", "9.000000:1:no"]);
+    expect(decodeTexts(classified, "logits")).toEqual(["6.000000:0:yes", "9.000000:1:no"]);
     expect(
-      await refusalOf(await askToy([texts("yes")], { outputs: [{ name: "hidden" }] })),
+      await readInferError(
+        await postToyInfer([textsInput("yes")], { outputs: [{ name: "hidden" }] }),
+      ),
     ).toEqual([400, expect.stringContaining("'hidden'")]);
   });
 
   it("go to the one tier that is named", async () => {
-    const { parameters, outputs } = await answerOf(
-      await askToy([texts("maybe", "maybe")], { parameters: { tier: "edge" } }),
+    const { parameters, outputs } = await readInferResponse(
+      await postToyInfer([textsInput("maybe", "maybe")], { parameters: { tier: "edge" } }),
     );
     expect([parameters, outputs["logits"]?.data]).toEqual([
       { tier: "edge" },
@@ -240,23 +247,27 @@ describe("a task's own inputs", () => {
     ]);
     expect(edge.regionRequests).toEqual([]);
     expect(
-      await answerOf(await askToy([texts("yes")], { parameters: { tier: "region" } })),
-    ).toEqual(regionsAnswer);
-    expect(edge.forwarded).toHaveLength(1);
-    expect(await refusalOf(await askToy([texts("yes")], { parameters: { tier: "moon" } }))).toEqual(
-      [400, expect.stringContaining("edge, region")],
-    );
+      await readInferResponse(
+        await postToyInfer([textsInput("yes")], { parameters: { tier: "region" } }),
+      ),
+    ).toEqual(regionResponse);
+    expect(edge.forwardedRequests).toHaveLength(1);
+    expect(
+      await readInferError(
+        await postToyInfer([textsInput("yes")], { parameters: { tier: "moon" } }),
+      ),
+    ).toEqual([400, expect.stringContaining("edge, region")]);
   });
 
   it("are answered by the edge alone, marked, when the region is down, and by the deadline when it hangs", async () => {
-    edge.region = "is down";
-    const answer = await answerOf(await askToy([texts("maybe", "yes")]));
+    edge.regionBehavior = "down";
+    const answer = await readInferResponse(await postToyInfer([textsInput("maybe", "yes")]));
     expect(answer).toMatchObject({
       parameters: { tier: "edge", degraded: true },
       outputs: { logits: { shape: [2, 2] } },
     });
 
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     for (const [headers, parameters, budgetMs] of [
       [{ "x-deadline-ms": "200" }, {}, 200],
       [{}, { timeout: 150_000 }, 150],
@@ -264,17 +275,20 @@ describe("a task's own inputs", () => {
       [{}, {}, 1000],
     ] as const) {
       const before = edge.regionRequests.length;
-      const waiting = askToy([texts("maybe")], { parameters }, headers);
+      const waiting = postToyInfer([textsInput("maybe")], { parameters }, headers);
       await vi.waitFor(() => expect(edge.regionRequests.length).toBe(before + 1));
       expect(edge.regionRequests.at(-1)?.timeoutMs).toBe(budgetMs);
       edge.clock.advance(budgetMs);
-      expect((await answerOf(await waiting)).parameters).toEqual({ tier: "edge", degraded: true });
+      expect((await readInferResponse(await waiting)).parameters).toEqual({
+        tier: "edge",
+        degraded: true,
+      });
     }
   });
 
   it("do not stand in the caches of predictions", async () => {
     await edge.predict({ inputs: "maybe" });
-    await askToy([texts("maybe")]);
+    await postToyInfer([textsInput("maybe")]);
     expect(edge.regionRequests).toHaveLength(2);
   });
 });
@@ -286,7 +300,9 @@ describe("tensors of a graph", () => {
 
   it("run at the edge, as JSON, as bytes and raw", async () => {
     const y = { datatype: "INT32", shape: [1, 2], data: Int32Array.of(2, 44) };
-    const json = await answerOf(await ask("/v2/models/matmul/infer", { inputs: [x(1, 2, 3)] }));
+    const json = await readInferResponse(
+      await postInfer("/v2/models/matmul/infer", { inputs: [uint8Input(1, 2, 3)] }),
+    );
     expect(json).toEqual({
       model: "matmul",
       version: "1",
@@ -301,36 +317,36 @@ describe("tensors of a graph", () => {
       },
       true,
     );
-    const binary = await ask("/v2/models/matmul/versions/1/infer", body, {
+    const binary = await postInfer("/v2/models/matmul/versions/1/infer", body, {
       [JSON_LENGTH_HEADER]: String(jsonBytes),
     });
     expect(binary.headers.get("content-type")).toBe("application/octet-stream");
-    expect((await answerOf(binary)).outputs).toEqual({ y });
+    expect((await readInferResponse(binary)).outputs).toEqual({ y });
     expect(
       (
-        await answerOf(
-          await ask("/v2/models/matmul/infer", Uint8Array.of(1, 2, 3), {
+        await readInferResponse(
+          await postInfer("/v2/models/matmul/infer", Uint8Array.of(1, 2, 3), {
             [JSON_LENGTH_HEADER]: "0",
           }),
         )
       ).outputs,
     ).toEqual({ y });
-    expect(edge.forwarded).toEqual([]);
+    expect(edge.forwardedRequests).toEqual([]);
   });
 
   it("are classified by the model's labels", async () => {
-    const answer = await answerOf(
-      await ask("/v2/models/matmul/infer", {
-        inputs: [x(1, 2, 3)],
+    const answer = await readInferResponse(
+      await postInfer("/v2/models/matmul/infer", {
+        inputs: [uint8Input(1, 2, 3)],
         outputs: [{ name: "y", parameters: { classification: 2 } }],
       }),
     );
-    expect(wordsOf(answer, "y")).toEqual(["44:1:right", "2:0:left"]);
+    expect(decodeTexts(answer, "y")).toEqual(["44:1:right", "2:0:left"]);
   });
 
   it("may be those of a model that takes texts", async () => {
     const ids = { name: "ids", datatype: "INT32", shape: [1, 1], data: [58] };
-    expect(await answerOf(await askToy([ids]))).toMatchObject({
+    expect(await readInferResponse(await postToyInfer([ids]))).toMatchObject({
       parameters: { tier: "edge" },
       outputs: { logits: { data: Float32Array.of(6, 0) } },
     });
@@ -338,7 +354,7 @@ describe("tensors of a graph", () => {
 
   it("keep every datatype that the engine takes, to the last bit", async () => {
     await publishTensorModel(edge.store, "identity", graphs.identity, { places: ["edge"] });
-    expect(await throughIdentity()).toEqual(EXTREMES);
+    expect(await inferIdentity()).toEqual(EXTREME_VALUES);
   });
 
   it("run as well on the engine that `engine build` cuts for them, strings aside", async () => {
@@ -357,64 +373,68 @@ describe("tensors of a graph", () => {
     ]).toEqual(["cut", "bundled", "bundled", "not"]);
     expect(tensorDeployment.artifacts.size).toBe(3); // labels of two kinds, and a tokenizer
 
-    expect(await throughIdentity()).toEqual(EXTREMES);
-    const classified = await answerOf(
-      await ask("/v2/models/matmul/infer", {
-        inputs: [x(1, 2, 3)],
+    expect(await inferIdentity()).toEqual(EXTREME_VALUES);
+    const classified = await readInferResponse(
+      await postInfer("/v2/models/matmul/infer", {
+        inputs: [uint8Input(1, 2, 3)],
         outputs: [{ name: "y", parameters: { classification: 1 } }],
       }),
     );
-    expect(wordsOf(classified, "y")).toEqual(["44:1:right"]);
-    expect(edge.forwarded).toEqual([]);
+    expect(decodeTexts(classified, "y")).toEqual(["44:1:right"]);
+    expect(edge.forwardedRequests).toEqual([]);
     expect(
-      await answerOf(
-        await ask("/v2/models/strings/infer", { inputs: [{ ...texts("é"), name: "x" }] }),
+      await readInferResponse(
+        await postInfer("/v2/models/strings/infer", {
+          inputs: [{ ...textsInput("é"), name: "x" }],
+        }),
       ),
-    ).toEqual(regionsAnswer);
+    ).toEqual(regionResponse);
   });
 
   it("may be empty", async () => {
-    const { outputs } = await answerOf(
-      await ask("/v2/models/matmul/infer", { inputs: [{ ...x(), shape: [0, 3] }] }),
+    const { outputs } = await readInferResponse(
+      await postInfer("/v2/models/matmul/infer", { inputs: [{ ...uint8Input(), shape: [0, 3] }] }),
     );
     expect(outputs["y"]).toEqual({ datatype: "INT32", shape: [0, 2], data: new Int32Array() });
   });
 
   it.each([
-    ["another datatype", [{ ...x(1, 2, 3), datatype: "INT8" }], /INT8/],
-    ["another shape", [{ ...x(1, 2, 3), shape: [3, 1] }], /shape/],
-    ["another name", [{ ...x(1, 2, 3), name: "z" }], /'z'/],
-    ["one too many", [x(1, 2, 3), { ...x(1, 2, 3), name: "z" }], /'z'/],
+    ["another datatype", [{ ...uint8Input(1, 2, 3), datatype: "INT8" }], /INT8/],
+    ["another shape", [{ ...uint8Input(1, 2, 3), shape: [3, 1] }], /shape/],
+    ["another name", [{ ...uint8Input(1, 2, 3), name: "z" }], /'z'/],
+    ["one too many", [uint8Input(1, 2, 3), { ...uint8Input(1, 2, 3), name: "z" }], /'z'/],
     ["none", [], /expected 1 inputs/],
   ])("that fit no tier are refused here: %s", async (_what, inputs, error) => {
-    expect(await refusalOf(await ask("/v2/models/matmul/infer", { inputs }))).toEqual([
+    expect(await readInferError(await postInfer("/v2/models/matmul/infer", { inputs }))).toEqual([
       400,
       expect.stringMatching(error),
     ]);
-    expect(edge.forwarded).toEqual([]);
+    expect(edge.forwardedRequests).toEqual([]);
   });
 });
 
 /** What comes back from the model `identity`, by datatype. */
-async function throughIdentity(): Promise<unknown> {
+async function inferIdentity(): Promise<unknown> {
   const inputs = Object.fromEntries(
     IDENTITY_DATATYPES.map((datatype) => [
       `${datatype.toLowerCase()}_in`,
-      { datatype, shape: [5], data: EXTREMES[datatype] } as Tensor,
+      { datatype, shape: [5], data: EXTREME_VALUES[datatype] } as Tensor,
     ]),
   );
   const { body, jsonBytes } = encodeInferRequest(
     { inputs, parameters: { binary_data_output: true } },
     true,
   );
-  const { outputs } = await answerOf(
-    await ask("/v2/models/identity/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) }),
+  const { outputs } = await readInferResponse(
+    await postInfer("/v2/models/identity/infer", body, { [JSON_LENGTH_HEADER]: String(jsonBytes) }),
   );
   return Object.fromEntries(Object.values(outputs).map(({ datatype, data }) => [datatype, data]));
 }
 
 /** The least, the largest and the oddest values of each datatype; all of one length, which the graph calls `n`. */
-const EXTREMES: { readonly [D in (typeof IDENTITY_DATATYPES)[number]]: TensorDataByDatatype[D] } = {
+const EXTREME_VALUES: {
+  readonly [D in (typeof IDENTITY_DATATYPES)[number]]: TensorDataByDatatype[D];
+} = {
   BOOL: Uint8Array.of(0, 1, 0, 1, 1),
   UINT8: Uint8Array.of(0, 1, 127, 128, 255),
   UINT16: Uint16Array.of(0, 1, 32_767, 32_768, 65_535),

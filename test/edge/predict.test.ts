@@ -2,14 +2,14 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(async () => {
   edge = await startEdgeUnderTest(new Uint8Array(toy), fullDeployment);
 });
 
-async function answerOf(response: Response): Promise<PredictResponse> {
+async function readPrediction(response: Response): Promise<PredictResponse> {
   expect(response.status, await response.clone().text()).toBe(200);
   return predictResponse.parse(await response.json());
 }
@@ -17,7 +17,7 @@ async function answerOf(response: Response): Promise<PredictResponse> {
 describe("POST predict", () => {
   it("answers at the edge what the edge tier is sure of", async () => {
     const response = await edge.predict({ inputs: "yes" }, { "x-request-id": "r-1" });
-    const { id, model, version, outputs, usage } = await answerOf(response);
+    const { id, model, version, outputs, usage } = await readPrediction(response);
     expect({ id, model, version }).toEqual({ id: "r-1", model: "toy", version: 1 });
     expect(outputs[0]).toMatchObject({
       label: "yes",
@@ -38,7 +38,7 @@ describe("POST predict", () => {
 
   it("asks the region about the rest of an array, in one request, and keeps the order", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    const { outputs, usage } = await answerOf(
+    const { outputs, usage } = await readPrediction(
       await edge.predict({ inputs: ["maybe", "no", "zzz", "yes"] }, { traceparent }),
     );
     expect(outputs.map(({ label, tier }) => [label, tier])).toEqual([
@@ -65,14 +65,14 @@ describe("POST predict", () => {
   });
 
   it("takes a raw text body", async () => {
-    const { outputs } = await answerOf(
+    const { outputs } = await readPrediction(
       await edge.predict("yes", { "content-type": "text/plain; charset=utf-8" }),
     );
     expect(outputs[0]?.label).toBe("yes");
   });
 
   it("takes topK and maxTier", async () => {
-    const { outputs } = await answerOf(
+    const { outputs } = await readPrediction(
       await edge.predict({ inputs: "maybe", parameters: { topK: 1, maxTier: "edge" } }),
     );
     expect(outputs[0]).toMatchObject({ label: "yes", tier: "edge", degraded: false });
@@ -83,7 +83,7 @@ describe("POST predict", () => {
   it("answers concurrent cold requests, each for itself", async () => {
     const labels = await Promise.all(
       ["yes", "no", "yes", "no"].map(
-        async (inputs) => (await answerOf(await edge.predict({ inputs }))).outputs[0]?.label,
+        async (inputs) => (await readPrediction(await edge.predict({ inputs }))).outputs[0]?.label,
       ),
     );
     expect(labels).toEqual(["yes", "no", "yes", "no"]);
@@ -92,7 +92,7 @@ describe("POST predict", () => {
   it("takes a version and an alias", async () => {
     for (const ref of ["toy@1", "toy@stable"]) {
       const response = await edge.app.request(`/v1/models/${ref}/predict?input=yes`);
-      expect((await answerOf(response)).version).toBe(1);
+      expect((await readPrediction(response)).version).toBe(1);
     }
   });
 });
@@ -120,7 +120,7 @@ describe("GET and QUERY predict", () => {
       body: '{"inputs":"no"}',
     };
     const response = await edge.app.request("/v1/models/toy/predict", request);
-    expect((await answerOf(response)).outputs[0]?.label).toBe("no");
+    expect((await readPrediction(response)).outputs[0]?.label).toBe("no");
     expect(response.headers.get("etag")).not.toBeNull();
   });
 });
@@ -138,19 +138,21 @@ describe("caching", () => {
   });
 
   it("gives the same answer from the cache, tier and all", async () => {
-    const first = await answerOf(await edge.predict({ inputs: "maybe" }));
-    const second = await answerOf(await edge.predict({ inputs: "maybe" }));
+    const first = await readPrediction(await edge.predict({ inputs: "maybe" }));
+    const second = await readPrediction(await edge.predict({ inputs: "maybe" }));
     expect(second.outputs).toEqual(first.outputs);
     expect(second.usage.tiers).toEqual([]);
   });
 
   it("does not store a degraded answer", async () => {
-    edge.region = "is down";
-    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded).toBe(
-      true,
-    );
-    edge.region = "answers";
-    expect((await answerOf(await edge.predict({ inputs: "maybe" }))).outputs[0]).toMatchObject({
+    edge.regionBehavior = "down";
+    expect(
+      (await readPrediction(await edge.predict({ inputs: "maybe" }))).outputs[0]?.degraded,
+    ).toBe(true);
+    edge.regionBehavior = "up";
+    expect(
+      (await readPrediction(await edge.predict({ inputs: "maybe" }))).outputs[0],
+    ).toMatchObject({
       degraded: false,
       tier: "region",
     });
@@ -159,8 +161,10 @@ describe("caching", () => {
 
 describe("faults", () => {
   it("marks the edge's answer as degraded when the region is down", async () => {
-    edge.region = "is down";
-    const { outputs, usage } = await answerOf(await edge.predict({ inputs: ["maybe", "yes"] }));
+    edge.regionBehavior = "down";
+    const { outputs, usage } = await readPrediction(
+      await edge.predict({ inputs: ["maybe", "yes"] }),
+    );
     expect(outputs[0]).toMatchObject({
       label: "yes",
       tier: "edge",
@@ -173,7 +177,7 @@ describe("faults", () => {
 
   it("answers by the deadline when the region hangs: the client's, or the model's", async () => {
     await edge.predict({ inputs: "yes" }); // warm
-    edge.region = "hangs";
+    edge.regionBehavior = "hangs";
     for (const [headers, budgetMs] of [
       [{ "x-deadline-ms": "200" }, 200],
       [{ prefer: "wait=1" }, 1000],
@@ -184,7 +188,7 @@ describe("faults", () => {
       await vi.waitFor(() => expect(edge.regionRequests.length).toBe(before + 1));
       expect(edge.regionRequests.at(-1)?.timeoutMs).toBe(budgetMs);
       edge.clock.advance(budgetMs);
-      expect((await answerOf(await waiting)).outputs[0]).toMatchObject({
+      expect((await readPrediction(await waiting)).outputs[0]).toMatchObject({
         tier: "edge",
         degraded: true,
       });
@@ -192,37 +196,37 @@ describe("faults", () => {
   });
 
   it("says 503 with retry-after when the store is down at a cold start, and the next request tries again", async () => {
-    edge.storeIsDown = true;
+    edge.isStoreDown = true;
     const response = await edge.predict({ inputs: "yes" });
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
     expect(await response.json()).toMatchObject({
       code: "model_store_unavailable",
       retryable: true,
     });
-    expect(edge.logged.at(-1)).toMatchObject({
+    expect(edge.logRecords.at(-1)).toMatchObject({
       event: "request_failed",
       code: "model_store_unavailable",
     });
-    edge.storeIsDown = false;
+    edge.isStoreDown = false;
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
   });
 
   it("serves on with what it knows while the store is away", async () => {
     await edge.predict({ inputs: "yes" });
-    edge.storeIsDown = true;
+    edge.isStoreDown = true;
     edge.clock.advance(10 * 60_000);
     expect((await edge.predict({ inputs: "no" })).status).toBe(200);
     expect((await edge.predict({ inputs: "yes" })).status).toBe(200);
-    expect(edge.failedStoreCalls).toBe(1); // the second request did not wait for the store
+    expect(edge.failedStoreCallCount).toBe(1); // the second request did not wait for the store
   });
 
   it("serves a new version once the alias has moved, and no old answer for it", async () => {
     await edge.predict({ inputs: "yes" });
-    const { publishToy } = await import("../support/toy-model.ts");
+    const { publishToyModel: publishToy } = await import("../support/toy-model.ts");
     await publishToy(edge.store, new Uint8Array(toy), { version: 2 });
     edge.clock.advance(10 * 60_000);
     const response = await edge.predict({ inputs: "yes" });
     expect(response.headers.get("x-edgetier-cache")).toBe("miss");
-    expect((await answerOf(response)).version).toBe(2);
+    expect((await readPrediction(response)).version).toBe(2);
   });
 });

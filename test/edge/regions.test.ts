@@ -4,16 +4,16 @@ import { systemClock } from "../../src/core/clock.ts";
 import { regionList } from "../../src/protocol/regions.ts";
 import { createRegionPool, type RegionEvent } from "../../src/region/client/region-pool.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { originOf, request } from "../region/client/scripted-region.ts";
+import { respondingRegionOf, createRegionRequest } from "../region/client/scripted-region.ts";
 import toy from "../fixtures/toy.onnx";
 import { startEdgeUnderTest } from "../support/edge-app.ts";
-import { fullDeployment } from "./engine.ts";
+import { fullDeployment } from "./full-engine.ts";
 
-const { quick, slow, refusing } = inject("regions");
+const { fast: quick, slow, unreachable: refusing } = inject("regions");
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 
-function poolOf(near: string, far: string) {
+function createTwoRegionPool(near: string, far: string) {
   const events: RegionEvent[] = [];
   const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({
     id,
@@ -24,16 +24,22 @@ function poolOf(near: string, far: string) {
     clock: systemClock,
     onEvent: (event) => events.push(event),
   });
-  const extras = () => events.filter(({ event }) => event === "extra_call");
+  const extras = () => events.filter(({ kind: event }) => event === "extra_call");
   const infer = () =>
-    pool.infer(request({ place: frankfurt, timeoutMs: 10_000, inputs: [new Uint8Array(1)] }));
+    pool.infer(
+      createRegionRequest({
+        clientLocation: frankfurt,
+        timeoutMs: 10_000,
+        inputs: [new Uint8Array(1)],
+      }),
+    );
   return { pool, events, extras, infer };
 }
 
 describe("a pool in workerd", () => {
   it("has a late answer given by the other region", async () => {
-    const { extras, infer } = poolOf(slow, quick);
-    expect(originOf(await infer())).toBe("quick");
+    const { extras, infer } = createTwoRegionPool(slow, quick);
+    expect(respondingRegionOf(await infer())).toBe("quick");
     expect(extras()).toEqual([
       { event: "extra_call", region: "far", kind: "hedge", result: "sent" },
       { event: "extra_call", region: "far", kind: "hedge", result: "won" },
@@ -41,30 +47,30 @@ describe("a pool in workerd", () => {
   });
 
   it("asks another region where one refuses connections, and learns how quick each is", async () => {
-    const { pool, events, extras, infer } = poolOf(refusing, quick);
-    expect(originOf(await infer())).toBe("quick");
+    const { pool, events, extras, infer } = createTwoRegionPool(refusing, quick);
+    expect(respondingRegionOf(await infer())).toBe("quick");
     expect(extras()).toEqual([
       { event: "extra_call", region: "far", kind: "retry", result: "sent" },
       { event: "extra_call", region: "far", kind: "retry", result: "won" },
     ]);
-    expect(events.filter(({ event }) => event === "call")).toEqual([
+    expect(events.filter(({ kind: event }) => event === "call")).toEqual([
       { event: "call", region: "near", result: "unreached", tookMs: expect.any(Number) },
       { event: "call", region: "far", result: "ok", tookMs: expect.any(Number) },
     ]);
-    expect(pool.regions(frankfurt)).toMatchObject([
+    expect(pool.listRegions(frankfurt)).toMatchObject([
       { id: "near", latencyMs: null },
       { id: "far", latencyMs: { p50: expect.any(Number) } },
     ]);
   });
 
   it("forwards a request and its answer's body, with the loser given up", async () => {
-    const { pool } = poolOf(slow, quick);
+    const { pool } = createTwoRegionPool(slow, quick);
     const answer = await pool.forward({
       model: "mood",
       version: 1,
       requestId: "r",
       timeoutMs: 10_000,
-      place: frankfurt,
+      clientLocation: frankfurt,
       body: new TextEncoder().encode("{}"),
       headers: { "content-type": "application/json" },
     });
@@ -78,12 +84,12 @@ describe("GET /v1/regions", () => {
       regions: [
         {
           id: "us",
-          place: virginia,
+          location: virginia,
           client: createOipHttpRegionClient({ baseUrl: "http://secret.us" }),
         },
         {
           id: "eu",
-          place: frankfurt,
+          location: frankfurt,
           publicUrl: "https://eu.example.com",
           client: createOipHttpRegionClient({ baseUrl: "http://secret.eu" }),
         },

@@ -3,13 +3,19 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createWorker } from "../../functions/edge/worker.ts";
 import { parseLogRecord } from "../../src/telemetry/log-record.ts";
-import { base64Url, ISSUER, newApiKey, startIssuer, validClaims } from "../support/credentials.ts";
-import { fullDeployment } from "./engine.ts";
+import {
+  base64Url,
+  ISSUER,
+  createTestApiKey,
+  createTestIssuer,
+  createValidClaims,
+} from "../support/test-credentials.ts";
+import { fullDeployment } from "./full-engine.ts";
 
 const S3_SECRET = "s3-secret-3f8a71c2";
 const REDIS_TOKEN = "redis-token-9b1d40e7";
-const COLLECTORS_KEY = "collectors-key-51c0ffee";
-const NOWHERE = "https://nowhere.test";
+const COLLECTOR_KEY = "collectors-key-51c0ffee";
+const UNREACHABLE_URL = "https://nowhere.test";
 
 const background: Promise<unknown>[] = [];
 const context = {
@@ -59,33 +65,33 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
 
   it("no key, token or upstream's secret shows up anywhere, and nothing is asked but what is configured", async () => {
     const [known, unknown] = [
-      await newApiKey({ scopes: ["predict", "metadata", "admin"] }),
-      await newApiKey(),
+      await createTestApiKey({ scopes: ["predict", "metadata", "admin"] }),
+      await createTestApiKey(),
     ];
-    const issuer = await startIssuer("ES256");
+    const issuer = await createTestIssuer("ES256");
     const now = Date.now();
     const { expiresAtMs: _expires, ...entry } = known.entry;
     const env = {
-      EDGETIER_S3_ENDPOINT: `${NOWHERE}/s3`,
+      EDGETIER_S3_ENDPOINT: `${UNREACHABLE_URL}/s3`,
       EDGETIER_S3_BUCKET: "models",
       EDGETIER_S3_ACCESS_KEY_ID: "access",
       EDGETIER_S3_SECRET_ACCESS_KEY: S3_SECRET,
-      EDGETIER_REDIS_REST_URL: `${NOWHERE}/redis`,
+      EDGETIER_REDIS_REST_URL: `${UNREACHABLE_URL}/redis`,
       EDGETIER_REDIS_REST_TOKEN: REDIS_TOKEN,
-      EDGETIER_REGION_URL: `${NOWHERE}/region`,
+      EDGETIER_REGION_URL: `${UNREACHABLE_URL}/region`,
       EDGETIER_API_KEYS: JSON.stringify([entry]),
       EDGETIER_JWT_ISSUER: ISSUER,
       EDGETIER_JWT_AUDIENCE: "https://edge.test",
       EDGETIER_JWT_ALGORITHM: "ES256",
-      EDGETIER_JWT_JWKS_URL: `${NOWHERE}/keys`,
-      EDGETIER_OTLP_URL: `${NOWHERE}/otlp`,
-      EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTORS_KEY}`,
+      EDGETIER_JWT_JWKS_URL: `${UNREACHABLE_URL}/keys`,
+      EDGETIER_OTLP_URL: `${UNREACHABLE_URL}/otlp`,
+      EDGETIER_OTLP_HEADERS: `authorization=Bearer%20${COLLECTOR_KEY}`,
       EDGETIER_TRACE_SHARE: "1",
       EDGETIER_ACCESS_LOG: "on",
       EDGETIER_RATE_LIMIT: "1000/60",
       EDGETIER_ADDRESS_RATE_LIMIT: "1000/60",
     };
-    const claims = validClaims(now);
+    const claims = createValidClaims(now);
     const credentials = [
       known.key,
       unknown.key,
@@ -123,7 +129,7 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
     for (const secret of [
       S3_SECRET,
       REDIS_TOKEN,
-      COLLECTORS_KEY,
+      COLLECTOR_KEY,
       entry.sha256,
       ...credentials.flatMap((one) => [one, one.split(".").at(-1) ?? one]),
     ].filter((one) => one !== ""))
@@ -133,7 +139,7 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
     expect(logged.some((record) => record.includes('"event":"request"'))).toBe(true);
     for (const record of logged)
       expect(() => parseLogRecord(JSON.parse(record)), record).not.toThrow();
-    expect([...new Set(asked)]).toEqual([NOWHERE]);
+    expect([...new Set(asked)]).toEqual([UNREACHABLE_URL]);
   });
 });
 

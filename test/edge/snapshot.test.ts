@@ -14,22 +14,22 @@ import {
   type Snapshot,
 } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
-import { engineModule, wasmRuntime } from "./engine.ts";
-import { intentInput, intentQueries } from "../support/reference-models.ts";
+import { fullEngineModule, wasmRuntime } from "./full-engine.ts";
+import { encodeIntentInput, intentSampleTexts } from "../support/reference-models.ts";
 
 const model = new Uint8Array(intent);
-const warmUp = intentQueries.slice(0, 5).map(intentInput);
+const warmUp = intentSampleTexts.slice(0, 5).map(encodeIntentInput);
 
 let modelSha256: string;
 let snapshot: Snapshot;
 let encoded: EncodedSnapshot;
 beforeAll(async () => {
   modelSha256 = await sha256Hex(model);
-  snapshot = await takeSnapshot(engineModule, model, modelSha256, warmUp);
+  snapshot = await takeSnapshot(fullEngineModule, model, modelSha256, warmUp);
   encoded = await encodeSnapshot(snapshot);
 });
 const restore = (from: EncodedSnapshot = encoded) =>
-  restoreSnapshot(engineModule, bytesSource(from.bytes), from.head, modelSha256);
+  restoreSnapshot(fullEngineModule, bytesSource(from.bytes), from.head, modelSha256);
 
 describe("the image", () => {
   it("leaves out zero pages and the model's bytes", () => {
@@ -44,7 +44,7 @@ describe("the image", () => {
 
   it("is the same each time it is taken", async () => {
     const again = await encodeSnapshot(
-      await takeSnapshot(engineModule, model, modelSha256, warmUp),
+      await takeSnapshot(fullEngineModule, model, modelSha256, warmUp),
     );
     expect(await sha256Hex(again.bytes)).toBe(await sha256Hex(encoded.bytes));
   });
@@ -52,7 +52,7 @@ describe("the image", () => {
   it("is not taken of a model with random numbers: all isolates would draw the same", async () => {
     const inputs = { x: { datatype: "FP32" as const, shape: [4], data: new Float32Array(4) } };
     await expect(
-      takeSnapshot(engineModule, new Uint8Array(random), "r".repeat(64), [inputs]),
+      takeSnapshot(fullEngineModule, new Uint8Array(random), "r".repeat(64), [inputs]),
     ).rejects.toMatchObject({ code: "not_deterministic" });
     // Opened as it is, it draws other numbers in each instance.
     const [one, other] = [
@@ -75,7 +75,7 @@ describe("a restored session", () => {
 
   it("shares nothing with another from the same snapshot", async () => {
     const [one, other] = await Promise.all([restore(), restore()]);
-    const input = intentInput("what is my balance");
+    const input = encodeIntentInput("what is my balance");
     const before = await other.run(input);
     await one.dispose();
     await expect(one.run(input)).rejects.toMatchObject({ code: "session_failed" });
@@ -112,12 +112,12 @@ describe("the file form", () => {
     const packed = await encodeSnapshot(snapshot, deflate);
     expect(packed.bytes.byteLength).toBeLessThan(encoded.bytes.byteLength / 3);
     const restored = await restoreSnapshot(
-      engineModule,
-      streamSource(inPieces(packed.bytes, 77_777)),
+      fullEngineModule,
+      streamSource(streamInChunks(packed.bytes, 77_777)),
       packed.head,
       modelSha256,
     );
-    const input = intentInput("what is my balance");
+    const input = encodeIntentInput("what is my balance");
     expect(await restored.run(input)).toEqual(await (await restore()).run(input));
   });
 
@@ -133,12 +133,12 @@ describe("the file form", () => {
     ["a flipped bit in the last byte", () => flipped(encoded.bytes.byteLength - 1), "corrupt"],
   ])("is refused by name: %s", async (_what, bytes, reason) => {
     await expect(
-      restoreSnapshot(engineModule, bytesSource(bytes()), encoded.head, modelSha256),
+      restoreSnapshot(fullEngineModule, bytesSource(bytes()), encoded.head, modelSha256),
     ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
     await expect(
       restoreSnapshot(
-        engineModule,
-        streamSource(inPieces(bytes(), 1_000_000)),
+        fullEngineModule,
+        streamSource(streamInChunks(bytes(), 1_000_000)),
         encoded.head,
         modelSha256,
       ),
@@ -163,14 +163,14 @@ describe("the file form", () => {
       expect(() => parseHead(bytes, binding)).toThrow(`The snapshot was refused: ${reason}.`);
     await expect(
       restoreSnapshot(
-        { ...engineModule, source: other },
+        { ...fullEngineModule, source: other },
         bytesSource(encoded.bytes),
         encoded.head,
         modelSha256,
       ),
     ).rejects.toMatchObject({ facts: { reason: "other_engine" } });
     await expect(
-      restoreSnapshot(engineModule, bytesSource(encoded.bytes), encoded.head, other),
+      restoreSnapshot(fullEngineModule, bytesSource(encoded.bytes), encoded.head, other),
     ).rejects.toMatchObject({ facts: { reason: "other_model" } });
   });
 });
@@ -184,7 +184,7 @@ const deflate = async (chunk: Uint8Array) =>
     ).arrayBuffer(),
   );
 
-function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
+function streamInChunks(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   let offset = 0;
   return new ReadableStream({
     pull(controller) {

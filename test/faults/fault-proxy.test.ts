@@ -48,22 +48,22 @@ describe("without a fault", () => {
       ["70000", "6", "0"].map((bytes) => [new URL(proxy.url).host, bytes]),
     );
     expect(await responses[0]?.text()).toBe(TEXT);
-    expect(proxy.seen.map(({ method, path, faulty }) => `${method} ${path} ${faulty}`)).toEqual([
-      "PUT /a false",
-      "POST /b?c false",
-      "HEAD /empty false",
-    ]);
-    proxy.forget();
-    expect([proxy.seen.length, proxy.abandoned]).toEqual([0, 0]);
+    expect(
+      proxy.receivedRequests.map(
+        ({ method, path, isFaulty: faulty }) => `${method} ${path} ${faulty}`,
+      ),
+    ).toEqual(["PUT /a false", "POST /b?c false", "HEAD /empty false"]);
+    proxy.clearHistory();
+    expect([proxy.receivedRequests.length, proxy.disconnectCount]).toEqual([0, 0]);
   });
 
   it("leaves the server when its client leaves", async () => {
     const left = new AbortController();
     const asking = fetch(`${proxy.url}/never`, { signal: left.signal });
     asking.catch(() => {});
-    await expect.poll(() => proxy.seen.length).toBe(1);
+    await expect.poll(() => proxy.receivedRequests.length).toBe(1);
     left.abort();
-    await expect.poll(() => proxy.abandoned).toBe(1);
+    await expect.poll(() => proxy.disconnectCount).toBe(1);
     const connections = () =>
       new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
     await expect.poll(connections).toBe(0);
@@ -74,7 +74,7 @@ describe("with a fault", () => {
   it("refuses, open connections too", async () => {
     const asking = get("/never");
     asking.catch(() => {});
-    await expect.poll(() => proxy.seen.length).toBe(1);
+    await expect.poll(() => proxy.receivedRequests.length).toBe(1);
     proxy.fault = { kind: "refuses" };
     await expect(asking).rejects.toThrow(BROKEN);
     await expect(get()).rejects.toThrow(BROKEN);
@@ -92,10 +92,10 @@ describe("with a fault", () => {
   });
 
   it("answers itself, for some requests only", async () => {
-    proxy.fault = { kind: "status", status: 500, body: "no", only: /^GET \/a/ };
+    proxy.fault = { kind: "status", status: 500, body: "no", matching: /^GET \/a/ };
     const response = await fetch(`${proxy.url}/a`);
     expect([response.status, await response.text(), await get("/b")]).toEqual([500, "no", TEXT]);
-    expect(proxy.seen.map(({ faulty }) => faulty)).toEqual([true, false]);
+    expect(proxy.receivedRequests.map(({ isFaulty: faulty }) => faulty)).toEqual([true, false]);
   });
 
   it("cuts answers off, or changes a byte; what has no body is passed on", async () => {
@@ -108,7 +108,7 @@ describe("with a fault", () => {
   });
 
   it("is as far away as it is told, also without a fault", async () => {
-    proxy.wayMs = 30;
+    proxy.latencyMs = 30;
     const startedAtMs = performance.now();
     expect(await get()).toBe(TEXT);
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(29);
@@ -116,10 +116,10 @@ describe("with a fault", () => {
 
   it("slows down the same share of requests with the same seed", async () => {
     const slow = async () => {
-      proxy.forget();
+      proxy.clearHistory();
       proxy.fault = { kind: "slow", delayMs: 1, share: 0.3, seed: 7 };
       for (let count = 0; count < 20; count++) await get();
-      return proxy.seen.map(({ faulty }) => faulty);
+      return proxy.receivedRequests.map(({ isFaulty: faulty }) => faulty);
     };
     const first = await slow();
     expect(await slow()).toEqual(first);

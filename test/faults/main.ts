@@ -1,11 +1,11 @@
 // `npm run test:faults`: the table of faults as scenarios against the running system, with what each reached.
 import { parseArgs } from "node:util";
-import { table } from "../../src/cli/output.ts";
-import { inFourDigits, writeResults } from "./lib/results.ts";
-import { type Outcome, runScenario } from "./lib/run-scenarios.ts";
-import { LONG, SHORT } from "./lib/scenario.ts";
-import { startWorld } from "./lib/world.ts";
-import { scenarios } from "./scenarios/all.ts";
+import { renderTable } from "../../src/cli/output.ts";
+import { roundFigures, writeResults } from "./lib/results.ts";
+import { type ScenarioOutcome, runScenario } from "./lib/run-scenario.ts";
+import { LONG_SIZE, SHORT_SIZE } from "./lib/scenario.ts";
+import { startFaultSystem } from "./lib/system-fixture.ts";
+import { scenarios } from "./scenarios/index.ts";
 
 const HELP = `npm run test:faults -- [options]
   --only <text>   scenarios whose row or name has it; may be given several times
@@ -31,7 +31,7 @@ if (values.help) {
 }
 const { only } = values;
 const chosen = scenarios.filter(
-  ({ row, name }) =>
+  ({ group: row, name }) =>
     only === undefined ||
     only.some((text) => `${row}: ${name}`.toLowerCase().includes(text.toLowerCase())),
 );
@@ -41,9 +41,9 @@ if (chosen.length === 0) {
 }
 if (values.list) {
   console.log(
-    table([
+    renderTable([
       ["row", "scenario", "expected"],
-      ...chosen.map(({ row, name, expected, needs }) => [
+      ...chosen.map(({ group: row, name, expected, missingRequirement: needs }) => [
         row,
         name,
         needs === undefined ? expected : `(left out: ${needs})`,
@@ -53,12 +53,12 @@ if (values.list) {
   process.exit(0);
 }
 
-const outcomes: Outcome[] = [];
-const world = await startWorld((line) => console.error(line));
+const outcomes: ScenarioOutcome[] = [];
+const world = await startFaultSystem((line) => console.error(line));
 try {
   for (const scenario of chosen) {
-    console.error(`${scenario.row}: ${scenario.name} …`);
-    const outcome = await runScenario(scenario, world, values.long ? LONG : SHORT);
+    console.error(`${scenario.group}: ${scenario.name} …`);
+    const outcome = await runScenario(scenario, world, values.long ? LONG_SIZE : SHORT_SIZE);
     outcomes.push(outcome);
     console.error(`  ${outcome.state} in ${outcome.seconds} s ${JSON.stringify(outcome.figures)}`);
     for (const problem of outcome.problems) console.error(`  ${problem}`);
@@ -67,14 +67,14 @@ try {
   await world.stop();
 }
 
-const rows = outcomes.map(({ scenario: { row, name, expected }, figures, ...rest }) => ({
+const rows = outcomes.map(({ scenario: { group: row, name, expected }, figures, ...rest }) => ({
   row,
   scenario: name,
   expected,
   ...rest,
-  figures: inFourDigits(figures),
+  figures: roundFigures(figures),
 }));
-const inWords = (figures: Outcome["figures"]) =>
+const inWords = (figures: ScenarioOutcome["figures"]) =>
   Object.entries(figures)
     .map(([name, value]) => `${name} ${value}`)
     .join(", ");
@@ -82,7 +82,7 @@ const size = values.long ? "long" : "short";
 if (values.json) console.log(JSON.stringify({ size, rows }));
 else
   console.log(
-    table([
+    renderTable([
       ["row", "scenario", "expected", "reached", "figures"],
       ...rows.map(({ row, scenario, expected, state, figures }) => [
         row,

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
-import { regionsOf } from "../../src/region/client/regions-config.ts";
+import { resolveRegions } from "../../src/region/client/regions-config.ts";
 
-const complete = {
+const completeConfig = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com/",
   EDGETIER_S3_BUCKET: "models",
   EDGETIER_S3_ACCESS_KEY_ID: "id",
   EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
 };
 
-function refusal(variables: object): string {
+function configError(variables: object): string {
   try {
     parseEdgeConfig(variables);
   } catch (error) {
@@ -23,7 +23,7 @@ function refusal(variables: object): string {
 
 describe("the edge's configuration", () => {
   it("needs only the model store; everything else has a working default", () => {
-    expect(parseEdgeConfig(complete)).toMatchObject({
+    expect(parseEdgeConfig(completeConfig)).toMatchObject({
       EDGETIER_S3_ENDPOINT: "https://s3.example.com",
       EDGETIER_S3_REGION: "auto",
       EDGETIER_REDIS_TIMEOUT_MS: 50,
@@ -32,8 +32,8 @@ describe("the edge's configuration", () => {
   });
 
   it("reports everything that is missing or wrong at once, and no secret", () => {
-    const { EDGETIER_S3_ENDPOINT: _, ...rest } = complete;
-    const detail = refusal({
+    const { EDGETIER_S3_ENDPOINT: _, ...rest } = completeConfig;
+    const detail = configError({
       ...rest,
       EDGETIER_S3_BUCKET: "",
       EDGETIER_MAX_INPUTS: "many",
@@ -49,28 +49,30 @@ describe("the edge's configuration", () => {
     ]) {
       expect(detail).toContain(name);
     }
-    expect(detail).not.toContain(complete.EDGETIER_S3_SECRET_ACCESS_KEY);
+    expect(detail).not.toContain(completeConfig.EDGETIER_S3_SECRET_ACCESS_KEY);
   });
 
   it("takes keys to trust, and never a part of them", () => {
     const key = Buffer.alloc(32, 7).toString("base64");
-    expect(parseEdgeConfig(complete).EDGETIER_TRUSTED_KEYS).toBeUndefined();
+    expect(parseEdgeConfig(completeConfig).EDGETIER_TRUSTED_KEYS).toBeUndefined();
     expect(
-      parseEdgeConfig({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},${key}` })
+      parseEdgeConfig({ ...completeConfig, EDGETIER_TRUSTED_KEYS: `${key},${key}` })
         .EDGETIER_TRUSTED_KEYS,
     ).toHaveLength(2);
-    expect(refusal({ ...complete, EDGETIER_TRUSTED_KEYS: `${key},half` })).toContain(
+    expect(configError({ ...completeConfig, EDGETIER_TRUSTED_KEYS: `${key},half` })).toContain(
       "EDGETIER_TRUSTED_KEYS",
     );
   });
 
   it("takes the region's key, and shows nothing of one that is wrong", () => {
     const key = `edge-1:${Buffer.alloc(32, 7).toString("base64")}`;
-    expect(parseEdgeConfig({ ...complete, EDGETIER_REGION_KEY: key }).EDGETIER_REGION_KEY).toEqual({
+    expect(
+      parseEdgeConfig({ ...completeConfig, EDGETIER_REGION_KEY: key }).EDGETIER_REGION_KEY,
+    ).toEqual({
       id: "edge-1",
       secret: new Uint8Array(32).fill(7),
     });
-    const detail = refusal({ ...complete, EDGETIER_REGION_KEY: key.slice(0, -8) });
+    const detail = configError({ ...completeConfig, EDGETIER_REGION_KEY: key.slice(0, -8) });
     expect([
       detail.includes("EDGETIER_REGION_KEY: must be"),
       detail.includes(key.slice(7, 20)),
@@ -87,25 +89,25 @@ describe("the edge's configuration", () => {
       },
     };
     const { EDGETIER_REGION_CERTIFICATE: send } = parseEdgeConfig({
-      ...complete,
+      ...completeConfig,
       EDGETIER_REGION_CERTIFICATE: binding,
     });
     await send?.("https://region.test/v2", { method: "GET" });
     expect(sent).toEqual([["certificate", "https://region.test/v2", "GET"]]);
-    expect(refusal({ ...complete, EDGETIER_REGION_CERTIFICATE: "cert.pem" })).toContain(
+    expect(configError({ ...completeConfig, EDGETIER_REGION_CERTIFICATE: "cert.pem" })).toContain(
       "EDGETIER_REGION_CERTIFICATE: must be a binding",
     );
   });
 
   it("wants Redis' address and token together", () => {
     expect(
-      refusal({ ...complete, EDGETIER_REDIS_REST_URL: "https://redis.example.com" }),
+      configError({ ...completeConfig, EDGETIER_REDIS_REST_URL: "https://redis.example.com" }),
     ).toContain("go together");
   });
 
   describe("of regions", () => {
     const regions = (value: unknown, more: object = {}) =>
-      parseEdgeConfig({ ...complete, EDGETIER_REGIONS: JSON.stringify(value), ...more });
+      parseEdgeConfig({ ...completeConfig, EDGETIER_REGIONS: JSON.stringify(value), ...more });
 
     it("is a list, or one address", () => {
       const eu = {
@@ -114,15 +116,17 @@ describe("the edge's configuration", () => {
         place: { latitudeDegrees: 50.1, longitudeDegrees: 8.7 },
         publicUrl: "https://public.example.com",
       };
-      expect(regionsOf(regions([eu, { id: "us", url: "http://us" }]))).toEqual([
+      expect(resolveRegions(regions([eu, { id: "us", url: "http://us" }]))).toEqual([
         { ...eu, url: "https://eu.example.com" },
         { id: "us", url: "http://us" },
       ]);
       expect(
-        regionsOf(parseEdgeConfig({ ...complete, EDGETIER_REGION_URL: "http://region:8788/" })),
+        resolveRegions(
+          parseEdgeConfig({ ...completeConfig, EDGETIER_REGION_URL: "http://region:8788/" }),
+        ),
       ).toEqual([{ id: "default", url: "http://region:8788" }]);
-      expect(regionsOf(parseEdgeConfig(complete))).toEqual([]);
-      expect(() => regionsOf(regions([eu], { EDGETIER_REGION_URL: "http://region" }))).toThrow(
+      expect(resolveRegions(parseEdgeConfig(completeConfig))).toEqual([]);
+      expect(() => resolveRegions(regions([eu], { EDGETIER_REGION_URL: "http://region" }))).toThrow(
         /keep one of them/,
       );
     });
@@ -141,7 +145,7 @@ describe("the edge's configuration", () => {
       ],
       ["a field that is none", '[{"id":"a","url":"http://a","weight":3}]', /weight/],
     ])("refuses %s", (_what, text, problem) => {
-      expect(refusal({ ...complete, EDGETIER_REGIONS: text })).toMatch(problem);
+      expect(configError({ ...completeConfig, EDGETIER_REGIONS: text })).toMatch(problem);
     });
   });
 });

@@ -24,33 +24,39 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readBody } from "../../src/protocol/read-body.ts";
 import { generateRegionKey } from "../../src/region/region-keys.ts";
 import { type RegionServer, startRegionServer } from "../../src/region/server/server.ts";
-import { createSignatureGate } from "../../src/region/server/trust/signature-gate.ts";
-import { countingRuntime, createRegion, publish, type Region, textBody } from "../region/world.ts";
+import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
+import {
+  createCountingRuntime,
+  createRegionFixture,
+  publishMoodModel,
+  type RegionFixture,
+  createTextBody,
+} from "../region/region-fixture.ts";
 
 const INFER = "/v2/models/mood/versions/1/infer";
-const { counts, runtime } = countingRuntime();
-let open: Region;
+const { counts, runtime } = createCountingRuntime();
+let open: RegionFixture;
 let server: RegionServer;
 let guarded: RegionServer;
 
 beforeAll(async () => {
-  const start = async (region: Region) =>
+  const start = async (region: RegionFixture) =>
     await startRegionServer({
       fetch: region.app.fetch,
       lifecycle: region.lifecycle,
       host: "127.0.0.1",
       port: 0,
-      drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+      drainTimeouts: { lingerMs: 0, timeoutMs: 1_000 },
     });
-  open = createRegion({ runtime, maxBodyBytes: 1_024 });
-  await publish(open.store);
-  await open.repository.acquire({ model: "mood", target: { kind: "version", version: 1 } });
+  open = createRegionFixture({ runtime, maxBodyBytes: 1_024 });
+  await publishMoodModel(open.store);
+  await open.repository.getModel({ model: "mood", target: { kind: "version", version: 1 } });
   server = await start(open);
   guarded = await start(
-    createRegion({
-      gate: await createSignatureGate({
+    createRegionFixture({
+      authentication: await createSignatureAuth({
         keys: [generateRegionKey("k")],
-        openPaths: ["/v2/health/live"],
+        publicPaths: ["/v2/health/live"],
       }),
     }),
   );
@@ -113,7 +119,7 @@ describe("what the region's server and the router make of a request", () => {
 });
 
 describe("a body's limit", () => {
-  const tooLong = textBody(["good"]).padEnd(5_000);
+  const tooLong = createTextBody(["good"]).padEnd(5_000);
 
   it("GHSA-92vj-g62v-jqhh: holds where the length says less than the chunks", async () => {
     const chunked = `${tooLong.length.toString(16)}\r\n${tooLong}\r\n0\r\n\r\n`;

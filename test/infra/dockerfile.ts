@@ -50,13 +50,13 @@ export function lastStage(stages: readonly Stage[]): Stage {
 }
 
 /** A stage after those that it is made from, as far as they are stages. */
-export function lineage(stages: readonly Stage[], stage: Stage): Stage[] {
+export function stageLineage(stages: readonly Stage[], stage: Stage): Stage[] {
   const parent = stages.find((one) => one.name === stage.base);
-  return [...(parent === undefined ? [] : lineage(stages, parent)), stage];
+  return [...(parent === undefined ? [] : stageLineage(stages, parent)), stage];
 }
 
 /** The last instruction of a kind, such as `USER`, with the line's continuations joined. */
-export function lastOf(stages: readonly Stage[], keyword: string): string | undefined {
+export function lastInstruction(stages: readonly Stage[], keyword: string): string | undefined {
   return (
     stages
       .flatMap((one) => one.instructions)
@@ -65,7 +65,7 @@ export function lastOf(stages: readonly Stage[], keyword: string): string | unde
   );
 }
 
-export function environmentOf(stages: readonly Stage[]): Record<string, string> {
+export function readEnvironment(stages: readonly Stage[]): Record<string, string> {
   const properties = stages
     .flatMap((one) => one.instructions)
     .filter(isEnv)
@@ -84,14 +84,14 @@ export const contextSources = ({ instructions }: Stage): string[] =>
  * Makes a stage's folder out of its parents, its copies, and its steps in the working directory where `runs` says so.
  * @returns the folder that stands for `/`
  */
-export async function layOut(
+export async function buildStageFolder(
   stages: readonly Stage[],
   stage: Stage,
   options: { context: string; folder: string; runs: (stage: Stage) => boolean },
 ): Promise<string> {
   const root = await mkdtemp(join(options.folder, "stage-"));
   let workdir = "/";
-  for (const ancestor of lineage(stages, stage)) {
+  for (const ancestor of stageLineage(stages, stage)) {
     for (const instruction of ancestor.instructions) {
       const keyword = instruction.getKeyword();
       if (keyword === "WORKDIR")
@@ -109,7 +109,7 @@ export async function layOut(
       const source =
         from === undefined || from === null
           ? options.context
-          : await layOut(stages, stageNamed(stages, from), options);
+          : await buildStageFolder(stages, findStage(stages, from), options);
       await copy(
         source,
         names,
@@ -121,7 +121,7 @@ export async function layOut(
   return root;
 }
 
-function stageNamed(stages: readonly Stage[], name: string): Stage {
+function findStage(stages: readonly Stage[], name: string): Stage {
   const found = stages.find((one) => one.name === name);
   if (found === undefined) throw new Error(`no stage "${name}"`);
   return found;

@@ -6,15 +6,15 @@ import { readRegionSettings } from "../../functions/region/settings.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import {
   allResources,
-  included,
+  resolveKustomization,
   kustomizations,
-  KUBERNETES,
+  KUBERNETES_FOLDER,
   parseDocuments,
   patchFiles,
-  resourcesIn,
+  readResources,
 } from "./manifests.ts";
-import { podsOf } from "./pods.ts";
-import { checkAll, resource, type Resource } from "./schemas/check.ts";
+import { readPods } from "./pods.ts";
+import { checkManifests, resource, type Resource } from "./schemas/check-manifests.ts";
 
 /** What may be applied; components only come with one of these. */
 const deployable = kustomizations
@@ -25,11 +25,11 @@ describe("kustomizations", () => {
   it.each(deployable)(
     "%s names what is there, no resource twice, and patches what it has",
     (folder) => {
-      const all = included(folder);
+      const all = resolveKustomization(folder);
       const ids = all.resources.map((one) => `${one.kind} ${one.metadata.name}`);
       expect(new Set(ids).size).toBe(ids.length);
       const patches = all.kustomizations.flatMap((one) =>
-        one.patches.flatMap(({ path }) => resourcesIn(join(one.folder, path))),
+        one.patches.flatMap(({ path }) => readResources(join(one.folder, path))),
       );
       expect(ids).toEqual(
         expect.arrayContaining(patches.map((one) => `${one.kind} ${one.metadata.name}`)),
@@ -38,7 +38,7 @@ describe("kustomizations", () => {
   );
 
   it("leave no manifest out", () => {
-    const named = deployable.flatMap((folder) => included(folder).resources);
+    const named = deployable.flatMap((folder) => resolveKustomization(folder).resources);
     expect(
       allResources.filter(
         (one) => !named.some((other) => JSON.stringify(other) === JSON.stringify(one)),
@@ -65,7 +65,9 @@ describe.skipIf(program === undefined)(
   () => {
     function render(folder: string): Resource[] {
       const [name = "", ...args] = program ?? [];
-      const text = execFileSync(name, [...args, join(KUBERNETES, folder)], { encoding: "utf8" });
+      const text = execFileSync(name, [...args, join(KUBERNETES_FOLDER, folder)], {
+        encoding: "utf8",
+      });
       return parseDocuments(text).map((one) => resource.parse(one));
     }
 
@@ -73,7 +75,7 @@ describe.skipIf(program === undefined)(
       const rendered = deployable.flatMap((folder) =>
         render(folder).map((one) => ({ folder, one })),
       );
-      const problems = await checkAll(rendered.map(({ one }) => one));
+      const problems = await checkManifests(rendered.map(({ one }) => one));
       expect(
         rendered
           .map(({ folder, one }, index) => [folder, one.kind, problems[index]])
@@ -83,7 +85,7 @@ describe.skipIf(program === undefined)(
 
     it("on GPUs has the image with CUDA, a GPU, and as many threads as CPUs", () => {
       const resources = render("overlays/gpu");
-      const [pod] = podsOf("overlays/gpu", resources);
+      const [pod] = readPods("overlays/gpu", resources);
       expect(pod?.container.image).toBe(`edgetier-region:${packageJson.version}-cuda`);
       expect(pod?.container.resources).toMatchObject({
         requests: { cpu: "4" },

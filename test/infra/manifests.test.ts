@@ -1,7 +1,7 @@
 // Every manifest against the schema of its kind; and every misspelt field and wrong type in one is found.
 import { describe, expect, it } from "vitest";
-import { allResources, patchFiles, resourceFiles, resourcesIn } from "./manifests.ts";
-import { checkAll, type Resource } from "./schemas/check.ts";
+import { allResources, patchFiles, resourceFiles, readResources } from "./manifests.ts";
+import { checkManifests, type Resource } from "./schemas/check-manifests.ts";
 
 describe("manifests", () => {
   it("are of these kinds", () => {
@@ -20,8 +20,8 @@ describe("manifests", () => {
   });
 
   it("are what their schemas say", async () => {
-    const problems = await checkAll(allResources);
-    const files = resourceFiles.flatMap((path) => resourcesIn(path).map(() => path));
+    const problems = await checkManifests(allResources);
+    const files = resourceFiles.flatMap((path) => readResources(path).map(() => path));
     expect(
       problems
         .map((found, index) => [files[index], found])
@@ -30,14 +30,21 @@ describe("manifests", () => {
   });
 
   it("are patched by what their schemas say", async () => {
-    expect(await checkAll(patchFiles.flatMap(resourcesIn), "patch")).toEqual(
+    expect(await checkManifests(patchFiles.flatMap(readResources), "patch")).toEqual(
       patchFiles.map(() => []),
     );
   });
 });
 
 /** Maps whose keys anyone may choose. */
-const FREE = new Set(["annotations", "labels", "matchLabels", "requests", "limits", "selector"]);
+const FREE_FORM_FIELDS = new Set([
+  "annotations",
+  "labels",
+  "matchLabels",
+  "requests",
+  "limits",
+  "selector",
+]);
 
 interface Mutation {
   readonly where: string;
@@ -45,7 +52,7 @@ interface Mutation {
 }
 
 /** The resource with each of its fields misspelt, and with each of its values of a type that no field has: one at a time. */
-function* mutationsOf(whole: Resource): Generator<Mutation> {
+function* generateMutations(whole: Resource): Generator<Mutation> {
   const copy = (): Resource => structuredClone(whole);
   function* visit(path: readonly string[], value: unknown): Generator<Mutation> {
     if (typeof value !== "object" || value === null) return;
@@ -54,7 +61,7 @@ function* mutationsOf(whole: Resource): Generator<Mutation> {
       if (where.join() === "apiVersion" || where.join() === "kind") continue;
       const free =
         Array.isArray(value) ||
-        FREE.has(path.at(-1) ?? "") ||
+        FREE_FORM_FIELDS.has(path.at(-1) ?? "") ||
         (path.at(-1) === "metadata" && path.length > 1);
       if (!free)
         yield {
@@ -89,9 +96,9 @@ describe.each([...new Set(allResources.map((one) => one.kind))])("a %s", (kind) 
   it("with one misspelt field or wrong type is reported, whichever it is", async () => {
     const mutations = allResources
       .filter((one) => one.kind === kind)
-      .flatMap((one) => [...mutationsOf(one)]);
+      .flatMap((one) => [...generateMutations(one)]);
     expect(mutations.length).toBeGreaterThan(5);
-    const problems = await checkAll(mutations.map((one) => one.mutated));
+    const problems = await checkManifests(mutations.map((one) => one.mutated));
     expect(
       mutations.filter((_one, index) => problems[index]?.length === 0).map((one) => one.where),
     ).toEqual([]);
@@ -103,7 +110,7 @@ it("a problem is reported with its place and its reason", async () => {
   const wrong = deployments.map((one) =>
     withField(structuredClone(one), ["spec"], "replicas", "replicas", "two"),
   );
-  expect(await checkAll(wrong)).toEqual([
+  expect(await checkManifests(wrong)).toEqual([
     ["spec.replicas: Type 'string' is not assignable to type 'number'."],
   ]);
 });

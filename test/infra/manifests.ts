@@ -4,9 +4,9 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
 import * as z from "zod";
-import { resource, type Resource } from "./schemas/check.ts";
+import { resource, type Resource } from "./schemas/check-manifests.ts";
 
-export const KUBERNETES = fileURLToPath(new URL("../../infra/kubernetes/", import.meta.url));
+export const KUBERNETES_FOLDER = fileURLToPath(new URL("../../infra/kubernetes/", import.meta.url));
 
 /** What of Kustomize's fields is in use; Kustomize itself refuses unknown ones. */
 const kustomization = z.strictObject({
@@ -33,9 +33,9 @@ export function parseDocuments(text: string): unknown[] {
 
 /** Paths are relative to `infra/kubernetes`. */
 const read = (path: string): unknown[] =>
-  parseDocuments(readFileSync(join(KUBERNETES, path), "utf8"));
+  parseDocuments(readFileSync(join(KUBERNETES_FOLDER, path), "utf8"));
 
-const files = globSync("**/*.yaml", { cwd: KUBERNETES }).sort();
+const files = globSync("**/*.yaml", { cwd: KUBERNETES_FOLDER }).sort();
 
 export const kustomizations: readonly Kustomization[] = files
   .filter((path) => path.endsWith("kustomization.yaml"))
@@ -48,32 +48,34 @@ export const resourceFiles: readonly string[] = files.filter(
   (path) => !path.endsWith("kustomization.yaml") && !patchFiles.includes(path),
 );
 
-export const resourcesIn = (path: string): Resource[] =>
+export const readResources = (path: string): Resource[] =>
   read(path).map((one) => resource.parse(one));
-export const allResources: readonly Resource[] = resourceFiles.flatMap(resourcesIn);
+export const allResources: readonly Resource[] = resourceFiles.flatMap(readResources);
 
 /**
  * What a kustomization names, and what those that it includes name.
  * @throws where a file or folder is missing
  */
-export function included(folder: string): {
+export function resolveKustomization(folder: string): {
   readonly resources: Resource[];
   readonly kustomizations: Kustomization[];
 } {
   const own = kustomizations.find((one) => one.folder === folder);
   if (own === undefined) throw new Error(`${folder} has no kustomization.yaml`);
-  const at = (path: string) => relative(KUBERNETES, join(KUBERNETES, folder, path));
+  const at = (path: string) => relative(KUBERNETES_FOLDER, join(KUBERNETES_FOLDER, folder, path));
   const parts = [...own.resources, ...own.components].map(at);
   const others = [
     ...own.patches.map(({ path }) => path),
     ...own.configMapGenerator.flatMap(({ envs }) => envs),
   ].map(at);
-  const missing = [...parts, ...others].filter((path) => !existsSync(join(KUBERNETES, path)));
+  const missing = [...parts, ...others].filter(
+    (path) => !existsSync(join(KUBERNETES_FOLDER, path)),
+  );
   if (missing.length > 0) throw new Error(`${folder}/kustomization.yaml: no ${missing.join(", ")}`);
   const folders = parts
-    .filter((path) => statSync(join(KUBERNETES, path)).isDirectory())
-    .map(included);
-  const resources = parts.filter((path) => path.endsWith(".yaml")).flatMap(resourcesIn);
+    .filter((path) => statSync(join(KUBERNETES_FOLDER, path)).isDirectory())
+    .map(resolveKustomization);
+  const resources = parts.filter((path) => path.endsWith(".yaml")).flatMap(readResources);
   return {
     resources: [...folders.flatMap((one) => one.resources), ...resources],
     kustomizations: [own, ...folders.flatMap((one) => one.kustomizations)],
@@ -81,11 +83,11 @@ export function included(folder: string): {
 }
 
 /** Settings of a ConfigMap that is generated from a file of `NAME=value` lines. */
-export function generatedConfigMap(name: string): Record<string, string> {
+export function readGeneratedConfigMap(name: string): Record<string, string> {
   const paths = kustomizations.flatMap(({ folder, configMapGenerator }) =>
     configMapGenerator
       .filter((one) => one.name === name)
-      .flatMap(({ envs }) => envs.map((path) => join(KUBERNETES, folder, path))),
+      .flatMap(({ envs }) => envs.map((path) => join(KUBERNETES_FOLDER, folder, path))),
   );
   const lines = paths
     .flatMap((path) => readFileSync(path, "utf8").split("\n"))

@@ -9,9 +9,9 @@ import * as z from "zod";
 import { dashboards } from "../../infra/monitoring/dashboards.ts";
 import {
   edgeMetrics,
-  type KnownMetric,
+  type MetricInfo,
   regionMetrics,
-} from "../../infra/monitoring/known-metrics.ts";
+} from "../../infra/monitoring/metric-catalog.ts";
 
 const FOLDER = new URL("../../infra/monitoring/", import.meta.url);
 const read = (file: string) => readFileSync(new URL(file, FOLDER), "utf8");
@@ -43,7 +43,7 @@ const rules = groups.flatMap((group) => group.rules);
 const alerts = rules.filter(({ alert }) => alert !== undefined);
 
 /** With the series that a histogram has. */
-const series = new Map<string, KnownMetric>(
+const series = new Map<string, MetricInfo>(
   [...edgeMetrics, ...regionMetrics].flatMap((metric) =>
     metric.kind === "histogram"
       ? ["_bucket", "_sum", "_count"].map((end) => [`${metric.name}${end}`, metric] as const)
@@ -51,11 +51,11 @@ const series = new Map<string, KnownMetric>(
   ),
 );
 /** What Prometheus adds, and the buckets' own. */
-const ADDED = ["instance", "job", "le"];
+const SCRAPE_LABELS = ["instance", "job", "le"];
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []));
 
 /** What an expression names that there is not. */
-function problemsOf(expr: string): string[] {
+function findExpressionProblems(expr: string): string[] {
   const named = [...expr.matchAll(/\b((?:edgetier|nv)[a-z0-9_:]*)(?:\{([^}]*)\})?/g)];
   return named.flatMap(([, name = "", matchers = ""]) => {
     if (name.includes(":")) return recorded.has(name) ? [] : [`no rule records ${name}`];
@@ -65,26 +65,32 @@ function problemsOf(expr: string): string[] {
       ([, label = ""]) => label,
     );
     return labels
-      .filter((label) => ![...metric.labels, ...ADDED].includes(label))
+      .filter((label) => ![...metric.labels, ...SCRAPE_LABELS].includes(label))
       .map((label) => `${name} has no label ${label}`);
   });
 }
 
 /** Labels that an aggregation keeps, and that no metric has. */
-const lostLabels = (expr: string) =>
+const findLostLabels = (expr: string) =>
   [...expr.matchAll(/\b(?:by|on|group_left) *\(([^)]*)\)/g)]
     .flatMap(([, labels = ""]) => labels.split(",").map((one) => one.trim()))
     .filter(
       (label) =>
         label !== "" &&
-        ![...ADDED, ...[...series.values()].flatMap((metric) => metric.labels)].includes(label),
+        ![...SCRAPE_LABELS, ...[...series.values()].flatMap((metric) => metric.labels)].includes(
+          label,
+        ),
     );
 
 describe("the rules", () => {
   it("name metrics and labels that there are", () => {
-    expect(rules.flatMap(({ expr }) => [...problemsOf(expr), ...lostLabels(expr)])).toEqual([]);
     expect(
-      problemsOf('rate(edgetier_requests_total{rout="predict"}[5m]) / edgetier_request_total'),
+      rules.flatMap(({ expr }) => [...findExpressionProblems(expr), ...findLostLabels(expr)]),
+    ).toEqual([]);
+    expect(
+      findExpressionProblems(
+        'rate(edgetier_requests_total{rout="predict"}[5m]) / edgetier_request_total',
+      ),
     ).toEqual(["edgetier_requests_total has no label rout", "there is no edgetier_request_total"]);
   });
 
@@ -160,7 +166,9 @@ describe("the dashboards", () => {
     ({ file, json }) => {
       const panels = panelsOf(json);
       const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-      expect(exprs.flatMap((expr) => [...problemsOf(expr), ...lostLabels(expr)])).toEqual([]);
+      expect(
+        exprs.flatMap((expr) => [...findExpressionProblems(expr), ...findLostLabels(expr)]),
+      ).toEqual([]);
       const metrics = file === "edge.json" ? edgeMetrics : regionMetrics;
       expect(metrics.filter(({ name }) => !exprs.some((expr) => expr.includes(name)))).toEqual([]);
       expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);

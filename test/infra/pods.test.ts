@@ -6,15 +6,22 @@ import { beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
 import { readRegionSettings } from "../../functions/region/settings.ts";
 import packageJson from "../../package.json" with { type: "json" };
-import { environmentOf, lastOf, lastStage, lineage, readStages, type Stage } from "./dockerfile.ts";
-import { allResources, included, kustomizations } from "./manifests.ts";
-import { inferenceService, podsOf, type Pod } from "./pods.ts";
-import { checkAll } from "./schemas/check.ts";
+import {
+  readEnvironment,
+  lastInstruction,
+  lastStage,
+  stageLineage,
+  readStages,
+  type Stage,
+} from "./dockerfile.ts";
+import { allResources, resolveKustomization, kustomizations } from "./manifests.ts";
+import { inferenceService, readPods, type Pod } from "./pods.ts";
+import { checkManifests } from "./schemas/check-manifests.ts";
 
 const INFRA = fileURLToPath(new URL("../../infra/", import.meta.url));
 const read = (path: string) => readFileSync(join(INFRA, path), "utf8");
 const pods = ["base", "kserve/standard", "kserve/knative", "kserve/triton"].flatMap((folder) =>
-  podsOf(folder),
+  readPods(folder),
 );
 const isRegion = (pod: Pod) => pod.container.image.startsWith("edgetier-region:");
 const regionPods = pods.filter(isRegion);
@@ -22,14 +29,20 @@ const regionPods = pods.filter(isRegion);
 let image: Stage[];
 beforeAll(async () => {
   const stages = await readStages(join(INFRA, "region/Dockerfile"));
-  image = lineage(stages, lastStage(stages));
+  image = stageLineage(stages, lastStage(stages));
 });
 
 describe.each(regionPods)(
   "a region of $source",
-  ({ container, environment, graceSeconds, annotations, security }) => {
+  ({
+    container,
+    environment,
+    terminationGracePeriodSeconds: graceSeconds,
+    annotations,
+    security,
+  }) => {
     it("has settings that the server takes, and none that it does not know", () => {
-      const settings = readRegionSettings({ ...environmentOf(image), ...environment });
+      const settings = readRegionSettings({ ...readEnvironment(image), ...environment });
       expect(Object.keys(settings)).toEqual(
         expect.arrayContaining(
           Object.keys(environment).filter((name) => name.startsWith("EDGETIER_")),
@@ -43,7 +56,7 @@ describe.each(regionPods)(
 
     it("drains within the time that it is left, and lingers for a part of it", () => {
       const { EDGETIER_DRAIN_LINGER_MS: lingerMs, EDGETIER_DRAIN_TIMEOUT_MS: timeoutMs } =
-        readRegionSettings({ ...environmentOf(image), ...environment });
+        readRegionSettings({ ...readEnvironment(image), ...environment });
       expect((graceSeconds ?? 0) * 1_000).toBeGreaterThanOrEqual(timeoutMs + 5_000);
       expect(lingerMs).toBeGreaterThanOrEqual(1_000);
       expect(lingerMs).toBeLessThan(timeoutMs);
@@ -52,7 +65,7 @@ describe.each(regionPods)(
 
     it("is asked on the port where it listens", () => {
       const { EDGETIER_REGION_PORT: port } = readRegionSettings({
-        ...environmentOf(image),
+        ...readEnvironment(image),
         ...environment,
       });
       expect(container.ports.map((one) => one.containerPort)).toEqual([port]);
@@ -64,7 +77,7 @@ describe.each(regionPods)(
     });
 
     it("runs as the image's user, and can write nothing", () => {
-      expect(lastOf(image, "USER")).toBe(`${security.runAsUser}:${security.runAsGroup}`);
+      expect(lastInstruction(image, "USER")).toBe(`${security.runAsUser}:${security.runAsGroup}`);
       expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
     });
   },
@@ -109,7 +122,7 @@ it("Triton is given the time that it takes to end", () => {
   const exitSeconds = Number(
     triton?.container.args.find((one) => one.startsWith("--exit-timeout-secs="))?.split("=")[1],
   );
-  expect(triton?.graceSeconds).toBeGreaterThanOrEqual(exitSeconds + 5);
+  expect(triton?.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(exitSeconds + 5);
   expect(triton?.container.args).toContain(
     `--http-port=${triton?.container.ports[0]?.containerPort}`,
   );
@@ -135,7 +148,7 @@ it("images are tagged with this version", () => {
 });
 
 it("the Service, the policies and the scaler find the Deployment's pods", () => {
-  const { resources } = included("overlays/cpu");
+  const { resources } = resolveKustomization("overlays/cpu");
   const one = (kind: string) => resources.find((candidate) => candidate.kind === kind);
   const label = { "app.kubernetes.io/name": "edgetier-region" };
   expect(one("Deployment")).toMatchObject({
@@ -203,7 +216,7 @@ describe("scaling", () => {
 
   it("asks for metrics that the region has, in the namespace where it is", () => {
     const metrics = readFileSync(
-      new URL("../../src/telemetry/region-metric-names.ts", import.meta.url),
+      new URL("../../src/telemetry/region-metric-definitions.ts", import.meta.url),
       "utf8",
     );
     const asked = queries.map((query) => /\b(edgetier_region|nv)_\w+/.exec(query)?.[0] ?? query);
@@ -230,7 +243,7 @@ describe("scaling", () => {
       "scale-down-delay": duration,
       "target-utilization-percentage": z.string().regex(/^[1-9]\d?$|^100$/),
     });
-    const { resources } = included("kserve/knative");
+    const { resources } = resolveKustomization("kserve/knative");
     const { metadata, spec } = inferenceService.parse(
       resources.find((one) => one.kind === "InferenceService"),
     );
@@ -244,7 +257,7 @@ describe("scaling", () => {
     ).toBeDefined();
     expect(metadata.annotations["serving.kserve.io/deploymentMode"]).toBe("Knative");
 
-    const [pod] = podsOf("kserve/knative");
+    const [pod] = readPods("kserve/knative");
     const { containerConcurrency, timeout: timeoutSeconds } = spec.predictor;
     const service = {
       apiVersion: "serving.knative.dev/v1",
@@ -261,7 +274,7 @@ describe("scaling", () => {
         },
       },
     };
-    expect(await checkAll([service])).toEqual([[]]);
+    expect(await checkManifests([service])).toEqual([[]]);
     expect(pod?.container.ports).toEqual([expect.objectContaining({ name: "http1" })]);
     // References to a pod's own fields are behind one of Knative's feature flags.
     expect(

@@ -1,8 +1,8 @@
 // The pods that manifests describe, in one shape: those of Deployments, and those that KServe makes of a ServingRuntime for an
 // InferenceService.
 import * as z from "zod";
-import { generatedConfigMap, included } from "./manifests.ts";
-import type { Resource } from "./schemas/check.ts";
+import { readGeneratedConfigMap, resolveKustomization } from "./manifests.ts";
+import type { Resource } from "./schemas/check-manifests.ts";
 
 const port = z.union([z.number(), z.string()]);
 const probe = z.looseObject({ httpGet: z.looseObject({ path: z.string(), port }) });
@@ -97,14 +97,14 @@ export interface Pod {
   readonly container: z.output<typeof container>;
   readonly security: z.output<typeof security>;
   /** From the request to stop to the end. */
-  readonly graceSeconds: number | undefined;
+  readonly terminationGracePeriodSeconds: number | undefined;
   readonly environment: Settings;
 }
 
 /** Every pod of what a kustomization includes, or of what it came to. */
-export function podsOf(
+export function readPods(
   folder: string,
-  resources: readonly Resource[] = included(folder).resources,
+  resources: readonly Resource[] = resolveKustomization(folder).resources,
 ): Pod[] {
   const maps = new Map(
     resources
@@ -121,8 +121,8 @@ export function podsOf(
         annotations: metadata.annotations,
         container: only,
         security: { ...spec.securityContext, ...only.securityContext },
-        graceSeconds: spec.terminationGracePeriodSeconds,
-        environment: environmentOf(only, maps, ""),
+        terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds,
+        environment: resolveEnvironment(only, maps, ""),
       };
     });
   const runtimes = resources
@@ -151,15 +151,15 @@ export function podsOf(
         annotations: { ...annotations, ...metadata.annotations },
         container: only,
         security: only.securityContext,
-        graceSeconds: terminationGracePeriodSeconds ?? timeout,
-        environment: environmentOf(only, maps, metadata.name),
+        terminationGracePeriodSeconds: terminationGracePeriodSeconds ?? timeout,
+        environment: resolveEnvironment(only, maps, metadata.name),
       };
     });
   return [...deployments, ...served];
 }
 
 /** What a container's process would see, with the name of a secret's key for its value, and no secret that may be missing; KServe puts a service's name where `{{.Name}}` is. */
-function environmentOf(
+function resolveEnvironment(
   { env, envFrom, resources }: z.output<typeof container>,
   maps: ReadonlyMap<string, Settings>,
   name: string,
@@ -176,7 +176,7 @@ function environmentOf(
     ] as const;
   });
   const shared = envFrom.map(
-    ({ configMapRef }) => maps.get(configMapRef.name) ?? generatedConfigMap(configMapRef.name),
+    ({ configMapRef }) => maps.get(configMapRef.name) ?? readGeneratedConfigMap(configMapRef.name),
   );
   return { ...Object.assign({}, ...shared), ...Object.fromEntries(entries) };
 }

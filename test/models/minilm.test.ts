@@ -2,11 +2,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { prepareEngine } from "../../src/toolchain/engine/prepare.ts";
-import { createNodeRunner } from "../../src/toolchain/judge/node-runner.ts";
-import { fileOf } from "../../src/toolchain/judge/project-tier.ts";
-import type { JudgedSession, Runner } from "../../src/toolchain/judge/runner.ts";
-import { createWorkerdRunner } from "../../src/toolchain/judge/stand/workerd-runner.ts";
+import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
+import { createNodeRunner } from "../../src/toolchain/evaluate/node-runner.ts";
+import { requireProjectFile } from "../../src/toolchain/evaluate/project-tier.ts";
+import type { RunnerSession, Runner } from "../../src/toolchain/evaluate/runner.ts";
+import { createWorkerdRunner } from "../../src/toolchain/evaluate/harness/workerd-runner.ts";
 import { readProject } from "../../src/toolchain/project.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { fromBase64 } from "../../src/core/base64.ts";
@@ -17,16 +17,16 @@ import { cosine } from "../bench/embeddings/vectors.ts";
 import originals from "../fixtures/minilm.json" with { type: "json" };
 
 const folder = process.env["EDGETIER_TEST_MINILM"] ?? join(MODELS_FOLDER, "minilm");
-const isMade = existsSync(join(folder, "artifacts/model.onnx"));
+const hasWeights = existsSync(join(folder, "artifacts/model.onnx"));
 /** Of INT8 with the FP32 original. */
-const LEAST_COSINE = 0.97;
+const MIN_COSINE = 0.97;
 
-describe.skipIf(!isMade)(
+describe.skipIf(!hasWeights)(
   "minilm (needs its weights: models/minilm/recipe/README.md makes them)",
   () => {
     let preprocessor: Preprocessor;
     let runners: readonly Runner[];
-    let sessions: readonly JudgedSession[];
+    let sessions: readonly RunnerSession[];
     beforeAll(async () => {
       const source = await readProject(folder);
       const { project } = source;
@@ -35,7 +35,7 @@ describe.skipIf(!isMade)(
       const [tier] = project.tiers;
       preprocessor = embedding.createPreprocessor({
         ...tier.preprocessor,
-        artifact: fileOf(source, tier.preprocessor.artifact),
+        artifact: requireProjectFile(source, tier.preprocessor.artifact),
       });
       const { sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
       runners = [
@@ -43,7 +43,7 @@ describe.skipIf(!isMade)(
         await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 }),
       ];
       sessions = await Promise.all(
-        runners.map((runner) => runner.open(fileOf(source, tier.graph))),
+        runners.map((runner) => runner.open(requireProjectFile(source, tier.graph))),
       );
     }, 120_000);
     afterAll(async () => {
@@ -64,7 +64,7 @@ describe.skipIf(!isMade)(
             [tokens],
             original.length,
           ).map(normalised);
-          expect(cosine(own, original)).toBeGreaterThan(LEAST_COSINE);
+          expect(cosine(own, original)).toBeGreaterThan(MIN_COSINE);
         }
       },
     );

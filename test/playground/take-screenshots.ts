@@ -9,7 +9,7 @@ import { startChromium } from "../support/chromium.ts";
 import { sendTraffic } from "../support/playground-traffic.ts";
 
 const MAX_BYTES = 150_000;
-const ESCALATED = "tell me something odd about the moon";
+const ESCALATED_TEXT = "tell me something odd about the moon";
 /** Of the live panel. */
 const POLLS = 12;
 
@@ -25,13 +25,13 @@ async function open(colorScheme: "light" | "dark"): Promise<Page> {
   });
   await page.goto(`${system.urls.edge}/`);
   await page.locator("#threshold").waitFor();
-  await page.locator("#text").fill(ESCALATED);
+  await page.locator("#text").fill(ESCALATED_TEXT);
   await page.locator("#send").click();
   await page.locator("[data-tier=edge-int8] .bar").waitFor();
   return page;
 }
 
-async function shoot(page: Page, section: string, name: string): Promise<void> {
+async function takeScreenshot(page: Page, section: string, name: string): Promise<void> {
   const path = join(PLAYGROUND_FOLDER, "screenshots", name);
   await page.locator(section).screenshot({ path });
   const { size } = await stat(path);
@@ -40,15 +40,15 @@ async function shoot(page: Page, section: string, name: string): Promise<void> {
 }
 
 try {
-  await shoot(await open("light"), "#try", "playground.png");
+  await takeScreenshot(await open("light"), "#try", "playground.png");
   const page = await open("dark");
   for (let poll = 0; poll < POLLS; poll++) {
     const seen = page.waitForResponse((response) => response.url().endsWith("/metrics"));
     await sendTraffic(system.urls.edge, 1 + (poll % 4));
     await seen;
   }
-  await shoot(page, "#live", "dashboard.png");
-  await shoot(page, "#thresholds", "thresholds.png");
+  await takeScreenshot(page, "#live", "dashboard.png");
+  await takeScreenshot(page, "#thresholds", "thresholds.png");
 } finally {
   await browser.close();
   await system.stop();

@@ -4,13 +4,20 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { decodeInferResponse, encodeInferRequest } from "../../src/protocol/open-inference.ts";
 import type { Executor } from "../../src/region/server/executor.ts";
-import { int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
-import { createRegion, fixture, post, publish, textBody, type Region } from "./world.ts";
+import { int8MatMulGraph, publishTensorModel } from "../support/tensor-model.ts";
+import {
+  createRegionFixture,
+  readFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
 const infer = "/v2/models/mood/infer";
 
 describe("a region", () => {
-  let region: Region;
+  let region: RegionFixture;
   const call = async (path: string, init?: RequestInit) => {
     const response = await region.app.request(path, init);
     const text = await response.text();
@@ -21,15 +28,15 @@ describe("a region", () => {
     };
   };
   const logits = async (path: string, body: BodyInit, headers?: Record<string, string>) => {
-    const answer = await call(path, post(body, headers));
+    const answer = await call(path, postRequest(body, headers));
     expect(answer).toMatchObject({ status: 200 });
     return answer.body.outputs;
   };
 
   beforeAll(async () => {
-    region = createRegion({ maxBodyBytes: 4_096, maxRows: 4 });
-    await publish(region.store, { version: 1 });
-    await publish(region.store, {
+    region = createRegionFixture({ maxBodyBytes: 4_096, maxRows: 4 });
+    await publishMoodModel(region.store, { version: 1 });
+    await publishMoodModel(region.store, {
       version: 2,
       tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
     });
@@ -40,7 +47,7 @@ describe("a region", () => {
     it("a task's own inputs with the graph's raw outputs, row by row", async () => {
       const { body, headers } = await call(
         infer,
-        post(textBody(["good", "bad", "greatly good"], { id: "abc" })),
+        postRequest(createTextBody(["good", "bad", "greatly good"], { id: "abc" })),
       );
       expect(body).toEqual({
         model_name: "mood",
@@ -91,7 +98,7 @@ describe("a region", () => {
         "content-type": "application/octet-stream",
         "inference-header-content-length": String(request.jsonBytes),
       };
-      const response = await region.app.request(infer, post(request.body, headers));
+      const response = await region.app.request(infer, postRequest(request.body, headers));
       expect(response.headers.get("content-type")).toBe("application/octet-stream");
       const { outputs } = decodeInferResponse(
         new Uint8Array(await response.arrayBuffer()),
@@ -101,7 +108,7 @@ describe("a region", () => {
         logits: { datatype: "FP32", shape: [2, 2], data: Float32Array.of(1, 0, 0, 1) },
       });
       const classes = { outputs: [{ name: "logits", parameters: { classification: 1 } }] };
-      expect(await logits(infer, textBody(["good", "bad"], classes))).toEqual([
+      expect(await logits(infer, createTextBody(["good", "bad"], classes))).toEqual([
         {
           name: "logits",
           datatype: "BYTES",
@@ -112,7 +119,7 @@ describe("a region", () => {
     });
 
     it("a tensor model's classes, by its labels", async () => {
-      const graph = int8MatMul(await fixture("int8-matmul.onnx"));
+      const graph = int8MatMulGraph(await readFixture("int8-matmul.onnx"));
       await publishTensorModel(region.store, "matmul", graph, {
         places: ["region"],
         labels: ["less", "more"],
@@ -134,7 +141,7 @@ describe("a region", () => {
     it("a raw binary request", async () => {
       const response = await region.app.request(
         infer,
-        post("greatly good", { "inference-header-content-length": "0" }),
+        postRequest("greatly good", { "inference-header-content-length": "0" }),
       );
       const { outputs } = decodeInferResponse(
         new Uint8Array(await response.arrayBuffer()),
@@ -149,7 +156,7 @@ describe("a region", () => {
 
     it("by alias, by version, by tier", async () => {
       const servedBy = async (path: string, rest = {}) => {
-        const { body } = await call(path, post(textBody(["good"], rest)));
+        const { body } = await call(path, postRequest(createTextBody(["good"], rest)));
         return [body.model_version, body.parameters.tier];
       };
       expect(await servedBy(infer)).toEqual(["1", "heavy"]);
@@ -161,7 +168,7 @@ describe("a region", () => {
 
     it("with the outputs that were asked for", async () => {
       expect(
-        await logits(infer, textBody(["good"], { outputs: [{ name: "logits" }] })),
+        await logits(infer, createTextBody(["good"], { outputs: [{ name: "logits" }] })),
       ).toMatchObject([{ name: "logits" }]);
     });
 
@@ -172,13 +179,13 @@ describe("a region", () => {
       ["a vendor's JSON", { "content-type": "application/vnd.kserve+json" }],
     ])("a body of %s", async (_what, headers) => {
       expect(
-        await logits(infer, new TextEncoder().encode(textBody(["good"])), headers),
+        await logits(infer, new TextEncoder().encode(createTextBody(["good"])), headers),
       ).toMatchObject([{ data: [1, 0] }]);
     });
 
     it("a compressed body", async () => {
       expect(
-        await logits(infer, gzipSync(textBody(["good"])), { "content-encoding": "gzip" }),
+        await logits(infer, gzipSync(createTextBody(["good"])), { "content-encoding": "gzip" }),
       ).toMatchObject([{ data: [1, 0] }]);
     });
 
@@ -210,8 +217,8 @@ describe("a region", () => {
   });
 
   it("says that a model is ready only once it is loaded, and loads it when asked", async () => {
-    const fresh = createRegion();
-    await publish(fresh.store);
+    const fresh = createRegionFixture();
+    await publishMoodModel(fresh.store);
     const first = await fresh.app.request("/v2/models/mood/versions/1/ready");
     expect([first.status, await first.json()]).toEqual([
       400,
@@ -236,112 +243,124 @@ describe("a region", () => {
     [
       "unknown alias",
       "/v2/models/mood/versions/nobody/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       404,
       /no alias "nobody"/,
     ],
     [
       "version 0",
       "/v2/models/mood/versions/0/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       400,
       /is not a model name|unknown model/,
     ],
     [
       "a path as model",
       "/v2/models/..%2f..%2fetc/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       400,
       /is not a model name|unknown model/,
     ],
     [
       "NUL as model",
       "/v2/models/%00/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       400,
       /is not a model name|unknown model/,
     ],
     [
       "broken escape as model",
       "/v2/models/%zz/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       400,
       /is not a model name|unknown model/,
     ],
     [
       "256 characters as model",
       `/v2/models/${"a".repeat(256)}/infer`,
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       400,
       /is not a model name|unknown model/,
     ],
-    ["no UTF-8", infer, post(Uint8Array.of(0x22, 0xff, 0x22)), 400, /not valid UTF-8/],
+    ["no UTF-8", infer, postRequest(Uint8Array.of(0x22, 0xff, 0x22)), 400, /not valid UTF-8/],
     [
       "a multipart body",
       infer,
-      post("x", { "content-type": "multipart/form-data; boundary=x" }),
+      postRequest("x", { "content-type": "multipart/form-data; boundary=x" }),
       415,
       /multipart/,
     ],
     [
       "a body one byte too large",
       infer,
-      post(textBody([""]).padEnd(4_097), { "content-length": "4097" }),
+      postRequest(createTextBody([""]).padEnd(4_097), { "content-length": "4097" }),
       413,
       /larger than 4096/,
     ],
     [
       "a body too large, unannounced",
       infer,
-      post(textBody([""]).padEnd(4_097)),
+      postRequest(createTextBody([""]).padEnd(4_097)),
       413,
       /larger than 4096/,
     ],
     [
       "a body too large when decompressed",
       infer,
-      post(gzipSync(Buffer.alloc(10_000_000)), { "content-encoding": "gzip" }),
+      postRequest(gzipSync(Buffer.alloc(10_000_000)), { "content-encoding": "gzip" }),
       413,
       /larger than 4096/,
     ],
-    ["broken gzip", infer, post("not gzip", { "content-encoding": "gzip" }), 400, /cannot be read/],
-    ["the input twice", infer, post(inputs(one, one)), 400, /already exists/],
+    [
+      "broken gzip",
+      infer,
+      postRequest("not gzip", { "content-encoding": "gzip" }),
+      400,
+      /cannot be read/,
+    ],
+    ["the input twice", infer, postRequest(inputs(one, one)), 400, /already exists/],
     [
       "a second input",
       infer,
-      post(inputs(one, { ...one, name: "more" })),
+      postRequest(inputs(one, { ...one, name: "more" })),
       400,
       /"more": it cannot be given together/,
     ],
-    ["no rows", infer, post(inputs({ ...one, shape: [0], data: [] })), 400, /n from 1/],
+    ["no rows", infer, postRequest(inputs({ ...one, shape: [0], data: [] })), 400, /n from 1/],
     [
       "rows of two",
       infer,
-      post(inputs({ ...one, shape: [1, 2], data: ["a", "b"] })),
+      postRequest(inputs({ ...one, shape: [1, 2], data: ["a", "b"] })),
       400,
       /\[1, 2\]/,
     ],
-    ["a scalar", infer, post(inputs({ ...one, shape: [] })), 400, /shape \[\]/],
-    ["too many rows", infer, post(textBody(["a", "b", "c", "d", "e"])), 413, /5 inputs; at most 4/],
-    ["an empty text", infer, post(textBody(["good", " "])), 400, /Input 1 is empty/],
+    ["a scalar", infer, postRequest(inputs({ ...one, shape: [] })), 400, /shape \[\]/],
+    [
+      "too many rows",
+      infer,
+      postRequest(createTextBody(["a", "b", "c", "d", "e"])),
+      413,
+      /5 inputs; at most 4/,
+    ],
+    ["an empty text", infer, postRequest(createTextBody(["good", " "])), 400, /Input 1 is empty/],
     [
       "a text too long",
       infer,
-      post(textBody(["x".repeat(65)])),
+      postRequest(createTextBody(["x".repeat(65)])),
       413,
       /65 bytes; this model takes at most 64/,
     ],
     [
       "an unknown tier",
       infer,
-      post(textBody(["good"], { parameters: { tier: "light" } })),
+      postRequest(createTextBody(["good"], { parameters: { tier: "light" } })),
       400,
       /no tier "light".*heavy/,
     ],
     [
       "a huge parameter",
       infer,
-      post(textBody(["good"], { parameters: { tier: big.slice(0, 3_000) } })),
+      postRequest(createTextBody(["good"], { parameters: { tier: big.slice(0, 3_000) } })),
       400,
       /no tier/,
     ],
@@ -351,7 +370,7 @@ describe("a region", () => {
     expect(answer).toMatchObject({ status, body: { error: expect.stringMatching(error) } });
     expect(Object.keys(answer.body)).toEqual(["error"]);
     expect(answer.body.error.length).toBeLessThan(1_000);
-    expect(await logits(infer, textBody(["good"]))).toMatchObject([{ data: [1, 0] }]);
+    expect(await logits(infer, createTextBody(["good"]))).toMatchObject([{ data: [1, 0] }]);
   });
 
   it("names the verb that is possible", async () => {
@@ -360,9 +379,9 @@ describe("a region", () => {
 
   it("takes a body of exactly the limit", async () => {
     expect(
-      await logits(infer, textBody(["good"]).padEnd(4_096), { "content-length": "4096" }),
+      await logits(infer, createTextBody(["good"]).padEnd(4_096), { "content-length": "4096" }),
     ).toHaveLength(1);
-    expect(await logits(infer, textBody(["good"]).padEnd(4_096))).toHaveLength(1);
+    expect(await logits(infer, createTextBody(["good"]).padEnd(4_096))).toHaveLength(1);
   });
 
   it("has reported none of all that as a failure of its own", () => {
@@ -375,18 +394,18 @@ describe("a region", () => {
 describe("a failure of the region's own", () => {
   it("is a 500 that tells nothing, and is reported with the ids that the edge sent", async () => {
     const executor: Executor = {
-      queues: () => [],
+      queueStates: () => [],
       execute: () => Promise.reject(new TypeError("secret")),
     };
-    const region = createRegion({ executor });
-    await publish(region.store);
+    const region = createRegionFixture({ executor });
+    await publishMoodModel(region.store);
     const headers = {
       "x-request-id": "req-7",
       traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     };
     const response = await region.app.request(
       "/v2/models/mood/versions/1/infer",
-      post(textBody(["good"]), headers),
+      postRequest(createTextBody(["good"]), headers),
     );
     expect([response.status, await response.json()]).toEqual([
       500,
@@ -407,13 +426,13 @@ describe("a failure of the region's own", () => {
 describe("a timeout", () => {
   it("counts from the request's arrival, loading included, and drops the work", async () => {
     const clock = new ManualClock();
-    const region = createRegion({ clock });
-    await publish(region.store);
+    const region = createRegionFixture({ clock });
+    await publishMoodModel(region.store);
     const path = "/v2/models/mood/versions/1/infer";
     const ask = async (microseconds: number, whileLoading: () => void) => {
       const pending = region.app.request(
         path,
-        post(textBody(["good"], { parameters: { timeout: microseconds } })),
+        postRequest(createTextBody(["good"], { parameters: { timeout: microseconds } })),
       );
       whileLoading();
       const response = await pending;

@@ -1,20 +1,26 @@
 // Bodies made to exhaust memory, stack or patience: each is refused at once, and the next request is answered right.
 import { deflateSync, gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createRegion, post, publish, textBody, type Region } from "./world.ts";
+import {
+  createRegionFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
 const infer = "/v2/models/mood/infer";
 const MIB = 1_048_576;
 
-let region: Region;
+let region: RegionFixture;
 beforeAll(async () => {
-  region = createRegion({ maxBodyBytes: 65_536 });
-  await publish(region.store);
+  region = createRegionFixture({ maxBodyBytes: 65_536 });
+  await publishMoodModel(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
 });
 
 /** A body that comes in pieces, and how many of them were asked for. */
-function inChunks(chunk: Uint8Array, count: number) {
+function createChunkedBody(chunk: Uint8Array, count: number) {
   let sent = 0;
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
@@ -28,7 +34,7 @@ function inChunks(chunk: Uint8Array, count: number) {
 }
 
 async function expectRightAnswer(): Promise<void> {
-  const response = await region.app.request(infer, post(textBody(["good"])));
+  const response = await region.app.request(infer, postRequest(createTextBody(["good"])));
   expect(await response.json()).toMatchObject({ outputs: [{ data: [1, 0] }] });
 }
 
@@ -37,11 +43,11 @@ describe("a region refuses", () => {
     const bomb = gzipSync(Buffer.alloc(100 * MIB));
     expect(bomb.byteLength).toBeLessThan(110_000);
     const headers = { "content-encoding": "gzip" };
-    await region.app.request(infer, post(bomb, headers)); // what it takes once
+    await region.app.request(infer, postRequest(bomb, headers)); // what it takes once
     const before = process.memoryUsage().rss;
     let peak = before;
     for (let times = 0; times < 5; times++) {
-      const response = await region.app.request(infer, post(bomb, headers));
+      const response = await region.app.request(infer, postRequest(bomb, headers));
       expect(response.status).toBe(413);
       peak = Math.max(peak, process.memoryUsage().rss);
     }
@@ -54,7 +60,7 @@ describe("a region refuses", () => {
       [1, 65_537],
       [1_024, Infinity],
     ] as const) {
-      const { init, sent } = inChunks(new Uint8Array(bytes).fill(0x20), count);
+      const { init, sent } = createChunkedBody(new Uint8Array(bytes).fill(0x20), count);
       const response = await region.app.request(infer, init);
       expect(response.status).toBe(413);
       expect(sent() * bytes).toBeLessThan(65_536 + 4 * 1_024);
@@ -63,7 +69,7 @@ describe("a region refuses", () => {
   });
 
   it("takes as many chunks as the limit has bytes", async () => {
-    const text = textBody(["good"]);
+    const text = createTextBody(["good"]);
     const body = new TextEncoder().encode(text.padEnd(65_536));
     let at = 0;
     const stream = new ReadableStream<Uint8Array>({
@@ -81,7 +87,7 @@ describe("a region refuses", () => {
       headers: { "inference-header-content-length": "13" },
     });
     const json = (bytes: number) => ({
-      body: Buffer.from(textBody(["good"]).padEnd(bytes)),
+      body: Buffer.from(createTextBody(["good"]).padEnd(bytes)),
       headers: {},
     });
     for (const make of [json, binary]) {
@@ -89,15 +95,18 @@ describe("a region refuses", () => {
         const { body, headers } = make(bytes);
         expect(body.byteLength).toBe(bytes);
         const responses = [
-          region.app.request(infer, post(body, headers)),
-          region.app.request(infer, { ...inChunks(body, 1).init, headers }),
+          region.app.request(infer, postRequest(body, headers)),
+          region.app.request(infer, { ...createChunkedBody(body, 1).init, headers }),
           region.app.request(
             infer,
-            post(new Uint8Array(gzipSync(body)), { ...headers, "content-encoding": "gzip" }),
+            postRequest(new Uint8Array(gzipSync(body)), { ...headers, "content-encoding": "gzip" }),
           ),
           region.app.request(
             infer,
-            post(new Uint8Array(deflateSync(body)), { ...headers, "content-encoding": "deflate" }),
+            postRequest(new Uint8Array(deflateSync(body)), {
+              ...headers,
+              "content-encoding": "deflate",
+            }),
           ),
         ];
         const tooLarge = (await Promise.all(responses)).map(({ status }) => status === 413);
@@ -107,11 +116,11 @@ describe("a region refuses", () => {
   });
 
   it.each([120, 250_000])("JSON %i deep, within a limit that it fits in", async (depth) => {
-    const { app, store } = createRegion();
-    await publish(store);
+    const { app, store } = createRegionFixture();
+    await publishMoodModel(store);
     const nested = `${"[".repeat(depth)}${"]".repeat(depth)}`;
     for (const body of [nested, `{"inputs":${nested}}`]) {
-      const response = await app.request("/v2/models/mood/versions/1/infer", post(body));
+      const response = await app.request("/v2/models/mood/versions/1/infer", postRequest(body));
       expect([response.status, (await response.json()).error]).toEqual([
         400,
         expect.stringContaining("nested deeper than 100 levels"),
@@ -132,7 +141,7 @@ describe("a region refuses", () => {
     ],
     [
       "a thousand parameters",
-      textBody(["good"], {
+      createTextBody(["good"], {
         parameters: Object.fromEntries(
           Array.from({ length: 1_000 }, (_, index) => [`p${index}`, index]),
         ),
@@ -151,7 +160,7 @@ describe("a region refuses", () => {
       `{"inputs":[{"name":"input","shape":[16,9007199254740991],"datatype":"BYTES","data":["good"]}]}`,
     ],
   ])("%s, with a short reason", { timeout: 5_000 }, async (_what, body) => {
-    const response = await region.app.request(infer, post(body));
+    const response = await region.app.request(infer, postRequest(body));
     const text = await response.text();
     expect([response.status, text.length < 1_000]).toEqual([400, true]);
     await expectRightAnswer();

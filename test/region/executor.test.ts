@@ -5,7 +5,7 @@ import { executorContract } from "../contract/executor.ts";
 for (const mode of ["off", "fixed", "adaptive"] as const) {
   executorContract(mode, ({ clock, waitingRows = 64 } = {}) =>
     createExecutor({
-      defaults: { mode, maxBatchRows: 8, queue: { maxQueueSize: waitingRows } },
+      defaultBatching: { mode, maxBatchRows: 8, queue: { maxQueueSize: waitingRows } },
       ...(clock === undefined ? {} : { clock }),
     }),
   );

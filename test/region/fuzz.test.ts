@@ -1,57 +1,64 @@
 // 20,000 mutated requests over all routes and verbs: nothing that a client sends may break the region, or reach the next.
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeInferRequest } from "../../src/protocol/open-inference.ts";
-import { createMutator, type RawRequest } from "../support/mutate-request.ts";
+import { createRequestMutator, type RawRequest } from "../support/mutate-request.ts";
 import {
   IDENTITY_DATATYPES,
-  identityAll,
-  int8MatMul,
+  identityGraph,
+  int8MatMulGraph,
   publishTensorModel,
-  stringIdentity,
+  stringIdentityGraph,
 } from "../support/tensor-model.ts";
-import { createRegion, fixture, post, publish, textBody, type Region } from "./world.ts";
+import {
+  createRegionFixture,
+  readFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
 const REQUESTS = 20_000;
 const CHECK_EVERY = 200;
 const SEED = 20_261_121;
 
-let region: Region;
+let region: RegionFixture;
 let corpus: readonly RawRequest[];
 
 beforeAll(async () => {
-  region = createRegion({ maxBodyBytes: 16_384, maxRows: 8 });
-  await publish(region.store);
-  await publish(region.store, { version: 2 });
+  region = createRegionFixture({ maxBodyBytes: 16_384, maxRows: 8 });
+  await publishMoodModel(region.store);
+  await publishMoodModel(region.store, { version: 2 });
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
   const region1 = { places: ["region"] } as const;
   await publishTensorModel(
     region.store,
     "matmul",
-    int8MatMul(await fixture("int8-matmul.onnx")),
+    int8MatMulGraph(await readFixture("int8-matmul.onnx")),
     region1,
   );
   await publishTensorModel(
     region.store,
     "all",
-    identityAll(await fixture("identity-all.onnx")),
+    identityGraph(await readFixture("identity-all.onnx")),
     region1,
   );
   await publishTensorModel(
     region.store,
     "echo",
-    stringIdentity(await fixture("string-identity.onnx")),
+    stringIdentityGraph(await readFixture("string-identity.onnx")),
     region1,
   );
   await publishTensorModel(
     region.store,
     "victim",
-    stringIdentity(await fixture("string-identity.onnx")),
+    stringIdentityGraph(await readFixture("string-identity.onnx")),
     region1,
   );
-  corpus = requests();
+  corpus = createCorpus();
 });
 
-function requests(): RawRequest[] {
+function createCorpus(): RawRequest[] {
   const encode = (text: string) => new TextEncoder().encode(text);
   const json = (path: string, body: string): RawRequest => ({
     method: "POST",
@@ -85,7 +92,7 @@ function requests(): RawRequest[] {
   return [
     json(
       "/v2/models/mood/infer",
-      textBody(["good", "bad"], {
+      createTextBody(["good", "bad"], {
         id: "1",
         parameters: { timeout: 1_000_000, priority: 1 },
         outputs: [{ name: "logits", parameters: { classification: 1 } }],
@@ -93,7 +100,7 @@ function requests(): RawRequest[] {
     ),
     json(
       "/v2/models/mood/versions/2/infer",
-      textBody(["good"], { parameters: { tier: "heavy", binary_data_output: true } }),
+      createTextBody(["good"], { parameters: { tier: "heavy", binary_data_output: true } }),
     ),
     json("/v2/models/all/infer", JSON.stringify({ inputs: all })),
     infer("mood", { inputs: { input: texts } }, true),
@@ -142,7 +149,7 @@ describe("a region", () => {
     `survives ${REQUESTS} mutated requests, and answers the next one right`,
     { timeout: 60_000 },
     async () => {
-      const mutated = createMutator(SEED, corpus);
+      const mutated = createRequestMutator(SEED, corpus);
       const statuses = new Map<number, number>();
       const faults: string[] = [];
       for (let index = 0; index < REQUESTS; index++) {
@@ -155,7 +162,7 @@ describe("a region", () => {
           ...(body === undefined || method === "GET" || method === "HEAD" ? {} : { body }),
         });
         statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-        const fault = faultOf(response.status, await response.text());
+        const fault = findFault(response.status, await response.text());
         if (fault !== undefined)
           faults.push(`request ${index}: ${method} ${path} ${JSON.stringify(headers)}: ${fault}`);
         if (index % CHECK_EVERY === 0) await expectRightAnswers();
@@ -171,7 +178,7 @@ describe("a region", () => {
 });
 
 /** 501 refuses what Triton has and a region has not; a microsecond is a timeout that passes. */
-function faultOf(status: number, body: string): string | undefined {
+function findFault(status: number, body: string): string | undefined {
   const isExpected =
     [200, 400, 404, 405, 413, 415, 501].includes(status) ||
     (status === 503 && body.includes("Request timeout expired"));
@@ -189,11 +196,14 @@ function errorOf(body: string): unknown {
 }
 
 async function expectRightAnswers(): Promise<void> {
-  const moods = await region.app.request("/v2/models/mood/infer", post(textBody(["good", "bad"])));
+  const moods = await region.app.request(
+    "/v2/models/mood/infer",
+    postRequest(createTextBody(["good", "bad"])),
+  );
   expect(await moods.json()).toMatchObject({ outputs: [{ data: [1, 0, 0, 1] }] });
   const product = await region.app.request(
     "/v2/models/matmul/infer",
-    post('{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}'),
+    postRequest('{"inputs":[{"name":"x","shape":[1,3],"datatype":"UINT8","data":[1,2,3]}]}'),
   );
   expect(await product.json()).toMatchObject({ outputs: [{ data: [2, 44] }] });
 }

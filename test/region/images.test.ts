@@ -1,17 +1,17 @@
 // A model that takes images, in a region: files in, as BYTES elements, and logits out.
 import { beforeAll, describe, expect, it } from "vitest";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
-import { publishColours } from "../support/colour-model.ts";
+import { publishColorModel } from "../support/color-model.ts";
 import { sampleImage } from "../support/sample-images.ts";
-import { createRegion, type Region } from "./world.ts";
+import { createRegionFixture, type RegionFixture } from "./region-fixture.ts";
 
 const RED = sampleImage("jpeg, red").file;
 const BLUE = sampleImage("png, blue").file;
 
-let region: Region;
+let region: RegionFixture;
 beforeAll(async () => {
-  region = createRegion();
-  await publishColours(region.store, { deadlineMs: 10_000 });
+  region = createRegionFixture();
+  await publishColorModel(region.store, { deadlineMs: 10_000 });
 });
 
 const infer = async (...inputs: readonly Uint8Array[]) =>

@@ -13,34 +13,43 @@ import { createExecutor } from "../../src/region/server/batching/create-executor
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import { publishTensorModel } from "../support/tensor-model.ts";
-import { countingRuntime, createRegion, fixture, type Region } from "./world.ts";
+import {
+  createCountingRuntime,
+  createRegionFixture,
+  readFixture,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
 const COUNT = 10_000;
 const PATH = "/v2/models/echo/infer";
-const values = (value: number): NamedTensors => ({
+const createValues = (value: number): NamedTensors => ({
   x: { datatype: "INT64", shape: [COUNT], data: new BigInt64Array(COUNT).fill(BigInt(value)) },
 });
 /** With an id of `value` characters, the tensor begins at any offset. */
 const requestOf = (value: number) =>
   encodeInferRequest(
-    { id: "i".repeat(value), inputs: values(value), parameters: { binary_data_output: true } },
+    {
+      id: "i".repeat(value),
+      inputs: createValues(value),
+      parameters: { binary_data_output: true },
+    },
     true,
   );
 
-let region: Region;
+let region: RegionFixture;
 let server: RegionServer;
 
-async function start(runtime = createNativeRuntime({ intraOpThreads: 1 })): Promise<void> {
-  region = createRegion({
+async function startServer(runtime = createNativeRuntime({ intraOpThreads: 1 })): Promise<void> {
+  region = createRegionFixture({
     runtime,
     maxBodyBytes: 200_000,
     executor: createExecutor({
-      defaults: { maxBatchRows: 4 * COUNT, queue: { maxQueueSize: 100 * COUNT } },
+      defaultBatching: { maxBatchRows: 4 * COUNT, queue: { maxQueueSize: 100 * COUNT } },
     }),
   });
   const spec = (name: string) => ({ name, datatype: "INT64" as const, shape: [-1] });
   await publishTensorModel(region.store, "echo", {
-    bytes: await fixture("int64-identity.onnx"),
+    bytes: await readFixture("int64-identity.onnx"),
     inputs: [spec("x")],
     outputs: [spec("y")],
   });
@@ -49,11 +58,11 @@ async function start(runtime = createNativeRuntime({ intraOpThreads: 1 })): Prom
     lifecycle: region.lifecycle,
     host: "127.0.0.1",
     port: 0,
-    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+    drainTimeouts: { lingerMs: 0, timeoutMs: 1_000 },
   });
 }
 
-async function echo(value: number): Promise<readonly bigint[]> {
+async function inferEcho(value: number): Promise<readonly bigint[]> {
   const message = requestOf(value);
   const response = await fetch(`${server.url}${PATH}`, {
     method: "POST",
@@ -70,7 +79,7 @@ async function echo(value: number): Promise<readonly bigint[]> {
 }
 
 /** Sends a part of a request, and leaves. */
-async function leaveEarly(value: number, bytes: number): Promise<void> {
+async function disconnectEarly(value: number, bytes: number): Promise<void> {
   const { body, jsonBytes } = requestOf(value);
   const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
   await once(socket, "connect");
@@ -88,18 +97,18 @@ afterEach(async () => {
 });
 
 describe("a body", () => {
-  beforeEach(() => start());
+  beforeEach(() => startServer());
 
   it("comes back as it was, beside others and after them, wherever its tensor begins", async () => {
     const all = Array.from({ length: 24 }, (_, value) => value);
     for (let round = 0; round < 3; round++)
-      expect(await Promise.all(all.map(echo))).toEqual(all.map((value) => [BigInt(value)]));
+      expect(await Promise.all(all.map(inferEcho))).toEqual(all.map((value) => [BigInt(value)]));
   });
 
   it("that breaks off costs the next ones nothing", async () => {
-    await echo(1);
-    await leaveEarly(2, 30_000);
-    expect(await Promise.all([3, 4].map(echo))).toEqual([[3n], [4n]]);
+    await inferEcho(1);
+    await disconnectEarly(2, 30_000);
+    expect(await Promise.all([3, 4].map(inferEcho))).toEqual([[3n], [4n]]);
     expect(region.failures).toEqual([]);
   });
 
@@ -135,8 +144,8 @@ describe("a body", () => {
 it("keeps its buffer while its run reads it, although its client has left", async () => {
   const held = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<NamedTensors>();
-  const { runtime } = countingRuntime();
-  await start({
+  const { runtime } = createCountingRuntime();
+  await startServer({
     name: "holding",
     async createSession(model, options) {
       const session = await runtime.createSession(model, options);
@@ -165,7 +174,7 @@ it("keeps its buffer while its run reads it, although its client has left", asyn
   left.abort();
   expect(await outcome).toMatchObject([{ status: "rejected" }]);
   await expect.poll(() => region.lifecycle.inFlight).toBe(0);
-  const next = echo(8); // waits for the run before it
+  const next = inferEcho(8); // waits for the run before it
   await expect.poll(() => region.lifecycle.inFlight).toBe(1);
   held.resolve();
   expect(await next).toEqual([8n]);

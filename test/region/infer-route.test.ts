@@ -4,33 +4,33 @@ import { coreErrors } from "../../src/core/common-errors.ts";
 import { nativeErrors } from "../../src/runtime/native/errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import type { RegionAnswer } from "../../src/region/server/app.ts";
-import type { Executor, Work } from "../../src/region/server/executor.ts";
+import type { RegionResponseEvent } from "../../src/region/server/app.ts";
+import type { Executor, ExecutionRequest } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
-import { int8MatMul, publishTensorModel } from "../support/tensor-model.ts";
+import { int8MatMulGraph, publishTensorModel } from "../support/tensor-model.ts";
 import {
-  createRegion,
-  fixture,
-  post,
-  publish,
-  textBody,
-  type Region,
-  type RegionOptions,
-} from "./world.ts";
+  createRegionFixture,
+  readFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+  type RegionFixtureOptions,
+} from "./region-fixture.ts";
 
 const infer = "/v2/models/mood/infer";
 const clock = new ManualClock(1_000);
 let outcomes: InferOutcome[];
-let answers: RegionAnswer[];
+let answers: RegionResponseEvent[];
 
-async function start(options: RegionOptions = {}): Promise<Region> {
-  const region = createRegion({
+async function startRegion(options: RegionFixtureOptions = {}): Promise<RegionFixture> {
+  const region = createRegionFixture({
     clock,
     onOutcome: (outcome) => outcomes.push(outcome),
-    onAnswer: (answer) => answers.push(answer),
+    onResponse: (answer) => answers.push(answer),
     ...options,
   });
-  await publish(region.store);
+  await publishMoodModel(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
   await region.repository.load("mood");
   return region;
@@ -42,7 +42,7 @@ beforeEach(() => {
 });
 
 /** A body whose end comes when the test says so. */
-function heldBody(text: string) {
+function createManualBody(text: string) {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
   const body = new ReadableStream<Uint8Array>(
@@ -60,25 +60,28 @@ function heldBody(text: string) {
   return { init, end: resolve, isAsked: () => isAsked };
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
-const executorOf = (execute: Executor["execute"]): Executor => ({ queues: () => [], execute });
+const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));
+const createStubExecutor = (execute: Executor["execute"]): Executor => ({
+  queueStates: () => [],
+  execute,
+});
 
 describe("a request", () => {
   it("takes a permit before its body is read, and gives it back however it ends", async () => {
     let taken = 0;
     const permits = {
-      takenShare: 0,
-      take() {
+      utilization: 0,
+      acquire() {
         if (taken === 2) throw regionServerErrors.queueFull(2);
         taken++;
         return () => void taken--;
       },
     };
-    const { app, lifecycle } = await start({ permits });
-    const held = [heldBody(textBody(["good"])), heldBody("{")];
+    const { app, lifecycle } = await startRegion({ concurrencyLimiter: permits });
+    const held = [createManualBody(createTextBody(["good"])), createManualBody("{")];
     const first = held.map(({ init }) => app.request(infer, init));
-    await settled();
-    const refused = heldBody(textBody(["bad"]));
+    await flushEventLoop();
+    const refused = createManualBody(createTextBody(["bad"]));
     const response = await app.request(infer, refused.init);
     expect([response.status, response.headers.get("retry-after"), await response.json()]).toEqual([
       503,
@@ -88,15 +91,15 @@ describe("a request", () => {
     expect([refused.isAsked(), lifecycle.inFlight]).toEqual([false, 2]);
     for (const { end } of held) end();
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 400]);
-    expect((await app.request("/v2/models/other/infer", post("{}"))).status).toBe(400);
+    expect((await app.request("/v2/models/other/infer", postRequest("{}"))).status).toBe(400);
     expect([taken, lifecycle.inFlight]).toEqual([0, 0]);
   });
 
   it("whose deadline passes while it is read never reaches the model", async () => {
-    const { app } = await start();
-    const body = heldBody(textBody(["good"]));
+    const { app } = await startRegion();
+    const body = createManualBody(createTextBody(["good"]));
     const pending = app.request(infer, { ...body.init, headers: { "x-deadline-ms": "50" } });
-    await settled();
+    await flushEventLoop();
     clock.advance(50);
     body.end();
     const response = await pending;
@@ -108,13 +111,13 @@ describe("a request", () => {
   });
 
   it("whose client leaves while it is read never reaches the model", async () => {
-    const { app } = await start();
+    const { app } = await startRegion();
     const client = new AbortController();
-    const body = heldBody(textBody(["good"]));
+    const body = createManualBody(createTextBody(["good"]));
     const pending = app.request(
       new Request(`http://region${infer}`, { ...body.init, signal: client.signal }),
     );
-    await settled();
+    await flushEventLoop();
     client.abort();
     body.end();
     expect((await pending).status).toBeGreaterThanOrEqual(400);
@@ -124,10 +127,10 @@ describe("a request", () => {
   it.each(["0", "-5", "soon", "600001", "1.5"])(
     "is refused with a deadline of %s",
     async (deadline) => {
-      const { app } = await start();
+      const { app } = await startRegion();
       const response = await app.request(
         infer,
-        post(textBody(["good"]), { "x-deadline-ms": deadline }),
+        postRequest(createTextBody(["good"]), { "x-deadline-ms": deadline }),
       );
       expect([response.status, await response.json()]).toEqual([
         400,
@@ -137,14 +140,16 @@ describe("a request", () => {
   );
 
   it("goes to the executor with what is known of it: whose it is, priority, the sooner of its limits, the model's batching", async () => {
-    const works: Work[] = [];
-    const executor = executorOf((work) => (works.push(work), work.session.run(work.inputs)));
-    const region = createRegion({ clock, executor });
+    const works: ExecutionRequest[] = [];
+    const executor = createStubExecutor(
+      (work) => (works.push(work), work.session.run(work.inputs)),
+    );
+    const region = createRegionFixture({ clock, executor });
     const serving = { batching: { mode: "fixed", maxBatchRows: 4 } } as const;
     await publishTensorModel(
       region.store,
       "matmul",
-      int8MatMul(await fixture("int8-matmul.onnx")),
+      int8MatMulGraph(await readFixture("int8-matmul.onnx")),
       { places: ["region"], edit: (tier) => ({ ...tier, serving }) },
     );
     const body = (timeout: number) =>
@@ -153,7 +158,10 @@ describe("a request", () => {
         inputs: [{ name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] }],
       });
     const ask = (timeout: number) =>
-      region.app.request("/v2/models/matmul/infer", post(body(timeout), { "x-deadline-ms": "70" }));
+      region.app.request(
+        "/v2/models/matmul/infer",
+        postRequest(body(timeout), { "x-deadline-ms": "70" }),
+      );
     expect([(await ask(40_000)).status, (await ask(90_000)).status]).toEqual([200, 200]);
     const common = {
       of: { model: "matmul", version: 1, tier: "region" },
@@ -176,13 +184,13 @@ describe("a request", () => {
     ["meets a worker that is being replaced", nativeErrors.sessionBeingReplaced(), "BACKEND"],
     ["meets a mistake of ours", new TypeError("broken"), "OTHER"],
   ])("that %s is told of once, with how it ended", async (_what, error, failure) => {
-    const executor = executorOf(async (work) => {
+    const executor = createStubExecutor(async (work) => {
       clock.advance(7);
       if (error !== undefined) throw error;
       return await work.session.run(work.inputs);
     });
-    const { app } = await start({ executor });
-    const response = await app.request(infer, post(textBody(["good"])));
+    const { app } = await startRegion({ executor });
+    const response = await app.request(infer, postRequest(createTextBody(["good"])));
     expect(outcomes).toEqual([
       {
         of: { model: "mood", version: 1, tier: "heavy" },
@@ -204,9 +212,13 @@ describe("a request", () => {
   });
 
   it("that is wrong is no failure of the model's", async () => {
-    const { app } = await start();
-    for (const body of [textBody([" "]), textBody(["good"], { outputs: [{ name: "z" }] }), "{"])
-      await app.request(infer, post(body));
+    const { app } = await startRegion();
+    for (const body of [
+      createTextBody([" "]),
+      createTextBody(["good"], { outputs: [{ name: "z" }] }),
+      "{",
+    ])
+      await app.request(infer, postRequest(body));
     expect(outcomes).toEqual([]);
     expect(answers.map(({ action, status }) => [action, status])).toEqual(
       Array.from({ length: 3 }, () => ["infer", 400]),
@@ -214,7 +226,7 @@ describe("a request", () => {
   });
 
   it("is told of by what it is for, never by its path", async () => {
-    const { app } = await start();
+    const { app } = await startRegion();
     for (const path of [
       "/v2",
       "/v2/models/mood",
@@ -239,17 +251,17 @@ describe("a request", () => {
 
 describe("a raw binary request", () => {
   it("is read as the model's one input, or as the task's", async () => {
-    const region = await start();
+    const region = await startRegion();
     await publishTensorModel(
       region.store,
       "matmul",
-      int8MatMul(await fixture("int8-matmul.onnx")),
+      int8MatMulGraph(await readFixture("int8-matmul.onnx")),
       { places: ["region"] },
     );
     const raw = { "inference-header-content-length": "0" };
     const answers = await Promise.all([
-      region.app.request("/v2/models/matmul/infer", post(Uint8Array.of(1, 2, 3), raw)),
-      region.app.request(infer, post("good", raw)),
+      region.app.request("/v2/models/matmul/infer", postRequest(Uint8Array.of(1, 2, 3), raw)),
+      region.app.request(infer, postRequest("good", raw)),
     ]);
     const shapes = answers.map(async (response) => {
       const length = Number(response.headers.get("inference-header-content-length"));

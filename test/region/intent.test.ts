@@ -6,13 +6,13 @@ import type { ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
-import { createRegion } from "./world.ts";
+import { createRegionFixture } from "./region-fixture.ts";
 
 it("models/intent recognises plain requests", async () => {
   const source = await readProject(fileURLToPath(new URL("../../models/intent", import.meta.url)));
-  const region = createRegion();
+  const region = createRegionFixture();
   const { version } = await publishModel(region.store, source);
-  const { manifest, tiers } = await region.repository.acquire(parseModelRef(`intent@${version}`));
+  const { manifest, tiers } = await region.repository.getModel(parseModelRef(`intent@${version}`));
   const labels: string[] = JSON.parse(
     new TextDecoder().decode(await region.store.readArtifact(manifest.labels as ArtifactRef)),
   );

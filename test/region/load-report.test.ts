@@ -3,15 +3,20 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { readLoadReport } from "../../src/protocol/load-report.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
-import { createPermits } from "../../src/region/server/batching/permits.ts";
-import { createRegion, post, publish, textBody } from "./world.ts";
+import { createConcurrencyLimiter } from "../../src/region/server/batching/concurrency-limiter.ts";
+import {
+  createRegionFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+} from "./region-fixture.ts";
 
-async function start() {
+async function startRegion() {
   const clock = new ManualClock(1_000_000);
-  const region = createRegion({ clock, permits: createPermits(4) });
-  await publish(region.store);
-  const ask = async (format: string, body = textBody(["good"])) => {
-    const { headers, ...rest } = post(body);
+  const region = createRegionFixture({ clock, concurrencyLimiter: createConcurrencyLimiter(4) });
+  await publishMoodModel(region.store);
+  const ask = async (format: string, body = createTextBody(["good"])) => {
+    const { headers, ...rest } = postRequest(body);
     return await region.app.request("/v2/models/mood/versions/1/infer", {
       ...rest,
       headers: { ...headers, ...(format === "" ? {} : { "endpoint-load-metrics-format": format }) },
@@ -22,7 +27,7 @@ async function start() {
 
 describe("a region's load", () => {
   it("is told to those who ask for it, in the form they ask for", async () => {
-    const { ask } = await start();
+    const { ask } = await startRegion();
     const headers = [];
     for (const format of ["text", "json", "", "yaml"])
       headers.push((await ask(format)).headers.get("endpoint-load-metrics"));
@@ -35,7 +40,7 @@ describe("a region's load", () => {
   });
 
   it("is that of the moment, and is told in refusals, too", async () => {
-    const { ask, lifecycle, app, clock } = await start();
+    const { ask, lifecycle, app, clock } = await startRegion();
     await ask(""); // the session is open
     const ends: (() => void)[] = [];
     const hold = () => {
@@ -73,7 +78,7 @@ describe("a region's load", () => {
   });
 
   it("reaches a client that listens, and is not asked for by others", async () => {
-    const { app } = await start();
+    const { app } = await startRegion();
     const asked: (string | null)[] = [];
     const client = createInProcessRegionClient(
       (request) => (
@@ -91,7 +96,7 @@ describe("a region's load", () => {
     };
     const loads: unknown[] = [];
     await client.infer(call);
-    await client.infer({ ...call, onLoad: (load) => loads.push(load) });
+    await client.infer({ ...call, onLoadReport: (load) => loads.push(load) });
     expect([asked, loads]).toEqual([
       [null, "text"],
       [{ utilisation: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { createLog } from "../../functions/region/log.ts";
 import { readRegionSettings } from "../../functions/region/settings.ts";
-import { levelOf, parseLogRecord } from "../../src/telemetry/log-record.ts";
+import { logLevelOf, parseLogRecord } from "../../src/telemetry/log-record.ts";
 
 const SECRET = "s3-secret-3f8a71c2";
 const COLLECTORS = "collectors-key-51c0";
@@ -69,6 +69,6 @@ describe("the schema", () => {
       { ...good, status: "200" },
     ])
       expect(() => parseLogRecord(bad)).toThrow(z.ZodError);
-    expect(levelOf("requested")).toBe("error");
+    expect(logLevelOf("requested")).toBe("error");
   });
 });

@@ -2,25 +2,31 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { TensorManifest } from "../../src/registry/manifest.ts";
 import {
-  identityAll,
+  identityGraph,
   IDENTITY_DATATYPES,
-  int8MatMul,
+  int8MatMulGraph,
   publishTensorModel,
 } from "../support/tensor-model.ts";
-import { createRegion, fixture, publish, type Region, type RegionOptions } from "./world.ts";
+import {
+  createRegionFixture,
+  readFixture,
+  publishMoodModel,
+  type RegionFixture,
+  type RegionFixtureOptions,
+} from "./region-fixture.ts";
 
-let region: Region;
-const start = (options: RegionOptions = {}) => (region = createRegion(options));
-beforeEach(() => void start());
+let region: RegionFixture;
+const startRegion = (options: RegionFixtureOptions = {}) => (region = createRegionFixture(options));
+beforeEach(() => void startRegion());
 
-async function configuration(path: string) {
+async function readConfiguration(path: string) {
   const response = await region.app.request(path);
   expect(response.status).toBe(200);
   return await response.json();
 }
 
 async function publishMatMul(serving?: TensorManifest["tiers"][number]["serving"]): Promise<void> {
-  const graph = int8MatMul(await fixture("int8-matmul.onnx"));
+  const graph = int8MatMulGraph(await readFixture("int8-matmul.onnx"));
   await publishTensorModel(region.store, "matmul", graph, {
     places: ["region"],
     edit: (tier) => ({ ...tier, ...(serving === undefined ? {} : { serving }) }),
@@ -56,7 +62,7 @@ describe("a model's configuration", () => {
         { name: "default", batchRows: 1, count: 1 },
       ],
     });
-    const { edgetier: _own, ...config } = await configuration("/v2/models/matmul/config");
+    const { edgetier: _own, ...config } = await readConfiguration("/v2/models/matmul/config");
     const x = { data_type: "TYPE_UINT8", dims: [3], random_data: true };
     expect(config).toEqual({
       name: "matmul",
@@ -96,7 +102,7 @@ describe("a model's configuration", () => {
 
   it("says of every tier which provider runs it, and why others do not", async () => {
     await publishMatMul({ executionProviders: [{ name: "cuda", deviceId: 0, precision: "fp32" }] });
-    const { edgetier, instance_group, optimization } = await configuration(
+    const { edgetier, instance_group, optimization } = await readConfiguration(
       "/v2/models/matmul/versions/1/config",
     );
     expect(edgetier).toEqual({
@@ -108,7 +114,7 @@ describe("a model's configuration", () => {
         {
           id: "region",
           precision: "fp32",
-          graphBytes: (await fixture("int8-matmul.onnx")).byteLength,
+          graphBytes: (await readFixture("int8-matmul.onnx")).byteLength,
           instances: 1,
           batching: "fixed",
           providers: [
@@ -132,7 +138,7 @@ describe("a model's configuration", () => {
   });
 
   it("has no batches for a graph whose first dimension is fixed, and no batcher where requests share no runs", async () => {
-    const graph = identityAll(await fixture("identity-all.onnx"));
+    const graph = identityGraph(await readFixture("identity-all.onnx"));
     await publishTensorModel(
       region.store,
       "whole",
@@ -143,8 +149,8 @@ describe("a model's configuration", () => {
       places: ["region"],
       edit: (tier) => ({ ...tier, serving: { batching: { mode: "off", maxBatchRows: 8 } } }),
     });
-    const whole = await configuration("/v2/models/whole/config");
-    const alone = await configuration("/v2/models/alone/config");
+    const whole = await readConfiguration("/v2/models/whole/config");
+    const alone = await readConfiguration("/v2/models/alone/config");
     expect([whole.max_batch_size, whole.input[0].dims, whole.output[0].dims]).toEqual([
       0,
       [1],
@@ -161,10 +167,10 @@ describe("a model's configuration", () => {
   });
 
   it("describes a task by its own input, and all its tiers", async () => {
-    await publish(region.store, {
+    await publishMoodModel(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
     });
-    const config = await configuration("/v2/models/mood/versions/1/config");
+    const config = await readConfiguration("/v2/models/mood/versions/1/config");
     expect(config.input).toEqual([{ name: "input", data_type: "TYPE_STRING", dims: [] }]);
     expect(config.edgetier.tiers.map(({ id }: { id: string }) => id)).toEqual(["light", "heavy"]);
     expect(config.instance_group[0].name).toBe("mood_heavy");
@@ -175,8 +181,8 @@ describe("a model's configuration", () => {
     [{ latest: 2 }, { latest: { num_versions: 2 } }],
     [{ specific: [1, 3] }, { specific: { versions: [1, 3] } }],
   ] as const)("has the region's version policy: %j", async (versions, expected) => {
-    start({ config: { all: { serving: {}, versions } } });
+    startRegion({ config: { allModels: { serving: {}, versionPolicy: versions } } });
     await publishMatMul();
-    expect((await configuration("/v2/models/matmul/config")).version_policy).toEqual(expected);
+    expect((await readConfiguration("/v2/models/matmul/config")).version_policy).toEqual(expected);
   });
 });

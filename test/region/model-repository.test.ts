@@ -7,14 +7,21 @@ import { layout } from "../../src/registry/layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { TextClassificationTier } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createRegion, countingRuntime, fixture, publish, type Region } from "./world.ts";
+import {
+  createRegionFixture,
+  createCountingRuntime,
+  readFixture,
+  publishMoodModel,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
-const acquire = (region: Region, ref: string) => region.repository.acquire(parseModelRef(ref));
-const versionOf = async (region: Region, ref: string) =>
-  (await acquire(region, ref)).manifest.version;
+const getModel = (region: RegionFixture, ref: string) =>
+  region.repository.getModel(parseModelRef(ref));
+const getVersion = async (region: RegionFixture, ref: string) =>
+  (await getModel(region, ref)).manifest.version;
 
 /** An object store that is refused from `down()` to `up()`. */
-function breakable(): { objects: ObjectStore; down(): void; up(): void } {
+function createFailingStore(): { objects: ObjectStore; down(): void; up(): void } {
   const inner = createMemoryObjectStore();
   let broken = false;
   const objects = new Proxy(inner, {
@@ -26,14 +33,14 @@ function breakable(): { objects: ObjectStore; down(): void; up(): void } {
 
 describe("a model", () => {
   it("is loaded when first asked for, warmed up, and once however many ask", async () => {
-    const { counts, runtime } = countingRuntime();
-    const region = createRegion({ runtime });
-    await publish(region.store, {
+    const { counts, runtime } = createCountingRuntime();
+    const region = createRegionFixture({ runtime });
+    await publishMoodModel(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "slow-bag-of-tokens.onnx" },
     });
     expect(counts).toEqual({ sessions: 0, runs: 0, disposed: 0 });
 
-    const all = await Promise.all(Array.from({ length: 20 }, () => acquire(region, "mood@1")));
+    const all = await Promise.all(Array.from({ length: 20 }, () => getModel(region, "mood@1")));
     expect(new Set(all).size).toBe(1);
     expect(all[0]?.tiers.map((tier) => tier.manifest.id)).toEqual(["light", "heavy"]);
     expect(counts).toEqual({ sessions: 2, runs: 2, disposed: 0 });
@@ -43,7 +50,7 @@ describe("a model", () => {
         model: "mood",
         version: 1,
         durationMs: expect.any(Number),
-        bytes: all[0]?.bytes,
+        bytes: all[0]?.memoryBytes,
       },
     ]);
 
@@ -52,25 +59,28 @@ describe("a model", () => {
   });
 
   it("leaves edge tiers to the edge", async () => {
-    const region = createRegion();
-    await publish(region.store, {
+    const region = createRegionFixture();
+    await publishMoodModel(region.store, {
       tiers: { small: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
       edit: (tier, index) => void (tier.place = index === 0 ? "edge" : "region"),
     });
-    expect((await acquire(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual([
+    expect((await getModel(region, "mood@1")).tiers.map((tier) => tier.manifest.id)).toEqual([
       "heavy",
     ]);
   });
 
   it("that is not there says what is missing", async () => {
-    const region = createRegion();
-    await publish(region.store);
-    await publish(region.store, { version: 2, edit: (tier) => void (tier.place = "edge") });
-    await expect(acquire(region, "none@1")).rejects.toMatchObject({ code: "model_not_found" });
-    await expect(acquire(region, "none")).rejects.toMatchObject({ code: "model_not_found" });
-    await expect(acquire(region, "mood@9")).rejects.toMatchObject({ code: "version_not_found" });
-    await expect(acquire(region, "mood")).rejects.toMatchObject({ code: "alias_not_found" });
-    await expect(acquire(region, "mood@2")).rejects.toMatchObject({ code: "no_region_tier" });
+    const region = createRegionFixture();
+    await publishMoodModel(region.store);
+    await publishMoodModel(region.store, {
+      version: 2,
+      edit: (tier) => void (tier.place = "edge"),
+    });
+    await expect(getModel(region, "none@1")).rejects.toMatchObject({ code: "model_not_found" });
+    await expect(getModel(region, "none")).rejects.toMatchObject({ code: "model_not_found" });
+    await expect(getModel(region, "mood@9")).rejects.toMatchObject({ code: "version_not_found" });
+    await expect(getModel(region, "mood")).rejects.toMatchObject({ code: "alias_not_found" });
+    await expect(getModel(region, "mood@2")).rejects.toMatchObject({ code: "no_region_tier" });
   });
 
   const bag = "bag-of-tokens.onnx";
@@ -138,50 +148,50 @@ describe("a model", () => {
     "with %s is refused, and the version before it goes on serving",
     async (_what, code, detail, graph, edit) => {
       const clock = new ManualClock();
-      const region = createRegion({ clock });
-      await publish(region.store, { version: 1 });
+      const region = createRegionFixture({ clock });
+      await publishMoodModel(region.store, { version: 1 });
       const { etag } = await region.store.writeAliases("mood", { stable: 1 }, undefined);
-      expect(await versionOf(region, "mood")).toBe(1);
+      expect(await getVersion(region, "mood")).toBe(1);
 
-      await publish(region.store, { version: 2, tiers: { heavy: graph }, edit });
+      await publishMoodModel(region.store, { version: 2, tiers: { heavy: graph }, edit });
       await region.store.writeAliases("mood", { stable: 2 }, etag);
       clock.advance(5_000);
-      await expect(acquire(region, "mood@2")).rejects.toMatchObject({
+      await expect(getModel(region, "mood@2")).rejects.toMatchObject({
         code,
         detail: expect.stringMatching(detail),
       });
-      expect(await versionOf(region, "mood")).toBe(1);
-      expect(await versionOf(region, "mood@1")).toBe(1);
+      expect(await getVersion(region, "mood")).toBe(1);
+      expect(await getVersion(region, "mood@1")).toBe(1);
     },
   );
 
   it("that could not be loaded is tried again, but not at once", async () => {
     const clock = new ManualClock();
-    const { objects, down, up } = breakable();
-    const region = createRegion({ clock, objects });
-    await publish(region.store);
+    const { objects, down, up } = createFailingStore();
+    const region = createRegionFixture({ clock, objects });
+    await publishMoodModel(region.store);
     down();
-    await expect(acquire(region, "mood@1")).rejects.toThrow("connection refused");
+    await expect(getModel(region, "mood@1")).rejects.toThrow("connection refused");
     up();
     clock.advance(999);
-    await expect(acquire(region, "mood@1")).rejects.toThrow("connection refused");
+    await expect(getModel(region, "mood@1")).rejects.toThrow("connection refused");
     clock.advance(1);
-    expect(await versionOf(region, "mood@1")).toBe(1);
+    expect(await getVersion(region, "mood@1")).toBe(1);
     expect(region.events.map((event) => event.event)).toEqual(["model_failed", "model_loaded"]);
   });
 
   it("that stays broken is tried less and less often, and at once when it is loaded by name", async () => {
     const clock = new ManualClock();
-    const { counts, runtime } = countingRuntime();
-    const region = createRegion({ clock, runtime });
-    await publish(region.store, {
+    const { counts, runtime } = createCountingRuntime();
+    const region = createRegionFixture({ clock, runtime });
+    await publishMoodModel(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "int64-identity.onnx" },
     });
     await region.store.writeAliases("mood", { stable: 1 }, undefined);
     const tries: number[] = [];
     for (let second = 0; second < 70; second++, clock.advance(1_000)) {
       const before = counts.sessions;
-      await expect(acquire(region, "mood")).rejects.toMatchObject({ code: "manifest_invalid" });
+      await expect(getModel(region, "mood")).rejects.toMatchObject({ code: "manifest_invalid" });
       if (counts.sessions > before) tries.push(second);
     }
     expect(tries).toEqual([0, 1, 3, 7, 15, 31, 63]);
@@ -193,22 +203,22 @@ describe("a model", () => {
   });
 
   it("that fails half-way leaves no session behind", async () => {
-    const { counts, runtime } = countingRuntime();
-    const region = createRegion({ runtime });
+    const { counts, runtime } = createCountingRuntime();
+    const region = createRegionFixture({ runtime });
     const garbage = (await region.store.writeArtifact(new Uint8Array(99))).ref;
-    await publish(region.store, {
+    await publishMoodModel(region.store, {
       tiers: { light: "bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
       edit: (tier, index) => void (tier.graph = index === 1 ? garbage : tier.graph),
     });
-    await expect(acquire(region, "mood@1")).rejects.toMatchObject({ code: "session_failed" });
+    await expect(getModel(region, "mood@1")).rejects.toMatchObject({ code: "session_failed" });
     expect(counts).toMatchObject({ sessions: 1, disposed: 1 });
   });
 
   it("whose stored bytes were changed is never given to the runtime", async () => {
-    const { counts, runtime } = countingRuntime();
-    const region = createRegion({ runtime });
-    const manifest = await publish(region.store);
-    const flipped = (await fixture("bag-of-tokens.onnx")).map((byte, index) =>
+    const { counts, runtime } = createCountingRuntime();
+    const region = createRegionFixture({ runtime });
+    const manifest = await publishMoodModel(region.store);
+    const flipped = (await readFixture("bag-of-tokens.onnx")).map((byte, index) =>
       index === 100 ? byte ^ 1 : byte,
     );
     await region.objects.put(
@@ -217,7 +227,7 @@ describe("a model", () => {
       { kind: "any" },
       "application/octet-stream",
     );
-    await expect(acquire(region, "mood@1")).rejects.toMatchObject({
+    await expect(getModel(region, "mood@1")).rejects.toMatchObject({
       code: "artifact_corrupt",
       status: 503,
     });
@@ -227,43 +237,43 @@ describe("a model", () => {
 
 describe("a tier's serving configuration", () => {
   it("goes along with it, merged", async () => {
-    const region = createRegion({
+    const region = createRegionFixture({
       config: {
         models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]),
         defaults: { instances: 1 },
       },
     });
-    await publish(region.store, {
+    await publishMoodModel(region.store, {
       edit: (tier) => void (tier.serving = { batching: { mode: "off", maxBatchRows: 4 } }),
     });
-    const [tier] = (await acquire(region, "mood@1")).tiers;
+    const [tier] = (await getModel(region, "mood@1")).tiers;
     expect(tier.serving).toEqual({
       instances: 1,
       batching: { mode: "adaptive", maxBatchRows: 4, queue: {} },
     });
-    expect(tier.providers).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
+    expect(tier.providerReports).toEqual([{ name: "cpu", precision: "fp32", state: "used" }]);
   });
 
   it("for a tier that there is not is reported", async () => {
     const tiers = new Map(["heavy", "heavvy"].map((tier) => [tier, { instances: 1 }]));
-    const region = createRegion({
+    const region = createRegionFixture({
       config: { models: new Map([["mood", { serving: {}, tiers }]]) },
     });
-    await publish(region.store);
-    await acquire(region, "mood@1");
+    await publishMoodModel(region.store);
+    await getModel(region, "mood@1");
     expect(region.events.slice(1)).toEqual([
       { event: "tier_unknown", model: "mood", version: 1, tier: "heavvy" },
     ]);
   });
 
   it("names execution providers: those that cannot be had are reported, and the CPU serves", async () => {
-    const region = createRegion();
-    await publish(region.store, {
+    const region = createRegionFixture();
+    await publishMoodModel(region.store, {
       edit: (tier) =>
         void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }),
     });
-    const model = await acquire(region, "mood@1");
-    expect(model.tiers[0].providers).toEqual([
+    const model = await getModel(region, "mood@1");
+    expect(model.tiers[0].providerReports).toEqual([
       {
         name: "cuda",
         precision: "fp32",
@@ -281,17 +291,17 @@ describe("a tier's serving configuration", () => {
         name: "cuda",
       }),
     );
-    expect(model.bytes).toBeGreaterThanOrEqual(model.tiers[0].manifest.graph.size);
+    expect(model.memoryBytes).toBeGreaterThanOrEqual(model.tiers[0].manifest.graph.size);
   });
 });
 
 describe("an alias", () => {
   async function aliased() {
     const clock = new ManualClock();
-    const broken = breakable();
-    const region = createRegion({ clock, objects: broken.objects });
-    await publish(region.store, { version: 1 });
-    await publish(region.store, { version: 2 });
+    const broken = createFailingStore();
+    const region = createRegionFixture({ clock, objects: broken.objects });
+    await publishMoodModel(region.store, { version: 1 });
+    await publishMoodModel(region.store, { version: 2 });
     const { etag } = await region.store.writeAliases(
       "mood",
       { stable: 1, canary: { version: 2, weight: 0.1 } },
@@ -302,28 +312,30 @@ describe("an alias", () => {
 
   it("names a version, with or without a weight", async () => {
     const { region } = await aliased();
-    expect(await versionOf(region, "mood")).toBe(1);
-    expect(await versionOf(region, "mood@canary")).toBe(2);
-    await expect(acquire(region, "mood@nobody")).rejects.toMatchObject({ code: "alias_not_found" });
+    expect(await getVersion(region, "mood")).toBe(1);
+    expect(await getVersion(region, "mood@canary")).toBe(2);
+    await expect(getModel(region, "mood@nobody")).rejects.toMatchObject({
+      code: "alias_not_found",
+    });
   });
 
   it("goes on to its new version once that is loaded, and serves the old one until then", async () => {
     const { clock, region, etag } = await aliased();
-    expect(await versionOf(region, "mood")).toBe(1);
+    expect(await getVersion(region, "mood")).toBe(1);
     await region.store.writeAliases("mood", { stable: 2 }, etag);
-    expect(await versionOf(region, "mood")).toBe(1); // believed for five seconds
+    expect(await getVersion(region, "mood")).toBe(1); // believed for five seconds
     clock.advance(5_000);
-    expect(await versionOf(region, "mood")).toBe(1); // this starts the load
-    await acquire(region, "mood@2");
-    expect(await versionOf(region, "mood")).toBe(2);
+    expect(await getVersion(region, "mood")).toBe(1); // this starts the load
+    await getModel(region, "mood@2");
+    expect(await getVersion(region, "mood")).toBe(2);
   });
 
   it("is still known while the store is away", async () => {
     const { clock, region, down } = await aliased();
-    expect(await versionOf(region, "mood")).toBe(1);
+    expect(await getVersion(region, "mood")).toBe(1);
     down();
     clock.advance(60_000);
-    expect(await versionOf(region, "mood")).toBe(1);
-    await expect(acquire(region, "other")).rejects.toThrow("connection refused");
+    expect(await getVersion(region, "mood")).toBe(1);
+    await expect(getModel(region, "other")).rejects.toThrow("connection refused");
   });
 });

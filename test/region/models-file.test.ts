@@ -6,7 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readModelsFile } from "../../functions/region/models-file.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
-import { isPreloaded, servingOf, versionPolicyOf } from "../../src/region/server/models-config.ts";
+import {
+  shouldPreload,
+  resolveServingConfig,
+  versionPolicyOf,
+} from "../../src/region/server/operator-config.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -14,14 +18,14 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-async function read(content: unknown) {
+async function readContent(content: unknown) {
   const path = join(folder, "models.json");
   await writeFile(path, typeof content === "string" ? content : JSON.stringify(content));
   return { ...(await readModelsFile(path)), defaults: { instances: 1, intraOpThreads: 2 } };
 }
 
-async function problemsOf(content: unknown): Promise<string> {
-  const error = await read(content).catch((thrown: unknown) => thrown);
+async function readProblems(content: unknown): Promise<string> {
+  const error = await readContent(content).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(EdgeTierError);
   expect(error).toMatchObject({ code: "invalid_configuration" });
   return (error as EdgeTierError).detail;
@@ -34,12 +38,17 @@ const warmup = (file: string) => [
 describe("the configuration of models", () => {
   it("is none by default", async () => {
     const config = { ...(await readModelsFile(undefined)), defaults: {} };
-    expect([versionPolicyOf(config, "mood"), isPreloaded(config, "mood")]).toEqual(["all", false]);
-    expect(servingOf(config, "mood", { id: "heavy" })).toEqual({ batching: { queue: {} } });
+    expect([versionPolicyOf(config, "mood"), shouldPreload(config, "mood")]).toEqual([
+      "all",
+      false,
+    ]);
+    expect(resolveServingConfig(config, "mood", { id: "heavy" })).toEqual({
+      batching: { queue: {} },
+    });
   });
 
   it("says of a model what it does not say of all", async () => {
-    const config = await read({
+    const config = await readContent({
       "*": { versions: { latest: 1 }, preload: true },
       mood: { versions: { specific: [3] } },
       lazy: { preload: false, versions: "all" },
@@ -47,7 +56,7 @@ describe("the configuration of models", () => {
     expect(
       ["mood", "lazy", "other"].map((model) => [
         versionPolicyOf(config, model),
-        isPreloaded(config, model),
+        shouldPreload(config, model),
       ]),
     ).toEqual([
       [{ specific: [3] }, true],
@@ -57,7 +66,7 @@ describe("the configuration of models", () => {
   });
 
   it("goes before the manifest, which goes before the settings: tier, model, all models", async () => {
-    const config = await read({
+    const config = await readContent({
       "*": {
         intraOpThreads: 10,
         graphOptimization: "basic",
@@ -74,7 +83,7 @@ describe("the configuration of models", () => {
       graphOptimization: "all" as const,
       batching: { mode: "off" as const, preferredBatchRows: [8] },
     };
-    expect(servingOf(config, "mood", { id: "heavy", serving: manifest })).toEqual({
+    expect(resolveServingConfig(config, "mood", { id: "heavy", serving: manifest })).toEqual({
       intraOpThreads: 30,
       instances: 2,
       graphOptimization: "basic",
@@ -85,15 +94,19 @@ describe("the configuration of models", () => {
         queue: { maxQueueSize: 7 },
       },
     });
-    expect(servingOf(config, "mood", { id: "light" })).toMatchObject({
+    expect(resolveServingConfig(config, "mood", { id: "light" })).toMatchObject({
       intraOpThreads: 20,
       instances: 2,
     });
-    expect(servingOf(config, "other", { id: "heavy", serving: manifest })).toMatchObject({
-      intraOpThreads: 10,
-      instances: 5,
-    });
-    expect(servingOf({ ...config, all: { serving: {} } }, "other", { id: "heavy" })).toMatchObject({
+    expect(resolveServingConfig(config, "other", { id: "heavy", serving: manifest })).toMatchObject(
+      {
+        intraOpThreads: 10,
+        instances: 5,
+      },
+    );
+    expect(
+      resolveServingConfig({ ...config, allModels: { serving: {} } }, "other", { id: "heavy" }),
+    ).toMatchObject({
       intraOpThreads: 2,
       instances: 1,
     });
@@ -102,23 +115,23 @@ describe("the configuration of models", () => {
   it("has its own warm-up files", async () => {
     await mkdir(join(folder, "samples"), { recursive: true });
     await writeFile(join(folder, "samples/row.bin"), "abc");
-    const config = await read({
+    const config = await readContent({
       mood: {
         warmup: warmup("samples/row.bin"),
         tiers: { heavy: { warmup: warmup("./samples/../samples/row.bin") } },
       },
     });
     const ref = { sha256: await sha256Hex(new TextEncoder().encode("abc")), size: 3 };
-    expect(servingOf(config, "mood", { id: "heavy" }).warmup?.[0]).toMatchObject({
+    expect(resolveServingConfig(config, "mood", { id: "heavy" }).warmup?.[0]).toMatchObject({
       batchRows: 1,
       count: 1,
       inputs: { x: { data: { file: ref } } },
     });
-    expect([...config.files]).toEqual([[ref.sha256, new TextEncoder().encode("abc")]]);
+    expect([...config.warmupFiles]).toEqual([[ref.sha256, new TextEncoder().encode("abc")]]);
   });
 
   it("is refused with every problem that it has", async () => {
-    const problems = await problemsOf({
+    const problems = await readProblems({
       "../x": {},
       "*": { tiers: {} },
       mood: {
@@ -151,9 +164,9 @@ describe("the configuration of models", () => {
     await writeFile(join(folder, "empty.bin"), "");
     const outside = process.execPath;
     await symlink(outside, join(folder, "link.bin"));
-    expect(await problemsOf("{")).toContain("cannot be read");
+    expect(await readProblems("{")).toContain("cannot be read");
     await expect(readModelsFile(join(folder, "none.json"))).rejects.toThrow("cannot be read");
-    const problems = await problemsOf({
+    const problems = await readProblems({
       "*": { warmup: warmup("none.bin") },
       a: { warmup: warmup("empty.bin") },
       b: { warmup: warmup("../x.bin") },

@@ -13,18 +13,20 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
-import { post, publish, textBody } from "./world.ts";
+import { postRequest, publishMoodModel, createTextBody } from "./region-fixture.ts";
 
 const ENTRY = fileURLToPath(new URL("../../functions/region/main.ts", import.meta.url));
 let s3: TestS3;
 let folder: string;
-const children: ChildProcess[] = [];
+const childProcesses: ChildProcess[] = [];
 
 beforeAll(async () => {
   s3 = await startTestS3();
   const store = createModelStore(createS3ObjectStore(s3.options));
-  await publish(store, { tiers: { heavy: "bag-of-tokens.onnx", slow: "slow-bag-of-tokens.onnx" } });
-  for (const model of ["one", "two"]) await publish(store, { model });
+  await publishMoodModel(store, {
+    tiers: { heavy: "bag-of-tokens.onnx", slow: "slow-bag-of-tokens.onnx" },
+  });
+  for (const model of ["one", "two"]) await publishMoodModel(store, { model });
   folder = await mkdtemp(join(tmpdir(), "edgetier-region-"));
 }, 60_000);
 afterAll(async () => {
@@ -32,11 +34,11 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
+  for (const child of childProcesses.splice(0)) child.kill("SIGKILL");
 });
 
 /** Starts the server; `output` grows as it writes. */
-function start(variables: Readonly<Record<string, string>>) {
+function startProcess(variables: Readonly<Record<string, string>>) {
   const { endpoint, bucket, accessKeyId, secretAccessKey } = s3.options;
   const child = spawn(process.execPath, [ENTRY], {
     env: {
@@ -55,7 +57,7 @@ function start(variables: Readonly<Record<string, string>>) {
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  children.push(child);
+  childProcesses.push(child);
   const events: Record<string, unknown>[] = [];
   const messages: string[] = [];
   createInterface({ input: child.stdout }).on("line", (line) => events.push(JSON.parse(line)));
@@ -68,8 +70,8 @@ function start(variables: Readonly<Record<string, string>>) {
   };
 }
 
-async function startReady(variables: Readonly<Record<string, string>> = {}) {
-  const server = start(variables);
+async function startReadyProcess(variables: Readonly<Record<string, string>> = {}) {
+  const server = startProcess(variables);
   await expect
     .poll(() => server.events.find((one) => one["event"] === "listening"), { timeout: 10_000 })
     .toBeDefined();
@@ -79,13 +81,13 @@ async function startReady(variables: Readonly<Record<string, string>> = {}) {
   const infer = async (tier: string) =>
     await fetch(
       `${url}/v2/models/mood/versions/1/infer`,
-      post(textBody(["good"], { parameters: { tier } })),
+      postRequest(createTextBody(["good"], { parameters: { tier } })),
     );
   const eventsNamed = (name: string) => server.events.filter((one) => one["event"] === name);
   return { ...server, url, infer, readiness, eventsNamed };
 }
 
-async function modelsFile(content: object): Promise<Record<string, string>> {
+async function writeModelsFile(content: object): Promise<Record<string, string>> {
   const path = join(folder, "models.json");
   await writeFile(path, JSON.stringify(content));
   return { EDGETIER_REGION_MODELS: path };
@@ -93,7 +95,7 @@ async function modelsFile(content: object): Promise<Record<string, string>> {
 
 describe("started", () => {
   it("loads its models from S3 before it is ready, and answers", async () => {
-    const { events, infer } = await startReady();
+    const { events, infer } = await startReadyProcess();
     const names = events.map((one) => String(one["event"]));
     expect(names.filter((name) => !name.startsWith("session_worker"))).toEqual([
       "listening",
@@ -105,7 +107,9 @@ describe("started", () => {
   });
 
   it("serves although a model that it should load is not there", async () => {
-    const { events, infer } = await startReady({ EDGETIER_REGION_PRELOAD: "other@1, mood@1" });
+    const { events, infer } = await startReadyProcess({
+      EDGETIER_REGION_PRELOAD: "other@1, mood@1",
+    });
     expect(events).toContainEqual(
       expect.objectContaining({
         event: "model_failed",
@@ -117,7 +121,7 @@ describe("started", () => {
   });
 
   it("with wrong settings names every one of them, and exits with 1", async () => {
-    const { exit, messages, events } = start({
+    const { exit, messages, events } = startProcess({
       EDGETIER_S3_ENDPOINT: "s3.local",
       EDGETIER_S3_BUCKET: "",
       EDGETIER_REGION_PORT: "80a",
@@ -141,7 +145,7 @@ describe("started", () => {
     await once(other, "listening");
     const address = other.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
-    const { exit, messages } = start({ EDGETIER_REGION_PORT: `${port}` });
+    const { exit, messages } = startProcess({ EDGETIER_REGION_PORT: `${port}` });
     expect(await exit).toEqual([1, null]);
     expect(messages.join("\n")).toBe(
       `Port ${port} for the region server is in use. Stop what listens there, or choose another: EDGETIER_REGION_PORT=<port>.`,
@@ -164,8 +168,8 @@ describe("with its own configuration of models", () => {
         heavy: { instances: 2, warmup: [{ name: "batches", batchRows: [1, 4], count: 3, inputs }] },
       },
     };
-    const { infer, eventsNamed, url } = await startReady({
-      ...(await modelsFile({ mood })),
+    const { infer, eventsNamed, url } = await startReadyProcess({
+      ...(await writeModelsFile({ mood })),
       EDGETIER_REGION_PRELOAD: "",
     });
     expect(eventsNamed("model_loaded")).toEqual([
@@ -182,7 +186,8 @@ describe("with its own configuration of models", () => {
       ),
     ).toEqual(Array(8).fill(200));
     expect(
-      (await fetch(`${url}/v2/models/mood/versions/2/infer`, post(textBody(["good"])))).status,
+      (await fetch(`${url}/v2/models/mood/versions/2/infer`, postRequest(createTextBody(["good"]))))
+        .status,
     ).toBe(404);
   });
 
@@ -196,8 +201,8 @@ describe("with its own configuration of models", () => {
         },
       },
     };
-    const { eventsNamed, url, infer } = await startReady({
-      ...(await modelsFile({ mood })),
+    const { eventsNamed, url, infer } = await startReadyProcess({
+      ...(await writeModelsFile({ mood })),
       EDGETIER_REGION_PRELOAD: "mood@1,one@1",
     });
     expect(eventsNamed("model_failed")).toEqual([
@@ -212,8 +217,8 @@ describe("with its own configuration of models", () => {
   });
 
   it("that is wrong names every problem, and exits with 1", async () => {
-    const { exit, messages } = start(
-      await modelsFile({
+    const { exit, messages } = startProcess(
+      await writeModelsFile({
         mood: {
           instances: 0,
           warmup: [{ name: "w", inputs: { x: { datatype: "FP32", shape: [], data: "ones" } } }],
@@ -233,7 +238,7 @@ describe("with its own configuration of models", () => {
 });
 
 it("computes identical requests at the same time once", async () => {
-  const { infer, url } = await startReady({
+  const { infer, url } = await startReadyProcess({
     EDGETIER_REGION_SHARED_RUNS: "on",
     EDGETIER_REGION_BATCHING: "fixed",
   });
@@ -255,29 +260,34 @@ it("computes identical requests at the same time once", async () => {
 it("looks for new versions by itself, where it is told to", async () => {
   const store = createModelStore(createS3ObjectStore(s3.options));
   await store.writeAliases("one", { stable: 1 }, undefined);
-  const { eventsNamed } = await startReady({
+  const { eventsNamed } = await startReadyProcess({
     EDGETIER_REGION_PRELOAD: "one",
     EDGETIER_REGION_POLL_MS: "200",
   });
   const versions = () => eventsNamed("model_loaded").map((one) => one["version"]);
   expect(versions()).toEqual([1]);
-  await publish(store, { model: "one", version: 2 });
+  await publishMoodModel(store, { model: "one", version: 2 });
   await store.writeAliases("one", { stable: 2 }, (await store.readAliases("one"))?.etag);
   await expect.poll(versions, { timeout: 15_000 }).toEqual([1, 2]);
 });
 
 it("within a budget lets the least recently used model go, with its process, and loads it again", async () => {
-  const first = await startReady({ EDGETIER_REGION_PRELOAD: "one@1" });
+  const first = await startReadyProcess({ EDGETIER_REGION_PRELOAD: "one@1" });
   const bytes = Number(first.eventsNamed("model_loaded")[0]?.["bytes"]);
   first.child.kill("SIGTERM");
   await first.exit;
 
-  const { eventsNamed, url } = await startReady({
+  const { eventsNamed, url } = await startReadyProcess({
     EDGETIER_REGION_PRELOAD: "one@1",
     EDGETIER_REGION_MODEL_BUDGET_BYTES: String(Math.round(1.5 * bytes)),
   });
   const infer = async (model: string) =>
-    (await fetch(`${url}/v2/models/${model}/versions/1/infer`, post(textBody(["good"])))).status;
+    (
+      await fetch(
+        `${url}/v2/models/${model}/versions/1/infer`,
+        postRequest(createTextBody(["good"])),
+      )
+    ).status;
   const isRunning = (pid: unknown) => {
     try {
       return process.kill(Number(pid), 0);
@@ -295,7 +305,7 @@ it("within a budget lets the least recently used model go, with its process, and
 });
 
 /** Sends requests that keep the server busy for a while, all on connections of their own; it has taken them when this resolves. */
-async function keepBusy(url: string, count: number) {
+async function sendConcurrentRequests(url: string, count: number) {
   const sending = Array.from({ length: count }, () => {
     const {
       promise: answer,
@@ -314,7 +324,9 @@ async function keepBusy(url: string, count: number) {
     // when the server is told to stop: it is then refused, or cut off, and rightly.
     const taken = once(outgoing, "continue");
     outgoing
-      .on("continue", () => outgoing.end(textBody(["good"], { parameters: { tier: "slow" } })))
+      .on("continue", () =>
+        outgoing.end(createTextBody(["good"], { parameters: { tier: "slow" } })),
+      )
       .on("error", reject);
     return { answer, taken };
   });
@@ -324,8 +336,8 @@ async function keepBusy(url: string, count: number) {
 
 describe.each(["SIGTERM", "SIGINT"] as const)("%s under load", (signal) => {
   it("makes it not ready, answers what it has taken, takes no more, and ends with 0", async () => {
-    const { child, exit, infer, readiness, events, url } = await startReady();
-    const busy = await keepBusy(url, 12);
+    const { child, exit, infer, readiness, events, url } = await startReadyProcess();
+    const busy = await sendConcurrentRequests(url, 12);
     child.kill(signal);
     await expect.poll(readiness, { interval: 5, timeout: 5_000 }).toBe(400);
     await expect
@@ -340,8 +352,8 @@ describe.each(["SIGTERM", "SIGINT"] as const)("%s under load", (signal) => {
 });
 
 it("answers what it has taken in batches, too", async () => {
-  const { child, exit, url } = await startReady({ EDGETIER_REGION_BATCHING: "adaptive" });
-  const busy = await keepBusy(url, 24);
+  const { child, exit, url } = await startReadyProcess({ EDGETIER_REGION_BATCHING: "adaptive" });
+  const busy = await sendConcurrentRequests(url, 24);
   child.kill("SIGTERM");
   for (const answer of await Promise.all(busy))
     expect(answer).toMatchObject({ status: 200, outputs: [{ data: [1, 0] }] });
@@ -349,15 +361,15 @@ it("answers what it has taken in batches, too", async () => {
 });
 
 it("work that outlasts the drain is cut off, and the exit code says so", async () => {
-  const { child, exit, url } = await startReady({ EDGETIER_DRAIN_TIMEOUT_MS: "300" });
-  const busy = await keepBusy(url, 16);
+  const { child, exit, url } = await startReadyProcess({ EDGETIER_DRAIN_TIMEOUT_MS: "300" });
+  const busy = await sendConcurrentRequests(url, 16);
   child.kill("SIGTERM");
   expect((await Promise.allSettled(busy)).some((one) => one.status === "rejected")).toBe(true);
   expect(await exit).toEqual([1, null]);
 });
 
 it("idle, a SIGTERM ends it, open connections or not", async () => {
-  const { child, exit, infer } = await startReady();
+  const { child, exit, infer } = await startReadyProcess();
   await (await infer("heavy")).text(); // leaves a connection open
   child.kill("SIGTERM");
   expect(await exit).toEqual([0, null]);

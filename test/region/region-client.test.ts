@@ -7,23 +7,27 @@ import { passedOn } from "../../src/core/span.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import { createRegionFetch } from "../../src/region/region-fetch.ts";
+import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { generateRegionKey } from "../../src/region/region-keys.ts";
-import { createSignatureGate } from "../../src/region/server/trust/signature-gate.ts";
+import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
 import { startRegionServer } from "../../src/region/server/server.ts";
 import { regionClientContract } from "../contract/region-client.ts";
-import { createRegion, publish, type RegionOptions } from "./world.ts";
+import {
+  createRegionFixture,
+  publishMoodModel,
+  type RegionFixtureOptions,
+} from "./region-fixture.ts";
 
-async function servingRegion(options: RegionOptions = {}) {
-  const region = createRegion(options);
-  await publish(region.store, {
+async function startServingRegion(options: RegionFixtureOptions = {}) {
+  const region = createRegionFixture(options);
+  await publishMoodModel(region.store, {
     tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
   });
   return region;
 }
 
 regionClientContract("in process", async () => {
-  const { app, lifecycle } = await servingRegion();
+  const { app, lifecycle } = await startServingRegion();
   return {
     client: createInProcessRegionClient(app.fetch),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
@@ -32,13 +36,13 @@ regionClientContract("in process", async () => {
 });
 
 regionClientContract("over HTTP", async () => {
-  const { app, lifecycle } = await servingRegion();
+  const { app, lifecycle } = await startServingRegion();
   const server = await startRegionServer({
     fetch: app.fetch,
     lifecycle,
     host: "127.0.0.1",
     port: 0,
-    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+    drainTimeouts: { lingerMs: 0, timeoutMs: 1_000 },
   });
   return {
     client: createOipHttpRegionClient({ baseUrl: `${server.url}/` }),
@@ -49,25 +53,25 @@ regionClientContract("over HTTP", async () => {
 
 regionClientContract("over HTTP, signed", async () => {
   const key = generateRegionKey("edge");
-  const { app, lifecycle } = await servingRegion({
-    gate: await createSignatureGate({ keys: [key] }),
+  const { app, lifecycle } = await startServingRegion({
+    authentication: await createSignatureAuth({ keys: [key] }),
   });
   const server = await startRegionServer({
     fetch: app.fetch,
     lifecycle,
     host: "127.0.0.1",
     port: 0,
-    drainTimes: { lingerMs: 0, timeoutMs: 1_000 },
+    drainTimeouts: { lingerMs: 0, timeoutMs: 1_000 },
   });
   return {
-    client: createOipHttpRegionClient({ baseUrl: server.url, fetch: createRegionFetch(key) }),
+    client: createOipHttpRegionClient({ baseUrl: server.url, fetch: createSignedFetch(key) }),
     drain: async () => void (await lifecycle.drain({ lingerMs: 0, timeoutMs: 0 })),
     close: async () => void (await server.stop()),
   };
 });
 
 regionClientContract("a pool of one", async () => {
-  const { app, lifecycle } = await servingRegion();
+  const { app, lifecycle } = await startServingRegion();
   const pool = createRegionPool([{ id: "a", client: createInProcessRegionClient(app.fetch) }], {
     clock: systemClock,
   });
@@ -79,7 +83,7 @@ regionClientContract("a pool of one", async () => {
 });
 
 regionClientContract("a pool of two", async () => {
-  const regions = [await servingRegion(), await servingRegion()];
+  const regions = [await startServingRegion(), await startServingRegion()];
   const pooled = regions.map(({ app }, index) => ({
     id: String(index),
     client: createInProcessRegionClient(app.fetch),
@@ -323,6 +327,6 @@ describe("over HTTP", () => {
     const baseUrl = await serve(() => {});
     await new Promise((resolve) => server?.close(resolve));
     await expect(infer(baseUrl)).rejects.toMatchObject({ code: "region_unavailable" });
-    expect(await createOipHttpRegionClient({ baseUrl }).ready()).toBe(false);
+    expect(await createOipHttpRegionClient({ baseUrl }).isReady()).toBe(false);
   });
 });

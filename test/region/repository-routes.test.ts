@@ -1,24 +1,30 @@
 // Triton's model repository extension: what is there, loading and unloading by name.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { createRegion, post, publish, type Region, textBody } from "./world.ts";
+import {
+  createRegionFixture,
+  postRequest,
+  publishMoodModel,
+  type RegionFixture,
+  createTextBody,
+} from "./region-fixture.ts";
 
-let region: Region;
+let region: RegionFixture;
 beforeEach(async () => {
-  region = createRegion();
-  await publish(region.store);
-  await publish(region.store, { version: 2 });
+  region = createRegionFixture();
+  await publishMoodModel(region.store);
+  await publishMoodModel(region.store, { version: 2 });
   await region.store.writeAliases("mood", { stable: 2 }, undefined);
 });
 
-const call = async (path: string, body = "") => {
-  const response = await region.app.request(path, post(body));
+const callRoute = async (path: string, body = "") => {
+  const response = await region.app.request(path, postRequest(body));
   const text = await response.text();
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 };
-const index = async (body = "") => (await call("/v2/repository/index", body)).body;
+const readIndex = async (body = "") => (await callRoute("/v2/repository/index", body)).body;
 const infer = async (version = "") =>
-  (await call(`/v2/models/mood${version}/infer`, textBody(["good"]))).status;
-const entry = (version: string, state: string, reason = "") => ({
+  (await callRoute(`/v2/models/mood${version}/infer`, createTextBody(["good"]))).status;
+const indexEntry = (version: string, state: string, reason = "") => ({
   name: "mood",
   version,
   state,
@@ -27,31 +33,40 @@ const entry = (version: string, state: string, reason = "") => ({
 
 describe("the repository", () => {
   it("lists every version, and which are ready", async () => {
-    expect(await index()).toEqual([entry("1", "UNAVAILABLE"), entry("2", "UNAVAILABLE")]);
-    expect(await call("/v2/repository/models/mood/load", "{}")).toEqual({ status: 200, body: {} });
-    expect(await index("{}")).toEqual([entry("1", "UNAVAILABLE"), entry("2", "READY")]);
-    expect(await index('{"ready":true}')).toEqual([entry("2", "READY")]);
+    expect(await readIndex()).toEqual([
+      indexEntry("1", "UNAVAILABLE"),
+      indexEntry("2", "UNAVAILABLE"),
+    ]);
+    expect(await callRoute("/v2/repository/models/mood/load", "{}")).toEqual({
+      status: 200,
+      body: {},
+    });
+    expect(await readIndex("{}")).toEqual([
+      indexEntry("1", "UNAVAILABLE"),
+      indexEntry("2", "READY"),
+    ]);
+    expect(await readIndex('{"ready":true}')).toEqual([indexEntry("2", "READY")]);
   });
 
   it("keeps an unloaded model from being loaded by requests, until it is loaded by name", async () => {
     expect(await infer()).toBe(200);
     expect(await infer("/versions/1")).toBe(200);
-    expect(await call("/v2/repository/models/mood/unload")).toEqual({ status: 200, body: {} });
+    expect(await callRoute("/v2/repository/models/mood/unload")).toEqual({ status: 200, body: {} });
     expect([await infer(), await infer("/versions/1")]).toEqual([404, 404]);
     expect((await region.app.request("/v2/models/mood/ready")).status).toBe(400);
-    expect(await index()).toEqual([
-      entry("1", "UNAVAILABLE", "unloaded"),
-      entry("2", "UNAVAILABLE", "unloaded"),
+    expect(await readIndex()).toEqual([
+      indexEntry("1", "UNAVAILABLE", "unloaded"),
+      indexEntry("2", "UNAVAILABLE", "unloaded"),
     ]);
     expect(region.events.filter(({ event }) => event === "model_unloaded")).toHaveLength(2);
-    expect((await call("/v2/repository/models/mood/unload")).status).toBe(200); // again: no harm
-    await call("/v2/repository/models/mood/load");
+    expect((await callRoute("/v2/repository/models/mood/unload")).status).toBe(200); // again: no harm
+    await callRoute("/v2/repository/models/mood/load");
     expect([await infer(), await infer("/versions/1")]).toEqual([200, 200]);
   });
 
   it("answers requests that were under way when their model was unloaded", async () => {
     await infer();
-    const model = await region.repository.acquire({
+    const model = await region.repository.getModel({
       model: "mood",
       target: { kind: "alias", alias: "stable" },
     });
@@ -59,18 +74,18 @@ describe("the repository", () => {
     const dispose = vi.spyOn(model.tiers[0].session, "dispose");
     const asked = Array.from({ length: 10 }, () => infer());
     await vi.waitFor(() => expect(run).toHaveBeenCalled()); // one runs, the others wait for their turn
-    expect((await call("/v2/repository/models/mood/unload")).status).toBe(200);
+    expect((await callRoute("/v2/repository/models/mood/unload")).status).toBe(200);
     expect(await Promise.all(asked)).toEqual(Array.from({ length: 10 }, () => 200));
     expect(dispose).toHaveBeenCalledOnce(); // with the last of them
   });
 
   it("goes on with the version before one that cannot be loaded, and says why", async () => {
     await infer();
-    await publish(region.store, { version: 3, tiers: { heavy: "fails-when-run.onnx" } });
+    await publishMoodModel(region.store, { version: 3, tiers: { heavy: "fails-when-run.onnx" } });
     const before = await region.store.readAliases("mood");
     await region.store.writeAliases("mood", { stable: 3 }, before?.etag);
-    expect((await call("/v2/repository/models/mood/load")).status).toBeGreaterThanOrEqual(400);
-    expect((await index()).at(-1)).toMatchObject({
+    expect((await callRoute("/v2/repository/models/mood/load")).status).toBeGreaterThanOrEqual(400);
+    expect((await readIndex()).at(-1)).toMatchObject({
       version: "3",
       state: "UNAVAILABLE",
       reason: expect.stringContaining("graph has no input"),
@@ -85,13 +100,13 @@ describe("the repository", () => {
       while (!over.signal.aborted) statuses.push(await infer());
     });
     for (let version = 3; version <= 12; version++) {
-      await publish(region.store, {
+      await publishMoodModel(region.store, {
         version,
         tiers: { heavy: version % 4 === 0 ? "fails-when-run.onnx" : "bag-of-tokens.onnx" },
       });
       const before = await region.store.readAliases("mood");
       await region.store.writeAliases("mood", { stable: version }, before?.etag);
-      expect((await call("/v2/repository/models/mood/load")).status).toBe(
+      expect((await callRoute("/v2/repository/models/mood/load")).status).toBe(
         version % 4 === 0 ? 503 : 200,
       );
     }
@@ -99,7 +114,7 @@ describe("the repository", () => {
     await Promise.all(asking);
     expect(statuses.length).toBeGreaterThan(20);
     expect(new Set(statuses)).toEqual(new Set([200]));
-    expect((await index('{"ready":true}')).at(-1)).toEqual(entry("11", "READY"));
+    expect((await readIndex('{"ready":true}')).at(-1)).toEqual(indexEntry("11", "READY"));
   });
 
   it.each([
@@ -135,7 +150,7 @@ describe("the repository", () => {
     ],
     ["a wrong option", "/v2/repository/index", '{"ready":1}', 400, /ready/],
   ])("refuses %s", async (_what, path, body, status, error) => {
-    expect(await call(path, body)).toMatchObject({
+    expect(await callRoute(path, body)).toMatchObject({
       status,
       body: { error: expect.stringMatching(error) },
     });

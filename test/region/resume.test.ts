@@ -1,15 +1,20 @@
 // A region goes on from where an edge tier is: by the rest of the tier's graph, which is loaded, warmed up and told of beside it.
 import { describe, expect, it } from "vitest";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
-import type { Run } from "../../src/region/server/executor.ts";
+import type { BatchRun } from "../../src/region/server/executor.ts";
 import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
-import { publishColours } from "../support/colour-model.ts";
+import { publishColorModel } from "../support/color-model.ts";
 import { sampleImage } from "../support/sample-images.ts";
-import { publishStaged } from "../support/staged-model.ts";
-import { countingRuntime, createRegion, type Region, type RegionOptions } from "./world.ts";
+import { publishStagedModel } from "../support/staged-model.ts";
+import {
+  createCountingRuntime,
+  createRegionFixture,
+  type RegionFixture,
+  type RegionFixtureOptions,
+} from "./region-fixture.ts";
 
 const call = { model: "staged", version: 1, tier: "region", requestId: "r", timeoutMs: 10_000 };
-const means = (...values: readonly number[]) => ({
+const createActivation = (...values: readonly number[]) => ({
   activation: {
     datatype: "UINT8" as const,
     shape: [values.length / 3, 3, 1, 1],
@@ -17,19 +22,19 @@ const means = (...values: readonly number[]) => ({
   },
 });
 
-async function start(options: RegionOptions = {}): Promise<Region> {
-  const region = createRegion(options);
-  await publishStaged(region.store, { deadlineMs: 10_000 });
+async function startRegion(options: RegionFixtureOptions = {}): Promise<RegionFixture> {
+  const region = createRegionFixture(options);
+  await publishStagedModel(region.store, { deadlineMs: 10_000 });
   return region;
 }
-const clientOf = (region: Region) => createInProcessRegionClient(region.app.fetch);
+const createClient = (region: RegionFixture) => createInProcessRegionClient(region.app.fetch);
 
 describe("a region tier that resumes", () => {
   it("gives what the whole graph gives, from the activation, row by row", async () => {
-    const client = clientOf(await start());
+    const client = createClient(await startRegion());
     const { logits } = await client.resume({
       ...call,
-      tensors: means(255, 128, 1, 128, 128, 255),
+      tensors: createActivation(255, 128, 1, 128, 128, 255),
       rows: 2,
     });
     expect(logits?.shape).toEqual([2, 3]);
@@ -42,7 +47,7 @@ describe("a region tier that resumes", () => {
   });
 
   it("refuses another shape, another type and another tensor", async () => {
-    const client = clientOf(await start());
+    const client = createClient(await startRegion());
     const wrong = [
       { activation: { datatype: "UINT8" as const, shape: [1, 4, 1, 1], data: new Uint8Array(4) } },
       { activation: { datatype: "FP32" as const, shape: [1, 3, 1, 1], data: new Float32Array(3) } },
@@ -56,30 +61,40 @@ describe("a region tier that resumes", () => {
   });
 
   it("shares runs with others that go on, and not with those that begin", async () => {
-    const runs: Run[] = [];
+    const runs: BatchRun[] = [];
     const executor = createExecutor({
-      defaults: { mode: "fixed", maxQueueDelayUs: 50_000, preferredBatchRows: [4] },
+      defaultBatching: { mode: "fixed", maxQueueDelayUs: 50_000, preferredBatchRows: [4] },
       onRun: (run) => runs.push(run),
     });
-    const client = clientOf(await start({ executor }));
+    const client = createClient(await startRegion({ executor }));
     await client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }); // loads it
     runs.length = 0;
     await Promise.all([
-      ...[0, 1, 2, 3].map(() => client.resume({ ...call, tensors: means(1, 2, 3), rows: 1 })),
+      ...[0, 1, 2, 3].map(() =>
+        client.resume({ ...call, tensors: createActivation(1, 2, 3), rows: 1 }),
+      ),
       client.infer({ ...call, inputs: [sampleImage("jpeg, grey").file] }),
     ]);
     expect(
-      runs.filter(({ of }) => of.tier === "region/edge").reduce((sum, { rows }) => sum + rows, 0),
+      runs
+        .filter(({ tier: of }) => of.tier === "region/edge")
+        .reduce((sum, { rows }) => sum + rows, 0),
     ).toBe(4);
-    expect(runs.filter(({ of }) => of.tier === "region").map(({ rows }) => rows)).toEqual([1]);
+    expect(runs.filter(({ tier: of }) => of.tier === "region").map(({ rows }) => rows)).toEqual([
+      1,
+    ]);
     expect(
-      Math.max(...runs.filter(({ of }) => of.tier === "region/edge").map(({ works }) => works)),
+      Math.max(
+        ...runs
+          .filter(({ tier: of }) => of.tier === "region/edge")
+          .map(({ requestCount: works }) => works),
+      ),
     ).toBeGreaterThan(1);
   });
 
   it("has both graphs warm before it is ready, and lets both go", async () => {
-    const { counts, runtime } = countingRuntime();
-    const { repository, app } = await start({ runtime });
+    const { counts, runtime } = createCountingRuntime();
+    const { repository, app } = await startRegion({ runtime });
     expect(
       (await app.request("/v2/repository/models/staged/load", { method: "POST" })).status,
     ).toBe(200);
@@ -88,11 +103,11 @@ describe("a region tier that resumes", () => {
       (await app.request("/v2/repository/models/staged/unload", { method: "POST" })).status,
     ).toBe(200);
     expect(counts.disposed).toBe(2);
-    expect(repository.allLoaded()).toEqual([]);
+    expect(repository.listLoaded()).toEqual([]);
   });
 
   it("says so in its configuration", async () => {
-    const { app } = await start();
+    const { app } = await startRegion();
     const configuration: unknown = await (await app.request("/v2/models/staged/config")).json();
     expect(configuration).toMatchObject({
       edgetier: { tiers: [{ id: "region", resumes: "edge" }] },
@@ -101,9 +116,14 @@ describe("a region tier that resumes", () => {
 });
 
 it("a region tier that does not resume refuses an activation, as a region does that does not know of it", async () => {
-  const region = createRegion();
-  await publishColours(region.store, { deadlineMs: 10_000 });
+  const region = createRegionFixture();
+  await publishColorModel(region.store, { deadlineMs: 10_000 });
   await expect(
-    clientOf(region).resume({ ...call, model: "colours", tensors: means(1, 2, 3), rows: 1 }),
+    createClient(region).resume({
+      ...call,
+      model: "colours",
+      tensors: createActivation(1, 2, 3),
+      rows: 1,
+    }),
   ).rejects.toMatchObject({ code: "region_refused", detail: expect.stringContaining("400") });
 });

@@ -1,30 +1,30 @@
 // Triton's statistics: what counts, by request and by run, and when it is forgotten.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import type { Run } from "../../src/region/server/executor.ts";
+import type { BatchRun } from "../../src/region/server/executor.ts";
 import type { InferOutcome } from "../../src/region/server/infer.ts";
-import { createStatistics } from "../../src/region/server/statistics.ts";
+import { createInferenceStatistics } from "../../src/region/server/statistics.ts";
 
 const of = { model: "mood", version: 1, tier: "heavy" };
-const run = (fields: Partial<Run> = {}): Run => ({
-  of,
-  works: 1,
+const run = (fields: Partial<BatchRun> = {}): BatchRun => ({
+  tier: of,
+  requestCount: 1,
   rows: 1,
   reason: "idle",
-  waitedMs: [0],
+  queueTimesMs: [0],
   inputMs: 1,
   inferMs: 10,
   outputMs: 2,
-  failed: false,
-  startedMs: 0,
-  traced: [],
+  hasFailed: false,
+  startedAtMs: 0,
+  tracedRequests: [],
   ...fields,
 });
 const outcome = (fields: Partial<InferOutcome> = {}): InferOutcome => ({
-  of,
+  tier: of,
   durationMs: 20,
   preprocessMs: 0,
-  isShared: false,
+  isCoalesced: false,
   failure: undefined,
   ...fields,
 });
@@ -33,7 +33,7 @@ const none = { count: 0, ns: 0 };
 
 describe("statistics", () => {
   it("are zero for a version that nobody has asked", () => {
-    expect(createStatistics(new ManualClock(5)).of("mood", 3)).toEqual({
+    expect(createInferenceStatistics(new ManualClock(5)).read("mood", 3)).toEqual({
       name: "mood",
       version: "3",
       last_inference: 0,
@@ -56,13 +56,13 @@ describe("statistics", () => {
 
   it("count rows and runs; a request of a shared run has all of its compute time, a batch size has it once", () => {
     const clock = new ManualClock(1_000.75);
-    const statistics = createStatistics(clock);
-    statistics.ran(run({ works: 3, rows: 4, waitedMs: [9, 5, 1] }));
-    for (const durationMs of [22, 18, 14]) statistics.finished(outcome({ durationMs }));
+    const statistics = createInferenceStatistics(clock);
+    statistics.recordRun(run({ requestCount: 3, rows: 4, queueTimesMs: [9, 5, 1] }));
+    for (const durationMs of [22, 18, 14]) statistics.recordOutcome(outcome({ durationMs }));
     clock.advance(500);
-    statistics.ran(run({ inferMs: 6.5 }));
-    statistics.ran(run({ inferMs: 7.5 }));
-    expect(statistics.of("mood", 1)).toMatchObject({
+    statistics.recordRun(run({ inferMs: 6.5 }));
+    statistics.recordRun(run({ inferMs: 7.5 }));
+    expect(statistics.read("mood", 1)).toMatchObject({
       last_inference: 1_500,
       inference_count: 6,
       execution_count: 3,
@@ -91,18 +91,19 @@ describe("statistics", () => {
   });
 
   it("count preprocessing as input, of the requests that were answered", () => {
-    const statistics = createStatistics(new ManualClock());
-    statistics.ran(run());
-    statistics.finished(outcome({ preprocessMs: 3 }));
-    statistics.finished(outcome({ preprocessMs: 3, failure: "REJECTED" }));
-    expect(statistics.of("mood", 1).inference_stats.compute_input).toEqual(ms(1, 4));
+    const statistics = createInferenceStatistics(new ManualClock());
+    statistics.recordRun(run());
+    statistics.recordOutcome(outcome({ preprocessMs: 3 }));
+    statistics.recordOutcome(outcome({ preprocessMs: 3, failure: "REJECTED" }));
+    expect(statistics.read("mood", 1).inference_stats.compute_input).toEqual(ms(1, 4));
   });
 
   it("count what another request's run has answered as cache hits: no run, no rows, no compute", () => {
-    const statistics = createStatistics(new ManualClock());
-    statistics.ran(run());
-    for (const isShared of [false, true, true]) statistics.finished(outcome({ isShared }));
-    expect(statistics.of("mood", 1)).toMatchObject({
+    const statistics = createInferenceStatistics(new ManualClock());
+    statistics.recordRun(run());
+    for (const isShared of [false, true, true])
+      statistics.recordOutcome(outcome({ isCoalesced: isShared }));
+    expect(statistics.read("mood", 1)).toMatchObject({
       inference_count: 1,
       execution_count: 1,
       inference_stats: {
@@ -116,11 +117,11 @@ describe("statistics", () => {
   });
 
   it("keep failures apart, and leave out runs that failed", () => {
-    const statistics = createStatistics(new ManualClock());
-    statistics.ran(run({ failed: true }));
-    statistics.finished(outcome({ failure: "BACKEND", durationMs: 5 }));
-    statistics.finished(outcome({ failure: "CANCELED", durationMs: 6 }));
-    expect(statistics.of("mood", 1)).toMatchObject({
+    const statistics = createInferenceStatistics(new ManualClock());
+    statistics.recordRun(run({ hasFailed: true }));
+    statistics.recordOutcome(outcome({ failure: "BACKEND", durationMs: 5 }));
+    statistics.recordOutcome(outcome({ failure: "CANCELED", durationMs: 6 }));
+    expect(statistics.read("mood", 1)).toMatchObject({
       last_inference: 0,
       inference_count: 0,
       execution_count: 0,
@@ -130,38 +131,40 @@ describe("statistics", () => {
   });
 
   it("keep versions apart; tiers of one are one", () => {
-    const statistics = createStatistics(new ManualClock());
-    statistics.ran(run());
-    statistics.ran(run({ of: { ...of, tier: "light" } }));
-    statistics.ran(run({ of: { ...of, version: 2 } }));
-    expect([1, 2].map((version) => statistics.of("mood", version).execution_count)).toEqual([2, 1]);
+    const statistics = createInferenceStatistics(new ManualClock());
+    statistics.recordRun(run());
+    statistics.recordRun(run({ tier: { ...of, tier: "light" } }));
+    statistics.recordRun(run({ tier: { ...of, version: 2 } }));
+    expect([1, 2].map((version) => statistics.read("mood", version).execution_count)).toEqual([
+      2, 1,
+    ]);
   });
 
   it("are forgotten when their version is unloaded by name, and kept when it is evicted or loaded again", () => {
-    const statistics = createStatistics(new ManualClock());
-    const count = () => statistics.of("mood", 1).execution_count;
-    statistics.ran(run());
-    statistics.observe({ event: "model_evicted", model: "mood", version: 1, bytes: 1 });
-    statistics.observe({
+    const statistics = createInferenceStatistics(new ManualClock());
+    const count = () => statistics.read("mood", 1).execution_count;
+    statistics.recordRun(run());
+    statistics.handleEvent({ event: "model_evicted", model: "mood", version: 1, bytes: 1 });
+    statistics.handleEvent({
       event: "model_loaded",
       model: "mood",
       version: 1,
       durationMs: 1,
       bytes: 1,
     });
-    statistics.observe({ event: "model_unloaded", model: "mood", version: 2 });
+    statistics.handleEvent({ event: "model_unloaded", model: "mood", version: 2 });
     expect(count()).toBe(1);
-    statistics.observe({ event: "model_unloaded", model: "mood", version: 1 });
-    statistics.ran(run()); // was under way
+    statistics.handleEvent({ event: "model_unloaded", model: "mood", version: 1 });
+    statistics.recordRun(run()); // was under way
     expect(count()).toBe(0);
-    statistics.observe({
+    statistics.handleEvent({
       event: "model_loaded",
       model: "mood",
       version: 1,
       durationMs: 1,
       bytes: 1,
     });
-    statistics.ran(run());
+    statistics.recordRun(run());
     expect(count()).toBe(1);
   });
 });

@@ -2,34 +2,51 @@
 // model_repository_manager.cc and tritonserver.cc. A remedy of ours may follow the text.
 import { beforeAll, describe, expect, it } from "vitest";
 import {
-  identityAll,
-  int8MatMul,
+  identityGraph,
+  int8MatMulGraph,
   publishTensorModel,
-  stringIdentity,
+  stringIdentityGraph,
 } from "../support/tensor-model.ts";
-import { createRegion, fixture, post, publish, textBody, type Region } from "./world.ts";
+import {
+  createRegionFixture,
+  readFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
-let region: Region;
+let region: RegionFixture;
 beforeAll(async () => {
-  region = createRegion();
-  await publish(region.store);
+  region = createRegionFixture();
+  await publishMoodModel(region.store);
   await region.store.writeAliases("mood", { stable: 1 }, undefined);
-  await publishTensorModel(region.store, "matmul", int8MatMul(await fixture("int8-matmul.onnx")), {
-    places: ["region"],
-  });
+  await publishTensorModel(
+    region.store,
+    "matmul",
+    int8MatMulGraph(await readFixture("int8-matmul.onnx")),
+    {
+      places: ["region"],
+    },
+  );
   await publishTensorModel(
     region.store,
     "echo",
-    stringIdentity(await fixture("string-identity.onnx")),
+    stringIdentityGraph(await readFixture("string-identity.onnx")),
     { places: ["region"] },
   );
-  await publishTensorModel(region.store, "many", identityAll(await fixture("identity-all.onnx")), {
-    places: ["region"],
-  });
+  await publishTensorModel(
+    region.store,
+    "many",
+    identityGraph(await readFixture("identity-all.onnx")),
+    {
+      places: ["region"],
+    },
+  );
   await publishTensorModel(
     region.store,
     "gone",
-    stringIdentity(await fixture("string-identity.onnx")),
+    stringIdentityGraph(await readFixture("string-identity.onnx")),
     { places: ["region"] },
   );
   await region.repository.unload("gone");
@@ -37,15 +54,17 @@ beforeAll(async () => {
 
 const matmul = "/v2/models/matmul/infer";
 const x = { name: "x", shape: [1, 3], datatype: "UINT8", data: [1, 2, 3] };
-const ask = (inputs: unknown, more: object = {}) => post(JSON.stringify({ inputs, ...more }));
-const askTo = (output: object) => ask([x], { outputs: [{ name: "y", ...output }] });
-const parameters = (values: object) => ask([x], { parameters: values });
+const inferRequest = (inputs: unknown, more: object = {}) =>
+  postRequest(JSON.stringify({ inputs, ...more }));
+const inferOutputRequest = (output: object) =>
+  inferRequest([x], { outputs: [{ name: "y", ...output }] });
+const inferWithParameters = (values: object) => inferRequest([x], { parameters: values });
 const { data: _none, ...empty } = x;
 
 /** JSON, and bytes after it. */
 function binary(inputs: object[], bytes: readonly number[]): RequestInit {
   const json = new TextEncoder().encode(JSON.stringify({ inputs }));
-  return post(Uint8Array.from([...json, ...bytes]), {
+  return postRequest(Uint8Array.from([...json, ...bytes]), {
     "inference-header-content-length": String(json.byteLength),
   });
 }
@@ -74,14 +93,14 @@ describe("an error's status and text are Triton's:", () => {
     [
       "model not known",
       "/v2/models/other/infer",
-      ask([x]),
+      inferRequest([x]),
       400,
       "Request for unknown model: 'other' is not found",
     ],
     [
       "name of none",
       "/v2/models/Other_Model!/infer",
-      ask([x]),
+      inferRequest([x]),
       400,
       "Request for unknown model: 'Other_Model!' is not found",
     ],
@@ -116,7 +135,7 @@ describe("an error's status and text are Triton's:", () => {
     [
       "version not known",
       "/v2/models/mood/versions/7/infer",
-      post(textBody(["good"])),
+      postRequest(createTextBody(["good"])),
       404,
       "Request for unknown model: 'mood' version 7 is not found",
     ],
@@ -130,7 +149,7 @@ describe("an error's status and text are Triton's:", () => {
     [
       "model unloaded",
       "/v2/models/gone/infer",
-      ask([]),
+      inferRequest([]),
       404,
       "Request for unknown model: 'gone' has no available versions",
     ],
@@ -158,14 +177,14 @@ describe("an error's status and text are Triton's:", () => {
     [
       "model to load not known",
       "/v2/repository/models/other/load",
-      post(""),
+      postRequest(""),
       400,
       "failed to load 'other', failed to poll from model repository",
     ],
     [
       "repository named",
       "/v2/repository/main/models/mood/load",
-      post(""),
+      postRequest(""),
       501,
       "'repository_name' specification is not supported",
     ],
@@ -176,66 +195,66 @@ describe("an error's status and text are Triton's:", () => {
     [
       "content coding not known",
       matmul,
-      post("{}", { "content-encoding": "br" }),
+      postRequest("{}", { "content-encoding": "br" }),
       415,
       "Unsupported compression type",
     ],
-    ["not JSON", matmul, post("hello"), 400, "failed to parse the request JSON buffer: "],
-    ["nothing", matmul, post(""), 400, "failed to parse the request JSON buffer: "],
+    ["not JSON", matmul, postRequest("hello"), 400, "failed to parse the request JSON buffer: "],
+    ["nothing", matmul, postRequest(""), 400, "failed to parse the request JSON buffer: "],
     [
       "nested too deep",
       matmul,
-      post(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`),
+      postRequest(`{"inputs":${"[".repeat(120)}${"]".repeat(120)}}`),
       400,
       "failed to parse the request JSON buffer: ",
     ],
     [
       "length of JSON that is none",
       matmul,
-      post("{}", { "inference-header-content-length": "two" }),
+      postRequest("{}", { "inference-header-content-length": "two" }),
       400,
       "Unable to parse Inference-Header-Content-Length, got: ",
     ],
     [
       "length of JSON below 0",
       matmul,
-      post("{}", { "inference-header-content-length": "-2" }),
+      postRequest("{}", { "inference-header-content-length": "-2" }),
       400,
       "Unable to parse Inference-Header-Content-Length, got: ",
     ],
     [
       "length of JSON beyond the body",
       matmul,
-      post("{}", { "inference-header-content-length": "3" }),
+      postRequest("{}", { "inference-header-content-length": "3" }),
       400,
       "inference header size should be in range (0, 2), got: 3",
     ],
-    ["no list of inputs", matmul, post("{}"), 400, "Unable to parse 'inputs': "],
+    ["no list of inputs", matmul, postRequest("{}"), 400, "Unable to parse 'inputs': "],
     [
       "input without a name",
       matmul,
-      ask([{ ...x, name: undefined }]),
+      inferRequest([{ ...x, name: undefined }]),
       400,
       "Unable to parse 'inputs.0.name': ",
     ],
     [
       "input without a shape",
       matmul,
-      ask([{ ...x, shape: "3" }]),
+      inferRequest([{ ...x, shape: "3" }]),
       400,
       "Unable to parse 'inputs.0.shape': ",
     ],
     [
       "dimension below 0",
       matmul,
-      ask([{ ...x, shape: [-1, 3] }]),
+      inferRequest([{ ...x, shape: [-1, 3] }]),
       400,
       "Unable to parse 'inputs.0.shape.0': ",
     ],
     [
       "shape that overflows",
       matmul,
-      post(
+      postRequest(
         '{"inputs":[{"name":"x","datatype":"UINT8","shape":[16,1152921504606846978],"data":[]}]}',
       ),
       400,
@@ -244,35 +263,35 @@ describe("an error's status and text are Triton's:", () => {
     [
       "datatype not known",
       matmul,
-      ask([{ ...x, datatype: "INT4" }]),
+      inferRequest([{ ...x, datatype: "INT4" }]),
       400,
       "Unable to parse 'inputs.0.datatype': ",
     ],
     [
       "data in no form",
       matmul,
-      ask([empty]),
+      inferRequest([empty]),
       400,
       "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But no field is set",
     ],
     [
       "data in two forms",
       matmul,
-      ask([{ ...x, parameters: { binary_data_size: 3 } }]),
+      inferRequest([{ ...x, parameters: { binary_data_size: 3 } }]),
       400,
       "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But set 'data' 'binary_data_size'",
     ],
     [
       "FP16 as JSON",
       matmul,
-      ask([{ ...x, datatype: "FP16" }]),
+      inferRequest([{ ...x, datatype: "FP16" }]),
       400,
       "receiving FP16 data via JSON is not supported. Please use the binary data format for input 'x'",
     ],
     [
       "fewer elements than the shape",
       matmul,
-      ask([{ ...x, data: [1, 2] }]),
+      inferRequest([{ ...x, data: [1, 2] }]),
       400,
       "Unable to parse 'data': Shape does not match true shape of 'data' field",
     ],
@@ -321,85 +340,85 @@ describe("an error's status and text are Triton's:", () => {
     [
       "no inputs",
       matmul,
-      ask([]),
+      inferRequest([]),
       400,
       "expected 1 inputs but got 0 inputs for model 'matmul'. Got input(s) [], but missing required input(s) ['x']. Please provide all required input(s).",
     ],
     [
       "an input too many",
       matmul,
-      ask([x, { ...x, name: "z" }]),
+      inferRequest([x, { ...x, name: "z" }]),
       400,
       "expected 1 inputs but got 2 inputs for model 'matmul'. Got input(s) ['x','z'].",
     ],
     [
       "no input of the task's",
       "/v2/models/mood/infer",
-      ask([]),
+      inferRequest([]),
       400,
       "expected 1 inputs but got 0 inputs for model 'mood'. Got input(s) [], but missing required input(s) ['input']",
     ],
     [
       "half the graph's inputs",
       "/v2/models/mood/infer",
-      ask([{ name: "input_ids", shape: [1, 1], datatype: "INT64", data: [4] }]),
+      inferRequest([{ name: "input_ids", shape: [1, 1], datatype: "INT64", data: [4] }]),
       400,
       "expected 2 inputs but got 1 inputs for model 'mood'. Got input(s) ['input_ids'], but missing required input(s) ['attention_mask']",
     ],
     [
       "input not known",
       matmul,
-      ask([{ ...x, name: "z" }]),
+      inferRequest([{ ...x, name: "z" }]),
       400,
       "unexpected inference input 'z' for model 'matmul'",
     ],
-    ["input twice", matmul, ask([x, x]), 400, "input 'x' already exists in request"],
+    ["input twice", matmul, inferRequest([x, x]), 400, "input 'x' already exists in request"],
     [
       "datatype not the model's",
       matmul,
-      ask([{ ...x, datatype: "INT8" }]),
+      inferRequest([{ ...x, datatype: "INT8" }]),
       400,
       "inference input 'x' data-type is 'INT8', but model 'matmul' expects 'UINT8'",
     ],
     [
       "datatype not the task's",
       "/v2/models/mood/infer",
-      ask([{ name: "input", shape: [1], datatype: "FP32", data: [1] }]),
+      inferRequest([{ name: "input", shape: [1], datatype: "FP32", data: [1] }]),
       400,
       "inference input 'input' data-type is 'FP32', but model 'mood' expects 'BYTES'",
     ],
     [
       "dimension not the model's",
       matmul,
-      ask([{ ...x, shape: [1, 2], data: [1, 2] }]),
+      inferRequest([{ ...x, shape: [1, 2], data: [1, 2] }]),
       400,
       "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [1,2]",
     ],
     [
       "rank not the model's",
       matmul,
-      ask([{ ...x, shape: [3] }]),
+      inferRequest([{ ...x, shape: [3] }]),
       400,
       "unexpected shape for input 'x' for model 'matmul'. Expected [-1,3], got [3]",
     ],
     [
       "output not known",
       matmul,
-      ask([x], { outputs: [{ name: "z" }] }),
+      inferRequest([x], { outputs: [{ name: "z" }] }),
       400,
       "unexpected inference output 'z' for model 'matmul'",
     ],
     [
       "classes that are no number",
       matmul,
-      askTo({ parameters: { classification: "all" } }),
+      inferOutputRequest({ parameters: { classification: "all" } }),
       400,
       "Unable to parse 'classification': ",
     ],
     [
       "classes of an output that has no order",
       "/v2/models/echo/infer",
-      ask([{ name: "x", shape: [1], datatype: "BYTES", data: ["a"] }], {
+      inferRequest([{ name: "x", shape: [1], datatype: "BYTES", data: ["a"] }], {
         outputs: [{ name: "y", parameters: { classification: 1 } }],
       }),
       400,
@@ -408,36 +427,42 @@ describe("an error's status and text are Triton's:", () => {
     [
       "priority that is none",
       matmul,
-      parameters({ priority: -1 }),
+      inferWithParameters({ priority: -1 }),
       400,
       "Unable to parse 'priority': ",
     ],
     [
       "timeout that is none",
       matmul,
-      parameters({ timeout: "soon" }),
+      inferWithParameters({ timeout: "soon" }),
       400,
       "Unable to parse 'timeout': ",
     ],
-    ["timeout below 0", matmul, parameters({ timeout: -1 }), 400, "Unable to parse 'timeout': "],
+    [
+      "timeout below 0",
+      matmul,
+      inferWithParameters({ timeout: -1 }),
+      400,
+      "Unable to parse 'timeout': ",
+    ],
     [
       "parameter of a reserved name",
       matmul,
-      parameters({ triton_x: 1 }),
+      inferWithParameters({ triton_x: 1 }),
       400,
       "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified",
     ],
     [
       "raw request for several inputs",
       "/v2/models/many/infer",
-      post("abc", { "inference-header-content-length": "0" }),
+      postRequest("abc", { "inference-header-content-length": "0" }),
       400,
       "Raw request must only have 1 input to be deduced but got 12 inputs in 'many' model configuration",
     ],
     [
       "raw request of the wrong size",
       matmul,
-      post("abcd", { "inference-header-content-length": "0" }),
+      postRequest("abcd", { "inference-header-content-length": "0" }),
       400,
       "input byte size mismatch for input 'x' for model 'matmul'. Expected 3, got 4",
     ],
@@ -452,23 +477,28 @@ describe("an error's status and text are Triton's:", () => {
 
   it("and what Triton can do and a region cannot is refused with 501", async () => {
     const refusals: [string, RequestInit | undefined][] = [
-      [matmul, parameters({ sequence_id: 7 })],
-      [matmul, parameters({ sequence_id: "a" })],
-      [matmul, parameters({ sequence_start: true })],
+      [matmul, inferWithParameters({ sequence_id: 7 })],
+      [matmul, inferWithParameters({ sequence_id: "a" })],
+      [matmul, inferWithParameters({ sequence_start: true })],
       [
         matmul,
-        ask([{ ...empty, parameters: { shared_memory_region: "r", shared_memory_byte_size: 3 } }]),
+        inferRequest([
+          { ...empty, parameters: { shared_memory_region: "r", shared_memory_byte_size: 3 } },
+        ]),
       ],
-      [matmul, askTo({ parameters: { shared_memory_region: "r" } })],
-      ["/v2/repository/models/mood/load", post('{"parameters":{"config":"{}"}}')],
-      ["/v2/repository/models/mood/load", post('{"parameters":{"file:1/model.onnx":"AAAA"}}')],
+      [matmul, inferOutputRequest({ parameters: { shared_memory_region: "r" } })],
+      ["/v2/repository/models/mood/load", postRequest('{"parameters":{"config":"{}"}}')],
+      [
+        "/v2/repository/models/mood/load",
+        postRequest('{"parameters":{"file:1/model.onnx":"AAAA"}}'),
+      ],
       ["/v2/trace/setting", undefined],
-      ["/v2/trace/setting", post('{"trace_level":["TIMESTAMPS"]}')],
-      ["/v2/models/mood/trace/setting", post("{}")],
+      ["/v2/trace/setting", postRequest('{"trace_level":["TIMESTAMPS"]}')],
+      ["/v2/models/mood/trace/setting", postRequest("{}")],
       ["/v2/logging", undefined],
       ["/v2/systemsharedmemory/status", undefined],
-      ["/v2/cudasharedmemory/region/r/register", post("{}")],
-      ["/v2/models/mood/generate", post("{}")],
+      ["/v2/cudasharedmemory/region/r/register", postRequest("{}")],
+      ["/v2/models/mood/generate", postRequest("{}")],
     ];
     for (const [path, init] of refusals) {
       const response = await region.app.request(path, init);
@@ -485,14 +515,17 @@ describe("an error's status and text are Triton's:", () => {
       (
         await region.app.request(
           matmul,
-          parameters({ sequence_id: 0, sequence_start: false, mine: "x", priority: 1 }),
+          inferWithParameters({ sequence_id: 0, sequence_start: false, mine: "x", priority: 1 }),
         )
       ).status,
     ).toBe(200);
   });
 
   it("and a content coding that is not taken comes back with those that are", async () => {
-    const response = await region.app.request(matmul, post("{}", { "content-encoding": "br" }));
+    const response = await region.app.request(
+      matmul,
+      postRequest("{}", { "content-encoding": "br" }),
+    );
     expect(response.headers.get("accept-encoding")).toBe("gzip, deflate");
   });
 });

@@ -3,23 +3,33 @@ import { coreErrors } from "../../src/core/common-errors.ts";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import type { Datatype, NamedTensors } from "../../src/core/tensor.ts";
-import type { ModelsConfig } from "../../src/region/server/models-config.ts";
+import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
 import { artifactRef, type ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import { servingConfig } from "../../src/registry/serving-config.ts";
 import {
   IDENTITY_DATATYPES,
-  identityAll,
-  int8MatMul,
+  identityGraph,
+  int8MatMulGraph,
   publishTensorModel,
-  stringIdentity,
+  stringIdentityGraph,
   type TensorGraph,
 } from "../support/tensor-model.ts";
-import { countingRuntime, createRegion, fixture, publish, type Region } from "./world.ts";
+import {
+  createCountingRuntime,
+  createRegionFixture,
+  readFixture,
+  publishMoodModel,
+  type RegionFixture,
+} from "./region-fixture.ts";
 
-type Sample = z.input<ReturnType<typeof servingConfig<typeof artifactRef>>>["warmup"];
+type WarmupList = z.input<ReturnType<typeof servingConfig<typeof artifactRef>>>["warmup"];
 
-async function publishPlain(region: Region, graph: TensorGraph, warmup: Sample): Promise<void> {
+async function publishPlainModel(
+  region: RegionFixture,
+  graph: TensorGraph,
+  warmup: WarmupList,
+): Promise<void> {
   await publishTensorModel(region.store, "plain", graph, {
     places: ["region"],
     edit: (tier) => ({ ...tier, serving: servingConfig(artifactRef).parse({ warmup }) }),
@@ -27,37 +37,41 @@ async function publishPlain(region: Region, graph: TensorGraph, warmup: Sample):
 }
 
 /** A region, and what its sessions run. */
-function regionThatTells(config: Partial<ModelsConfig> = {}) {
+function createRecordingRegion(config: Partial<OperatorConfig> = {}) {
   const runs: NamedTensors[] = [];
   return {
     runs,
-    region: createRegion({
-      runtime: countingRuntime((inputs) => runs.push(inputs)).runtime,
+    region: createRegionFixture({
+      runtime: createCountingRuntime((inputs) => runs.push(inputs)).runtime,
       config,
     }),
   };
 }
 
 /** Loads a plain graph with a warm-up list. @returns what its session ran */
-async function load(graph: TensorGraph, warmup: Sample): Promise<readonly NamedTensors[]> {
-  const { region, runs } = regionThatTells();
-  await publishPlain(region, graph, warmup);
-  await acquire(region, "plain");
+async function loadAndRecordRuns(
+  graph: TensorGraph,
+  warmup: WarmupList,
+): Promise<readonly NamedTensors[]> {
+  const { region, runs } = createRecordingRegion();
+  await publishPlainModel(region, graph, warmup);
+  await getModel(region, "plain");
   return runs;
 }
 
-const acquire = (region: Region, model: string) => region.repository.acquire(parseModelRef(model));
-const matMul = async () => int8MatMul(await fixture("int8-matmul.onnx"));
+const getModel = (region: RegionFixture, model: string) =>
+  region.repository.getModel(parseModelRef(model));
+const readMatMul = async () => int8MatMulGraph(await readFixture("int8-matmul.onnx"));
 
 describe("warm-up", () => {
   it("without a list is one run: zeros for a plain graph, the task's example where there is one", async () => {
-    expect(await load(await matMul(), undefined)).toEqual([
+    expect(await loadAndRecordRuns(await readMatMul(), undefined)).toEqual([
       { x: { datatype: "UINT8", shape: [1, 3], data: new Uint8Array(3) } },
     ]);
-    expect(await load(await matMul(), [])).toHaveLength(1);
-    const { region, runs } = regionThatTells();
-    await publish(region.store);
-    await acquire(region, "mood@1");
+    expect(await loadAndRecordRuns(await readMatMul(), [])).toHaveLength(1);
+    const { region, runs } = createRecordingRegion();
+    await publishMoodModel(region.store);
+    await getModel(region, "mood@1");
     expect(runs).toEqual([
       {
         input_ids: expect.objectContaining({ datatype: "INT64" }),
@@ -67,7 +81,7 @@ describe("warm-up", () => {
   });
 
   it("runs every batch size of every entry as often as it says, in order", async () => {
-    const runs = await load(await matMul(), [
+    const runs = await loadAndRecordRuns(await readMatMul(), [
       { name: "small", batchRows: [1, 2], count: 2 },
       { name: "large", batchRows: 8 },
     ]);
@@ -81,11 +95,11 @@ describe("warm-up", () => {
   });
 
   it("encodes the task's example as often as there are rows", async () => {
-    const { region, runs } = regionThatTells();
-    await publish(region.store, {
+    const { region, runs } = createRecordingRegion();
+    await publishMoodModel(region.store, {
       edit: (tier) => void (tier.serving = { warmup: [{ name: "batch", batchRows: 4, count: 1 }] }),
     });
-    await acquire(region, "mood@1");
+    await getModel(region, "mood@1");
     expect(runs.map((inputs) => inputs["input_ids"]?.shape[0])).toEqual([4]);
   });
 
@@ -96,7 +110,11 @@ describe("warm-up", () => {
       inputs: { x: { datatype: "UINT8" as const, shape: [3], data } },
     });
     const [zero, random, again] = (
-      await load(await matMul(), [entry("a", "zero"), entry("b", "random"), entry("c", "random")])
+      await loadAndRecordRuns(await readMatMul(), [
+        entry("a", "zero"),
+        entry("b", "random"),
+        entry("c", "random"),
+      ])
     ).map(({ x }) => x?.data);
     expect(zero).toEqual(new Uint8Array(6));
     expect(new Set(random as Uint8Array).size).toBeGreaterThan(3);
@@ -104,9 +122,9 @@ describe("warm-up", () => {
   });
 
   it("has rows from files: the version's own in the store, and the operator's", async () => {
-    const { ref: theirs } = await createRegion().store.writeArtifact(Uint8Array.of(7, 8, 9));
-    const { region, runs } = regionThatTells({
-      files: new Map([[theirs.sha256, Uint8Array.of(7, 8, 9)]]),
+    const { ref: theirs } = await createRegionFixture().store.writeArtifact(Uint8Array.of(7, 8, 9));
+    const { region, runs } = createRecordingRegion({
+      warmupFiles: new Map([[theirs.sha256, Uint8Array.of(7, 8, 9)]]),
     });
     const { ref: own } = await region.store.writeArtifact(Uint8Array.of(1, 2, 3));
     const entry = (name: string, file: ArtifactRef) => ({
@@ -114,8 +132,11 @@ describe("warm-up", () => {
       batchRows: 2,
       inputs: { x: { datatype: "UINT8" as const, shape: [3], data: { file } } },
     });
-    await publishPlain(region, await matMul(), [entry("own", own), entry("theirs", theirs)]);
-    await acquire(region, "plain");
+    await publishPlainModel(region, await readMatMul(), [
+      entry("own", own),
+      entry("theirs", theirs),
+    ]);
+    await getModel(region, "plain");
     expect(runs.map(({ x }) => x?.data)).toEqual([
       Uint8Array.of(1, 2, 3, 1, 2, 3),
       Uint8Array.of(7, 8, 9, 7, 8, 9),
@@ -129,9 +150,10 @@ describe("warm-up", () => {
         { datatype, shape: [], data: "random" as const },
       ]),
     );
-    const [random] = await load(identityAll(await fixture("identity-all.onnx")), [
-      { name: "random", batchRows: 100, inputs },
-    ]);
+    const [random] = await loadAndRecordRuns(
+      identityGraph(await readFixture("identity-all.onnx")),
+      [{ name: "random", batchRows: 100, inputs }],
+    );
     for (const tensor of Object.values(random ?? {})) {
       expect(tensor.shape).toEqual([100]);
       expect(new Set(tensor.data as Iterable<unknown>).size).toBeGreaterThan(1);
@@ -141,10 +163,10 @@ describe("warm-up", () => {
       batchRows: 2,
       inputs: { x: { datatype: "BYTES" as const, shape: [], data } },
     });
-    const texts = await load(stringIdentity(await fixture("string-identity.onnx")), [
-      entry("empty", "zero"),
-      entry("random", "random"),
-    ]);
+    const texts = await loadAndRecordRuns(
+      stringIdentityGraph(await readFixture("string-identity.onnx")),
+      [entry("empty", "zero"), entry("random", "random")],
+    );
     expect(
       texts.map(
         ({ x }) => new Set([...((x?.data ?? []) as readonly Uint8Array[])].map(String)).size,
@@ -153,7 +175,7 @@ describe("warm-up", () => {
   });
 
   it("fills with zeros what an entry leaves out", async () => {
-    const [run] = await load(identityAll(await fixture("identity-all.onnx")), [
+    const [run] = await loadAndRecordRuns(identityGraph(await readFixture("identity-all.onnx")), [
       {
         name: "one",
         batchRows: 2,
@@ -164,35 +186,40 @@ describe("warm-up", () => {
   });
 
   it("takes a graph's shape as it is where there is no batch", async () => {
-    const [run] = await load(stringIdentity(await fixture("string-identity.onnx")), [
-      {
-        name: "whole",
-        batchRows: 5,
-        inputs: { x: { datatype: "BYTES", shape: [3], data: "zero" } },
-      },
-    ]);
+    const [run] = await loadAndRecordRuns(
+      stringIdentityGraph(await readFixture("string-identity.onnx")),
+      [
+        {
+          name: "whole",
+          batchRows: 5,
+          inputs: { x: { datatype: "BYTES", shape: [3], data: "zero" } },
+        },
+      ],
+    );
     expect(run?.["x"]?.shape).toEqual([3]);
   });
 
   it("is run by every instance, before the first of them serves", async () => {
-    const { counts, runtime } = countingRuntime();
-    const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
-    await publishPlain(region, await matMul(), [{ name: "both", batchRows: [1, 8], count: 2 }]);
-    const model = await acquire(region, "plain");
+    const { counts, runtime } = createCountingRuntime();
+    const region = createRegionFixture({ runtime, config: { defaults: { instances: 3 } } });
+    await publishPlainModel(region, await readMatMul(), [
+      { name: "both", batchRows: [1, 8], count: 2 },
+    ]);
+    const model = await getModel(region, "plain");
     expect(counts).toEqual({ sessions: 3, runs: 12, disposed: 0 });
     expect(model.tiers[0].session.concurrency).toBe(3);
-    expect(model.bytes).toBe(3 * model.tiers[0].manifest.graph.size);
+    expect(model.memoryBytes).toBe(3 * model.tiers[0].manifest.graph.size);
     await region.repository.dispose();
     expect(counts.disposed).toBe(3);
   });
 
   it("that fails leaves none of the instances", async () => {
-    const { counts, runtime } = countingRuntime(() => {
+    const { counts, runtime } = createCountingRuntime(() => {
       if (counts.runs === 2) throw coreErrors.sessionFailed("no memory");
     });
-    const region = createRegion({ runtime, config: { defaults: { instances: 3 } } });
-    await publishPlain(region, await matMul(), undefined);
-    await expect(acquire(region, "plain")).rejects.toMatchObject({
+    const region = createRegionFixture({ runtime, config: { defaults: { instances: 3 } } });
+    await publishPlainModel(region, await readMatMul(), undefined);
+    await expect(getModel(region, "plain")).rejects.toMatchObject({
       code: "warmup_failed",
       detail: expect.stringContaining("no memory"),
     });
@@ -208,7 +235,7 @@ describe("a warm-up that fails", () => {
     shape,
     data: "zero" as const,
   });
-  it.each<[what: string, entry: NonNullable<Sample>[number], detail: RegExp]>([
+  it.each<[what: string, entry: NonNullable<WarmupList>[number], detail: RegExp]>([
     [
       "an input that the graph lacks",
       { name: "odd", inputs: { z: input([3]) } },
@@ -231,27 +258,27 @@ describe("a warm-up that fails", () => {
       /"short, 1 row" .*(2 bytes|got 2)/,
     ],
   ])("for %s fails the load, by its name, and leaves no session", async (_what, entry, detail) => {
-    const { runtime, counts } = countingRuntime();
-    const region = createRegion({
+    const { runtime, counts } = createCountingRuntime();
+    const region = createRegionFixture({
       runtime,
-      config: { files: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
+      config: { warmupFiles: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
     });
-    await publishPlain(region, await matMul(), [entry]);
-    await expect(acquire(region, "plain")).rejects.toMatchObject({
+    await publishPlainModel(region, await readMatMul(), [entry]);
+    await expect(getModel(region, "plain")).rejects.toMatchObject({
       code: "warmup_failed",
       status: 503,
       detail: expect.stringMatching(detail),
     });
     expect(counts.disposed).toBe(counts.sessions);
-    expect((await region.repository.index())[0]).toMatchObject({
+    expect((await region.repository.listIndex())[0]).toMatchObject({
       state: "UNAVAILABLE",
       reason: expect.stringMatching(detail),
     });
   });
 
   it("in ONNX Runtime names the run, too", async () => {
-    const region = createRegion();
-    const bytes = await fixture("fails-when-run.onnx");
+    const region = createRegionFixture();
+    const bytes = await readFixture("fails-when-run.onnx");
     await publishTensorModel(
       region.store,
       "plain",
@@ -262,7 +289,7 @@ describe("a warm-up that fails", () => {
       },
       { places: ["region"] },
     );
-    await expect(acquire(region, "plain")).rejects.toMatchObject({
+    await expect(getModel(region, "plain")).rejects.toMatchObject({
       code: "warmup_failed",
       detail: expect.stringMatching(/"default, 1 row" .*ONNX Runtime failed/),
     });

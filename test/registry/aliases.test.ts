@@ -7,7 +7,7 @@ import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { sampleManifest } from "../support/sample-model.ts";
-import { newKey } from "../support/signing-key.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 let objects: ObjectStore;
 let store: ModelStore;
@@ -84,7 +84,9 @@ describe("promote", () => {
     await expect(promote(store, "nothing", version(1), stable)).rejects.toMatchObject({
       code: "model_not_found",
     });
-    const trusting = createModelStore(objects, { trustedKeys: [(await newKey()).publicKey] });
+    const trusting = createModelStore(objects, {
+      trustedKeys: [(await createTestSigningKey()).publicKey],
+    });
     await expect(promote(trusting, "sample", version(1), stable)).rejects.toMatchObject({
       code: "manifest_untrusted",
     });

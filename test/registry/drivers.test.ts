@@ -39,6 +39,6 @@ describe("on a local S3", () => {
   });
   modelStoreContract("r2", async () => {
     await s3.empty();
-    return createR2ObjectStore(s3.binding);
+    return createR2ObjectStore(s3.bucket);
   });
 });

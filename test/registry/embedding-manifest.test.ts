@@ -1,9 +1,9 @@
 // What a manifest of an embedding model may say.
 import { expect, it } from "vitest";
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
-import { vectorProject } from "../support/vector-model.ts";
+import { embeddingProject } from "../support/embedding-model.ts";
 
-const { project } = vectorProject({ places: ["edge", "region"] });
+const { project } = embeddingProject({ places: ["edge", "region"] });
 const [edge, region] = project.tiers;
 const parse = (changes: object) => modelProjectSchema.safeParse({ ...project, ...changes });
 

@@ -11,7 +11,7 @@ import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
-import { newKey } from "../support/signing-key.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -67,7 +67,10 @@ describe("artifacts", () => {
   });
 
   it("stay that a signed manifest names, whoever signed it", async () => {
-    await publish("a", createModelStore(objects, { clock, signingKeys: [await newKey()] }));
+    await publish(
+      "a",
+      createModelStore(objects, { clock, signingKeys: [await createTestSigningKey()] }),
+    );
     later(48);
     expect(await collect()).toMatchObject({ artifacts: [] });
     await expectWhole();

@@ -7,7 +7,7 @@ import {
   type TensorManifest,
 } from "../../src/registry/manifest.ts";
 import { mergeServing, withFiles, type ServingConfig } from "../../src/registry/serving-config.ts";
-import { colourProject } from "../support/colour-model.ts";
+import { colorProject } from "../support/color-model.ts";
 import { sampleManifest, sampleProject } from "../support/sample-model.ts";
 
 const file = (digit: string) => ({ sha256: digit.repeat(64), size: 1 });
@@ -136,7 +136,7 @@ describe("a risk", () => {
 });
 
 describe("a project of the task image-classification", () => {
-  const { project, files } = colourProject();
+  const { project, files } = colorProject();
   const problemsWith = (changes: object, tier: object = {}) =>
     modelProjectSchema
       .safeParse({

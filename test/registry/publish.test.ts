@@ -13,7 +13,7 @@ import {
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
-import { newKey } from "../support/signing-key.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 const source = (seed = "") => ({ project: sampleProject, files: sampleFiles(seed) });
 
@@ -310,7 +310,7 @@ describe("provenance", () => {
 describe("publishing with signatures", () => {
   it("signs a version anew that another key has signed, or none", async () => {
     const { objects, store } = setUp();
-    const [first, second] = await Promise.all([newKey(), newKey()]);
+    const [first, second] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
     const publisher = (key: SigningKey) =>
       createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
     await publishModel(store, source());

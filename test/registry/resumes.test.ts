@@ -8,13 +8,13 @@ import {
   modelProjectSchema,
 } from "../../src/registry/manifest.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { publishStaged, stagedProject } from "../support/staged-model.ts";
+import { publishStagedModel, stagedProject } from "../support/staged-model.ts";
 
 type Tier = Pick<ClassificationManifest["tiers"][number], "place">;
 
 async function published(): Promise<ClassificationManifest> {
   const store = createModelStore(createMemoryObjectStore());
-  await publishStaged(store);
+  await publishStagedModel(store);
   const manifest = await store.readManifest("staged", 1);
   if (manifest?.task !== "image-classification") throw new TypeError("not what was published");
   return manifest;

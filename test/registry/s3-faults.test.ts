@@ -6,7 +6,11 @@ import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts
 import type { S3Options } from "../../src/registry/s3-config.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { createModelStore } from "../../src/registry/store.ts";
-import { refusingUrl, startTinyServer, type TinyServer } from "../support/tiny-server.ts";
+import {
+  getUnreachableUrl,
+  startTestHttpServer,
+  type TestHttpServer,
+} from "../support/test-http-server.ts";
 
 const ARTIFACT = { sha256: "ab".repeat(32), size: 1000 };
 const xmlError = (code: string) =>
@@ -20,7 +24,7 @@ const drivers: [string, (options: S3Options) => ObjectStore][] = [
 ];
 
 describe.each(drivers)("%s", (_, create) => {
-  let server: TinyServer | undefined;
+  let server: TestHttpServer | undefined;
   afterEach(async () => {
     await server?.stop();
     server = undefined;
@@ -33,7 +37,7 @@ describe.each(drivers)("%s", (_, create) => {
     secretAccessKey: "secret",
   };
   async function storeAnswering(answer: RequestListener, timeoutMs = 5_000): Promise<ObjectStore> {
-    server = await startTinyServer(answer);
+    server = await startTestHttpServer(answer);
     return create({ ...options, endpoint: server.url, timeoutMs });
   }
   /** Why each of the operations says that the store is unavailable. */
@@ -54,7 +58,7 @@ describe.each(drivers)("%s", (_, create) => {
   }
 
   it("tells that the connection was refused, within two seconds", async () => {
-    const store = create({ ...options, endpoint: await refusingUrl() });
+    const store = create({ ...options, endpoint: await getUnreachableUrl() });
     const startedAt = performance.now();
     expect(await reasonsOf(store)).toEqual(
       Array.from({ length: 5 }, () => expect.stringContaining("ECONNREFUSED")),

@@ -13,7 +13,7 @@ import {
 } from "../../src/registry/signing-keys.ts";
 import { openManifest, signManifest } from "../../src/registry/signing.ts";
 import { sampleManifest } from "../support/sample-model.ts";
-import { newKey } from "../support/signing-key.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 /** RFC 8032, section 7.1, test 1, in PKCS #8. */
 const RFC_8032 = {
@@ -29,7 +29,7 @@ const manifest = bytes(JSON.stringify(sampleManifest(1)));
 let key: SigningKey;
 let other: SigningKey;
 beforeAll(async () => {
-  [key, other] = await Promise.all([newKey(), newKey()]);
+  [key, other] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
 });
 
 describe("a signed manifest", () => {

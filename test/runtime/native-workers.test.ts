@@ -11,7 +11,7 @@ import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts"
 import type { NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { WorkerEvent } from "../../src/runtime/native/replaced-session.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
-import { makeMobileNet } from "../bench/lib/mobilenet.ts";
+import { createMobileNet } from "../bench/lib/mobilenet.ts";
 
 const fixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
@@ -127,7 +127,7 @@ it(
   async () => {
     setFlagsFromString("--expose-gc");
     const collectGarbage: () => void = runInNewContext("gc");
-    const model = makeMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
+    const model = createMobileNet({ seed: 1, width: 1, resolution: 32, classes: 1000 });
     const pixels = {
       datatype: "FP32",
       shape: [1, 3, 32, 32],

@@ -3,7 +3,11 @@ import { ManualClock } from "../../src/core/clock.ts";
 import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { parseEdgeConfig } from "../../src/http/config.ts";
 import { startTelemetryUnderTest } from "../support/telemetry.ts";
-import { finished, request, scriptedRegion } from "../region/client/scripted-region.ts";
+import {
+  advanceUntilSettled,
+  createRegionRequest,
+  createScriptedRegion,
+} from "../region/client/scripted-region.ts";
 
 const store = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com",
@@ -12,12 +16,12 @@ const store = {
   EDGETIER_S3_SECRET_ACCESS_KEY: "secret",
 };
 
-function start(variables: object) {
+function createRegions(variables: object) {
   const clock = new ManualClock(1_000_000);
-  const { metrics, counted } = startTelemetryUnderTest(clock);
-  const servers = new Map<string, ReturnType<typeof scriptedRegion>>();
+  const { metrics, readCountedLabels: counted } = startTelemetryUnderTest(clock);
+  const servers = new Map<string, ReturnType<typeof createScriptedRegion>>();
   const clientOf = (baseUrl: string) => {
-    const server = scriptedRegion(clock, baseUrl, 20);
+    const server = createScriptedRegion(clock, baseUrl, 20);
     servers.set(baseUrl, server);
     return server.client;
   };
@@ -27,12 +31,12 @@ function start(variables: object) {
   });
   const ask = async (times: number) => {
     for (let call = 0; call < times; call++)
-      if (pool !== undefined) await finished(clock, pool.infer(request()));
+      if (pool !== undefined) await advanceUntilSettled(clock, pool.infer(createRegionRequest()));
   };
   return { pool, servers, ask, counted };
 }
 
-const two = {
+const twoRegions = {
   EDGETIER_REGIONS: JSON.stringify([
     { id: "eu-1", url: "https://eu.example.com" },
     { id: "us-1", url: "https://us.example.com" },
@@ -41,23 +45,23 @@ const two = {
 
 describe("the regions of a deployment", () => {
   it("are those that it names, and none where it names none", () => {
-    expect(start({}).pool).toBeUndefined();
+    expect(createRegions({}).pool).toBeUndefined();
     expect(
-      start({ EDGETIER_REGION_URL: "http://region" })
-        .pool?.regions(undefined)
+      createRegions({ EDGETIER_REGION_URL: "http://region" })
+        .pool?.listRegions(undefined)
         .map(({ id }) => id),
     ).toEqual(["default"]);
-    const { pool, servers } = start(two);
-    expect([pool?.regions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([
+    const { pool, servers } = createRegions(twoRegions);
+    expect([pool?.listRegions(undefined).map(({ id }) => id), [...servers.keys()]]).toEqual([
       ["eu-1", "us-1"],
       ["https://eu.example.com", "https://us.example.com"],
     ]);
   });
 
   it("have their circuits, hedges and retries counted by metrics", async () => {
-    const { servers, ask, counted } = start(two);
+    const { servers, ask, counted } = createRegions(twoRegions);
     for (const server of servers.values())
-      server.does = () => ({ afterMs: 1, failure: "unreached" });
+      server.behavior = () => ({ afterMs: 1, failure: "unreached" });
     await ask(20);
     expect(counted("edgetier_region_circuit_changes_total")).toEqual(
       expect.arrayContaining([
@@ -77,8 +81,12 @@ describe("the regions of a deployment", () => {
   });
 
   it("are asked no more often than clients ask where extra calls are forbidden", async () => {
-    const { servers, ask } = start({ ...two, EDGETIER_REGION_EXTRA_CALLS_SHARE: "0" });
-    for (const server of servers.values()) server.does = () => ({ afterMs: 1, failure: "busy" });
+    const { servers, ask } = createRegions({
+      ...twoRegions,
+      EDGETIER_REGION_EXTRA_CALLS_SHARE: "0",
+    });
+    for (const server of servers.values())
+      server.behavior = () => ({ afterMs: 1, failure: "busy" });
     await ask(5);
     expect([...servers.values()].reduce((sum, { calls }) => sum + calls.length, 0)).toBe(5);
   });

@@ -1,9 +1,9 @@
-// What the suite in workerd (test/edge/drift.test.ts) cannot make happen: checks whose request the platform has ended.
+// What the suite in workerd (test/edge/drift-check.test.ts) cannot make happen: checks whose request the platform has ended.
 import { describe, expect, it, vi } from "vitest";
-import type { Tier } from "../../src/cascade/cascade.ts";
+import type { CascadeTier } from "../../src/cascade/cascade.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
-import { requestContext } from "../support/request-context.ts";
+import { createRequestContext } from "../support/request-context.ts";
 import { startTelemetryUnderTest } from "../support/telemetry.ts";
 
 const answer = { label: "a", confidence: 0.9, outOfScope: false, ranking: [] };
@@ -24,26 +24,26 @@ class FrozenTimers extends ManualClock {
 describe("createDriftCheck", () => {
   it("has room again when a check has outlived its deadline without a word", async () => {
     const clock = new FrozenTimers(0);
-    const { metrics, counted } = startTelemetryUnderTest(clock);
+    const { metrics, readCountedLabels: counted } = startTelemetryUnderTest(clock);
     let isStuck = true;
-    const run = vi.fn<Tier["run"]>(async () =>
+    const run = vi.fn<CascadeTier["predict"]>(async () =>
       isStuck ? await new Promise<never>(() => {}) : [answer],
     );
-    const drift = createDriftCheck({ share: 1, maxConcurrent: 1, clock, metrics });
+    const drift = createDriftCheck({ sampleRate: 1, maxConcurrent: 1, clock, metrics });
     const background: Promise<unknown>[] = [];
     const consider = () =>
-      drift.consider(
+      drift.sampleRequest(
         {
           model: "m",
           version: 1,
           deadlineMs: 100,
           tiers: [
-            { id: "edge", exit: { confidence: 0.5 }, run },
-            { id: "top", exit: null, run },
+            { id: "edge", exit: { confidence: 0.5 }, predict: run },
+            { id: "top", exit: null, predict: run },
           ],
           answers,
         },
-        { ...requestContext(clock), waitUntil: (work) => void background.push(work) },
+        { ...createRequestContext(clock), waitUntil: (work) => void background.push(work) },
       );
     consider();
     await vi.waitFor(() => expect(run).toHaveBeenCalledTimes(1));

@@ -5,7 +5,7 @@ import { embeddingCodec } from "../../src/serving/embedding-codec.ts";
 const { encode, decode } = embeddingCodec;
 const embedding = fc.record({
   vector: fc.float32Array({ minLength: 1, maxLength: 16 }),
-  tokens: fc.nat(),
+  tokenCount: fc.nat(),
   tier: fc.string({ unit: "grapheme", maxLength: 20 }),
 });
 
@@ -22,7 +22,7 @@ describe("a cached embedding", () => {
   });
 
   it("is absent where its bytes cannot be one", () => {
-    const whole = encode({ vector: Float32Array.of(1, 2), tokens: 3, tier: "edge" });
+    const whole = encode({ vector: Float32Array.of(1, 2), tokenCount: 3, tier: "edge" });
     for (const length of [0, 4, 5, 8, 9, 10, 16])
       expect(decode(whole.subarray(0, length))).toBeUndefined();
   });

@@ -11,14 +11,14 @@ const executablePath =
     .find(existsSync);
 
 /** Says why a test that needs a browser is skipped; undefined where there is one. */
-export const whyNoBrowser: string | undefined =
+export const browserSkipReason: string | undefined =
   executablePath === undefined
     ? "there is no Chromium on the PATH (EDGETIER_CHROMIUM names one)"
     : undefined;
 
 /** It looks nothing up by itself, and runs as root as well. */
 export async function startChromium(): Promise<Browser> {
-  if (executablePath === undefined) throw new Error(whyNoBrowser);
+  if (executablePath === undefined) throw new Error(browserSkipReason);
   const args = [
     "--no-sandbox",
     "--disable-gpu",

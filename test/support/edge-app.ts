@@ -7,7 +7,7 @@ import type { CacheLayer } from "../../src/cache/policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
-import type { Access } from "../../src/http/access/access.ts";
+import type { AccessPolicy } from "../../src/http/access/access-policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import type { PooledRegion } from "../../src/region/client/region-state.ts";
@@ -19,45 +19,45 @@ import type { SigningKey } from "../../src/registry/signing-keys.ts";
 import { createModelStore } from "../../src/registry/store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
-import { createCatalogue } from "../../src/serving/catalogue.ts";
+import { createModelCatalog } from "../../src/serving/model-catalog.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
 import { createEmbedder } from "../../src/serving/embedder.ts";
 import { createPredictor } from "../../src/serving/predictor.ts";
-import { createServedVersions } from "../../src/serving/served-version.ts";
-import { createTensorModels } from "../../src/serving/tensor-models.ts";
+import { createLoadedModelCache } from "../../src/serving/loaded-model.ts";
+import { createOpenInferenceModels } from "../../src/serving/open-inference-models.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import type { MetricName } from "../../src/telemetry/edge-metrics.ts";
+import type { MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
 import { startTelemetryUnderTest } from "./telemetry.ts";
-import { publishToy } from "./toy-model.ts";
+import { publishToyModel } from "./toy-model.ts";
 
 export interface EdgeUnderTest {
   readonly app: ReturnType<typeof createApp>;
   readonly store: ModelStore;
   /** That it lies on. */
-  readonly objects: ObjectStore;
+  readonly objectStore: ObjectStore;
   readonly clock: ManualClock;
   /** Requests that reached the region. */
   readonly regionRequests: RegionRequest[];
   /** What was passed on to the region as it came, and its questions after a model's readiness. */
-  readonly forwarded: Request[];
+  readonly forwardedRequests: Request[];
   /** The region's answer to those. */
-  regionAnswer: () => Response;
+  createRegionResponse: () => Response;
   /** The labels of what was counted, once for each event. */
-  counted(name: MetricName): Readonly<Record<string, string>>[];
+  readCountedLabels(name: MetricName): Readonly<Record<string, string>>[];
   /** Batches that the aggregator has taken. */
-  reported(): number;
-  loseAggregator(): void;
+  countReportedBatches(): number;
+  disconnectAggregator(): void;
   /** Log records. */
-  readonly logged: Readonly<Record<string, unknown>>[];
+  readonly logRecords: Readonly<Record<string, unknown>>[];
   /** What the region does from now on. */
-  region: "answers" | "is down" | "hangs";
+  regionBehavior: "up" | "down" | "hangs";
   /** Whether the region has more to do than it can. */
-  regionIsSaturated: boolean;
+  isRegionSaturated: boolean;
   /** Whether the store answers. */
-  storeIsDown: boolean;
+  isStoreDown: boolean;
   /** Calls that met a store that was down. */
-  failedStoreCalls: number;
+  failedStoreCallCount: number;
   predict(body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
@@ -72,7 +72,7 @@ export interface EdgeUnderTestOptions {
   /** 0 by default. */
   readonly cdnAliasSeconds?: number;
   /** Restored at module scope; nothing by default. */
-  readonly restored?: RestoredAtStart;
+  readonly restoredSessions?: RestoredAtStart;
   readonly withoutRegion?: boolean;
   /** Nobody takes what is counted. */
   readonly withoutMetrics?: boolean;
@@ -81,13 +81,13 @@ export interface EdgeUnderTestOptions {
   /** Of one request for embeddings. */
   readonly maxTokens?: number;
   /** What the region's graphs give, in place of labels. */
-  readonly regionOutputs?: (request: RegionRequest) => NamedTensors;
+  readonly computeRegionOutputs?: (request: RegionRequest) => NamedTensors;
   /** What is in its store is signed with this key, and nothing else is trusted. */
   readonly signingKey?: SigningKey;
   /** The share of requests whose early exits are checked, one request at a time; 0 by default. */
   readonly driftShare?: number;
   /** Open to everybody by default. */
-  readonly access?: (clock: ManualClock) => Access;
+  readonly createAccess?: (clock: ManualClock) => AccessPolicy;
   /** Requests that compute at the same time. */
   readonly maxInFlight?: number;
 }
@@ -100,7 +100,7 @@ export async function startEdgeUnderTest(
   const {
     cacheLayers = [],
     cdnAliasSeconds = 0,
-    restored = { sessions: new Map(), refused: [] },
+    restoredSessions: restored = { sessions: new Map(), refused: [] },
   } = options;
   const clock = new ManualClock(1_000_000);
   const { signingKey } = options;
@@ -109,7 +109,7 @@ export async function startEdgeUnderTest(
     objects,
     signingKey && { signingKeys: [signingKey], trustedKeys: [signingKey.publicKey] },
   );
-  await publishToy(store, graph);
+  await publishToyModel(store, graph);
   const regionRequests: RegionRequest[] = [];
   const forwarded: Request[] = [];
   const logged: Readonly<Record<string, unknown>>[] = [];
@@ -122,8 +122,10 @@ export async function startEdgeUnderTest(
     baseUrl: "http://region.test",
     async fetch(url, init) {
       forwarded.push(new Request(url, init));
-      if (edge.region === "is down") throw new TypeError("connection refused");
-      return edge.region === "hangs" ? await hanging(init.signal) : edge.regionAnswer();
+      if (edge.regionBehavior === "down") throw new TypeError("connection refused");
+      return edge.regionBehavior === "hangs"
+        ? await hanging(init.signal)
+        : edge.createRegionResponse();
     },
   });
   // The region's answer to everything is a sure "no", or "green"; how a real region gets there is its own tests' matter.
@@ -131,9 +133,10 @@ export async function startEdgeUnderTest(
     ...overHttp,
     async infer(request, signal) {
       regionRequests.push(request);
-      if (edge.region === "is down") throw regionErrors.regionUnavailable("connection refused");
-      if (edge.region === "hangs") await hanging(signal);
-      if (options.regionOutputs !== undefined) return options.regionOutputs(request);
+      if (edge.regionBehavior === "down")
+        throw regionErrors.regionUnavailable("connection refused");
+      if (edge.regionBehavior === "hangs") await hanging(signal);
+      if (options.computeRegionOutputs !== undefined) return options.computeRegionOutputs(request);
       const rows = request.inputs.length;
       const labels = request.model === "colours" ? 3 : 2;
       return {
@@ -146,15 +149,15 @@ export async function startEdgeUnderTest(
         },
       };
     },
-    ready: async () => edge.region === "answers",
-    isSaturated: () => edge.regionIsSaturated,
+    isReady: async () => edge.regionBehavior === "up",
+    isSaturated: () => edge.isRegionSaturated,
   };
 
   const breakable = new Proxy(store, {
     get(target, method, receiver) {
-      if (edge.storeIsDown) {
+      if (edge.isStoreDown) {
         return () => {
-          edge.failedStoreCalls++;
+          edge.failedStoreCallCount++;
           return Promise.reject(coreErrors.storeUnavailable("connection refused"));
         };
       }
@@ -164,12 +167,12 @@ export async function startEdgeUnderTest(
   const log = (record: Readonly<Record<string, unknown>>) => void logged.push(record);
   const telemetry = startTelemetryUnderTest(clock);
   const { metrics } = telemetry;
-  const catalogue = createCatalogue({
+  const catalog = createModelCatalog({
     store: breakable,
     clock,
     aliasTtlMs: ALIAS_TTL_MS,
     storeTimeoutMs: 1000,
-    onRefused: (refused) => log({ event: "version_refused", ...refused }),
+    onVersionRejected: (refused) => log({ event: "version_refused", ...refused }),
   });
   const sessions = createEdgeSessions({
     deployment,
@@ -188,10 +191,10 @@ export async function startEdgeUnderTest(
     region: options.withoutRegion === true ? undefined : (regions ?? region),
     storeTimeoutMs: 1000,
   };
-  const versions = createServedVersions(tiers, 2);
+  const getLoadedModel = createLoadedModelCache(tiers, 2);
   const answering = {
-    catalogue,
-    versions,
+    catalog: catalog,
+    getLoadedModel: getLoadedModel,
     clock,
     cacheLayers: [
       { name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 },
@@ -201,24 +204,31 @@ export async function startEdgeUnderTest(
     metrics,
   };
   const drift = createDriftCheck({
-    share: options.driftShare ?? 0,
+    sampleRate: options.driftShare ?? 0,
     maxConcurrent: 1,
     clock,
     metrics,
   });
-  const predictor = createPredictor({ ...answering, drift });
+  const predictor = createPredictor({ ...answering, driftCheck: drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
-  const tensors = createTensorModels({ catalogue, versions, tiers, clock, maxInputs: 4, metrics });
-  const access = options.access && { access: options.access(clock) };
+  const tensors = createOpenInferenceModels({
+    catalog: catalog,
+    getLoadedModel: getLoadedModel,
+    tiers,
+    clock,
+    maxInputs: 4,
+    metrics,
+  });
+  const access = options.createAccess && { access: options.createAccess(clock) };
   const app = createApp({
     ...access,
     telemetry: options.withoutMetrics === true ? undefined : telemetry,
-    catalogue,
+    catalog: catalog,
     predictor,
     embedder,
-    tensors,
+    openInferenceModels: tensors,
     sessions,
-    regions,
+    regionPool: regions,
     clock,
     log,
     cdnAliasSeconds,
@@ -231,19 +241,19 @@ export async function startEdgeUnderTest(
   const edge: EdgeUnderTest = {
     app,
     store,
-    objects,
+    objectStore: objects,
     clock,
     regionRequests,
-    forwarded,
-    regionAnswer: () => Response.json({ model_name: "from the region", outputs: [] }),
-    counted: telemetry.counted,
-    reported: telemetry.reported,
-    loseAggregator: telemetry.loseAggregator,
-    logged,
-    region: "answers",
-    regionIsSaturated: false,
-    storeIsDown: false,
-    failedStoreCalls: 0,
+    forwardedRequests: forwarded,
+    createRegionResponse: () => Response.json({ model_name: "from the region", outputs: [] }),
+    readCountedLabels: telemetry.readCountedLabels,
+    countReportedBatches: telemetry.countReportedBatches,
+    disconnectAggregator: telemetry.disconnectAggregator,
+    logRecords: logged,
+    regionBehavior: "up",
+    isRegionSaturated: false,
+    isStoreDown: false,
+    failedStoreCallCount: 0,
     async predict(body, headers = {}) {
       return await app.request("/v1/models/toy/predict", {
         method: "POST",

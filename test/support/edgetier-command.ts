@@ -4,23 +4,23 @@ import { join } from "node:path";
 
 const ENTRY = join(import.meta.dirname, "../../src/cli/edgetier.ts");
 
-export interface Ran {
+export interface CommandResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export interface Running {
-  readonly ended: Promise<Ran>;
+export interface RunningCommand {
+  readonly result: Promise<CommandResult>;
   /** Resolves when stdout has a line that matches. */
-  says(pattern: RegExp): Promise<void>;
+  waitForOutput(pattern: RegExp): Promise<void>;
   signal(name: NodeJS.Signals): void;
 }
 
 export function startEdgetier(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
-): Running {
+): RunningCommand {
   const child = spawn(process.execPath, [ENTRY, ...args], {
     env: { ...process.env, NO_COLOR: "1", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
@@ -29,12 +29,12 @@ export function startEdgetier(
   let stderr = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = new Promise<Ran>((resolve) =>
+  const ended = new Promise<CommandResult>((resolve) =>
     child.on("close", (code) => resolve({ code, stdout, stderr })),
   );
   return {
-    ended,
-    says: (pattern) =>
+    result: ended,
+    waitForOutput: (pattern) =>
       new Promise((resolve, reject) => {
         const look = () => pattern.test(stdout) && resolve();
         child.stdout.on("data", look);
@@ -47,7 +47,7 @@ export function startEdgetier(
   };
 }
 
-export const edgetier = (
+export const runEdgetier = (
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
-): Promise<Ran> => startEdgetier(args, environment).ended;
+): Promise<CommandResult> => startEdgetier(args, environment).result;

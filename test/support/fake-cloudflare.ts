@@ -9,16 +9,16 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type BareEdge, startBareEdge } from "../../src/cli/local/bare-edge.ts";
-import { parseUpload, type Upload } from "../../src/cli/local/upload.ts";
+import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
+import { parseUpload, type WorkerUpload } from "../../src/cli/local/upload.ts";
 
-export const ACCOUNT = "0123456789abcdef0123456789abcdef";
-const NO_SUCH_WORKER = 10007;
+export const ACCOUNT_ID = "0123456789abcdef0123456789abcdef";
+const WORKER_NOT_FOUND_CODE = 10007;
 
 interface Version {
   readonly id: string;
   readonly number: number;
-  readonly upload: Upload | undefined;
+  readonly upload: WorkerUpload | undefined;
   readonly annotations: Readonly<Record<string, string>>;
 }
 
@@ -37,9 +37,9 @@ export interface FakeCloudflare {
   readonly changes: readonly string[];
   readonly secrets: ReadonlyMap<string, string>;
   /** Ids, the newest first. */
-  deployed(): readonly string[];
+  listDeployedVersionIds(): readonly string[];
   /** Changes what is started, as if the deployed code were another. */
-  breakNext(change: Readonly<Record<string, string>> | undefined): void;
+  overrideNextVersion(change: Readonly<Record<string, string>> | undefined): void;
   stop(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export async function startFakeCloudflare(
   const broken = new Map<string, Readonly<Record<string, string>>>();
   let exists = false;
   let breaking: Readonly<Record<string, string>> | undefined;
-  let running: { readonly version: string; readonly edge: BareEdge } | undefined;
+  let running: { readonly version: string; readonly edge: WorkerdEdge } | undefined;
 
   /** Starts what is deployed now, and ends what was. */
   async function run(): Promise<void> {
@@ -65,7 +65,7 @@ export async function startFakeCloudflare(
     if (version?.upload === undefined) return;
     running = {
       version: version.id,
-      edge: await startBareEdge(version.upload, {
+      edge: await startWorkerdEdge(version.upload, {
         ...Object.fromEntries(secrets),
         ...variables,
         ...broken.get(version.id),
@@ -81,7 +81,7 @@ export async function startFakeCloudflare(
   }
 
   function addVersion(
-    upload: Upload | undefined,
+    upload: WorkerUpload | undefined,
     annotations: Readonly<Record<string, string>>,
   ): Version {
     const version = { id: randomUUID(), number: versions.length + 1, upload, annotations };
@@ -117,7 +117,7 @@ export async function startFakeCloudflare(
 
   const absent = {
     status: 404,
-    code: NO_SUCH_WORKER,
+    code: WORKER_NOT_FOUND_CODE,
     message: "This Worker does not exist on your account.",
   };
   const ok = (result: unknown) => ({ status: 200, result });
@@ -127,7 +127,7 @@ export async function startFakeCloudflare(
     path: string,
     body: Buffer<ArrayBuffer>,
   ): Promise<{ status: number; result?: unknown; code?: number; message?: string }> {
-    const rest = path.replace(`/client/v4/accounts/${ACCOUNT}/workers`, "");
+    const rest = path.replace(`/client/v4/accounts/${ACCOUNT_ID}/workers`, "");
     const json = () => JSON.parse(body.toString());
     const under = /^\/scripts\/[^/]+(\/.*)?$/.exec(rest);
     if (rest === "/subdomain") return ok({ subdomain: "example" });
@@ -156,7 +156,7 @@ export async function startFakeCloudflare(
     if (method === "POST" && what === "/assets-upload-session")
       return ok({ jwt: "no-asset-is-missing", buckets: [] });
     if (method === "PUT" && what === "") {
-      const { upload, annotations } = await uploaded(body);
+      const { upload, annotations } = await parseUploadForm(body);
       const version = addVersion(upload, annotations);
       await deploy({ versions: [{ version_id: version.id, percentage: 100 }], annotations: {} });
       return ok({
@@ -168,7 +168,7 @@ export async function startFakeCloudflare(
     }
     if (!exists) return absent;
     if (method === "POST" && what === "/versions") {
-      const { upload, annotations } = await uploaded(body);
+      const { upload, annotations } = await parseUploadForm(body);
       return ok(shown(addVersion(upload, annotations)));
     }
     if (what === "/versions") return ok({ items: versions.map(shown).toReversed() });
@@ -188,7 +188,7 @@ export async function startFakeCloudflare(
       if (method === "GET")
         return ok({ bindings: [...secrets.keys()].map((name) => ({ name, type: "secret_text" })) });
       const { bindings = [], secrets: given = {} } =
-        what === "/settings" ? await settingsOf(body) : json();
+        what === "/settings" ? await parseSettingsForm(body) : json();
       for (const [name, { text }] of Object.entries<{ text: string }>(given))
         secrets.set(name, text);
       for (const { name, type, text } of bindings)
@@ -206,7 +206,7 @@ export async function startFakeCloudflare(
     const { status, result, code, message } = await answer(
       request.method ?? "GET",
       path,
-      await bodyOf(request),
+      await readRequestBody(request),
     ).catch((error: unknown) => ({
       status: 400,
       result: null,
@@ -244,13 +244,13 @@ export async function startFakeCloudflare(
     environment: {
       CLOUDFLARE_API_BASE_URL: `${api.url}/client/v4`,
       CLOUDFLARE_API_TOKEN: "token",
-      CLOUDFLARE_ACCOUNT_ID: ACCOUNT,
+      CLOUDFLARE_ACCOUNT_ID: ACCOUNT_ID,
     },
     workerUrl: worker.url,
     changes,
     secrets,
-    deployed: () => deployments.map(({ versions: [only] }) => only?.version_id ?? ""),
-    breakNext: (change) => (breaking = change),
+    listDeployedVersionIds: () => deployments.map(({ versions: [only] }) => only?.version_id ?? ""),
+    overrideNextVersion: (change) => (breaking = change),
     async stop() {
       await running?.edge.stop();
       for (const { server } of [api, worker]) {
@@ -269,13 +269,13 @@ async function listen(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 }
 
-async function bodyOf(request: IncomingMessage): Promise<Buffer<ArrayBuffer>> {
+async function readRequestBody(request: IncomingMessage): Promise<Buffer<ArrayBuffer>> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
-const formOf = async (form: Buffer<ArrayBuffer>): Promise<FormData> =>
+const parseFormData = async (form: Buffer<ArrayBuffer>): Promise<FormData> =>
   await new Response(form, {
     headers: {
       "content-type": `multipart/form-data; boundary=${form.subarray(2, form.indexOf("\r\n")).toString()}`,
@@ -283,10 +283,10 @@ const formOf = async (form: Buffer<ArrayBuffer>): Promise<FormData> =>
   }).formData();
 
 /** A draft has a script that nobody is to run: none of it is. */
-async function uploaded(
+async function parseUploadForm(
   form: Buffer<ArrayBuffer>,
-): Promise<{ upload: Upload | undefined; annotations: Readonly<Record<string, string>> }> {
-  const part = (await formOf(form)).get("metadata");
+): Promise<{ upload: WorkerUpload | undefined; annotations: Readonly<Record<string, string>> }> {
+  const part = (await parseFormData(form)).get("metadata");
   const metadata = JSON.parse(typeof part === "string" ? part : ((await part?.text()) ?? "{}"));
   const upload = await parseUpload(form).catch(() => undefined);
   return {
@@ -295,9 +295,9 @@ async function uploaded(
   };
 }
 
-async function settingsOf(
+async function parseSettingsForm(
   form: Buffer<ArrayBuffer>,
 ): Promise<{ bindings: { name: string; type: string; text?: string }[] }> {
-  const part = (await formOf(form)).get("settings");
+  const part = (await parseFormData(form)).get("settings");
   return JSON.parse(typeof part === "string" ? part : ((await part?.text()) ?? "{}"));
 }

@@ -6,10 +6,10 @@ import { buffer } from "node:stream/consumers";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 
 /** What happens to requests. With `only`, to those alone whose "<method> <path>" it matches. */
-export type Fault = { readonly only?: RegExp } & (
+export type Fault = { readonly matching?: RegExp } & (
   | { readonly kind: "none" }
   /** Resets connections, without `only` open ones too. */
-  | { readonly kind: "refuses" }
+  | { readonly kind: "resets" }
   /** Takes requests and never answers. */
   | { readonly kind: "hangs" }
   /** Takes requests, and resets their connections later. */
@@ -23,17 +23,17 @@ export type Fault = { readonly only?: RegExp } & (
       readonly seed?: number;
     }
   /** Ends answers in the middle of their body. */
-  | { readonly kind: "cuts" }
+  | { readonly kind: "truncates" }
   /** Changes one byte of each answer's body. */
-  | { readonly kind: "flips"; readonly seed?: number }
+  | { readonly kind: "corrupts"; readonly seed?: number }
 );
 
-export interface SeenRequest {
+export interface ReceivedRequest {
   /** By `performance.now()`. */
   readonly atMs: number;
   readonly method: string;
   readonly path: string;
-  readonly faulty: boolean;
+  readonly isFaulty: boolean;
 }
 
 export interface CapturedRequest {
@@ -48,14 +48,14 @@ export interface FaultProxy {
   target: string;
   fault: Fault;
   /** How far away the server is: what passing a request on takes, whatever the fault. */
-  wayMs: number;
+  latencyMs: number;
   /** Since the last `forget`. */
-  readonly seen: readonly SeenRequest[];
+  readonly receivedRequests: readonly ReceivedRequest[];
   /** Requests whose client left before it had its answer, since the last `forget`. */
-  readonly abandoned: number;
+  readonly disconnectCount: number;
   /** The last request with a body that was passed on, for whoever wants to send it again. */
-  readonly captured: CapturedRequest | undefined;
-  forget(): void;
+  readonly lastForwardedRequest: CapturedRequest | undefined;
+  clearHistory(): void;
   close(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   const open = new Set<Socket>();
   let fault: Fault = { kind: "none" };
   let random = seededRandom(0);
-  let seen: SeenRequest[] = [];
+  let seen: ReceivedRequest[] = [];
   let abandoned = 0;
   let captured: CapturedRequest | undefined;
 
@@ -81,10 +81,10 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 
-  const refusesAll = () => fault.kind === "refuses" && fault.only === undefined;
+  const refusesAll = () => fault.kind === "resets" && fault.matching === undefined;
 
   function faultOf({ method = "", url = "" }: IncomingMessage): Fault {
-    if (fault.only?.test(`${method} ${url}`) === false) return { kind: "none" };
+    if (fault.matching?.test(`${method} ${url}`) === false) return { kind: "none" };
     return fault.kind === "slow" && random() >= (fault.share ?? 1) ? { kind: "none" } : fault;
   }
 
@@ -94,7 +94,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       atMs: performance.now(),
       method: incoming.method ?? "",
       path: incoming.url ?? "",
-      faulty: found.kind !== "none",
+      isFaulty: found.kind !== "none",
     });
     let leave = () => {};
     const timer = (act: () => void, afterMs: number) => {
@@ -107,18 +107,18 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
     });
     const forward = () => void (leave = pass(incoming, outgoing, found));
     switch (found.kind) {
-      case "refuses":
-        return reset(outgoing);
+      case "resets":
+        return resetConnection(outgoing);
       case "hangs":
         return void incoming.resume();
       case "halfOpen":
         incoming.resume();
-        return timer(() => reset(outgoing), found.resetAfterMs);
+        return timer(() => resetConnection(outgoing), found.resetAfterMs);
       case "status":
         incoming.resume();
         return void outgoing.writeHead(found.status).end(found.body);
       default: {
-        const delayMs = proxy.wayMs + (found.kind === "slow" ? found.delayMs : 0);
+        const delayMs = proxy.latencyMs + (found.kind === "slow" ? found.delayMs : 0);
         if (delayMs > 0) timer(forward, delayMs);
         else forward();
       }
@@ -134,16 +134,20 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       port,
       method: incoming.method,
       path: incoming.url,
-      headers: withoutHops(incoming.rawHeaders),
+      headers: withoutHopByHopHeaders(incoming.rawHeaders),
       setHost: false,
     });
-    upstream.on("error", () => reset(outgoing));
+    upstream.on("error", () => resetConnection(outgoing));
     upstream.on("response", (response) => {
-      response.on("error", () => reset(outgoing));
-      if (found.kind === "cuts" || found.kind === "flips") void spoil(response, outgoing, found);
+      response.on("error", () => resetConnection(outgoing));
+      if (found.kind === "truncates" || found.kind === "corrupts")
+        void spoil(response, outgoing, found);
       else
         response.pipe(
-          outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders)),
+          outgoing.writeHead(
+            response.statusCode ?? 502,
+            withoutHopByHopHeaders(response.rawHeaders),
+          ),
         );
     });
     incoming.pipe(upstream);
@@ -171,10 +175,10 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
     { kind }: Fault,
   ): Promise<void> {
     const body = await buffer(response).catch(() => undefined);
-    if (body === undefined) return reset(outgoing);
-    outgoing.writeHead(response.statusCode ?? 502, withoutHops(response.rawHeaders));
+    if (body === undefined) return resetConnection(outgoing);
+    outgoing.writeHead(response.statusCode ?? 502, withoutHopByHopHeaders(response.rawHeaders));
     if (body.byteLength === 0) return void outgoing.end();
-    if (kind === "cuts")
+    if (kind === "truncates")
       return void outgoing.write(body.subarray(0, body.byteLength >> 1), () =>
         outgoing.socket?.destroy(),
       );
@@ -186,7 +190,7 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   const proxy: FaultProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     target,
-    wayMs: 0,
+    latencyMs: 0,
     get fault() {
       return fault;
     },
@@ -195,16 +199,16 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
       random = seededRandom("seed" in wanted ? (wanted.seed ?? 0) : 0);
       if (refusesAll()) for (const socket of open) socket.resetAndDestroy();
     },
-    get seen() {
+    get receivedRequests() {
       return seen;
     },
-    get abandoned() {
+    get disconnectCount() {
       return abandoned;
     },
-    get captured() {
+    get lastForwardedRequest() {
       return captured;
     },
-    forget() {
+    clearHistory() {
       captured = undefined;
       seen = [];
       abandoned = 0;
@@ -218,11 +222,11 @@ export async function startFaultProxy(target = ""): Promise<FaultProxy> {
   return proxy;
 }
 
-function reset(outgoing: ServerResponse): void {
+function resetConnection(outgoing: ServerResponse): void {
   outgoing.socket?.resetAndDestroy();
 }
 
 /** Names and values in turn, as `rawHeaders` has them. */
-function withoutHops(raw: readonly string[]): string[] {
+function withoutHopByHopHeaders(raw: readonly string[]): string[] {
   return raw.filter((_, index) => !HOP_BY_HOP.has((raw[index - (index % 2)] ?? "").toLowerCase()));
 }

@@ -1,8 +1,8 @@
 // An HTTP proxy that can hold a request back until the next one has come: so that a call is surely hedged.
 import { type IncomingMessage, request as send, type ServerResponse } from "node:http";
-import { startTinyServer, type TinyServer } from "./tiny-server.ts";
+import { startTestHttpServer, type TestHttpServer } from "./test-http-server.ts";
 
-export interface HoldingProxy extends TinyServer {
+export interface HoldingProxy extends TestHttpServer {
   /** Holds the next request back until another one has come. */
   holdNext(): void;
 }
@@ -12,7 +12,7 @@ export async function startHoldingProxy(target: string): Promise<HoldingProxy> {
   let isToHold = false;
   let release: (() => void) | undefined;
 
-  const server = await startTinyServer((incoming, response) => {
+  const server = await startTestHttpServer((incoming, response) => {
     if (isToHold) {
       isToHold = false;
       release = () => forward(target, incoming, response);

@@ -3,7 +3,7 @@ import type { R2BucketLike } from "../../src/registry/drivers/r2.ts";
 import { startLocalS3, type LocalS3 } from "../../src/cli/local/s3.ts";
 
 export interface TestS3 extends LocalS3 {
-  readonly binding: R2BucketLike;
+  readonly bucket: R2BucketLike;
   /** Deletes every object. */
   empty(): Promise<void>;
 }
@@ -13,7 +13,7 @@ export async function startTestS3(): Promise<TestS3> {
   const bucket = await s3.r2Bucket();
   return {
     ...s3,
-    binding: bucket,
+    bucket: bucket,
     async empty() {
       for (;;) {
         const { objects } = await bucket.list();

@@ -139,7 +139,10 @@ const HEADERS: readonly (readonly [string, readonly string[]])[] = [
 ];
 
 /** @param corpus right requests; each result is one of them, changed once or several times */
-export function createMutator(seed: number, corpus: readonly RawRequest[]): () => RawRequest {
+export function createRequestMutator(
+  seed: number,
+  corpus: readonly RawRequest[],
+): () => RawRequest {
   const random = seededRandom(seed);
   const below = (limit: number) => Math.floor(random() * limit);
   const pick = <Item>(items: readonly Item[]): Item => {

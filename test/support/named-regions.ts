@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface NamedRegions {
-  readonly urls: { readonly quick: string; readonly slow: string; readonly refusing: string };
+  readonly urls: { readonly fast: string; readonly slow: string; readonly unreachable: string };
   stop(): void;
 }
 
@@ -17,7 +17,7 @@ export async function startNamedRegions(): Promise<NamedRegions> {
     await startServer("slow", SLOW_MS),
     await startServer("refusing", 0),
   ];
-  const urls = { quick: urlOf(quick), slow: urlOf(slow), refusing: urlOf(refusing) };
+  const urls = { fast: urlOf(quick), slow: urlOf(slow), unreachable: urlOf(refusing) };
   refusing.close();
   return {
     urls,

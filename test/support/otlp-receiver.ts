@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createFileRegistry, fromBinary, fromJson } from "@bufbuild/protobuf";
 import { type DescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import * as z from "zod";
-import { startTinyServer } from "./tiny-server.ts";
+import { startTestHttpServer } from "./test-http-server.ts";
 
 const files = fromBinary(
   FileDescriptorSetSchema,
@@ -82,22 +82,22 @@ export interface OtlpReceiver {
   readonly url: string;
   readonly spans: ReceivedSpan[];
   /** All that came, as text, and the headers of each message. */
-  readonly texts: string[];
+  readonly bodies: string[];
   readonly headers: IncomingHttpHeaders[];
   /** What was wrong with messages. */
-  readonly problems: unknown[];
+  readonly errors: unknown[];
   /** 200 at first. */
   status: number;
   /** @throws unless there are such spans within ten seconds */
-  until(isThere: (spans: readonly ReceivedSpan[]) => boolean): Promise<void>;
+  waitForSpans(isThere: (spans: readonly ReceivedSpan[]) => boolean): Promise<void>;
   stop(): Promise<void>;
 }
 
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
-  const server = await startTinyServer((request, response) => {
+  const server = await startTestHttpServer((request, response) => {
     void json(request).then((message) => {
       receiver.headers.push(request.headers);
-      receiver.texts.push(JSON.stringify(message));
+      receiver.bodies.push(JSON.stringify(message));
       if (receiver.status === 200) take(message);
       response
         .writeHead(request.url === "/v1/traces" ? receiver.status : 404, {
@@ -117,24 +117,24 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
           );
       }
     } catch (error) {
-      receiver.problems.push(error);
+      receiver.errors.push(error);
     }
   }
 
   const receiver: OtlpReceiver = {
     url: server.url,
     spans: [],
-    texts: [],
+    bodies: [],
     headers: [],
-    problems: [],
+    errors: [],
     status: 200,
     stop: server.stop,
-    async until(isThere) {
+    async waitForSpans(isThere) {
       for (const giveUpAt = Date.now() + 10_000; !isThere(receiver.spans); await sleep(20)) {
         if (Date.now() > giveUpAt)
           throw new Error(
             `not among ${receiver.spans.map(({ service, name }) => `${service}: ${name}`).join(", ")}`,
-            { cause: receiver.problems[0] },
+            { cause: receiver.errors[0] },
           );
       }
     },

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { extract } from "tar";
 import packageJson from "../../package.json" with { type: "json" };
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import type { Ran } from "./edgetier-command.ts";
+import type { CommandResult } from "./edgetier-command.ts";
 
 /** npm scripts of this repository run its Node, and so does npm here. */
 const PATH = [join(PROJECT_ROOT, "node_modules/.bin"), process.env["PATH"]].join(delimiter);
@@ -17,24 +17,27 @@ export interface PackagedProject {
   readonly folder: string;
   /** Paths in the package. */
   readonly files: readonly string[];
-  edgetier(args: readonly string[], environment?: Readonly<Record<string, string>>): Promise<Ran>;
+  runEdgetier(
+    args: readonly string[],
+    environment?: Readonly<Record<string, string>>,
+  ): Promise<CommandResult>;
   /** Runs a script of JavaScript in the folder. */
-  node(script: string): Promise<Ran>;
+  node(script: string): Promise<CommandResult>;
   remove(): Promise<void>;
 }
 
-export async function packagedProject(): Promise<PackagedProject> {
+export async function createPackagedProject(): Promise<PackagedProject> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-packaged-"));
   const { stdout } = await promisify(execFile)(
     "npm",
     ["pack", "--json", "--pack-destination", folder],
     { cwd: PROJECT_ROOT, env: { ...process.env, PATH }, maxBuffer: 64 * 1024 * 1024 },
   );
-  const [packed] = packedFiles(stdout);
+  const [packed] = parsePackOutput(stdout);
   const installed = join(folder, "node_modules/edgetier");
   await mkdir(installed, { recursive: true });
   await extract({ file: join(folder, packed.filename), cwd: installed, strip: 1 });
-  for (const name of await dependencies()) {
+  for (const name of await listDependencies()) {
     const link = join(folder, "node_modules", name);
     await mkdir(dirname(link), { recursive: true });
     await symlink(join(PROJECT_ROOT, "node_modules", name), link);
@@ -51,7 +54,7 @@ export async function packagedProject(): Promise<PackagedProject> {
     command: string,
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
-  ): Promise<Ran> => {
+  ): Promise<CommandResult> => {
     const child = spawn(command, args, {
       cwd: folder,
       env: { ...process.env, NO_COLOR: "1", PATH: [bin, PATH].join(delimiter), ...environment },
@@ -67,26 +70,26 @@ export async function packagedProject(): Promise<PackagedProject> {
   return {
     folder,
     files: packed.files.map(({ path }) => path),
-    edgetier: (args, environment) =>
+    runEdgetier: (args, environment) =>
       run(process.execPath, [join(installed, packageJson.bin.edgetier), ...args], environment),
     node: (script) => run(process.execPath, ["--input-type=module", "--eval", script]),
     remove: () => rm(folder, { recursive: true }),
   };
 }
 
-interface Packed {
+interface PackResult {
   readonly filename: string;
   readonly files: readonly { readonly path: string }[];
 }
 
 /** npm's answer is a list or, since version 12, an object by the package's name; scripts may print before it. */
-function packedFiles(stdout: string): [Packed] {
+function parsePackOutput(stdout: string): [PackResult] {
   const answer: unknown = JSON.parse(stdout.slice(stdout.search(/^[[{]/m)));
-  return [Object.values(answer as Record<string, Packed>)[0] as Packed];
+  return [Object.values(answer as Record<string, PackResult>)[0] as PackResult];
 }
 
 /** What is installed in this repository beside the package itself, scopes opened. */
-async function dependencies(): Promise<string[]> {
+async function listDependencies(): Promise<string[]> {
   const names = (await readdir(join(PROJECT_ROOT, "node_modules"))).filter(
     (name) => !name.startsWith("."),
   );

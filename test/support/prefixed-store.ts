@@ -3,7 +3,7 @@ import type { ObjectStore } from "../../src/registry/object-store.ts";
 
 let count = 0;
 
-export function prefixedStore(objects: ObjectStore): ObjectStore {
+export function createPrefixedStore(objects: ObjectStore): ObjectStore {
   const prefix = `test-${Date.now()}-${Math.random().toString(36).slice(2)}-${++count}/`;
   return {
     get: (key, signal) => objects.get(prefix + key, signal),

@@ -3,8 +3,8 @@
 import features from "../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
 import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
-import { makeMobileNet } from "../bench/lib/mobilenet.ts";
-import { makeQueries } from "../../src/cli/load/sample-texts.ts";
+import { createMobileNet } from "../bench/lib/mobilenet.ts";
+import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "../bench/lib/random.ts";
 
 /** Pixels; enough for every layer. */
@@ -26,17 +26,17 @@ const idsOf = createHashedNgrams({
   maxFeatures,
 });
 
-export function intentInput(text: string): NamedTensors {
+export function encodeIntentInput(text: string): NamedTensors {
   const data = idsOf(text);
   return { ids: { datatype: "INT32", shape: [1, data.length], data } };
 }
 
-export const intentQueries = makeQueries(1000, 7);
+export const intentSampleTexts = generateQueries(1000, 7);
 
 export const makeSmallMobileNet = (): Uint8Array =>
-  makeMobileNet({ seed: 1, width: 0.25, resolution: SIDE, classes: 10 });
+  createMobileNet({ seed: 1, width: 0.25, resolution: SIDE, classes: 10 });
 
-export function image(seed: number): NamedTensors {
+export function randomImageInput(seed: number): NamedTensors {
   const { next } = createRandom(seed);
   return {
     pixels: {

@@ -4,13 +4,13 @@ import { UNTRACED } from "../../src/core/span.ts";
 import type { RequestContext } from "../../src/serving/request-context.ts";
 import { startPhaseTimer } from "../../src/telemetry/phase-timer.ts";
 
-export function requestContext(clock: Clock, requestId = "r-1"): RequestContext {
+export function createRequestContext(clock: Clock, requestId = "r-1"): RequestContext {
   return {
     requestId,
     span: UNTRACED,
     tenant: "",
-    place: undefined,
-    clientGone: new AbortController().signal,
+    geo: undefined,
+    disconnectSignal: new AbortController().signal,
     arrivedAtMs: clock.now(),
     phases: startPhaseTimer(clock, clock.now()),
     waitUntil: (work) => void work.catch(() => {}),

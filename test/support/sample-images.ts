@@ -10,9 +10,11 @@ export interface SampleImage {
   readonly width: number;
   readonly height: number;
   /** What Pillow makes of it: red, green and blue of each pixel. */
-  readonly native: Uint8Array;
+  readonly referencePixels: Uint8Array;
   /** At 16 x 16, and as the largest part around the centre at 6 x 10. */
-  readonly resized: { readonly stretched: Uint8Array; readonly covered: Uint8Array } | undefined;
+  readonly referenceResized:
+    | { readonly stretched: Uint8Array; readonly covered: Uint8Array }
+    | undefined;
 }
 
 interface Entry {
@@ -26,35 +28,35 @@ interface Entry {
 
 const bytesOf = (text: string): Uint8Array<ArrayBuffer> => fromBase64(text) ?? new Uint8Array();
 
-export const takenImages: readonly SampleImage[] = Object.entries<Entry>(fixtures.taken).map(
+export const validImages: readonly SampleImage[] = Object.entries<Entry>(fixtures.taken).map(
   ([name, { file, width, height, native, stretched, covered }]) => ({
     name,
     file: bytesOf(file),
     width,
     height,
-    native: bytesOf(native),
-    resized:
+    referencePixels: bytesOf(native),
+    referenceResized:
       stretched === undefined || covered === undefined
         ? undefined
         : { stretched: bytesOf(stretched), covered: bytesOf(covered) },
   }),
 );
 
-export const refusedImages: readonly {
+export const invalidImages: readonly {
   readonly name: string;
   readonly file: Uint8Array<ArrayBuffer>;
 }[] = Object.entries(fixtures.refused).map(([name, file]) => ({ name, file: bytesOf(file) }));
 
 /** @param name of one that is taken */
 export function sampleImage(name: keyof typeof fixtures.taken): SampleImage {
-  const found = takenImages.find((image) => image.name === name);
+  const found = validImages.find((image) => image.name === name);
   if (found === undefined) throw new RangeError(`no image ${name}`);
   return found;
 }
 
-export const LIMITS = { maxBytes: 1_000_000, maxPixels: 1_000_000 };
+export const IMAGE_LIMITS = { maxBytes: 1_000_000, maxPixels: 1_000_000 };
 /** The pixels themselves: value / 255 / (1 / 255). */
-const PLAIN = {
+const IDENTITY_PREPROCESSING = {
   kind: "image",
   layout: "NCHW",
   channels: "RGB",
@@ -64,13 +66,16 @@ const PLAIN = {
 } as const;
 
 /** Red, green and blue of each pixel, as a graph of that size would get them. @throws what the task throws */
-export function pixelsOf(
+export function preprocessToPixels(
   images: ImageDecoder,
   file: Uint8Array,
   size: Pick<ImagePreprocessing, "width" | "height" | "fit">,
 ): Uint8Array {
-  const { encode } = imageClassification.createPreprocessor({ ...PLAIN, ...size }, { images });
-  const { pixels } = encode([imageClassification.fromBytes(file, 0, LIMITS)]);
+  const { encode } = imageClassification.createPreprocessor(
+    { ...IDENTITY_PREPROCESSING, ...size },
+    { images },
+  );
+  const { pixels } = encode([imageClassification.fromBytes(file, 0, IMAGE_LIMITS)]);
   if (pixels?.datatype !== "FP32") throw new TypeError("no pixels");
   const area = size.width * size.height;
   return Uint8Array.from({ length: area * 3 }, (_, at) =>
@@ -78,7 +83,7 @@ export function pixelsOf(
   );
 }
 
-export function largestDifference(one: Uint8Array, other: Uint8Array): number {
+export function maxAbsDifference(one: Uint8Array, other: Uint8Array): number {
   return one.length === other.length
     ? one.reduce((largest, value, at) => Math.max(largest, Math.abs(value - (other[at] ?? 0))), 0)
     : Number.POSITIVE_INFINITY;

@@ -4,7 +4,7 @@ import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import { encodeModel, int, type OnnxGraph } from "../bench/lib/onnx-writer.ts";
-import { colourProject } from "./colour-model.ts";
+import { colorProject } from "./color-model.ts";
 
 const SIDE = 8;
 /** Pixels are from -1 to 1. */
@@ -14,16 +14,16 @@ const SCALE = { datatype: "FP32", shape: [], data: Float32Array.of(STEP) } as co
 const ZERO = { datatype: "UINT8", shape: [], data: Uint8Array.of(128) } as const;
 const LOGITS = { name: "logits", datatype: "FP32", shape: ["rows", 3] } as const;
 
-export interface StagedOptions {
+export interface StagedModelOptions {
   readonly model?: string;
   /** `means` takes 3 bytes a row to hand on, `pixels` 192. */
   readonly cutAt?: "means" | "pixels";
   readonly deadlineMs?: number;
   /** Of the graph that the region goes on with; another than the whole graph's shows that it was used. */
-  readonly restGain?: number;
+  readonly suffixGain?: number;
 }
 
-const cuts = {
+const CUTS = {
   means: {
     value: "means",
     shape: ["rows", 3, 1, 1],
@@ -39,8 +39,8 @@ const cuts = {
   },
 } as const;
 
-function firstGraph({ cutAt = "means" }: StagedOptions): OnnxGraph {
-  const { value, shape } = cuts[cutAt];
+function prefixGraph({ cutAt = "means" }: StagedModelOptions): OnnxGraph {
+  const { value, shape } = CUTS[cutAt];
   return {
     name: "first",
     opset: 13,
@@ -56,8 +56,8 @@ function firstGraph({ cutAt = "means" }: StagedOptions): OnnxGraph {
   };
 }
 
-function restGraph({ cutAt = "means", restGain = 8 }: StagedOptions): OnnxGraph {
-  const { shape, rest } = cuts[cutAt];
+function suffixGraph({ cutAt = "means", suffixGain: restGain = 8 }: StagedModelOptions): OnnxGraph {
+  const { shape, rest } = CUTS[cutAt];
   return {
     name: "rest",
     opset: 13,
@@ -73,13 +73,13 @@ function restGraph({ cutAt = "means", restGain = 8 }: StagedOptions): OnnxGraph 
 }
 
 /** Tiers `edge` and `region`, as `edgetier model exits` makes them. */
-export function stagedProject(options: StagedOptions = {}): PublishSource {
+export function stagedProject(options: StagedModelOptions = {}): PublishSource {
   const { model = "staged", cutAt = "means", deadlineMs = 1_000 } = options;
-  const { project, files } = colourProject({ model, deadlineMs });
+  const { project, files } = colorProject({ model, deadlineMs });
   const activation = {
     name: "activation",
     datatype: "UINT8",
-    shape: cuts[cutAt].shape.map((size) => (typeof size === "number" ? size : -1)),
+    shape: CUTS[cutAt].shape.map((size) => (typeof size === "number" ? size : -1)),
   };
   const tiers = project.tiers.map((tier) =>
     tier.place === "edge"
@@ -90,13 +90,16 @@ export function stagedProject(options: StagedOptions = {}): PublishSource {
     project: modelProjectSchema.parse({ ...project, tiers }),
     files: new Map([
       ...files,
-      ["first.onnx", encodeModel(firstGraph(options))],
-      ["rest.onnx", encodeModel(restGraph(options))],
+      ["first.onnx", encodeModel(prefixGraph(options))],
+      ["rest.onnx", encodeModel(suffixGraph(options))],
     ]),
   };
 }
 
 /** Puts it into the store, as version 1 where it is new. */
-export async function publishStaged(store: ModelStore, options: StagedOptions = {}): Promise<void> {
+export async function publishStagedModel(
+  store: ModelStore,
+  options: StagedModelOptions = {},
+): Promise<void> {
   await publishModel(store, stagedProject(options));
 }

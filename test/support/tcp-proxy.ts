@@ -7,7 +7,7 @@ export interface TcpProxy {
   /** Where connections go; set it before the first one. */
   target: string;
   /** `refuses` resets every connection, open ones too; `hangs` accepts and never answers. */
-  mode: "forwards" | "refuses" | "hangs";
+  behavior: "forwards" | "resets" | "hangs";
   /** Connections so far. */
   readonly connections: number;
   /** That clients have sent through it so far. */
@@ -17,14 +17,14 @@ export interface TcpProxy {
 
 export async function startTcpProxy(): Promise<TcpProxy> {
   const open = new Set<Socket>();
-  let mode: TcpProxy["mode"] = "forwards";
+  let mode: TcpProxy["behavior"] = "forwards";
   let connections = 0;
   let bytesSent = 0;
   const server = createServer((client) => {
     connections++;
     open.add(client);
     client.on("close", () => open.delete(client)).on("error", () => client.destroy());
-    if (mode === "refuses") client.resetAndDestroy();
+    if (mode === "resets") client.resetAndDestroy();
     if (mode !== "forwards") return;
     const { hostname, port } = new URL(proxy.target);
     const upstream = connect(Number(port), hostname);
@@ -42,12 +42,12 @@ export async function startTcpProxy(): Promise<TcpProxy> {
   const proxy: TcpProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     target: "",
-    get mode() {
+    get behavior() {
       return mode;
     },
-    set mode(wanted) {
+    set behavior(wanted) {
       mode = wanted;
-      if (wanted === "refuses") for (const client of open) client.resetAndDestroy();
+      if (wanted === "resets") for (const client of open) client.resetAndDestroy();
     },
     get connections() {
       return connections;

@@ -1,33 +1,33 @@
 // Metrics as the Worker has them, with an aggregator in the same isolate. No imports from Node: suites in workerd use it too.
 import type { Clock } from "../../src/core/clock.ts";
-import { createAggregate } from "../../src/telemetry/aggregate.ts";
-import { EDGE_METRICS, type MetricName } from "../../src/telemetry/edge-metrics.ts";
-import { createRecorder } from "../../src/telemetry/recorder.ts";
-import { createReporter } from "../../src/telemetry/reporter.ts";
-import { eventsIn } from "../../src/telemetry/series.ts";
+import { createMetricsAggregate } from "../../src/telemetry/metrics-aggregate.ts";
+import { EDGE_METRICS, type MetricName } from "../../src/telemetry/edge-metric-definitions.ts";
+import { createMetricsRecorder } from "../../src/telemetry/metrics-recorder.ts";
+import { createMetricsReporter } from "../../src/telemetry/metrics-reporter.ts";
+import { countEvents } from "../../src/telemetry/series-table.ts";
 import type { Telemetry } from "../../src/telemetry/telemetry.ts";
 
 export interface TelemetryUnderTest extends Telemetry {
   /** The labels of what was counted so far, once for each event, by series. */
-  counted(name: MetricName): Readonly<Record<string, string>>[];
+  readCountedLabels(name: MetricName): Readonly<Record<string, string>>[];
   /** Batches that were sent. */
-  reported(): number;
+  countReportedBatches(): number;
   /** From now on nothing reaches the aggregator. */
-  loseAggregator(): void;
+  disconnectAggregator(): void;
 }
 
 export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
-  const recorder = createRecorder({ clock, maxSeries: 1_000 });
-  const aggregate = createAggregate(1_000);
+  const recorder = createMetricsRecorder({ clock, maxSeries: 1_000 });
+  const aggregate = createMetricsAggregate(1_000);
   let reported = 0;
   let isLost = false;
   const reach = () => {
     if (isLost) throw new Error("the aggregator is away");
   };
-  const reporter = createReporter({
+  const reporter = createMetricsReporter({
     recorder,
     clock,
-    isolate: "under test",
+    isolateId: "under test",
     intervalMs: 1_000,
     async send(batch) {
       reach();
@@ -39,17 +39,17 @@ export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
   return {
     metrics: recorder,
     reporter,
-    async read() {
+    async readSeries() {
       reach();
-      return aggregate.series();
+      return aggregate.listSeries();
     },
-    reported: () => reported,
-    loseAggregator: () => {
+    countReportedBatches: () => reported,
+    disconnectAggregator: () => {
       isLost = true;
     },
-    counted(name) {
+    readCountedLabels(name) {
       aggregate.accept(
-        { isolate: "looked at", sequence: ++looks, series: recorder.take(Infinity) },
+        { isolate: "looked at", sequence: ++looks, series: recorder.drain(Infinity) },
         clock.now(),
       );
       const labelsOf = (values: readonly string[]) =>
@@ -57,10 +57,10 @@ export function startTelemetryUnderTest(clock: Clock): TelemetryUnderTest {
           EDGE_METRICS[name].labels.map((label, index) => [label, values[index] ?? ""]),
         );
       return aggregate
-        .series()
+        .listSeries()
         .flatMap((series) =>
           series.name === name
-            ? Array.from({ length: eventsIn(series) }, () => labelsOf(series.labels))
+            ? Array.from({ length: countEvents(series) }, () => labelsOf(series.labels))
             : [],
         );
     },

@@ -119,21 +119,21 @@ const identitySpecs = (end: string): TensorSpec[] =>
     datatype,
     shape: [-1],
   }));
-export const identityAll = (bytes: Uint8Array): TensorGraph => ({
+export const identityGraph = (bytes: Uint8Array): TensorGraph => ({
   bytes,
   inputs: identitySpecs("in"),
   outputs: identitySpecs("out"),
 });
 
 /** test/fixtures/int8-matmul.onnx: y = x . [[1, -2], [3, 4], [-5, 6]] + [10, 20]. */
-export const int8MatMul = (bytes: Uint8Array): TensorGraph => ({
+export const int8MatMulGraph = (bytes: Uint8Array): TensorGraph => ({
   bytes,
   inputs: [{ name: "x", datatype: "UINT8", shape: [-1, 3] }],
   outputs: [{ name: "y", datatype: "INT32", shape: [-1, 2] }],
 });
 
 /** test/fixtures/string-identity.onnx */
-export const stringIdentity = (bytes: Uint8Array): TensorGraph => ({
+export const stringIdentityGraph = (bytes: Uint8Array): TensorGraph => ({
   bytes,
   inputs: [{ name: "x", datatype: "BYTES", shape: [-1] }],
   outputs: [{ name: "y", datatype: "BYTES", shape: [-1] }],

@@ -16,7 +16,7 @@ const features = {
 };
 
 /** Puts a version into the store and the alias `stable` on it. */
-export async function publishToy(
+export async function publishToyModel(
   store: ModelStore,
   graph: Uint8Array,
   changes: Partial<TextClassificationManifest> = {},

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TextClassificationProject } from "../../src/registry/manifest.ts";
-import { writeSampleProject } from "./sample-folder.ts";
+import { writeSampleProject } from "./write-sample-project.ts";
 import { sampleProject } from "./sample-model.ts";
 
 type Tier = TextClassificationProject["tiers"][number];
@@ -31,7 +31,7 @@ export const toyProject: TextClassificationProject = {
   tiers: [tier, { ...tier, id: "region", place: "region", exit: null }],
 };
 
-export async function toyFiles(): Promise<Map<string, Uint8Array>> {
+export async function readToyFiles(): Promise<Map<string, Uint8Array>> {
   const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
   return new Map([
     ["artifacts/toy.onnx", await readFile(join(import.meta.dirname, "../fixtures/toy.onnx"))],
@@ -53,7 +53,7 @@ export const writeToyProject = async (
   folder: string,
   changes: Partial<TextClassificationProject> = {},
 ): Promise<void> =>
-  await writeSampleProject(folder, { ...toyProject, ...changes }, await toyFiles());
+  await writeSampleProject(folder, { ...toyProject, ...changes }, await readToyFiles());
 
 /** Texts and their labels, as a file of samples. */
 export async function writeSamples(

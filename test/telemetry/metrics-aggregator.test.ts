@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type CountedEdge, startCountedEdge } from "../../src/cli/local/bare-edge.ts";
-import type { Upload } from "../../src/cli/local/upload.ts";
-import type { Batch } from "../../src/telemetry/aggregate.ts";
-import type { Series } from "../../src/telemetry/series.ts";
+import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
+import type { WorkerUpload } from "../../src/cli/local/upload.ts";
+import type { MetricsBatch } from "../../src/telemetry/metrics-aggregate.ts";
+import type { Series } from "../../src/telemetry/series-table.ts";
 
-let upload: Upload;
+let upload: WorkerUpload;
 beforeAll(async () => {
   const { outputFiles } = await build({
     entryPoints: [join(import.meta.dirname, "../support/aggregator-worker.ts")],
@@ -31,9 +31,9 @@ beforeAll(async () => {
 });
 
 let folder: string;
-let edge: CountedEdge;
+let edge: MetricsEdge;
 const start = async (isolates = 1) =>
-  (edge = await startCountedEdge(upload, {}, { folder, isolates }));
+  (edge = await startMetricsEdge(upload, {}, { folder, isolates }));
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "edgetier-metrics-"));
   await start();
@@ -55,7 +55,7 @@ const requests = (value: number, status = "200"): Series => ({
   atMs: 1,
   value,
 });
-const report = async (batch: Batch, url = edge.url) =>
+const report = async (batch: MetricsBatch, url = edge.url) =>
   (await fetch(`${url}/report`, { method: "POST", body: JSON.stringify(batch) })).status;
 const read = async (): Promise<Series[]> =>
   (await (await fetch(`${edge.url}/read`)).json()) as Series[];

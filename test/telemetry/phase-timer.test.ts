@@ -13,10 +13,10 @@ describe("the phase timer", () => {
       throw new Error("gone");
     });
     await expect(failing).rejects.toThrow("gone");
-    expect(phases.header()).toBe("region;dur=12, total;dur=22");
+    expect(phases.serverTiming()).toBe("region;dur=12, total;dur=22");
   });
 
   it("says nothing when no time has passed", () => {
-    expect(startPhaseTimer(new ManualClock(), 0).header()).toBe("");
+    expect(startPhaseTimer(new ManualClock(), 0).serverTiming()).toBe("");
   });
 });

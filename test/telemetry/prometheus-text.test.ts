@@ -1,9 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { writeToAnalytics } from "../../src/telemetry/analytics.ts";
-import { MAX_DOUBLES } from "../../src/telemetry/analytics.ts";
-import { EDGE_METRICS, type MetricDefinition } from "../../src/telemetry/edge-metrics.ts";
-import { prometheusText } from "../../src/telemetry/prometheus-text.ts";
-import { createSeriesTable } from "../../src/telemetry/series.ts";
+import { writeDataPoints } from "../../src/telemetry/analytics-engine.ts";
+import { MAX_DATA_POINT_DOUBLES } from "../../src/telemetry/analytics-engine.ts";
+import {
+  EDGE_METRICS,
+  type MetricDefinition,
+} from "../../src/telemetry/edge-metric-definitions.ts";
+import { formatPrometheusText } from "../../src/telemetry/prometheus-text.ts";
+import { createSeriesTable } from "../../src/telemetry/series-table.ts";
 
 function someSeries() {
   const table = createSeriesTable(10);
@@ -11,11 +14,11 @@ function someSeries() {
   table.record("edgetier_deadline_seconds", ["toy"], 0.2, 0);
   for (const value of [0.004, 0.02, 0.02, 99])
     table.record("edgetier_region_call_duration_seconds", ["eu"], value, 0);
-  return table.all();
+  return table.list();
 }
 
 describe("Prometheus' text format", () => {
-  const lines = prometheusText(someSeries()).split("\n");
+  const lines = formatPrometheusText(someSeries()).split("\n");
 
   it("escapes label values", () => {
     expect(lines).toContain(
@@ -57,7 +60,7 @@ describe("Prometheus' text format", () => {
 describe("data points of Analytics Engine", () => {
   it("are one for each series, within the limit of doubles", () => {
     const points: unknown[] = [];
-    writeToAnalytics({ writeDataPoint: (point) => points.push(point) }, { series: someSeries() });
+    writeDataPoints({ writeDataPoint: (point) => points.push(point) }, { series: someSeries() });
     expect(points).toEqual([
       {
         indexes: ["edgetier_requests_total"],
@@ -78,6 +81,6 @@ describe("data points of Analytics Engine", () => {
     for (const definition of Object.values<MetricDefinition>(EDGE_METRICS))
       expect(
         definition.kind === "histogram" ? 2 + definition.buckets.length + 1 : 1,
-      ).toBeLessThanOrEqual(MAX_DOUBLES);
+      ).toBeLessThanOrEqual(MAX_DATA_POINT_DOUBLES);
   });
 });

@@ -4,15 +4,15 @@ import { registryErrors } from "../../src/registry/errors.ts";
 import { describe, expect, it } from "vitest";
 import {
   createRegionMetrics,
-  type OutcomeFacts,
+  type InferRequestRecord,
   type RegionMetrics,
-  type RunFacts,
+  type RunRecord,
 } from "../../src/telemetry/region-metrics.ts";
 
-const of = { model: "mood", version: 1, tier: "heavy" };
-const run = (fields: Partial<RunFacts> = {}): RunFacts => ({
-  of,
-  works: 1,
+const tier = { model: "mood", version: 1, tier: "heavy" };
+const run = (fields: Partial<RunRecord> = {}): RunRecord => ({
+  tier: tier,
+  requestCount: 1,
   rows: 1,
   reason: "idle",
   waitedMs: [0],
@@ -22,8 +22,8 @@ const run = (fields: Partial<RunFacts> = {}): RunFacts => ({
   failed: false,
   ...fields,
 });
-const outcome = (fields: Partial<OutcomeFacts> = {}): OutcomeFacts => ({
-  of,
+const outcome = (fields: Partial<InferRequestRecord> = {}): InferRequestRecord => ({
+  tier: tier,
   durationMs: 20,
   preprocessMs: 0,
   isShared: false,
@@ -34,7 +34,7 @@ const loaded = { event: "model_loaded", model: "mood", version: 1 };
 
 /** The samples of a metric by their labels, as they are written. */
 async function samples(metrics: RegionMetrics, name: string): Promise<Record<string, number>> {
-  const lines = (await metrics.text())
+  const lines = (await metrics.render())
     .split("\n")
     .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
   return Object.fromEntries(
@@ -51,10 +51,10 @@ const TIER = '{model="mood",version="1",tier="heavy"}';
 describe("the region's metrics", () => {
   it("add up as Triton's do: each request of a shared run has all of its compute time", async () => {
     const metrics = createRegionMetrics();
-    metrics.ran(run({ works: 3, rows: 4, waitedMs: [9, 5, 1] }));
+    metrics.recordRun(run({ requestCount: 3, rows: 4, waitedMs: [9, 5, 1] }));
     for (const durationMs of [22, 18, 14])
-      metrics.finished(outcome({ durationMs, preprocessMs: 0.5 }));
-    metrics.finished(outcome({ failure: "REJECTED" }));
+      metrics.recordInferRequest(outcome({ durationMs, preprocessMs: 0.5 }));
+    metrics.recordInferRequest(outcome({ failure: "REJECTED" }));
     const value = async (name: string) => (await samples(metrics, name))[MODEL];
     expect(
       await Promise.all(
@@ -77,8 +77,8 @@ describe("the region's metrics", () => {
 
   it("count requests that another's run has answered as successes without a run", async () => {
     const metrics = createRegionMetrics();
-    metrics.ran(run());
-    for (const isShared of [false, true, true]) metrics.finished(outcome({ isShared }));
+    metrics.recordRun(run());
+    for (const isShared of [false, true, true]) metrics.recordInferRequest(outcome({ isShared }));
     const names = [
       "nv_inference_request_success",
       "nv_inference_exec_count",
@@ -91,8 +91,8 @@ describe("the region's metrics", () => {
 
   it("tell rows, waits and reasons of runs, and leave out those that failed", async () => {
     const metrics = createRegionMetrics();
-    metrics.ran(run({ rows: 3, works: 2, waitedMs: [4, 2], reason: "full" }));
-    metrics.ran(run({ failed: true }));
+    metrics.recordRun(run({ rows: 3, requestCount: 2, waitedMs: [4, 2], reason: "full" }));
+    metrics.recordRun(run({ failed: true }));
     expect(await samples(metrics, "edgetier_region_batch_rows_sum")).toEqual({ [TIER]: 3 });
     expect(await samples(metrics, "edgetier_region_queue_wait_seconds_count")).toEqual({
       [TIER]: 2,
@@ -110,7 +110,7 @@ describe("the region's metrics", () => {
 
   it("are there, at zero, as soon as a version is loaded", async () => {
     const metrics = createRegionMetrics();
-    metrics.observe(loaded);
+    metrics.recordEvent(loaded);
     expect(await samples(metrics, "nv_inference_request_success")).toEqual({ [MODEL]: 0 });
     expect(Object.keys(await samples(metrics, "nv_inference_request_failure"))).toEqual(
       ["REJECTED", "CANCELED", "BACKEND", "OTHER"].map(
@@ -122,19 +122,19 @@ describe("the region's metrics", () => {
   it("forget a version that is unloaded, and no other; an evicted one is only away", async () => {
     const metrics = createRegionMetrics();
     for (const version of [1, 2]) {
-      metrics.observe({ ...loaded, version });
-      metrics.ran(run({ of: { ...of, version } }));
-      metrics.finished(outcome({ of: { ...of, version }, failure: "BACKEND" }));
+      metrics.recordEvent({ ...loaded, version });
+      metrics.recordRun(run({ tier: { ...tier, version } }));
+      metrics.recordInferRequest(outcome({ tier: { ...tier, version }, failure: "BACKEND" }));
     }
     const text = () =>
       metrics
-        .text()
+        .render()
         .then((text) => text.split("\n").filter((line) => line.includes('version="1"')));
-    metrics.observe({ event: "model_evicted", model: "mood", version: 1 });
+    metrics.recordEvent({ event: "model_evicted", model: "mood", version: 1 });
     expect(await text()).not.toEqual([]);
-    metrics.observe({ event: "model_unloaded", model: "mood", version: 1 });
-    metrics.ran(run()); // was under way
-    metrics.finished(outcome());
+    metrics.recordEvent({ event: "model_unloaded", model: "mood", version: 1 });
+    metrics.recordRun(run()); // was under way
+    metrics.recordInferRequest(outcome());
     expect(await text()).toEqual([]);
     expect(await samples(metrics, "nv_inference_exec_count")).toEqual({
       '{model="mood",version="2"}': 1,
@@ -159,7 +159,7 @@ describe("the region's metrics", () => {
       { event: "session_given_up" },
       { event: "of another kind", model: "mood" },
     ];
-    for (const event of events) metrics.observe(event);
+    for (const event of events) metrics.recordEvent(event);
     expect(await samples(metrics, "edgetier_region_model_loads_total")).toEqual({
       '{model="mood",outcome="loaded"}': 1,
       '{model="mood",outcome="failed"}': 1,
@@ -185,15 +185,15 @@ describe("the region's metrics", () => {
     registryErrors.versionNotFound("secret-1", 999),
   ])("make no label of a model that a client has invented: $code", async (error) => {
     const metrics = createRegionMetrics();
-    metrics.observe({ event: "model_failed", model: "secret-1", version: 999, error });
-    expect(await metrics.text()).not.toMatch(/secret|999/);
+    metrics.recordEvent({ event: "model_failed", model: "secret-1", version: 999, error });
+    expect(await metrics.render()).not.toMatch(/secret|999/);
   });
 
   it("show what is so now: queues, memory, providers, requests, state", async () => {
     const metrics = createRegionMetrics();
-    const queue = { of, works: 2, rows: 5, ageMs: 250, running: 1 };
+    const queue = { tier: tier, requestCount: 2, rows: 5, ageMs: 250, running: 1 };
     let queues = [queue];
-    metrics.watch({
+    metrics.setGaugeSources({
       queues: () => queues,
       models: () => [
         {
@@ -237,15 +237,15 @@ describe("the region's metrics", () => {
 
   it("survive a clock that was set back", async () => {
     const metrics = createRegionMetrics();
-    metrics.ran(run({ waitedMs: [-5], inferMs: -1 }));
-    metrics.finished(outcome({ durationMs: -1 }));
+    metrics.recordRun(run({ waitedMs: [-5], inferMs: -1 }));
+    metrics.recordInferRequest(outcome({ durationMs: -1 }));
     expect(await samples(metrics, "nv_inference_queue_duration_us")).toEqual({ [MODEL]: 0 });
   });
 
   it("have a help text and a type each, in Prometheus' format", async () => {
     const metrics = createRegionMetrics({ process: true });
     expect(metrics.contentType).toMatch(/^text\/plain; version=0\.0\.4/);
-    const text = await metrics.text();
+    const text = await metrics.render();
     const names = [...text.matchAll(/^# HELP (\S+) \S/gm)].map(([, name]) => name);
     expect(names).toEqual(
       [...text.matchAll(/^# TYPE (\S+) (?:counter|gauge|histogram|summary)$/gm)].map(

@@ -3,19 +3,19 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { passingTracer, type Tracer } from "../../src/core/span.ts";
 import type { EndedSpan } from "../../src/telemetry/otlp.ts";
-import { createSpanExporter, type DropReason } from "../../src/telemetry/span-exporter.ts";
+import { createSpanExporter, type SpanDropReason } from "../../src/telemetry/span-exporter.ts";
 import { createTracer } from "../../src/telemetry/tracer.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID = "b7ad6b7169203331";
-const asks = (flags: string, tracestate?: string) => (name: string) =>
+const traceContextHeaders = (flags: string, tracestate?: string) => (name: string) =>
   ({ traceparent: `00-${TRACE_ID}-${PARENT_ID}-${flags}`, tracestate })[name];
 const nothing = () => undefined;
 const END = { name: "POST /", facts: {} };
 
 let clock: ManualClock;
 let sent: EndedSpan[][];
-let dropped: [DropReason, number][];
+let dropped: [SpanDropReason, number][];
 let work: Promise<unknown>[];
 let send: (spans: readonly EndedSpan[]) => Promise<number>;
 const waitUntil = (one: Promise<unknown>) => void work.push(one);
@@ -28,17 +28,22 @@ beforeEach(() => {
   };
 });
 
-function tracerOf({ share = 1, extraPerSecond = 2 } = {}): Tracer {
+function createTestTracer({ share = 1, extraPerSecond = 2 } = {}): Tracer {
   const exporter = createSpanExporter({
     send: (spans) => send(spans),
     clock,
     onDropped: (reason, spans) => dropped.push([reason, spans]),
   });
-  return createTracer({ clock, exporter, share, extraPerSecond });
+  return createTracer({
+    clock,
+    exporter,
+    sampleRatio: share,
+    extraTracesPerSecond: extraPerSecond,
+  });
 }
 
 /** After the second in which spans are gathered. */
-async function sentLater(): Promise<EndedSpan[]> {
+async function collectExportedSpans(): Promise<EndedSpan[]> {
   clock.advance(1_000);
   await Promise.all(work.splice(0));
   return sent.splice(0).flat();
@@ -46,7 +51,7 @@ async function sentLater(): Promise<EndedSpan[]> {
 
 describe("a request's trace", () => {
   it("is one tree, in the client's trace, with what ends after the request", async () => {
-    const { span, finish } = tracerOf().startRequest(asks("01", "vendor=1"));
+    const { span, finish } = createTestTracer().startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
       isSampled: true,
@@ -63,7 +68,7 @@ describe("a request's trace", () => {
     finish(waitUntil, { name: "POST /v1", facts: { "http.response.status_code": 200 } });
     clock.advance(5);
     late.end();
-    const spans = await sentLater();
+    const spans = await collectExportedSpans();
     const root = {
       name: "POST /v1",
       kind: "server",
@@ -76,7 +81,12 @@ describe("a request's trace", () => {
     };
     expect(spans.find(({ kind }) => kind === "server")).toMatchObject(root);
     expect(
-      spans.map(({ name, parentId, endMs, error }) => [name, parentId, endMs - 1_000_000, error]),
+      spans.map(({ name, parentId, endMs, errorCode: error }) => [
+        name,
+        parentId,
+        endMs - 1_000_000,
+        error,
+      ]),
     ).toEqual([
       ["region call", tier.id, 20, "timed_out"],
       ["tier", span.id, 20, undefined],
@@ -86,14 +96,14 @@ describe("a request's trace", () => {
     expect(new Set(spans.map(({ id }) => id))).toHaveProperty("size", 4);
     expect(
       spans.every(
-        ({ traceId, state, isSampled }) =>
+        ({ traceId, traceState: state, isSampled }) =>
           traceId === TRACE_ID && state === "vendor=1" && isSampled,
       ),
     ).toBe(true);
   });
 
   it("begins here without a context, or with one that is none", () => {
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     for (const traceparent of [
       undefined,
       "",
@@ -114,11 +124,11 @@ describe("a request's trace", () => {
   });
 
   it("is not sent without an end, nor is what ends later", async () => {
-    const { span, finish } = tracerOf().startRequest(nothing);
+    const { span, finish } = createTestTracer().startRequest(nothing);
     const child = span.child("phase");
     finish(waitUntil);
     child.end();
-    expect(await sentLater()).toEqual([]);
+    expect(await collectExportedSpans()).toEqual([]);
   });
 });
 
@@ -128,26 +138,28 @@ describe("sampling", () => {
       .length;
 
   it("takes a share of the traces that begin here", () => {
-    expect(sampledOf(tracerOf({ share: 0 }), nothing, 100)).toBe(0);
-    expect(sampledOf(tracerOf({ share: 1 }), nothing, 100)).toBe(100);
-    const half = sampledOf(tracerOf({ share: 0.5 }), nothing, 2_000);
+    expect(sampledOf(createTestTracer({ share: 0 }), nothing, 100)).toBe(0);
+    expect(sampledOf(createTestTracer({ share: 1 }), nothing, 100)).toBe(100);
+    const half = sampledOf(createTestTracer({ share: 0.5 }), nothing, 2_000);
     expect(half).toBeGreaterThan(850); // 6.7 standard deviations
     expect(half).toBeLessThan(1_150);
   });
 
   it("follows a client, who can make only so many dear", () => {
-    const tracer = tracerOf({ share: 1, extraPerSecond: 3 });
-    expect(sampledOf(tracer, asks("00"), 10)).toBe(0);
-    expect(sampledOf(tracer, asks("01"), 10)).toBe(3);
+    const tracer = createTestTracer({ share: 1, extraPerSecond: 3 });
+    expect(sampledOf(tracer, traceContextHeaders("00"), 10)).toBe(0);
+    expect(sampledOf(tracer, traceContextHeaders("01"), 10)).toBe(3);
     clock.advance(500);
-    expect(sampledOf(tracer, asks("01"), 10)).toBe(1);
+    expect(sampledOf(tracer, traceContextHeaders("01"), 10)).toBe(1);
     clock.advance(60_000);
-    expect(sampledOf(tracer, asks("03"), 10)).toBe(3);
-    expect(sampledOf(tracerOf({ extraPerSecond: 0 }), asks("01"), 10)).toBe(0);
+    expect(sampledOf(tracer, traceContextHeaders("03"), 10)).toBe(3);
+    expect(sampledOf(createTestTracer({ extraPerSecond: 0 }), traceContextHeaders("01"), 10)).toBe(
+      0,
+    );
   });
 
   it("keeps what failed, or is worth it, within a rate of its own, and tells nobody further on", async () => {
-    const tracer = tracerOf({ share: 0, extraPerSecond: 2 });
+    const tracer = createTestTracer({ share: 0, extraPerSecond: 2 });
     for (const [error, isWorth] of [
       ["session_failed", false],
       [undefined, false],
@@ -159,7 +171,9 @@ describe("sampling", () => {
       if (isWorth) span.child("tier").keep();
       finish(waitUntil, { ...END, error });
     }
-    expect((await sentLater()).map(({ error, isSampled }) => [error, isSampled])).toEqual([
+    expect(
+      (await collectExportedSpans()).map(({ errorCode: error, isSampled }) => [error, isSampled]),
+    ).toEqual([
       ["session_failed", false],
       [undefined, false],
     ]);
@@ -168,10 +182,10 @@ describe("sampling", () => {
 
 describe("work that requests shared", () => {
   it("is a tree of its own with links to them, where one of them is sampled", async () => {
-    const tracer = tracerOf({ share: 0 });
+    const tracer = createTestTracer({ share: 0 });
     const [one, other, unsampled] = [
-      tracer.startRequest(asks("01")),
-      tracer.startRequest(asks("01")),
+      tracer.startRequest(traceContextHeaders("01")),
+      tracer.startRequest(traceContextHeaders("01")),
       tracer.startRequest(nothing),
     ];
     const batch = tracer.recordShared("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [
@@ -202,17 +216,17 @@ describe("sending", () => {
   const trace = (tracer: Tracer) => tracer.startRequest(nothing).finish(waitUntil, END);
 
   it("gathers a second's spans into one message, and has only one request wait for it", async () => {
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     for (let i = 0; i < 10; i++) trace(tracer);
     expect(work).toHaveLength(1);
     expect(sent).toEqual([]);
-    expect(await sentLater()).toHaveLength(10);
+    expect(await collectExportedSpans()).toHaveLength(10);
     trace(tracer);
-    expect(await sentLater()).toHaveLength(1);
+    expect(await collectExportedSpans()).toHaveLength(1);
   });
 
   it("is taken over where the platform has ended the request that was to do it", async () => {
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     const forgotten: Promise<unknown>[] = [];
     const timers: ManualClock["setTimer"] = clock.setTimer;
     clock.setTimer = () => () => {}; // its timer went with it
@@ -220,12 +234,12 @@ describe("sending", () => {
     clock.setTimer = timers;
     clock.advance(2_500);
     trace(tracer);
-    expect(await sentLater()).toHaveLength(2);
+    expect(await collectExportedSpans()).toHaveLength(2);
   });
 
   it("drops what comes quicker than it can be sent, and counts it", async () => {
     send = () => new Promise(() => {});
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     for (let i = 0; i < 4_000; i++) trace(tracer);
     expect(dropped.reduce((sum, [reason, spans]) => sum + (reason === "full" ? spans : 0), 0)).toBe(
       4_000 - 2_048 - 2 * 512,
@@ -233,15 +247,15 @@ describe("sending", () => {
   });
 
   it("drops what the collector does not take, and counts it; the next are sent", async () => {
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     const good = send;
     send = () => Promise.reject(new TypeError("connection refused"));
     trace(tracer);
-    expect(await sentLater()).toEqual([]);
+    expect(await collectExportedSpans()).toEqual([]);
     send = async (spans) => (await good(spans)) + 1;
     trace(tracer);
     trace(tracer);
-    expect(await sentLater()).toHaveLength(2);
+    expect(await collectExportedSpans()).toHaveLength(2);
     expect(dropped).toEqual([
       ["unsent", 1],
       ["unsent", 1],
@@ -251,7 +265,7 @@ describe("sending", () => {
   it("goes on when two messages hang", async () => {
     const good = send;
     send = () => new Promise(() => {});
-    const tracer = tracerOf();
+    const tracer = createTestTracer();
     trace(tracer);
     clock.advance(1_000);
     await Promise.resolve();
@@ -263,13 +277,13 @@ describe("sending", () => {
     clock.advance(9_000);
     trace(tracer);
     work.splice(0, 2); // those hang
-    expect((await sentLater()).length).toBeGreaterThan(0);
+    expect((await collectExportedSpans()).length).toBeGreaterThan(0);
   });
 });
 
 describe("without a collector", () => {
   it("hands a context on as it came, and makes none", () => {
-    const { span } = passingTracer.startRequest(asks("01", "vendor=1"));
+    const { span } = passingTracer.startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
       isRecorded: false,

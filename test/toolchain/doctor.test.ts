@@ -1,11 +1,17 @@
 // The doctor's judgement: each limit, at and over it, and remedies that fit the deployment.
 import { describe, expect, it } from "vitest";
-import { type DeploymentConfig, limitsSchema } from "../../src/toolchain/deployment-config.ts";
-import { type CheckName, diagnose, problemsIn } from "../../src/toolchain/doctor.ts";
-import type { ExaminedGraph, Measurements } from "../../src/toolchain/doctor-measurements.ts";
-import type { EngineReport } from "../../src/toolchain/engine/report.ts";
+import {
+  type DeploymentConfig,
+  deploymentLimitsSchema,
+} from "../../src/toolchain/deployment-config.ts";
+import { type CheckName, diagnose, limitErrors } from "../../src/toolchain/doctor.ts";
+import type {
+  MeasuredGraph,
+  DeploymentMeasurements,
+} from "../../src/toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../src/toolchain/engine/engine-report.ts";
 
-const limits = limitsSchema.parse({
+const limits = deploymentLimitsSchema.parse({
   workerBytes: 1000,
   scriptGzipBytes: 100,
   engineGzipBytes: 200,
@@ -38,7 +44,7 @@ const full: EngineReport["engine"] = {
   ...size,
   reason: "the cut engine did not pass its tests",
 };
-const bundled: ExaminedGraph = {
+const bundled: MeasuredGraph = {
   model: "a",
   tier: "edge",
   sha256: "01",
@@ -50,7 +56,7 @@ const bundled: ExaminedGraph = {
 const cold = { heapBytes: 600, bufferBytes: 400, wasmBytes: 2000 };
 
 /** Everything exactly at its limit. */
-const measured: Measurements = {
+const measured: DeploymentMeasurements = {
   upload: {
     script: { bytes: 300, gzipBytes: 100 },
     engine: { bytes: 400, gzipBytes: 200 },
@@ -70,7 +76,7 @@ const measured: Measurements = {
 const over: Readonly<
   Record<
     "scriptGzipBytes" | "engineGzipBytes" | "workerBytes" | "startupCpuMs" | "isolateBytes",
-    Measurements
+    DeploymentMeasurements
   >
 > = {
   scriptGzipBytes: {
@@ -90,7 +96,7 @@ const over: Readonly<
 };
 
 const judge = (
-  one: Measurements,
+  one: DeploymentMeasurements,
   engine: EngineReport["engine"] = cut,
   changes: Partial<DeploymentConfig> = {},
 ) => diagnose(one, { config: { ...config, ...changes }, limits, engine });
@@ -116,14 +122,14 @@ describe("limits", () => {
       unit: "bytes",
       ok: true,
     });
-    expect(problemsIn(diagnosis)).toEqual([]);
+    expect(limitErrors(diagnosis)).toEqual([]);
   });
 
   it.each(Object.entries(over))("%s is exceeded by a little more, and only it", (name, one) => {
     const diagnosis = judge(one);
     expect(diagnosis.ok).toBe(false);
     expect(diagnosis.checks.filter(({ ok }) => !ok).map((check) => check.name)).toEqual([name]);
-    const [problem, ...others] = problemsIn(diagnosis);
+    const [problem, ...others] = limitErrors(diagnosis);
     expect(others).toEqual([]);
     expect(problem).toMatchObject({
       code: "limit_exceeded",
@@ -135,7 +141,7 @@ describe("limits", () => {
   it("are all reported together, with value and limit", () => {
     const upload = { ...measured.upload, totalBytes: 2000, script: { bytes: 300, gzipBytes: 150 } };
     expect(
-      problemsIn(judge({ ...measured, upload, startupCpuMs: 301 })).map(({ detail }) => detail),
+      limitErrors(judge({ ...measured, upload, startupCpuMs: 301 })).map(({ detail }) => detail),
     ).toEqual([
       "script, gzip: 150 bytes, and the limit is 100.",
       "Worker, uncompressed: 2000 bytes, and the limit is 1000.",
@@ -172,7 +178,7 @@ describe("limits", () => {
 });
 
 describe("what is restored at start", () => {
-  const memoryOf = (graphs: readonly ExaminedGraph[]) =>
+  const memoryOf = (graphs: readonly MeasuredGraph[]) =>
     judge({ ...measured, graphs }).checks.find(({ name }) => name === "bundledMemoryBytes")
       ?.measured;
 

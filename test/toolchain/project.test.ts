@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { readProject, readProjects } from "../../src/toolchain/project.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
-import { writeSampleProject } from "../support/sample-folder.ts";
+import { writeSampleProject } from "../support/write-sample-project.ts";
 
 let folder: string;
 beforeEach(async () => {

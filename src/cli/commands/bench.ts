@@ -7,19 +7,25 @@ import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
-import { benchArgs, headersOf, NAME, parseBenchArgs, tooFewSamples } from "../load/bench-args.ts";
+import {
+  benchArgs,
+  parseHeaders,
+  BENCH_COMMAND,
+  parseBenchArgs,
+  warnTooFewSamples,
+} from "../load/bench-args.ts";
 import { createSender } from "../load/http-sender.ts";
-import { reportHtml } from "../load/report-html.ts";
+import { renderReportHtml } from "../load/report-html.ts";
 import type { LoadReport } from "../load/report-schema.ts";
-import { reportText, verdictLine } from "../load/report-text.ts";
+import { renderReportText, formatVerdict } from "../load/report-text.ts";
 import { runLoad } from "../load/run-load.ts";
 import { createTarget } from "../load/target.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
-import { stopRequests } from "../local/stop-requests.ts";
-import { printJson, printLine, progressTo } from "../output.ts";
-import { repeatedOption } from "../repeated-option.ts";
+import { createShutdownSignal } from "../local/shutdown-signal.ts";
+import { printJson, printLine, createProgressPrinter } from "../output.ts";
+import { parseRepeatedOption } from "../repeated-option.ts";
 
-const [SHOWN_EVERY_MS, TOLD_EVERY_MS] = [1_000, 5_000];
+const [REFRESH_INTERVAL_MS, LOG_INTERVAL_MS] = [1_000, 5_000];
 
 const schema = z.object({
   EDGETIER_PORT: localPort("EDGETIER_PORT"),
@@ -39,17 +45,17 @@ export const command = defineCommand({
     const config = parseConfig(schema, { EDGETIER_PORT, EDGETIER_API_KEY, url: args.url });
     const url = config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`;
     const plan = parseBenchArgs(args);
-    const headers = headersOf(repeatedOption(benchArgs, rawArgs, "header"), {
+    const headers = parseHeaders(parseRepeatedOption(benchArgs, rawArgs, "header"), {
       apiKey: config.EDGETIER_API_KEY,
       deadline: args.deadline,
     });
     if (args.inputs !== undefined && args.file !== undefined)
-      throw cliErrors.usage("Give --inputs or --file, not both", NAME);
+      throw cliErrors.usage("Give --inputs or --file, not both", BENCH_COMMAND);
     const { model, inputs, file, cache, protocol } = args;
-    const { tell, show, showEveryMs, clear } = progressLines(args.json === true);
+    const { tell, show, showEveryMs, clear } = createProgressPrinter(args.json === true);
 
     const send = createSender(url, plan.connections);
-    const { signal } = stopRequests();
+    const { signal } = createShutdownSignal();
     signal.addEventListener("abort", () => send.close());
     try {
       const target = await createTarget(send, {
@@ -64,15 +70,15 @@ export const command = defineCommand({
       }).catch((error: unknown) => {
         throw signal.aborted ? cliErrors.interrupted(String(signal.reason)) : error;
       });
-      const tooFew = tooFewSamples(plan);
+      const tooFew = warnTooFewSamples(plan);
       if (tooFew !== undefined) tell(tooFew);
       const startedAt = new Date().toISOString();
       const result = await runLoad(plan, {
         send,
         calls: target.calls,
-        tell,
-        show,
-        showEveryMs,
+        log: tell,
+        showProgress: show,
+        progressIntervalMs: showEveryMs,
         signal,
       });
       clear();
@@ -91,10 +97,10 @@ export const command = defineCommand({
         trials: [...result.trials],
         isInterrupted: signal.aborted,
       };
-      if (args.html !== undefined) await writePage(args.html, reportHtml(report));
+      if (args.html !== undefined) await writePage(args.html, renderReportHtml(report));
       if (args.json) printJson(report);
-      else printLine(reportText(report));
-      refuseMissed(report, args.strict === true);
+      else printLine(renderReportText(report));
+      throwIfObjectiveMissed(report, args.strict === true);
     } finally {
       send.close();
     }
@@ -102,10 +108,10 @@ export const command = defineCommand({
 });
 
 /** On a terminal one line that changes; elsewhere lines, and fewer. None beside JSON. */
-function progressLines(json: boolean) {
+function createProgressPrinter(json: boolean) {
   const isTerminal = process.stderr.isTTY && !json;
   const clear = () => void (isTerminal && process.stderr.write("\r\u001b[K"));
-  const print = progressTo(json);
+  const print = createProgressPrinter(json);
   return {
     tell: (line: string) => {
       clear();
@@ -115,7 +121,7 @@ function progressLines(json: boolean) {
       ? (line: string) =>
           void process.stderr.write(`\r\u001b[K${line.slice(0, process.stderr.columns - 1)}`)
       : print,
-    showEveryMs: isTerminal ? SHOWN_EVERY_MS : TOLD_EVERY_MS,
+    showEveryMs: isTerminal ? REFRESH_INTERVAL_MS : LOG_INTERVAL_MS,
     clear,
   };
 }
@@ -123,12 +129,12 @@ function progressLines(json: boolean) {
 /** @throws usage */
 async function writePage(path: string, page: string): Promise<void> {
   await writeFile(path, page).catch((error: unknown) => {
-    throw cliErrors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, NAME);
+    throw cliErrors.usage(`--html ${path} cannot be written: ${reasonOf(error)}`, BENCH_COMMAND);
   });
 }
 
 /** Where a rate was searched, those that do not hold are no failure. @throws slo_missed, slo_not_shown */
-function refuseMissed(
+function throwIfObjectiveMissed(
   { trials, highestRatePerSecond, isInterrupted }: LoadReport,
   isStrict: boolean,
 ): void {
@@ -137,7 +143,7 @@ function refuseMissed(
   if (highestRatePerSecond !== undefined) return;
   const linesOf = (wanted: string) =>
     trials.flatMap(({ ratePerSecond, slo }) =>
-      slo?.verdict === wanted ? [`${ratePerSecond}/s: ${verdictLine(slo)}`] : [],
+      slo?.verdict === wanted ? [`${ratePerSecond}/s: ${formatVerdict(slo)}`] : [],
     );
   const [missed, notShown] = [linesOf("missed"), linesOf("not shown")];
   if (missed.length > 0) throw cliErrors.objectiveNotHeld(true, missed);

@@ -11,16 +11,16 @@ import { httpUrl, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { EDGE_SECRETS } from "../../http/edge-variables.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { readAliasName } from "../alias-options.ts";
+import { readAliasName } from "../alias-args.ts";
 import { deploy } from "../deploy/deploy.ts";
-import { createSteps, type StepReport } from "../deploy/steps.ts";
+import { createStepRunner, type StepReport } from "../deploy/step-runner.ts";
 import { createWrangler } from "../deploy/wrangler.ts";
 import { MODELS_FOLDER, PROJECT_ROOT, STATE_FOLDER, WRANGLER_CONFIG } from "../local/paths.ts";
-import { stopRequests } from "../local/stop-requests.ts";
-import { jsonArg, printJson, printLine, progressTo } from "../output.ts";
-import { readCount } from "./samples-args.ts";
-import { readSigningKeys, signArgs } from "../signing-options.ts";
-import { openStoreToPublish, storeArgs } from "../store-options.ts";
+import { createShutdownSignal } from "../local/shutdown-signal.ts";
+import { jsonArg, printJson, printLine, createProgressPrinter } from "../output.ts";
+import { parseCount } from "./samples-args.ts";
+import { readSigningKeys, signingArgs } from "../signing-args.ts";
+import { openPublishingStore, storeArgs } from "../store-args.ts";
 
 const NAME = "edgetier deploy";
 
@@ -71,7 +71,7 @@ export const command = defineCommand({
       negativeDescription: "Leave the measuring out",
     },
     "dry-run": { type: "boolean", description: "Show every step; do only what changes nothing" },
-    ...signArgs,
+    ...signingArgs,
     ...storeArgs,
     ...jsonArg,
   },
@@ -87,15 +87,15 @@ export const command = defineCommand({
         "Say where the model store of the deployment is: EDGETIER_S3_ENDPOINT and the keys, or --s3-endpoint",
         NAME,
       );
-    const store = openStoreToPublish(args, await readSigningKeys(args["sign-key"], NAME));
-    const log = progressTo(json);
+    const store = openPublishingStore(args, await readSigningKeys(args["sign-key"], NAME));
+    const log = createProgressPrinter(json);
     const sources = await readProjects(MODELS_FOLDER, log);
-    const models = chosen(sources, args.models);
-    const stop = stopRequests();
-    const steps = createSteps({
+    const models = selectModels(sources, args.models);
+    const stop = createShutdownSignal();
+    const steps = createStepRunner({
       signal: stop.signal,
       onStart: (step) => log(`${step} …`),
-      onReport: (report) => json || show(report),
+      onReport: (report) => json || printStep(report),
     });
     const scratchFolder = await mkdtemp(join(tmpdir(), "edgetier-deploy-"));
     try {
@@ -104,17 +104,17 @@ export const command = defineCommand({
           sources,
           models,
           modelsFolder: MODELS_FOLDER,
-          folder: PROJECT_ROOT,
+          configFolder: PROJECT_ROOT,
           scratchFolder,
           worker: await readWorker(),
           alias,
           url: EDGETIER_URL,
           addressFile: join(STATE_FOLDER, "deployed.json"),
           apiKey: EDGETIER_API_KEY,
-          secrets: args["set-secrets"] === true ? secretsIn(process.env) : {},
-          dryRun: args["dry-run"] === true,
-          doctor: args.doctor,
-          patienceMs: (readCount("--patience", args.patience, NAME) ?? 60) * 1_000,
+          secrets: args["set-secrets"] === true ? pickSecrets(process.env) : {},
+          isDryRun: args["dry-run"] === true,
+          runsDoctor: args.doctor,
+          propagationTimeoutMs: (parseCount("--patience", args.patience, NAME) ?? 60) * 1_000,
           log,
           signal: stop.signal,
         },
@@ -131,7 +131,7 @@ export const command = defineCommand({
   },
 });
 
-function show({ step, status, found, seconds }: StepReport): void {
+function printStep({ step, status, found, seconds }: StepReport): void {
   const [first = "", ...more] = found;
   printLine(
     `${step.padEnd(14)}  ${status.padEnd(10)}  ${`${seconds.toFixed(1)} s`.padStart(7)}  ${first}`.trimEnd(),
@@ -140,7 +140,10 @@ function show({ step, status, found, seconds }: StepReport): void {
 }
 
 /** @throws usage */
-function chosen(sources: readonly PublishSource[], names: string | undefined): readonly string[] {
+function selectModels(
+  sources: readonly PublishSource[],
+  names: string | undefined,
+): readonly string[] {
   const all = sources.map(({ project }) => project.model);
   const wanted = names?.split(",").map((name) => name.trim()) ?? all;
   const missing = wanted.filter((name) => !all.includes(name));
@@ -170,7 +173,7 @@ async function readWorker(): Promise<{
   }
 }
 
-const secretsIn = (environment: NodeJS.ProcessEnv): Record<string, string> =>
+const pickSecrets = (environment: NodeJS.ProcessEnv): Record<string, string> =>
   Object.fromEntries(
     EDGE_SECRETS.flatMap((name) =>
       environment[name] === undefined || environment[name] === ""

@@ -5,23 +5,23 @@ import { defineCommand } from "citty";
 import * as z from "zod";
 import {
   type DeploymentLimits,
-  limitsSchema,
+  deploymentLimitsSchema,
   readDeploymentConfig,
 } from "../../toolchain/deployment-config.ts";
 import {
-  type Check,
-  CHECKS,
+  type LimitCheck,
+  CHECK_TITLES,
   type Diagnosis,
   diagnose,
-  problemsIn,
+  limitErrors,
 } from "../../toolchain/doctor.ts";
-import type { ExaminedGraph } from "../../toolchain/doctor-measurements.ts";
+import type { MeasuredGraph } from "../../toolchain/doctor-measurements.ts";
 import { problemsOf } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
-import { stopRequests } from "../local/stop-requests.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { createShutdownSignal } from "../local/shutdown-signal.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 export const command = defineCommand({
   meta: {
@@ -41,8 +41,8 @@ export const command = defineCommand({
   async run({ args }) {
     const config = await readDeploymentConfig(PROJECT_ROOT);
     const limits =
-      args.limits === undefined ? config.limits : changedLimits(config.limits, args.limits);
-    const stop = stopRequests();
+      args.limits === undefined ? config.limits : overrideLimits(config.limits, args.limits);
+    const stop = createShutdownSignal();
     const { measured, report } = await measureDeployment({
       log: args.json ? () => {} : printLine,
       signal: stop.signal,
@@ -52,12 +52,12 @@ export const command = defineCommand({
     const diagnosis = diagnose(measured, { config, limits, engine: report.engine });
     if (args.json) printJson(diagnosis);
     else printLine(`\n${summary(diagnosis)}`);
-    if (!diagnosis.ok) throw new AggregateError(problemsIn(diagnosis));
+    if (!diagnosis.ok) throw new AggregateError(limitErrors(diagnosis));
   },
 });
 
 /** @throws usage */
-function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
+function overrideLimits(limits: DeploymentLimits, text: string): DeploymentLimits {
   const wrong = (problem: string) =>
     cliErrors.usage(`--limits ${text}: ${problem}`, "edgetier doctor");
   let json: unknown;
@@ -68,39 +68,39 @@ function changedLimits(limits: DeploymentLimits, text: string): DeploymentLimits
   }
   const changes = z.record(z.string(), z.unknown()).safeParse(json);
   if (!changes.success) throw wrong("it must be a JSON object");
-  const parsed = limitsSchema.safeParse({ ...limits, ...changes.data });
+  const parsed = deploymentLimitsSchema.safeParse({ ...limits, ...changes.data });
   if (!parsed.success) throw wrong(problemsOf(parsed.error).join("; "));
   return parsed.data;
 }
 
 function summary({ checks, graphs, ok }: Diagnosis): string {
   const rows = checks.map((check) => [
-    CHECKS[check.name],
+    CHECK_TITLES[check.name],
     check.note ?? shown(check, check.measured),
     shown(check, check.limit),
     verdict(check),
   ]);
   const tiers = graphs.map((graph) => [
     `${graph.model}/${graph.tier}`,
-    startOf(graph),
-    graph.memoryBytes === null ? "-" : inKiB(graph.memoryBytes),
+    describeStart(graph),
+    graph.memoryBytes === null ? "-" : formatBytes(graph.memoryBytes),
     graph.measuredInputs ?? "none: not in the figures above",
   ]);
   return [
-    table([["what", "measured", "limit", "ok"], ...rows]),
+    renderTable([["what", "measured", "limit", "ok"], ...rows]),
     ...(tiers.length === 0
       ? []
-      : [table([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
+      : [renderTable([["edge tier", "starts", "its memory", "measured on inputs"], ...tiers])]),
     ...(ok ? ["Within its limits."] : []),
   ].join("\n\n");
 }
 
-const shown = ({ unit }: Check, value: number | null): string =>
-  value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : inKiB(value);
-const verdict = ({ limit, measured, ok }: Check): string =>
+const shown = ({ unit }: LimitCheck, value: number | null): string =>
+  value === null ? "-" : unit === "ms" ? `${Math.round(value)} ms` : formatBytes(value);
+const verdict = ({ limit, measured, ok }: LimitCheck): string =>
   limit === null || measured === null ? "-" : ok ? "yes" : "NO";
 
-function startOf({ how, reason }: ExaminedGraph): string {
+function describeStart({ how, reason }: MeasuredGraph): string {
   switch (how) {
     case "bundled":
       return "bundled, restored before the first request";

@@ -4,15 +4,15 @@ import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { addKeptFunctions } from "../../toolchain/deployment-config.ts";
-import { prepareEngine } from "../../toolchain/engine/prepare.ts";
-import type { EngineReport } from "../../toolchain/engine/report.ts";
-import { functionsOf, readTrapLog } from "../../toolchain/engine/trap-log.ts";
+import { addKeepFunctions } from "../../toolchain/deployment-config.ts";
+import { prepareEngine } from "../../toolchain/engine/prepare-engine.ts";
+import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
+import { resolveFunctionIndices, parseTrapLog } from "../../toolchain/engine/trap-log.ts";
 import { readProjects } from "../../toolchain/project.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { buildProjectDeployment } from "../deployment.ts";
+import { buildProjectDeployment } from "../build-deployment.ts";
 import { DEPLOYMENT_FOLDER, ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 export const command = defineCommand({
   meta: {
@@ -49,7 +49,7 @@ export const command = defineCommand({
   async run({ args }) {
     const startedAtMs = performance.now();
     const log = args.json ? () => {} : printLine;
-    if (args.traps !== undefined) await keepTrapped(args.traps, args.config, log);
+    if (args.traps !== undefined) await addTrappedFunctions(args.traps, args.config, log);
     const { report, cached } = await buildProjectDeployment(await readProjects(args.models, log), {
       configFolder: args.config,
       outFolder: args.out,
@@ -68,8 +68,8 @@ export const command = defineCommand({
 
 function summary({ engine, full, graphs, validation, fallback }: EngineReport): string {
   const size = (one: { readonly bytes: number; readonly gzipBytes: number }) => [
-    inKiB(one.bytes),
-    `${inKiB(one.gzipBytes)} gzip`,
+    formatBytes(one.bytes),
+    `${formatBytes(one.gzipBytes)} gzip`,
   ];
   const rows = [
     ["full engine", ...size(full), full.sha256.slice(0, 12)],
@@ -88,7 +88,7 @@ function summary({ engine, full, graphs, validation, fallback }: EngineReport): 
         : [
             ...size(snapshot),
             bundled ? "bundled" : "in the store",
-            `${inKiB(snapshot.memoryBytes)} of memory`,
+            `${formatBytes(snapshot.memoryBytes)} of memory`,
           ]),
     ]),
     ...validation.map(({ graph, inputs, different }) => [
@@ -96,11 +96,11 @@ function summary({ engine, full, graphs, validation, fallback }: EngineReport): 
       `${inputs - different} of ${inputs} inputs as the full engine`,
     ]),
   ];
-  return `${table(rows)}${fallback ? "\nthe full engine is bundled as well: a model has no region tier" : ""}`;
+  return `${renderTable(rows)}${fallback ? "\nthe full engine is bundled as well: a model has no region tier" : ""}`;
 }
 
 /** @throws usage where the log cannot be read */
-async function keepTrapped(
+async function addTrappedFunctions(
   path: string,
   configFolder: string,
   log: (line: string) => void,
@@ -112,9 +112,9 @@ async function keepTrapped(
     );
   });
   const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER, log });
-  const { cut, ofOtherEngines } = readTrapLog(text, sha256);
-  const functions = await functionsOf(cut, join(ENGINE_FOLDER, "engine.wasm"));
-  await addKeptFunctions(configFolder, functions);
+  const { calledFunctions: cut, otherEngineCount: ofOtherEngines } = parseTrapLog(text, sha256);
+  const functions = await resolveFunctionIndices(cut, join(ENGINE_FOLDER, "engine.wasm"));
+  await addKeepFunctions(configFolder, functions);
   log(
     `${path}: ${functions.length === 0 ? "no function was missed" : `functions ${functions.join(", ")} are kept from now on (package.json, edgetier.keepFunctions)`}`,
   );

@@ -1,9 +1,9 @@
 // `edgetier engine prepare`: makes the full engine alone, which `engine build` cuts.
 
 import { defineCommand } from "citty";
-import { prepareEngine } from "../../toolchain/engine/prepare.ts";
+import { prepareEngine } from "../../toolchain/engine/prepare-engine.ts";
 import { ENGINE_FOLDER } from "../local/paths.ts";
-import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
 
 export const command = defineCommand({
   meta: {
@@ -19,7 +19,7 @@ export const command = defineCommand({
     if (args.json) printJson(engine);
     else
       printLine(
-        `engine ${engine.cached ? "is ready" : "made"}: ${inKiB(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`,
+        `engine ${engine.cached ? "is ready" : "made"}: ${formatBytes(engine.bytes)}, SHA-256 ${engine.sha256.slice(0, 12)}`,
       );
   },
 });

@@ -2,10 +2,10 @@
 
 import { defineCommand } from "citty";
 import { readProjects } from "../../toolchain/project.ts";
-import { buildProjectDeployment, deployedEngine } from "../deployment.ts";
+import { buildProjectDeployment, deployedEngineOf } from "../build-deployment.ts";
 import { MODELS_FOLDER } from "../local/paths.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { openModelStore, storeArgs } from "../store-args.ts";
 
 export const command = defineCommand({
   meta: {
@@ -18,8 +18,8 @@ export const command = defineCommand({
       await readProjects(MODELS_FOLDER, args.json ? undefined : printLine),
       args.json ? {} : { log: printLine },
     );
-    const engine = deployedEngine(built);
-    await openStore(args).writeDeployedEngine(engine);
+    const engine = deployedEngineOf(built);
+    await openModelStore(args).writeDeployedEngine(engine);
     if (args.json) printJson(engine);
     else
       printLine(

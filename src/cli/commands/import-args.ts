@@ -3,16 +3,16 @@
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import {
-  guessTask,
-  type ImportedTask,
-  type RgbNumbers,
-  type TaskChoice,
-} from "../../toolchain/import/adapt.ts";
-import type { PoolingKind } from "../../toolchain/import/adapt-vectors.ts";
-import { readLabelText } from "../../toolchain/import/labels-in-model.ts";
+  inferTask,
+  type ImportableTask,
+  type RgbValues,
+  type TaskOptions,
+} from "../../toolchain/import/adapt-to-task.ts";
+import type { PoolingKind } from "../../toolchain/import/embedding-output.ts";
+import { parseLabels } from "../../toolchain/import/label-metadata.ts";
 import type { Model } from "../../toolchain/onnx/model-file.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { readCount } from "./samples-args.ts";
+import { parseCount } from "./samples-args.ts";
 
 export const taskArgs = {
   labels: {
@@ -63,8 +63,8 @@ export const taskArgs = {
   },
 } as const;
 
-interface Given {
-  readonly task?: ImportedTask | undefined;
+interface ImportArgs {
+  readonly task?: ImportableTask | undefined;
   readonly labels?: string | undefined;
   readonly logits?: string | undefined;
   readonly tokenizer?: string | undefined;
@@ -79,25 +79,27 @@ interface Given {
 }
 
 /** @throws usage for what cannot be read */
-export async function taskChoiceOf(
-  args: Given,
+export async function readTaskChoice(
+  args: ImportArgs,
   model: Model,
   command: string,
-): Promise<TaskChoice> {
-  const task = args.task ?? guessTask(model);
+): Promise<TaskOptions> {
+  const task = args.task ?? inferTask(model);
   const labels =
     args.labels === undefined
       ? undefined
-      : readLabelText(new TextDecoder().decode(await fileOf("--labels", args.labels, command)));
+      : parseLabels(
+          new TextDecoder().decode(await readOptionFile("--labels", args.labels, command)),
+        );
   if (args.labels !== undefined && labels === undefined)
     throw cliErrors.usage(
       `--labels ${args.labels} is neither a JSON array of different texts nor one label a line`,
       command,
     );
   const image = {
-    mean: numbersOf("--mean", args.mean, command),
-    std: numbersOf("--std", args.std, command),
-    size: sizeOf(args.size, command),
+    mean: parseRgb("--mean", args.mean, command),
+    std: parseRgb("--std", args.std, command),
+    size: parseSize(args.size, command),
     fit: args.fit,
   };
   if (image.std?.some((value) => value <= 0) === true)
@@ -105,14 +107,14 @@ export async function taskChoiceOf(
   return {
     task,
     labels,
-    logits: args.logits,
-    text: await textOf(args, command),
+    logitsOutput: args.logits,
+    text: await readTextChoice(args, command),
     vectors: { output: args.output, pooling: args.pooling },
     image,
   };
 }
 
-async function textOf(args: Given, command: string): Promise<TaskChoice["text"]> {
+async function readTextChoice(args: ImportArgs, command: string): Promise<TaskOptions["text"]> {
   if (args.tokenizer !== undefined && args.features !== undefined)
     throw cliErrors.usage(
       "--tokenizer and --features are two ways to make a text numbers: give one",
@@ -121,15 +123,18 @@ async function textOf(args: Given, command: string): Promise<TaskChoice["text"]>
   if (args.tokenizer !== undefined)
     return {
       kind: "wordpiece",
-      artifact: await fileOf("--tokenizer", args.tokenizer, command),
-      maxTokens: readCount("--max-tokens", args["max-tokens"], command) ?? 128,
+      artifact: await readOptionFile("--tokenizer", args.tokenizer, command),
+      maxTokens: parseCount("--max-tokens", args["max-tokens"], command) ?? 128,
     };
   if (args.features !== undefined)
-    return { kind: "hashed-ngrams", artifact: await fileOf("--features", args.features, command) };
+    return {
+      kind: "hashed-ngrams",
+      artifact: await readOptionFile("--features", args.features, command),
+    };
   return undefined;
 }
 
-async function fileOf(option: string, path: string, command: string): Promise<Uint8Array> {
+async function readOptionFile(option: string, path: string, command: string): Promise<Uint8Array> {
   return new Uint8Array(
     await readFile(path).catch((error: unknown) => {
       throw cliErrors.usage(`${option} ${path} cannot be read: ${reasonOf(error)}`, command);
@@ -137,11 +142,11 @@ async function fileOf(option: string, path: string, command: string): Promise<Ui
   );
 }
 
-function numbersOf(
+function parseRgb(
   option: string,
   text: string | undefined,
   command: string,
-): RgbNumbers | undefined {
+): RgbValues | undefined {
   if (text === undefined) return undefined;
   const [red, green, blue, ...more] = text
     .split(",")
@@ -160,7 +165,7 @@ function numbersOf(
   return [red, green, blue];
 }
 
-function sizeOf(
+function parseSize(
   text: string | undefined,
   command: string,
 ): { width: number; height: number } | undefined {

@@ -6,12 +6,12 @@ import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { defineCommand } from "citty";
 import { modelName } from "../../registry/manifest.ts";
-import { SAMPLES_FILE } from "../deploy/trials.ts";
-import { deploymentFiles } from "../init/deployment-files.ts";
-import { projectFiles } from "../init/project-files.ts";
-import { INIT_TASKS, makeStarter, STARTER_MODEL } from "../init/starters.ts";
+import { SAMPLES_FILE } from "../deploy/smoke-test-cases.ts";
+import { renderDeploymentFiles } from "../init/deployment-files.ts";
+import { renderProjectFiles } from "../init/project-files.ts";
+import { INIT_TASKS, createStarter, STARTER_MODEL } from "../init/starters.ts";
 import { IS_PACKAGED, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
-import { jsonArg, printJson, printLine, progressTo } from "../output.ts";
+import { jsonArg, printJson, printLine, createProgressPrinter } from "../output.ts";
 import { importProject } from "./model-import.ts";
 
 const NAME = "edgetier init";
@@ -58,16 +58,18 @@ export const command = defineCommand({
         written.push(file.slice(PROJECT_ROOT.length + 1));
       }
     };
-    if (IS_PACKAGED) await write(PROJECT_ROOT, await deploymentFiles(PROJECT_ROOT));
-    const starter = makeStarter(args.task);
+    if (IS_PACKAGED) await write(PROJECT_ROOT, await renderDeploymentFiles(PROJECT_ROOT));
+    const starter = createStarter(args.task);
     await write(
       folder,
-      new Map([...starter.files, ...projectFiles(name.data, args.task, starter)]),
+      new Map([...starter.files, ...renderProjectFiles(name.data, args.task, starter)]),
     );
     const options = starter.importOptions.map((option) =>
       option.startsWith("recipe/") ? join(folder, option) : option,
     );
-    progressTo(args.json === true)("trying the model in the runtimes that would serve it");
+    createProgressPrinter(args.json === true)(
+      "trying the model in the runtimes that would serve it",
+    );
     const { tried, imported } = await importProject([
       join(folder, STARTER_MODEL),
       "--name",
@@ -87,7 +89,7 @@ export const command = defineCommand({
       return printJson({ model: name.data, task: args.task, folder, written, tried });
     for (const path of written) printLine(`made  ${path}`);
     printLine(
-      `\n${name.data} ${starter.about}: ${tried.right ?? tried.samples} of ${tried.samples} samples ${tried.right === undefined ? "answered" : "got their label"}, at the ${imported.project.tiers[0]?.place}.`,
+      `\n${name.data} ${starter.description}: ${tried.right ?? tried.samples} of ${tried.samples} samples ${tried.right === undefined ? "answered" : "got their label"}, at the ${imported.project.tiers[0]?.place}.`,
     );
   },
 });

@@ -3,8 +3,8 @@
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import type * as z from "zod";
-import { apiKeyEntry, rateLimitText } from "../../http/access/access-config.ts";
-import { generateApiKey, hashOfApiKey } from "../../http/access/api-key.ts";
+import { apiKeyEntrySchema, rateLimitSchema } from "../../http/access/access-config.ts";
+import { generateApiKey, hashApiKey } from "../../http/access/api-key.ts";
 import { SCOPES } from "../../http/access/authenticator.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 
@@ -53,19 +53,19 @@ const create = defineCommand({
   },
   async run({ args }) {
     const key = generateApiKey();
-    const sha256 = await hashOfApiKey(key);
-    const entry = parsed(apiKeyEntry, {
+    const sha256 = await hashApiKey(key);
+    const entry = parseArgument(apiKeyEntrySchema, {
       id: args.id ?? `${args.tenant.slice(0, 48)}-${sha256.slice(0, 8)}`,
       sha256,
       tenant: args.tenant,
       scopes: args.scope.split(","),
       ...(args["rate-limit"] === undefined
         ? {}
-        : { rateLimit: parsed(rateLimitText, args["rate-limit"], "--rate-limit") }),
+        : { rateLimit: parseArgument(rateLimitSchema, args["rate-limit"], "--rate-limit") }),
       ...(args.models === undefined ? {} : { models: args.models.split(",") }),
       ...(args["expires-in-days"] === undefined
         ? {}
-        : { expiresAt: inDays(args["expires-in-days"]) }),
+        : { expiresAt: formatExpiry(args["expires-in-days"]) }),
     });
     if (args.json) return printJson({ key, entry });
     printLine(
@@ -76,7 +76,7 @@ const create = defineCommand({
 });
 
 /** @throws usage naming every option that is wrong */
-function parsed<Schema extends z.ZodType>(
+function parseArgument<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
   option?: string,
@@ -94,7 +94,7 @@ function parsed<Schema extends z.ZodType>(
   );
 }
 
-function inDays(days: string): string {
+function formatExpiry(days: string): string {
   if (!/^\d{1,5}$/.test(days) || days === "0")
     throw cliErrors.usage("--expires-in-days: must be a whole number of days", COMMAND);
   return new Date(Date.now() + Number(days) * DAY_MS).toISOString();

@@ -4,23 +4,23 @@
 import { cliErrors } from "../errors.ts";
 import { join } from "node:path";
 import { defineCommand } from "citty";
-import { writeReportAlone } from "../../toolchain/calibrate/calibrate-project.ts";
-import { classificationOf } from "../../toolchain/judge/project-tier.ts";
-import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
+import { writeReportOnly } from "../../toolchain/calibrate/calibrate-project.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { readBuildPlan } from "../../toolchain/techniques/build-plan.ts";
-import { buildProject, type BuiltProject } from "../../toolchain/techniques/build-project.ts";
-import { projectWithSources, writeBuilt } from "../../toolchain/techniques/project-files.ts";
+import { readBuildPlan } from "../../toolchain/build-plan/build-plan.ts";
+import { buildProject, type BuiltProject } from "../../toolchain/build-plan/build-project.ts";
+import { readProjectWithSources, writeBuiltProject } from "../../toolchain/build-plan/build-files.ts";
 import type { ModelReport } from "../../protocol/report.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { asIsReport } from "../as-is-report.ts";
-import { makeProjectSnapshots } from "../deployment.ts";
-import { askAllTiers, createProgressLine, withRunners } from "../judging.ts";
-import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
-import { techniquesTable } from "../techniques-table.ts";
-import { readRisk } from "./risk-args.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { computeCurrentReport } from "../current-report.ts";
+import { createProjectSnapshots } from "../build-deployment.ts";
+import { predictAllTiers, createProgressLine, withRunners } from "../evaluation-runners.ts";
+import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
+import { renderTechniquesTable } from "../techniques-table.ts";
+import { parseRisk } from "./risk-args.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model build";
 const DEFAULT_CALIBRATION_SAMPLES = 256;
@@ -58,18 +58,21 @@ export const command = defineCommand({
     const { built, samples = [] } = await buildTiers(args);
     let report: ModelReport | undefined;
     if (built !== undefined) {
-      log(techniquesTable(built.tiers));
+      log(renderTechniquesTable(built.tiers));
       if (args["dry-run"] !== true) {
-        await writeBuilt(args.folder, built);
+        await writeBuiltProject(args.folder, built);
         report = await writeReport(args.folder, samples);
         log(`The report that is published with it is of ${report.tested} samples`);
       }
     }
     if (args["dry-run"] === true) {
-      if (args.json) printJson({ tiers: built?.tiers.map(resultOf) ?? [] });
+      if (args.json) printJson({ tiers: built?.tiers.map(toResult) ?? [] });
       return;
     }
-    const { source, without } = await makeProjectSnapshots(await readProject(args.folder), log);
+    const { source, skippedTiers: without } = await createProjectSnapshots(
+      await readProject(args.folder),
+      log,
+    );
     const snapshots = [...(source.snapshots ?? [])].map(([tier, { bytes, memoryBytes }]) => ({
       tier,
       bytes: bytes.byteLength,
@@ -78,13 +81,15 @@ export const command = defineCommand({
     if (args.json)
       return printJson({
         model: source.project.model,
-        tiers: built?.tiers.map(resultOf) ?? [],
+        tiers: built?.tiers.map(toResult) ?? [],
         ...(report && { tested: report.tested }),
         snapshots,
         without,
       });
     for (const { tier, bytes, memoryBytes } of snapshots)
-      printLine(`snapshot of ${tier}: ${inKiB(bytes)}, ${inKiB(memoryBytes)} of memory`);
+      printLine(
+        `snapshot of ${tier}: ${formatBytes(bytes)}, ${formatBytes(memoryBytes)} of memory`,
+      );
     for (const { tier, reason } of without) printLine(`${tier}: no snapshot. ${reason}`);
   },
 });
@@ -98,13 +103,10 @@ interface BuildArgs {
 }
 
 /** @returns nothing where there is no build.json */
-async function buildTiers({
-  folder,
-  samples,
-  calibration,
-  limit,
-  rounds,
-}: BuildArgs): Promise<{ readonly built?: BuiltProject; readonly samples?: readonly Sample[] }> {
+async function buildTiers({ folder, samples, calibration, limit, rounds }: BuildArgs): Promise<{
+  readonly built?: BuiltProject;
+  readonly samples?: readonly LabeledSample[];
+}> {
   const plan = await readBuildPlan(folder);
   if (plan === undefined) return {};
   if (samples === undefined || calibration === undefined)
@@ -112,11 +114,11 @@ async function buildTiers({
       `${join(folder, "build.json")} plans candidates: name --samples to judge them on, and --calibration to find ranges on`,
       NAME,
     );
-  const source = await projectWithSources(folder, plan);
-  const project = classificationOf(source.project);
+  const source = await readProjectWithSources(folder, plan);
+  const project = requireClassification(source.project);
   const [most, roundCount] = [
-    readCount("--limit", limit, NAME),
-    readCount("--rounds", rounds, NAME),
+    parseCount("--limit", limit, NAME),
+    parseCount("--rounds", rounds, NAME),
   ];
   const options = { task: taskByName(project.task), limits: project.input };
   const [questions, ranges] = [
@@ -128,17 +130,17 @@ async function buildTiers({
     buildProject(source, project, plan, {
       runners: { edge, region },
       runtime: createNativeRuntime(),
-      samples: questions,
-      calibration: ranges,
+      evaluationSamples: questions,
+      rangeSamples: ranges,
       ...(roundCount === undefined ? {} : { rounds: roundCount }),
       onProgress: (tier, event) => {
         const what =
-          event.step === "make"
-            ? `${event.candidate}: ${event.what}`
-            : event.step === "accuracy"
+          event.kind === "make"
+            ? `${event.candidate}: ${event.activity}`
+            : event.kind === "accuracy"
               ? `${event.candidate}: accuracy`
               : `latency in ${event.runtime}`;
-        progress.show(`${tier}, ${what}`, event.done, event.of);
+        progress.show(`${tier}, ${what}`, event.done, event.total);
       },
     }),
   );
@@ -147,19 +149,22 @@ async function buildTiers({
 }
 
 /** With the exits and calibrations that it has: the risk is shown at what model.json states, or at what is usual. */
-async function writeReport(folder: string, samples: readonly Sample[]): Promise<ModelReport> {
+async function writeReport(
+  folder: string,
+  samples: readonly LabeledSample[],
+): Promise<ModelReport> {
   const source = await readProject(folder);
-  const project = classificationOf(source.project);
-  const report = asIsReport(
+  const project = requireClassification(source.project);
+  const report = computeCurrentReport(
     source,
-    await askAllTiers(source, project, samples),
-    readRisk({}, NAME, project.risk),
+    await predictAllTiers(source, project, samples),
+    parseRisk({}, NAME, project.risk),
   );
-  await writeReportAlone(folder, report);
+  await writeReportOnly(folder, report);
   return report;
 }
 
-const resultOf = ({ tier, judgements, chosen }: BuiltProject["tiers"][number]) => ({
+const toResult = ({ tier, evaluations: judgements, chosen }: BuiltProject["tiers"][number]) => ({
   tier,
   candidates: judgements,
   chosen: chosen.name,

@@ -6,20 +6,23 @@ import { defineCommand } from "citty";
 import {
   type CalibratedProject,
   calibrateProject,
-  writeCalibrated,
-  writeReportAlone,
+  writeCalibratedProject,
+  writeReportOnly,
 } from "../../toolchain/calibrate/calibrate-project.ts";
-import { modelReportOf } from "../../toolchain/calibrate/model-report.ts";
-import { classificationOf, fileOf } from "../../toolchain/judge/project-tier.ts";
-import { readSamples } from "../../toolchain/judge/samples.ts";
+import { buildModelReport } from "../../toolchain/calibrate/model-report.ts";
+import {
+  requireClassification,
+  requireProjectFile,
+} from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { calibrationReport } from "../../toolchain/report/calibration-report.ts";
+import { renderCalibrationReport } from "../../toolchain/report/calibration-report.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { asIsReport } from "../as-is-report.ts";
-import { askAllTiers } from "../judging.ts";
-import { jsonArg, printJson, printLine, table, timesLess } from "../output.ts";
-import { priceArgs, readPrices, readRisk, readSaturatedEpsilon, riskArgs } from "./risk-args.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { computeCurrentReport } from "../current-report.ts";
+import { predictAllTiers } from "../evaluation-runners.ts";
+import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";
+import { priceArgs, parsePrices, parseRisk, parseSaturatedEpsilon, riskArgs } from "./risk-args.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model calibrate";
 
@@ -68,29 +71,29 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const source = await readProject(args.folder);
-    const project = classificationOf(source.project);
-    const { method, ...bound } = readRisk(args, NAME, project.risk);
+    const project = requireClassification(source.project);
+    const { method, ...bound } = parseRisk(args, NAME, project.risk);
     const saturatedEpsilon =
-      readSaturatedEpsilon(args["saturated-epsilon"], bound.epsilon, NAME) ??
+      parseSaturatedEpsilon(args["saturated-epsilon"], bound.epsilon, NAME) ??
       project.tiers[0]?.exit?.whenSaturated?.epsilon;
-    const prices = readPrices(
+    const prices = parsePrices(
       args,
       project.tiers.map(({ id }) => id),
       NAME,
     );
     const [limit, seed] = [
-      readCount("--limit", args.limit, NAME),
-      readCount("--seed", args.seed, NAME),
+      parseCount("--limit", args.limit, NAME),
+      parseCount("--seed", args.seed, NAME),
     ];
     const samples = await readSamples(args.samples, {
       task: taskByName(project.task),
       limits: project.input,
       limit,
     });
-    const asked = await askAllTiers(source, project, samples);
+    const asked = await predictAllTiers(source, project, samples);
     if (args["as-is"] === true) {
-      const report = asIsReport(source, asked, { ...bound, ...prices, seed });
-      if (args["dry-run"] !== true) await writeReportAlone(args.folder, report);
+      const report = computeCurrentReport(source, asked, { ...bound, ...prices, seed });
+      if (args["dry-run"] !== true) await writeReportOnly(args.folder, report);
       return args.json
         ? printJson(report)
         : printLine(
@@ -102,23 +105,25 @@ export const command = defineCommand({
       ...prices,
       method,
       saturatedEpsilon,
-      orTopOnly: args["or-top-only"] === true,
+      allowLastTierOnly: args["or-top-only"] === true,
       ...(seed === undefined ? {} : { seed }),
     });
     if (args.report !== undefined)
-      await writeFile(args.report, calibrationReport(reportOf(calibrated)));
+      await writeFile(args.report, renderCalibrationReport(toReport(calibrated)));
     if (args["dry-run"] !== true)
-      await writeCalibrated(
+      await writeCalibratedProject(
         args.folder,
         calibrated.project,
-        modelReportOf(calibrated.project, calibrated.curves, (path) => fileOf(source, path)),
+        buildModelReport(calibrated.project, calibrated.curves, (path) =>
+          requireProjectFile(source, path),
+        ),
       );
-    if (args.json) printJson(resultOf(calibrated));
+    if (args.json) printJson(toResult(calibrated));
     else printLine(summary(calibrated));
   },
 });
 
-function reportOf({ project, cascade, curves }: CalibratedProject) {
+function toReport({ project, cascade, curves }: CalibratedProject) {
   const tiers = cascade.tiers.map(({ id, method }, position) => ({
     id,
     method,
@@ -127,14 +132,14 @@ function reportOf({ project, cascade, curves }: CalibratedProject) {
   return { model: project.model, risk: project.risk, tiers, curves };
 }
 
-function resultOf({ project, cascade, curves }: CalibratedProject) {
-  const { fit, test } = cascade.parts;
+function toResult({ project, cascade, curves }: CalibratedProject) {
+  const { fit, test } = cascade.split;
   return {
     model: project.model,
     risk: project.risk,
     fitted: fit.length,
     tested: test.length,
-    pValue: cascade.control.chosen?.pValue,
+    pValue: cascade.riskControl.chosen?.pValue,
     tiers: project.tiers.map(({ id, calibration, exit, p95Ms, figures }, position) => ({
       id,
       method: cascade.tiers[position]?.method,
@@ -164,7 +169,7 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
   );
   const last = alone.at(-1);
   return [
-    table([
+    renderTable([
       ["TIER", "METHOD", "EXIT", "WHEN SATURATED", "ECE BEFORE", "ECE AFTER"],
       ...cascade.tiers.map(({ id, method }, position) => [
         id,
@@ -177,13 +182,13 @@ function summary({ project, cascade, curves }: CalibratedProject): string {
     ]),
     ...(trials.length === 0
       ? []
-      : [`In cross-validation:\n${table([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
-    `Fitted to ${cascade.parts.fit.length} samples, tested on ${cascade.parts.test.length} others`,
+      : [`In cross-validation:\n${renderTable([["TIER", "METHOD", "NLL", "ECE"], ...trials])}`]),
+    `Fitted to ${cascade.split.fit.length} samples, tested on ${cascade.split.test.length} others`,
     ...(project.risk === undefined || chosen === undefined || last === undefined
       ? []
       : [
           `With a confidence of ${percent(1 - project.risk.delta)}, the risk (${project.risk.what}) is at most ${percent(project.risk.epsilon)}; on the tested samples it is ${percent(chosen.risk)}`,
-          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${timesLess(last.meanCost / chosen.meanCost)} cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
+          `${percent(chosen.coverage)} are answered before the last tier, in ${chosen.meanMs.toFixed(2)} ms on average against ${last.meanMs.toFixed(2)} ms of the last tier alone, at ${formatReduction(last.meanCost / chosen.meanCost)} cost; ${percent(chosen.accuracy)} are right against ${percent(last.accuracy)}`,
         ]),
   ].join("\n\n");
 }

@@ -4,17 +4,17 @@ import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import {
   compareEvaluations,
-  type ProjectComparison,
-} from "../../toolchain/judge/compare-projects.ts";
-import { type Evaluation, evaluateProject } from "../../toolchain/judge/evaluate-project.ts";
-import { classificationOf } from "../../toolchain/judge/project-tier.ts";
-import { readSamples } from "../../toolchain/judge/samples.ts";
+  type EvaluationComparison,
+} from "../../toolchain/evaluate/compare-evaluations.ts";
+import { type Evaluation, evaluateProject } from "../../toolchain/evaluate/evaluate-project.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { createProgressLine, withRunners } from "../judging.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { createProgressLine, withRunners } from "../evaluation-runners.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model compare";
 
@@ -36,10 +36,10 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const sources = [await readProject(args.first), await readProject(args.second)] as const;
-    const [first, second] = sources.map(({ project }) => classificationOf(project));
+    const [first, second] = sources.map(({ project }) => requireClassification(project));
     if (first === undefined || second === undefined || first.task !== second.task)
       throw cliErrors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
-    const limit = readCount("--limit", args.limit, NAME);
+    const limit = parseCount("--limit", args.limit, NAME);
     const samples = await readSamples(args.samples, {
       task: taskByName(first.task),
       limits: first.input,
@@ -48,7 +48,7 @@ export const command = defineCommand({
     const progress = createProgressLine();
     const [one, other] = await withRunners(async ({ edge, region }) => {
       const evaluate = (source: PublishSource, name: string) =>
-        evaluateProject(source, classificationOf(source.project), samples, {
+        evaluateProject(source, requireClassification(source.project), samples, {
           runners: { edge, region },
           onProgress: ({ tier, done, of }) => progress.show(`${name}, ${tier}`, done, of),
         });
@@ -63,11 +63,11 @@ export const command = defineCommand({
       other,
       samples.map(({ label }) => label),
     );
-    const bytes = sources.map(bytesOf);
+    const bytes = sources.map(sumFileBytes);
     if (args.json)
       return printJson({
-        first: figuresOf(one, bytes[0]),
-        second: figuresOf(other, bytes[1]),
+        first: toMetrics(one, bytes[0]),
+        second: toMetrics(other, bytes[1]),
         comparison,
       });
     printLine(
@@ -82,10 +82,10 @@ export const command = defineCommand({
   },
 });
 
-const bytesOf = ({ files }: PublishSource): number =>
+const sumFileBytes = ({ files }: PublishSource): number =>
   [...files.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
 
-function figuresOf(
+function toMetrics(
   { answers: _answers, confusion: _confusion, ...figures }: Evaluation,
   bytes: number | undefined,
 ) {
@@ -94,11 +94,11 @@ function figuresOf(
 
 function summary(
   projects: readonly (readonly [name: string, evaluation: Evaluation, bytes: number])[],
-  { samples, gainPoints, won, lost, pValue, agreement, p50Ratio, p99Ratio }: ProjectComparison,
+  { samples, gainPoints, won, lost, pValue, agreement, p50Ratio, p99Ratio }: EvaluationComparison,
 ): string {
   const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
   return [
-    table([
+    renderTable([
       ["PROJECT", "ACCURACY", "EDGE ANSWERS", "ECE", "P50 MS", "P99 MS", "BYTES"],
       ...projects.map(([name, { cascade, cascadeLatency }, bytes]) => [
         name,
@@ -107,7 +107,7 @@ function summary(
         cascade.expectedCalibrationError.toFixed(4),
         cascadeLatency.p50Ms.toFixed(2),
         cascadeLatency.p99Ms.toFixed(2),
-        inKiB(bytes),
+        formatBytes(bytes),
       ]),
     ]),
     `The second is ${Math.abs(gainPoints).toFixed(2)} points ${gainPoints < 0 ? "worse" : "better"} on ${samples} samples: it wins ${won} and loses ${lost} (p = ${pValue.toPrecision(2)}, McNemar); the answers agree on ${percent(agreement)}.`,

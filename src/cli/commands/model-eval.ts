@@ -3,27 +3,31 @@
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
-import { methodOf } from "../../toolchain/calibrate/fit-calibration.ts";
-import { type Resampled, type Resamples, resample } from "../../toolchain/calibrate/resample.ts";
+import { calibrationMethodOf } from "../../toolchain/calibrate/fit-calibration.ts";
 import {
-  type AskedProject,
-  evaluateAsked,
+  type RiskValidationSummary,
+  type RiskValidation,
+  validateRiskBound,
+} from "../../toolchain/calibrate/validate-risk-bound.ts";
+import {
+  type ProjectRun,
+  evaluateRun,
   type Evaluation,
-  type PriceOptions,
-  pricedTiers,
-} from "../../toolchain/judge/evaluate-project.ts";
-import { classificationOf } from "../../toolchain/judge/project-tier.ts";
-import { readSamples } from "../../toolchain/judge/samples.ts";
+  type CostModel,
+  createCalibrationTiers,
+} from "../../toolchain/evaluate/evaluate-project.ts";
+import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { askAllTiers, createProgressLine } from "../judging.ts";
-import { jsonArg, printJson, printLine, table, timesLess } from "../output.ts";
-import { priceArgs, readPrices, readRisk, riskArgs, type StatedRisk } from "./risk-args.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { predictAllTiers, createProgressLine } from "../evaluation-runners.ts";
+import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";
+import { priceArgs, parsePrices, parseRisk, riskArgs, type RiskOptions } from "./risk-args.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model eval";
-const SHOWN_CONFUSIONS = 10;
+const MAX_CONFUSIONS = 10;
 
 export const command = defineCommand({
   meta: {
@@ -51,14 +55,14 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const source = await readProject(args.folder);
-    const project = classificationOf(source.project);
+    const project = requireClassification(source.project);
     const [limit, splits, seed] = [
-      readCount("--limit", args.limit, NAME),
-      readCount("--splits", args.splits, NAME),
-      readCount("--seed", args.seed, NAME),
+      parseCount("--limit", args.limit, NAME),
+      parseCount("--splits", args.splits, NAME),
+      parseCount("--seed", args.seed, NAME),
     ];
-    const risk = readRisk(args, NAME, project.risk);
-    const prices = readPrices(
+    const risk = parseRisk(args, NAME, project.risk);
+    const prices = parsePrices(
       args,
       project.tiers.map(({ id }) => id),
       NAME,
@@ -69,12 +73,12 @@ export const command = defineCommand({
       limit,
     });
     const progress = createProgressLine();
-    const asked = await askAllTiers(source, project, samples);
-    const { answers: _answers, ...evaluation } = evaluateAsked(asked, prices);
+    const asked = await predictAllTiers(source, project, samples);
+    const { answers: _answers, ...evaluation } = evaluateRun(asked, prices);
     const resamples =
       splits === undefined
         ? undefined
-        : resampled(asked, risk, {
+        : resampleSplits(asked, risk, {
             ...prices,
             splits,
             seed,
@@ -91,8 +95,8 @@ export const command = defineCommand({
       printLine(
         [
           summary(evaluation),
-          ...(project.risk === undefined ? [] : [stated(project.risk)]),
-          ...(resamples === undefined ? [] : [summaryOfSplits(risk, resamples)]),
+          ...(project.risk === undefined ? [] : [describeStatedRisk(project.risk)]),
+          ...(resamples === undefined ? [] : [summarizeSplits(risk, resamples)]),
         ].join("\n\n"),
       );
     if (evaluation.slo.kind === "missed")
@@ -105,22 +109,24 @@ const percent = (share: number | undefined) =>
 const ms = (value: number) => value.toFixed(2);
 
 /** Calibrated by the method that the project's calibrations are of, unless another is named: one that is chosen anew in every split would take hours. */
-function resampled(
-  asked: AskedProject,
-  { method, ...bound }: StatedRisk,
+function resampleSplits(
+  asked: ProjectRun,
+  { method, ...bound }: RiskOptions,
   {
     splits,
     seed,
     onProgress,
     ...prices
-  }: PriceOptions & {
+  }: CostModel & {
     readonly splits: number;
     readonly seed: number | undefined;
     readonly onProgress: (done: number) => void;
   },
-): Resamples {
-  const methods = asked.project.tiers.map(({ calibration }) => method ?? methodOf(calibration));
-  return resample(pricedTiers(asked, prices), asked, {
+): RiskValidation {
+  const methods = asked.project.tiers.map(
+    ({ calibration }) => method ?? calibrationMethodOf(calibration),
+  );
+  return validateRiskBound(createCalibrationTiers(asked, prices), asked, {
     ...bound,
     method: methods,
     deadlineMs: asked.project.deadlineMs,
@@ -130,13 +136,13 @@ function resampled(
   });
 }
 
-function stated({ what, epsilon, delta, samples, empiricalRisk }: RiskRecord): string {
+function describeStatedRisk({ what, epsilon, delta, samples, empiricalRisk }: RiskRecord): string {
   return `model.json states a risk (${what}) of at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; it was ${percent(empiricalRisk)} on ${samples} tested samples`;
 }
 
-function summaryOfSplits(
-  { what, epsilon, delta }: StatedRisk,
-  { halves, draws }: Resamples,
+function summarizeSplits(
+  { what, epsilon, delta }: RiskOptions,
+  { halves, draws }: RiskValidation,
 ): string {
   const row = (
     name: string,
@@ -149,7 +155,7 @@ function summaryOfSplits(
       largestRisk,
       meanEarlyShare,
       meanCostRatio,
-    }: Resampled,
+    }: RiskValidationSummary,
   ) => [
     name,
     splits,
@@ -163,7 +169,7 @@ function summaryOfSplits(
   ];
   return [
     `Risk (${what}) of at most ${percent(epsilon)}, to hold in ${percent(1 - delta)} of the splits:`,
-    table([
+    renderTable([
       [
         "CALIBRATED ON, RISK ON",
         "SPLITS",
@@ -196,9 +202,9 @@ function summary({
   ];
   const confused = confusion.pairs
     .filter(({ truth, answer }) => truth !== answer)
-    .slice(0, SHOWN_CONFUSIONS);
+    .slice(0, MAX_CONFUSIONS);
   return [
-    table([
+    renderTable([
       [
         "TIER",
         "ANSWERS",
@@ -223,11 +229,11 @@ function summary({
       ]),
     ]),
     `${samples} samples; the edge answers ${percent(cascade.edgeShare)} of them, and the cascade loses ${cascade.lossPoints.toFixed(2)} points against its last tier alone`,
-    `Against the last tier alone: ${timesLess(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
+    `Against the last tier alone: ${formatReduction(cascade.costRatio)} cost, ${ms(cascade.meanMs)} ms on average instead of ${ms(cascade.lastTierMs)}; calibration error without calibration: ${tiers.map(({ id, expectedCalibrationErrorBefore }) => `${id} ${(expectedCalibrationErrorBefore ?? 0).toFixed(4)}`).join(", ")}`,
     ...(confused.length === 0
       ? []
       : [
-          `Taken for another most often:\n${table([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`,
+          `Taken for another most often:\n${renderTable([["LABEL", "ANSWERED", "TIMES"], ...confused.map(({ truth, answer, count }) => [truth, answer, count])])}`,
         ]),
     slo.kind === "none"
       ? "No latency class: sloMs in model.json promises one"

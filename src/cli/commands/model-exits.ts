@@ -4,31 +4,35 @@
 import { cliErrors } from "../errors.ts";
 import { onnxErrors } from "../../toolchain/onnx/errors.ts";
 import { defineCommand } from "citty";
-import { type CutPoint, proposals } from "../../toolchain/exits/find-cuts.ts";
-import { DEFAULT_LEARNING, type TargetKind, TARGETS } from "../../toolchain/exits/learn-heads.ts";
+import { type CutPoint, selectProposals } from "../../toolchain/early-exit/find-cuts.ts";
 import {
-  bestOf,
-  cutsOf,
-  type ExitsMade,
-  type JudgedCut,
-  makeExits,
-  tierToCut,
-  withExit,
-} from "../../toolchain/exits/make-exits.ts";
-import { writeExit } from "../../toolchain/exits/write-exits.ts";
+  DEFAULT_HEAD_TRAINING,
+  type TrainingTarget,
+  TRAINING_TARGETS,
+} from "../../toolchain/early-exit/train-heads.ts";
 import {
-  classificationOf,
-  labelsOf,
-  type TierProject,
-} from "../../toolchain/judge/project-tier.ts";
-import { readSamples, type Sample } from "../../toolchain/judge/samples.ts";
+  selectBestCut,
+  findTierCuts,
+  type CreatedExits,
+  type EvaluatedCut,
+  createExits,
+  selectTierToCut,
+  addExitTier,
+} from "../../toolchain/early-exit/create-exits.ts";
+import { writeExitTier } from "../../toolchain/early-exit/write-exit-tier.ts";
+import {
+  requireClassification,
+  readProjectLabels,
+  type ProjectTier,
+} from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { createProgressLine, withRunners } from "../judging.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { createProgressLine, withRunners } from "../evaluation-runners.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const NAME = "edgetier model exits";
 
@@ -83,38 +87,38 @@ export const command = defineCommand({
     },
     targets: {
       type: "enum",
-      options: [...TARGETS],
+      options: [...TRAINING_TARGETS],
       description:
         "What heads learn: the labels, the whole graph's softened answers, or both; by default labels where all samples have one that the model knows, and answers otherwise",
     },
     temperature: {
       type: "string",
-      default: String(DEFAULT_LEARNING.temperature),
+      default: String(DEFAULT_HEAD_TRAINING.temperature),
       valueHint: "t",
       description: "That softens those answers",
     },
     grid: {
       type: "string",
-      default: String(DEFAULT_LEARNING.grid),
+      default: String(DEFAULT_HEAD_TRAINING.grid),
       valueHint: "n",
       description:
         "Heads read the means over n x n parts of an image; 1 for the mean over all of it",
     },
     hidden: {
       type: "string",
-      default: String(DEFAULT_LEARNING.hidden),
+      default: String(DEFAULT_HEAD_TRAINING.hidden),
       valueHint: "n",
       description: "Units of the heads' hidden layer; 0 for none",
     },
     epochs: {
       type: "string",
-      default: String(DEFAULT_LEARNING.epochs),
+      default: String(DEFAULT_HEAD_TRAINING.epochs),
       valueHint: "n",
       description: "Of training",
     },
     seed: {
       type: "string",
-      default: String(DEFAULT_LEARNING.seed),
+      default: String(DEFAULT_HEAD_TRAINING.seed),
       valueHint: "n",
       description: "Of training: the same gives the same heads",
     },
@@ -132,20 +136,20 @@ export const command = defineCommand({
     if (args.propose !== true && args.at === undefined)
       throw cliErrors.usage("Say where to cut with --at, or ask with --propose", NAME);
     const source = await readProject(args.folder);
-    const project = classificationOf(source.project);
-    const tier = tierToCut(project, args.tier);
+    const project = requireClassification(source.project);
+    const tier = selectTierToCut(project, args.tier);
     const options = { task: taskByName(project.task), limits: project.input };
     const samples =
       args.samples === undefined
         ? []
         : await readSamples(args.samples, {
             ...options,
-            limit: readCount("--limit", args.limit, NAME),
+            limit: parseCount("--limit", args.limit, NAME),
           });
     const runtime = createNativeRuntime();
-    const cuts = await cutsOf(source, project, tier, runtime, samples);
+    const cuts = await findTierCuts(source, project, tier, runtime, samples);
     if (args.propose === true) {
-      const proposed = proposals(cuts);
+      const proposed = selectProposals(cuts);
       if (args.json) return printJson({ model: project.model, tier: tier.id, cuts: proposed });
       return printLine(
         proposed.length === 0
@@ -161,50 +165,50 @@ export const command = defineCommand({
       );
     const calibration = await readSamples(args.calibration, {
       ...options,
-      limit: readCount("--max-calibration", args["max-calibration"], NAME),
+      limit: parseCount("--max-calibration", args["max-calibration"], NAME),
     });
     const learning = {
-      targets: args.targets ?? defaultTargets(calibration, labelsOf(source, project)),
+      targets: args.targets ?? defaultTargets(calibration, readProjectLabels(source, project)),
       seed: readNumber("--seed", args.seed, 0),
       epochs: readNumber("--epochs", args.epochs, 1),
-      grid: readCount("--grid", args.grid, NAME) ?? 1,
+      grid: parseCount("--grid", args.grid, NAME) ?? 1,
       hidden: readNumber("--hidden", args.hidden, 0),
       temperature: readNumber("--temperature", args.temperature, 0.1),
     };
-    const places = placesNamed(args.at ?? "", cuts);
+    const places = findCutPoints(args.at ?? "", cuts);
     const progress = createProgressLine();
     const made = await withRunners(({ edge, region }) =>
-      makeExits(source, project, tier, places, {
+      createExits(source, project, tier, places, {
         runners: { edge, region },
         runtime,
-        calibration,
-        samples,
-        learning,
+        trainingSamples: calibration,
+        evaluationSamples: samples,
+        training: learning,
         maxLossPoints: readNumber("--max-loss", args["max-loss"], 0),
         onProgress: progress.show,
       }),
     );
     progress.clear();
-    await finish(args, project, tier, made);
+    await writeAndPrintExit(args, project, tier, made);
   },
 });
 
-interface Finishing {
+interface ExitOutputArgs {
   readonly folder: string;
   readonly id: string;
   readonly json?: boolean | undefined;
   readonly "dry-run"?: boolean | undefined;
 }
 
-async function finish(
-  { folder, id, json, "dry-run": isDry }: Finishing,
+async function writeAndPrintExit(
+  { folder, id, json, "dry-run": isDry }: ExitOutputArgs,
   project: ClassificationProject,
-  tier: TierProject,
-  { cuts, inputBytes }: ExitsMade,
+  tier: ProjectTier,
+  { cuts, inputBytes }: CreatedExits,
 ): Promise<void> {
-  const taken = bestOf(cuts);
+  const taken = selectBestCut(cuts);
   if (taken === undefined) return;
-  if (isDry !== true) await writeExit(folder, withExit(project, tier, taken, id), id);
+  if (isDry !== true) await writeExitTier(folder, addExitTier(project, tier, taken, id), id);
   if (json === true)
     return printJson({
       model: project.model,
@@ -213,7 +217,7 @@ async function finish(
       cuts: cuts.map(({ graphs: _graphs, ...cut }) => cut),
       taken: taken.value,
     });
-  printLine(judgedTable(cuts, taken));
+  printLine(evaluatedTable(cuts, taken));
   printLine(
     `An input has ${Math.round(inputBytes)} bytes on average; the whole graph is right in ${percent(taken.judgement.wholeAccuracy)}.`,
   );
@@ -232,7 +236,7 @@ async function finish(
 }
 
 /** @throws usage */
-function placesNamed(at: string, cuts: readonly CutPoint[]): CutPoint[] {
+function findCutPoints(at: string, cuts: readonly CutPoint[]): CutPoint[] {
   return [...new Set(at.split(",").map((name) => name.trim()))].map((name) => {
     const place = cuts.find(({ value }) => value === name);
     if (place === undefined)
@@ -244,8 +248,10 @@ function placesNamed(at: string, cuts: readonly CutPoint[]): CutPoint[] {
   });
 }
 
-const defaultTargets = (samples: readonly Sample[], labels: readonly string[]): TargetKind =>
-  samples.every(({ label }) => labels.includes(label)) ? "labels" : "answers";
+const defaultTargets = (
+  samples: readonly LabeledSample[],
+  labels: readonly string[],
+): TrainingTarget => (samples.every(({ label }) => labels.includes(label)) ? "labels" : "answers");
 
 /** @throws usage */
 function readNumber(option: string, value: string, least: number): number {
@@ -259,21 +265,21 @@ function readNumber(option: string, value: string, least: number): number {
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-const placeCells = ({ value, share, shape, bytesPerRow }: CutPoint): string[] => [
+const cutCells = ({ value, share, shape, bytesPerRow }: CutPoint): string[] => [
   value,
   percent(share),
   `[${shape.join(", ")}]`,
-  inKiB(bytesPerRow),
+  formatBytes(bytesPerRow),
 ];
 
 function proposalTable(cuts: readonly CutPoint[]): string {
-  return table([
+  return renderTable([
     ["VALUE", "COMPUTED BEFORE", "SHAPE", "IN 8 BITS", "NEEDED BESIDES"],
-    ...cuts.map((cut) => [...placeCells(cut), cut.besides.join(", ")]),
+    ...cuts.map((cut) => [...cutCells(cut), cut.besides.join(", ")]),
   ]);
 }
 
-function judgedTable(cuts: readonly JudgedCut[], taken: JudgedCut): string {
+function evaluatedTable(cuts: readonly EvaluatedCut[], taken: EvaluatedCut): string {
   const header = [
     "VALUE",
     "COMPUTED BEFORE",
@@ -290,14 +296,14 @@ function judgedTable(cuts: readonly JudgedCut[], taken: JudgedCut): string {
     "WORK",
     "",
   ];
-  return table([
+  return renderTable([
     header,
     ...cuts.map((cut) => {
       const { accuracy, exit, p50Ms, resumed, exact } = cut.judgement;
       return [
-        ...placeCells(cut),
+        ...cutCells(cut),
         percent(accuracy),
-        percent(exit.share),
+        percent(exit.coverage),
         exit.confidence.toFixed(3),
         exit.lossPoints.toFixed(2),
         p50Ms.toFixed(2),

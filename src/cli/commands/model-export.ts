@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { defineCommand } from "citty";
 import { exportForDevice } from "../../toolchain/export/export-device.ts";
 import { readProject } from "../../toolchain/project.ts";
-import { writeWhole } from "../../toolchain/write-whole.ts";
+import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
 import { DEVICE_MANIFEST_FILE } from "../../registry/device-manifest.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 const NAME = "edgetier model export";
 
@@ -43,17 +43,22 @@ export const command = defineCommand({
   async run({ args }) {
     const { manifest, files, differences } = await exportForDevice(
       await readProject(args.project),
-      versionOf(args.version),
+      parseVersion(args.version),
     );
     // The manifest last: who reads it finds what it names.
     const names = [...files.keys()].toSorted(
       (one, other) => Number(one === DEVICE_MANIFEST_FILE) - Number(other === DEVICE_MANIFEST_FILE),
     );
     for (const name of names)
-      await writeWhole(join(args.out, name), files.get(name) ?? new Uint8Array());
+      await writeFileAtomic(join(args.out, name), files.get(name) ?? new Uint8Array());
     const sizes = names.map((file) => ({ file, bytes: files.get(file)?.byteLength ?? 0 }));
     if (args.json) return printJson({ out: args.out, manifest, files: sizes, differences });
-    printLine(table([["FILE", "BYTES"], ...sizes.map(({ file, bytes }) => [file, inKiB(bytes)])]));
+    printLine(
+      renderTable([
+        ["FILE", "BYTES"],
+        ...sizes.map(({ file, bytes }) => [file, formatBytes(bytes)]),
+      ]),
+    );
     const exits = manifest.tiers.map(
       ({ id, exit }) =>
         `${id} answers ${exit === null ? "always" : `from a confidence of ${exit.confidence}`}`,
@@ -62,7 +67,7 @@ export const command = defineCommand({
   },
 });
 
-function versionOf(text: string | undefined): number | null {
+function parseVersion(text: string | undefined): number | null {
   if (text === undefined) return null;
   if (!/^[1-9]\d{0,8}$/.test(text))
     throw cliErrors.usage(`--version ${text} is no version's number`, NAME);

@@ -4,13 +4,13 @@ import { cliErrors } from "../errors.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { defineCommand } from "citty";
-import { compareModels, type Comparison } from "../../toolchain/fp16/compare.ts";
-import { convertToFp16, type Fp16Report } from "../../toolchain/fp16/convert.ts";
-import { dequantise, type Dequantised } from "../../toolchain/fp16/dequantise.ts";
-import { readModel, writeModel } from "../../toolchain/onnx/model-file.ts";
+import { compareModels, type ModelComparison } from "../../toolchain/fp16/compare-models.ts";
+import { convertToFp16, type Fp16Report } from "../../toolchain/fp16/convert-to-fp16.ts";
+import { dequantize, type DequantizeReport } from "../../toolchain/fp16/dequantize.ts";
+import { parseModel, serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 const NAME = "edgetier model fp16";
 
@@ -51,15 +51,19 @@ export const command = defineCommand({
     const before = await readFile(args.in).catch((error: unknown) => {
       throw cliErrors.usage(`${args.in} cannot be read: ${reasonOf(error)}`, NAME);
     });
-    const model = readModel(before);
-    const dequantised = args.dequantise ? dequantise(model) : null;
-    const real = writeModel(model);
-    const report = convertToFp16(model, { keep: valuesOfKeep(rawArgs), io: args.io });
-    const after = writeModel(model);
+    const model = parseModel(before);
+    const dequantised = args.dequantise ? dequantize(model) : null;
+    const real = serializeModel(model);
+    const report = convertToFp16(model, { keep: parseKeepOption(rawArgs), io: args.io });
+    const after = serializeModel(model);
     await writeFile(args.out, after).catch((error: unknown) => {
       throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
-    const comparisons = await compared(before, dequantised === null ? null : real, after);
+    const comparisons = await compareWithOriginal(
+      before,
+      dequantised === null ? null : real,
+      after,
+    );
     const result: Result = {
       out: args.out,
       bytesBefore: before.byteLength,
@@ -79,7 +83,7 @@ export const command = defineCommand({
 });
 
 /** Not every graph runs on made-up inputs; the result is as good then, but nobody knows how good. */
-async function compared(
+async function compareWithOriginal(
   original: Uint8Array,
   dequantised: Uint8Array | null,
   after: Uint8Array,
@@ -101,7 +105,7 @@ async function compared(
 }
 
 /** citty takes an option once. */
-function valuesOfKeep(rawArgs: readonly string[]): string[] {
+function parseKeepOption(rawArgs: readonly string[]): string[] {
   const { values } = parseArgs({
     args: [...rawArgs],
     options: {
@@ -115,9 +119,9 @@ function valuesOfKeep(rawArgs: readonly string[]): string[] {
 }
 
 interface Comparisons {
-  readonly comparison: Comparison | null;
+  readonly comparison: ModelComparison | null;
   /** Against the dequantised graph in FP32. */
-  readonly comparisonInFp32: Comparison | null;
+  readonly comparisonInFp32: ModelComparison | null;
   /** Why there is none. */
   readonly notCompared: string | null;
 }
@@ -126,7 +130,7 @@ interface Result extends Fp16Report, Comparisons {
   readonly out: string;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
-  readonly dequantised: Dequantised | null;
+  readonly dequantised: DequantizeReport | null;
 }
 
 function summary({
@@ -145,7 +149,7 @@ function summary({
   const facts = [
     [
       "bytes",
-      `${inKiB(bytesBefore)} -> ${inKiB(bytesAfter)}`,
+      `${formatBytes(bytesBefore)} -> ${formatBytes(bytesAfter)}`,
       `${((100 * bytesAfter) / bytesBefore).toFixed(1)} %`,
     ],
     ["casts put in", casts],
@@ -159,7 +163,7 @@ function summary({
         ]),
   ];
   return [
-    table(facts),
+    renderTable(facts),
     ...(comparison === null
       ? [`Not compared: ${notCompared}`]
       : [differences("Against the original", comparison)]),
@@ -168,12 +172,12 @@ function summary({
       : [differences("Against the dequantised graph in FP32", comparisonInFp32)]),
     ...(kept.length === 0
       ? []
-      : [`In FP32 still:\n${table([["NODES", "OPERATOR", "WHY"], ...grouped(kept)])}`]),
+      : [`In FP32 still:\n${renderTable([["NODES", "OPERATOR", "WHY"], ...grouped(kept)])}`]),
     `Written to ${out}`,
   ].join("\n\n");
 }
 
-function differences(title: string, { runs, rounds, outputs }: Comparison): string {
+function differences(title: string, { runs, rounds, outputs }: ModelComparison): string {
   const rows = outputs.map((one) => [
     one.output,
     one.maxAbsolute.toPrecision(3),
@@ -185,7 +189,7 @@ function differences(title: string, { runs, rounds, outputs }: Comparison): stri
   const doubt = rounds
     ? ""
     : " (on the CPU, which does not round everything to FP16 in a graph this old)";
-  return `${title}, in ${runs} runs${doubt}:\n${table([["OUTPUT", "MAX DIFFERENCE", "MEAN", "LARGEST VALUE", "SAME ARGMAX", "NOT FINITE"], ...rows])}`;
+  return `${title}, in ${runs} runs${doubt}:\n${renderTable([["OUTPUT", "MAX DIFFERENCE", "MEAN", "LARGEST VALUE", "SAME ARGMAX", "NOT FINITE"], ...rows])}`;
 }
 
 /** Counts of the same operator for the same reason. */

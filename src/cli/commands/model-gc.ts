@@ -4,8 +4,8 @@ import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { systemClock } from "../../core/clock.ts";
 import { collectGarbage, type Garbage } from "../../registry/gc.ts";
-import { inKiB, jsonArg, printJson, printLine } from "../output.ts";
-import { openObjects, storeArgs } from "../store-options.ts";
+import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
+import { openObjectStore, storeArgs } from "../store-args.ts";
 
 const NAME = "edgetier model gc";
 const UNITS_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -36,9 +36,9 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const isDryRun = args["dry-run"] === true;
-    const garbage = await collectGarbage(openObjects(args), {
-      keepVersions: readKeep(args.keep),
-      olderThanMs: readTime(args["older-than"]),
+    const garbage = await collectGarbage(openObjectStore(args), {
+      keepVersions: parseKeep(args.keep),
+      olderThanMs: parseAge(args["older-than"]),
       clock: systemClock,
       isDryRun,
     });
@@ -48,7 +48,7 @@ export const command = defineCommand({
 });
 
 /** @throws usage */
-function readKeep(text: string | undefined): number | undefined {
+function parseKeep(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^[1-9][0-9]{0,8}$/.test(text))
     throw cliErrors.usage(`--keep ${text} is not a whole number from 1`, NAME);
@@ -56,7 +56,7 @@ function readKeep(text: string | undefined): number | undefined {
 }
 
 /** @throws usage */
-function readTime(text: string): number {
+function parseAge(text: string): number {
   const [, count, unit = ""] = /^([0-9]{1,6})([mhd])$/.exec(text) ?? [];
   const unitMs = UNITS_MS[unit];
   if (count === undefined || unitMs === undefined)
@@ -69,7 +69,7 @@ function summary({ versions, artifacts, kept }: Garbage, isDryRun: boolean): str
   const did = isDryRun ? "would delete" : "deleted";
   return [
     ...versions.map(({ model, version }) => `${did} ${model}@${version}`),
-    `${did} ${versions.length} versions and ${artifacts.length} artifacts, ${inKiB(bytes)}`,
-    `${isDryRun ? "would keep" : "kept"} ${kept.versions} versions and ${kept.artifacts} artifacts, ${inKiB(kept.bytes)}`,
+    `${did} ${versions.length} versions and ${artifacts.length} artifacts, ${formatBytes(bytes)}`,
+    `${isDryRun ? "would keep" : "kept"} ${kept.versions} versions and ${kept.artifacts} artifacts, ${formatBytes(kept.bytes)}`,
   ].join("\n");
 }

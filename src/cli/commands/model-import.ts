@@ -3,24 +3,28 @@
 import { cliErrors } from "../errors.ts";
 import { basename, join } from "node:path";
 import { type ArgsDef, defineCommand, parseArgs } from "citty";
-import { IMPORTED_TASKS } from "../../toolchain/import/adapt.ts";
-import { POOLINGS } from "../../toolchain/import/adapt-vectors.ts";
-import { type Imported, importModel, PLACES } from "../../toolchain/import/import-model.ts";
+import { IMPORTABLE_TASKS } from "../../toolchain/import/adapt-to-task.ts";
+import { POOLINGS } from "../../toolchain/import/embedding-output.ts";
+import {
+  type ImportResult,
+  importModel,
+  PLACE_CHOICES,
+} from "../../toolchain/import/import-model.ts";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
-import { createSamples, rightAnswers } from "../../toolchain/import/samples.ts";
+import { createImportSamples, countCorrect } from "../../toolchain/import/import-samples.ts";
 import { writeProject } from "../../toolchain/import/write-project.ts";
-import { createNodeRunner } from "../../toolchain/judge/node-runner.ts";
-import type { Runner } from "../../toolchain/judge/runner.ts";
+import { createNodeRunner } from "../../toolchain/evaluate/node-runner.ts";
+import type { Runner } from "../../toolchain/evaluate/runner.ts";
 import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
-import { digestOf } from "../../toolchain/digest.ts";
+import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
 import { modelName } from "../../registry/manifest.ts";
 import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
-import { createProgressLine } from "../judging.ts";
+import { createProgressLine } from "../evaluation-runners.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { taskArgs, taskChoiceOf } from "./import-args.ts";
-import { readCount } from "./samples-args.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { taskArgs, readTaskChoice } from "./import-args.ts";
+import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier model import";
 const STEPS = 3;
@@ -33,7 +37,7 @@ const importArgs = {
   },
   task: {
     type: "enum",
-    options: [...IMPORTED_TASKS],
+    options: [...IMPORTABLE_TASKS],
     description: "What it is for; guessed from its inputs and outputs where left out",
   },
   samples: {
@@ -55,7 +59,7 @@ const importArgs = {
   replace: { type: "boolean", description: "Overwrite the project that is there" },
   place: {
     type: "enum",
-    options: [...PLACES],
+    options: [...PLACE_CHOICES],
     default: "auto",
     description: "Where it is served: auto is the edge if it can, else a region",
   },
@@ -98,36 +102,36 @@ export const command = defineCommand({
 
 interface ImportedProject {
   readonly folder: string;
-  readonly imported: Imported;
+  readonly imported: ImportResult;
   readonly dataFiles: readonly string[];
-  readonly tried: Tried;
+  readonly tried: ImportCheck;
 }
 
 /** @param options as on the command line */
 export async function importProject(options: readonly string[]): Promise<ImportedProject> {
   const args = parseArgs<typeof importArgs>([...options], importArgs);
-  const name = nameOf(args.name, args.file);
+  const name = resolveModelName(args.name, args.file);
   const { model, bytes, dataFiles } = await readModelFile(args.file);
-  const task = await taskChoiceOf(args, model, NAME);
+  const task = await readTaskChoice(args, model, NAME);
   const { sessionBudgetBytes } = await readDeploymentConfig(PROJECT_ROOT);
   const progress = createProgressLine();
   let step = 0;
   const request = {
     model,
     file: basename(args.file),
-    sha256: digestOf(bytes),
+    sha256: sha256HexSync(bytes),
     name,
     task,
     place: args.place,
-    deadlineMs: readCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000,
+    deadlineMs: parseCount("--deadline-ms", args["deadline-ms"], NAME) ?? 1_000,
   };
-  const samples = createSamples(args.samples, imageTools);
+  const samples = createImportSamples(args.samples, createImageTools);
   const imported = await withEdgeOnDemand((edge) =>
     importModel(request, {
       region: createNodeRunner(),
-      edge,
+      openEdge: edge,
       sessionBudgetBytes,
-      samplesFor: samples.forModel,
+      loadSamples: samples.load,
       onProgress: (what) => progress.show(what, ++step, STEPS),
     }),
   );
@@ -139,9 +143,9 @@ export async function importProject(options: readonly string[]): Promise<Importe
     imported,
     dataFiles,
     tried: {
-      samples: imported.answers.length,
-      madeUp: samples.areMadeUp(),
-      right: rightAnswers(imported, samples.labels()),
+      samples: imported.sampleOutputs.length,
+      madeUp: samples.areGenerated(),
+      right: countCorrect(imported, samples.labels()),
     },
   };
 }
@@ -152,7 +156,7 @@ async function withEdgeOnDemand<Result>(
 ): Promise<Result> {
   let edge: Promise<Runner> | undefined;
   try {
-    return await work(() => (edge ??= openEdge()));
+    return await work(() => (edge ??= startEdgeRunner()));
   } finally {
     await edge?.then(
       (runner) => runner.close(),
@@ -161,22 +165,22 @@ async function withEdgeOnDemand<Result>(
   }
 }
 
-async function openEdge(): Promise<Runner> {
+async function startEdgeRunner(): Promise<Runner> {
   const [{ prepareEngine }, { createWorkerdRunner }] = await Promise.all([
-    import("../../toolchain/engine/prepare.ts"),
-    import("../../toolchain/judge/stand/workerd-runner.ts"),
+    import("../../toolchain/engine/prepare-engine.ts"),
+    import("../../toolchain/evaluate/harness/workerd-runner.ts"),
   ]);
   const { sha256 } = await prepareEngine({ outDir: ENGINE_FOLDER });
   return await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256: sha256 });
 }
 
 /** Enough for any image that a manifest can allow. */
-const imageTools = () => ({
+const createImageTools = () => ({
   images: createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 }),
 });
 
 /** @throws usage */
-function nameOf(given: string | undefined, file: string): string {
+function resolveModelName(given: string | undefined, file: string): string {
   const name =
     given ??
     basename(file)
@@ -192,7 +196,7 @@ function nameOf(given: string | undefined, file: string): string {
   );
 }
 
-interface Tried {
+interface ImportCheck {
   readonly samples: number;
   readonly madeUp: boolean;
   /** Undefined where the samples have no labels. */
@@ -201,9 +205,9 @@ interface Tried {
 
 function summary(
   folder: string,
-  { project, notes, missing, notAtTheEdge, files }: Imported,
+  { project, notes, missing, notAtTheEdge, files }: ImportResult,
   dataFiles: readonly string[],
-  { samples, madeUp, right }: Tried,
+  { samples, madeUp, right }: ImportCheck,
 ): string {
   const [tier] = project.tiers;
   const shape = (
@@ -226,7 +230,7 @@ function summary(
     ["task", project.task],
     [
       "tier",
-      `${tier?.id} at the ${tier?.place}, ${inKiB(files.get(tier?.graph ?? "")?.byteLength ?? 0)}`,
+      `${tier?.id} at the ${tier?.place}, ${formatBytes(files.get(tier?.graph ?? "")?.byteLength ?? 0)}`,
     ],
     ["inputs", shape(tier?.inputs)],
     ["outputs", shape(tier?.outputs)],
@@ -239,7 +243,7 @@ function summary(
   const list = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  - ${line}`).join("\n")}`];
   return [
-    table(facts),
+    renderTable(facts),
     ...list("Changed or noticed:", [
       ...notes,
       ...(notAtTheEdge === null

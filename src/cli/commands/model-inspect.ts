@@ -11,8 +11,8 @@ import {
 } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import type { ManifestRead, ModelStore } from "../../registry/model-store.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { openModelStore, storeArgs } from "../store-args.ts";
 
 export const command = defineCommand({
   meta: { name: "inspect", description: "Show one version of a model and verify its artifacts" },
@@ -22,17 +22,17 @@ export const command = defineCommand({
     ...jsonArg,
   },
   async run({ args }) {
-    const store = openStore(args);
-    const { manifest, signedBy, isVerified } = await resolve(store, args.ref);
+    const store = openModelStore(args);
+    const { manifest, signedBy, isVerified } = await resolveManifest(store, args.ref);
     const artifacts = await Promise.all(
       artifactsOf(manifest).map(async (ref) => ({
         ...ref,
-        problem: await problemWith(store, ref),
+        problem: await checkArtifact(store, ref),
       })),
     );
     if (args.json) printJson({ manifest, signedBy, isVerified, artifacts });
     else
-      show(
+      printManifest(
         manifest,
         artifacts,
         signedBy.length === 0
@@ -44,16 +44,16 @@ export const command = defineCommand({
   },
 });
 
-async function resolve(store: ModelStore, text: string): Promise<ManifestRead> {
+async function resolveManifest(store: ModelStore, text: string): Promise<ManifestRead> {
   const { model, target } = parseModelRef(text);
   const version =
-    target.kind === "version" ? target.version : await aliased(store, model, target.alias);
+    target.kind === "version" ? target.version : await resolveAlias(store, model, target.alias);
   const read = await store.readSignedManifest(model, version);
   if (read === undefined) throw registryErrors.versionNotFound(model, version);
   return read;
 }
 
-async function aliased(store: ModelStore, model: string, alias: string): Promise<number> {
+async function resolveAlias(store: ModelStore, model: string, alias: string): Promise<number> {
   const target = (await store.readAliases(model))?.aliases[alias];
   if (target !== undefined) return aliasedVersion(target);
   throw (await store.listVersions(model)).length === 0
@@ -61,7 +61,7 @@ async function aliased(store: ModelStore, model: string, alias: string): Promise
     : registryErrors.aliasNotFound(model, alias);
 }
 
-async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string | null> {
+async function checkArtifact(store: ModelStore, ref: ArtifactRef): Promise<string | null> {
   try {
     await store.readArtifact(ref);
     return null;
@@ -71,7 +71,7 @@ async function problemWith(store: ModelStore, ref: ArtifactRef): Promise<string 
   }
 }
 
-function show(
+function printManifest(
   manifest: Manifest,
   artifacts: readonly { sha256: string; size: number; problem: string | null }[],
   signature: string,
@@ -89,28 +89,28 @@ function show(
     tier.id,
     tier.place,
     tier.precision,
-    inKiB(tier.graph.size),
+    formatBytes(tier.graph.size),
     "preprocessor" in tier ? tier.preprocessor.kind : "none",
     ("exit" in tier ? tier.exit?.confidence : undefined) ?? "always",
     "resumes" in tier ? (tier.resumes?.tier ?? "") : "",
-    figures(tier.figures),
+    formatMetrics(tier.figures),
   ]);
   printLine(
-    table([
+    renderTable([
       ["TIER", "PLACE", "PRECISION", "GRAPH", "PREPROCESSOR", "EXIT FROM", "RESUMES", "FIGURES"],
       ...tiers,
     ]),
   );
   printLine();
   printLine(
-    table([
+    renderTable([
       ["ARTIFACT", "BYTES", "STATE"],
       ...artifacts.map((one) => [one.sha256.slice(0, 12), one.size, one.problem ?? "verified"]),
     ]),
   );
 }
 
-const figures = (values: Readonly<Record<string, number>>): string =>
+const formatMetrics = (values: Readonly<Record<string, number>>): string =>
   Object.entries(values)
     .map(([name, value]) => `${name}=${value}`)
     .join(" ");

@@ -5,8 +5,8 @@ import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import { reasonOf } from "../../core/errors.ts";
 import { generateSigningKey, publicKeysText } from "../../registry/signing-keys.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { readKeyFile } from "../signing-options.ts";
+import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { readKeyFile } from "../signing-args.ts";
 
 const generate = defineCommand({
   meta: {
@@ -30,7 +30,7 @@ const generate = defineCommand({
         throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, name);
       },
     );
-    await show(args.out, name, args.json === true);
+    await printPublicKey(args.out, name, args.json === true);
   },
 });
 
@@ -44,15 +44,16 @@ const inspect = defineCommand({
     },
     ...jsonArg,
   },
-  run: async ({ args }) => await show(args.file, "edgetier model keys show", args.json === true),
+  run: async ({ args }) =>
+    await printPublicKey(args.file, "edgetier model keys show", args.json === true),
 });
 
-async function show(file: string, command: string, json: boolean): Promise<void> {
+async function printPublicKey(file: string, command: string, json: boolean): Promise<void> {
   const { id, publicKey } = await readKeyFile(file, file, command);
   const text = publicKeysText([publicKey]);
   if (json) return printJson({ keyId: id, publicKey: text });
   printLine(
-    table([
+    renderTable([
       ["key id", id],
       ["public key", text],
     ]),

@@ -3,14 +3,14 @@
 import { defineCommand } from "citty";
 import { previousOf, weightOf } from "../../registry/aliases.ts";
 import { aliasedVersion, type Aliases, type AliasTarget } from "../../registry/manifest.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { openModelStore, storeArgs } from "../store-args.ts";
 
 export const command = defineCommand({
   meta: { name: "list", description: "List the models of the store" },
   args: { ...storeArgs, ...jsonArg },
   async run({ args }) {
-    const store = openStore(args);
+    const store = openModelStore(args);
     const models = await Promise.all(
       (await store.listModels()).map(async (model) => ({
         model,
@@ -25,13 +25,13 @@ export const command = defineCommand({
       model,
       versions.at(-1) ?? "-",
       versions.length,
-      aliasText(aliases),
+      formatAliases(aliases),
     ]);
-    printLine(table([["MODEL", "NEWEST", "VERSIONS", "ALIASES"], ...rows]));
+    printLine(renderTable([["MODEL", "NEWEST", "VERSIONS", "ALIASES"], ...rows]));
   },
 });
 
-function aliasText(aliases: Aliases): string {
+function formatAliases(aliases: Aliases): string {
   const more = (target: AliasTarget) => {
     const [before] = previousOf(target);
     const facts = [

@@ -3,32 +3,36 @@
 import { defineCommand } from "citty";
 import {
   type OperatorTime,
-  profileInNativeEngine,
-  profileInWasmEngine,
-} from "../../toolchain/judge/profile/operators.ts";
+  profileNativeOperators,
+  profileWasmOperators,
+} from "../../toolchain/evaluate/profile/operator-profile.ts";
 import {
   PHASES,
-  profileInNode,
-  profileInWorkerd,
-  type RuntimeProfile,
-} from "../../toolchain/judge/profile/phases.ts";
-import { classificationOf, fileOf, preprocessorOf } from "../../toolchain/judge/project-tier.ts";
-import { readSamples } from "../../toolchain/judge/samples.ts";
+  profileNodePhases,
+  profileWorkerdPhases,
+  type PhaseProfile,
+} from "../../toolchain/evaluate/profile/phase-profile.ts";
+import {
+  requireClassification,
+  requireProjectFile,
+  createTierPreprocessor,
+} from "../../toolchain/evaluate/project-tier.ts";
+import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { createProgressLine, withRunners } from "../judging.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { readCount, samplesArgs } from "./samples-args.ts";
+import { createProgressLine, withRunners } from "../evaluation-runners.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { parseCount, samplesArgs } from "./samples-args.ts";
 
 const DEFAULT_SAMPLES = 200;
 const OPERATOR_RUNS = 200;
-const SHOWN_OPERATORS = 12;
+const MAX_OPERATORS = 12;
 
 interface TierProfile {
   readonly tier: string;
   readonly place: string;
-  readonly runtimes: readonly RuntimeProfile[];
+  readonly runtimes: readonly PhaseProfile[];
   /** Why a runtime is not among them. */
   readonly without: readonly { readonly runtime: string; readonly reason: string }[];
   /** In onnxruntime-node, and of an edge tier in the Worker's engine as well. */
@@ -52,8 +56,8 @@ export const command = defineCommand({
   },
   async run({ args }) {
     const source = await readProject(args.folder);
-    const project = classificationOf(source.project);
-    const limit = readCount("--limit", args.limit, "edgetier model profile") ?? DEFAULT_SAMPLES;
+    const project = requireClassification(source.project);
+    const limit = parseCount("--limit", args.limit, "edgetier model profile") ?? DEFAULT_SAMPLES;
     const samples = await readSamples(args.samples, {
       task: taskByName(project.task),
       limits: project.input,
@@ -64,11 +68,11 @@ export const command = defineCommand({
     await withRunners(async ({ edge, region, engine }) => {
       for (const [position, tier] of project.tiers.entries()) {
         progress.show("tiers", position, project.tiers.length);
-        const runtimes: RuntimeProfile[] = [];
+        const runtimes: PhaseProfile[] = [];
         const without: { runtime: string; reason: string }[] = [];
         const attempts = [
-          () => profileInWorkerd(source, project, tier, samples, edge),
-          () => profileInNode(source, project, tier, samples, region),
+          () => profileWorkerdPhases(source, project, tier, samples, edge),
+          () => profileNodePhases(source, project, tier, samples, region),
         ];
         for (const [index, attempt] of attempts.entries()) {
           // A region's tier may be more than workerd holds.
@@ -78,13 +82,13 @@ export const command = defineCommand({
               without.push({ runtime: index === 0 ? "workerd" : "node", reason: reasonOf(error) }),
           );
         }
-        const preprocessor = preprocessorOf(source, project, tier);
+        const preprocessor = createTierPreprocessor(source, project, tier);
         const inputs = samples.map(({ input }) => preprocessor.encode([input]));
-        const graph = fileOf(source, tier.graph);
+        const graph = requireProjectFile(source, tier.graph);
         const operators = {
           ...(tier.place === "edge"
             ? {
-                "onnxruntime-web": await profileInWasmEngine(
+                "onnxruntime-web": await profileWasmOperators(
                   await engine(),
                   graph,
                   inputs,
@@ -92,7 +96,7 @@ export const command = defineCommand({
                 ),
               }
             : {}),
-          "onnxruntime-node": await profileInNativeEngine(graph, inputs, OPERATOR_RUNS),
+          "onnxruntime-node": await profileNativeOperators(graph, inputs, OPERATOR_RUNS),
         };
         tiers.push({ tier: tier.id, place: tier.place, runtimes, without, operators });
       }
@@ -113,19 +117,19 @@ function summary({ tier, place, runtimes, without, operators }: TierProfile): st
         p50Ms.toFixed(3),
         p95Ms.toFixed(3),
         p99Ms.toFixed(3),
-        index === 0 && memoryBytes !== undefined ? inKiB(memoryBytes) : "",
+        index === 0 && memoryBytes !== undefined ? formatBytes(memoryBytes) : "",
       ];
     }),
   );
   return [
     `${tier} (${place})`,
-    table([["RUNTIME", "PHASE", "P50 MS", "P95 MS", "P99 MS", "MEMORY"], ...rows]),
+    renderTable([["RUNTIME", "PHASE", "P50 MS", "P95 MS", "P99 MS", "MEMORY"], ...rows]),
     ...without.map(({ runtime, reason }) => `not in ${runtime}: ${reason}`),
-    table([
+    renderTable([
       ["ENGINE", "OPERATOR", "NODES", "MS A RUN", "SHARE"],
       ...Object.entries(operators).flatMap(([engine, times]) =>
         times
-          .slice(0, SHOWN_OPERATORS)
+          .slice(0, MAX_OPERATORS)
           .map(({ operator, nodes, msPerRun, share }) => [
             engine,
             operator,

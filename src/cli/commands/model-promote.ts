@@ -4,10 +4,10 @@ import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { promote } from "../../registry/aliases.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
-import { aliasArg, readAliasName, tellMove } from "../alias-options.ts";
-import { purgeAfter, purgeArgs, readPurge } from "../cdn-purge.ts";
-import { jsonArg, progressTo } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { aliasArg, readAliasName, printAliasMove } from "../alias-args.ts";
+import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
+import { jsonArg, createProgressPrinter } from "../output.ts";
+import { openModelStore, storeArgs } from "../store-args.ts";
 
 const NAME = "edgetier model promote";
 
@@ -38,21 +38,21 @@ export const command = defineCommand({
   async run({ args }) {
     const alias = readAliasName(args.alias, NAME);
     const { model, target } = parseModelRef(`${args.model}@${args.to}`);
-    const weight = readWeight(args.weight, alias);
-    const purge = readPurge(args, NAME);
-    const move = await promote(openStore(args), model, target, { alias, weight });
-    tellMove(move, args.json === true);
+    const weight = parseWeight(args.weight, alias);
+    const purge = parsePurgeOptions(args, NAME);
+    const move = await promote(openModelStore(args), model, target, { alias, weight });
+    printAliasMove(move, args.json === true);
     if (purge !== undefined)
-      await purgeAfter(
+      await purgeMovedAlias(
         { model, alias, version: move.after.version },
         purge,
-        progressTo(args.json === true),
+        createProgressPrinter(args.json === true),
       );
   },
 });
 
 /** @throws usage */
-function readWeight(text: string | undefined, alias: string): number | undefined {
+function parseWeight(text: string | undefined, alias: string): number | undefined {
   if (text === undefined) return undefined;
   if (alias === DEFAULT_ALIAS)
     throw cliErrors.usage(

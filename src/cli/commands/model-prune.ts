@@ -7,34 +7,37 @@ import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { defineCommand } from "citty";
 import { readModelFile } from "../../toolchain/import/read-model-file.ts";
-import { type Model, writeModel } from "../../toolchain/onnx/model-file.ts";
-import { madeUpInputs } from "../../toolchain/passes/check.ts";
-import { type ChannelReport, pruneChannels } from "../../toolchain/prune/channels.ts";
-import { costByLayer, type LayerCost } from "../../toolchain/prune/cost.ts";
-import { type Importance, IMPORTANCES } from "../../toolchain/prune/importance.ts";
-import { closenessJudge } from "../../toolchain/prune/judges.ts";
-import { pruneMagnitudes } from "../../toolchain/prune/magnitude.ts";
-import { planRatios, type PrunePlan } from "../../toolchain/prune/plan.ts";
-import type { Ratios } from "../../toolchain/prune/ratios.ts";
+import { type Model, serializeModel } from "../../toolchain/onnx/model-file.ts";
+import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
+import { type ChannelPruningReport, pruneChannels } from "../../toolchain/prune/prune-channels.ts";
+import { computeLayerCosts, type LayerCost } from "../../toolchain/prune/graph-cost.ts";
+import { type ImportanceCriterion, IMPORTANCE_CRITERIA } from "../../toolchain/prune/importance.ts";
+import { createFidelityScorer } from "../../toolchain/prune/fidelity-scorer.ts";
+import { pruneByMagnitude } from "../../toolchain/prune/prune-magnitude.ts";
+import { planRatios, type PruningPlan } from "../../toolchain/prune/plan-ratios.ts";
+import type { PruningRatios } from "../../toolchain/prune/ratios.ts";
 import {
-  channelSubject,
-  type Judge,
-  magnitudeSubject,
+  createChannelTarget,
+  type ModelScorer,
+  createMagnitudeTarget,
   measureSensitivity,
-  type Sensitivity,
-  type Subject,
+  type PruningSensitivity,
+  type PruningTarget,
 } from "../../toolchain/prune/sensitivity.ts";
-import { measureShapes, type Shapes } from "../../toolchain/prune/shapes.ts";
-import { type OutputDifference, Reference } from "../../toolchain/quantise/differences.ts";
-import type { Samples } from "../../toolchain/quantise/observe.ts";
-import { samplesOfFile } from "../../toolchain/quantise/sample-file.ts";
+import { measureShapes, type TensorShapes } from "../../toolchain/prune/measure-shapes.ts";
+import {
+  type OutputDeviation,
+  ReferenceOutputs,
+} from "../../toolchain/quantize/output-deviation.ts";
+import type { InputSamples } from "../../toolchain/quantize/capture-activations.ts";
+import { readInputSamples } from "../../toolchain/quantize/read-input-samples.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { createProgressLine } from "../judging.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
-import { readCount } from "./samples-args.ts";
+import { createProgressLine } from "../evaluation-runners.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier model prune";
 
@@ -71,7 +74,7 @@ export const command = defineCommand({
     },
     importance: {
       type: "enum",
-      options: [...IMPORTANCES],
+      options: [...IMPORTANCE_CRITERIA],
       default: "l1",
       description:
         "What channels are ranked by: a norm of their filters, or BatchNormalization's scale",
@@ -110,67 +113,75 @@ export const command = defineCommand({
     ...jsonArg,
   },
   async run({ args }) {
-    const [ratio, budget] = [readShare("--ratio", args.ratio), readShare("--budget", args.budget)];
+    const [ratio, budget] = [
+      parseRatio("--ratio", args.ratio),
+      parseRatio("--budget", args.budget),
+    ];
     const [multiple = 1, most] = [
-      readCount("--multiple", args.multiple, NAME),
-      readCount("--max-samples", args["max-samples"], NAME),
+      parseCount("--multiple", args.multiple, NAME),
+      parseCount("--max-samples", args["max-samples"], NAME),
     ];
     if ((ratio === undefined) === (budget === undefined))
       throw cliErrors.usage("Give --ratio or --budget", NAME);
     if (args.global && ratio === undefined) throw cliErrors.usage("--global takes a --ratio", NAME);
     const { model } = await readModelFile(args.in);
-    const before = writeModel(model);
+    const before = serializeModel(model);
     const runtime = createNativeRuntime();
-    const specs = await inputSpecs(runtime, before);
+    const specs = await readInputSpecs(runtime, before);
     const samples =
-      args.samples === undefined ? madeUpInputs(specs) : samplesOfFile(args.samples, specs, most);
-    const shapes = await shapesOn(samples, runtime, model);
-    const options = { importance: args.importance satisfies Importance, multiple };
-    const costBefore = costByLayer(model, shapes);
+      args.samples === undefined
+        ? generateInputs(specs)
+        : readInputSamples(args.samples, specs, most);
+    const shapes = await measureShapesOnSample(samples, runtime, model);
+    const options = { importance: args.importance satisfies ImportanceCriterion, multiple };
+    const costBefore = computeLayerCosts(model, shapes);
 
     const subject =
       args.method === "channel"
-        ? channelSubject(before, shapes, args.cost, options)
-        : magnitudeSubject(before);
+        ? createChannelTarget(before, shapes, args.cost, options)
+        : createMagnitudeTarget(before);
     const sensitivity =
       args.sensitivity || budget !== undefined
-        ? await sensitivityOf(subject, await closenessJudge(runtime, before, samples))
+        ? await measureSensitivityWithProgress(
+            subject,
+            await createFidelityScorer(runtime, before, samples),
+          )
         : null;
     const plan =
       sensitivity === null || budget === undefined
         ? null
-        : planRatios(subject, sensitivity, budget * subject.cost(0));
-    const ratios: Ratios = plan?.ratios ?? ratio ?? 0;
+        : planRatios(subject, sensitivity, budget * subject.computeCost(0));
+    const ratios: PruningRatios = plan?.ratios ?? ratio ?? 0;
     const scope =
       args.global && typeof ratios === "number"
         ? ({ scope: "model", ratio: ratios } as const)
         : { ratio: ratios };
     const pruned =
       args.method === "channel" ? pruneChannels(model, shapes, { ...options, ...scope }) : null;
-    if (pruned === null) pruneMagnitudes(model, scope);
+    if (pruned === null) pruneByMagnitude(model, scope);
 
-    const after = writeModel(model);
+    const after = serializeModel(model);
     await writeFile(args.out, after).catch((error: unknown) => {
       throw cliErrors.usage(`${args.out} cannot be written: ${reasonOf(error)}`, NAME);
     });
     const result: Result = {
       out: args.out,
       method: args.method,
-      ...sizes(before, after),
-      layers: sideBySide(costBefore, costByLayer(model, pruned?.shapes ?? shapes)),
+      ...measureSizes(before, after),
+      layers: pairLayers(costBefore, computeLayerCosts(model, pruned?.shapes ?? shapes)),
       groups: pruned?.groups ?? [],
-      leftAlone: pruned?.leftAlone ?? [],
+      unprunable: pruned?.unprunable ?? [],
       sensitivity,
       plan: plan && { ...plan, ratios: Object.fromEntries(plan.ratios) },
       comparedOn: args.samples === undefined ? "made-up inputs" : "samples",
-      differences: await compare(runtime, before, after, samples),
+      differences: await compareOutputs(runtime, before, after, samples),
     };
     if (args.json) printJson(result);
     else printLine(summary(result));
   },
 });
 
-function readShare(option: string, value: string | undefined): number | undefined {
+function parseRatio(option: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   const share = value.trim() === "" ? Number.NaN : Number(value);
   if (!(share >= 0 && share < 1))
@@ -181,7 +192,7 @@ function readShare(option: string, value: string | undefined): number | undefine
   return share;
 }
 
-async function inputSpecs(runtime: Runtime, bytes: Uint8Array): Promise<readonly TensorSpec[]> {
+async function readInputSpecs(runtime: Runtime, bytes: Uint8Array): Promise<readonly TensorSpec[]> {
   const session = await runtime.createSession(bytes);
   const { inputs } = session;
   await session.dispose();
@@ -189,7 +200,11 @@ async function inputSpecs(runtime: Runtime, bytes: Uint8Array): Promise<readonly
 }
 
 /** Of the first sample. @throws not_comparable if the graph does not run on it */
-async function shapesOn(samples: Samples, runtime: Runtime, model: Model): Promise<Shapes> {
+async function measureShapesOnSample(
+  samples: InputSamples,
+  runtime: Runtime,
+  model: Model,
+): Promise<TensorShapes> {
   for await (const sample of samples) {
     return await measureShapes(runtime, model, sample).catch((error: unknown) => {
       throw toolchainErrors.notComparable(reasonOf(error), error);
@@ -198,7 +213,10 @@ async function shapesOn(samples: Samples, runtime: Runtime, model: Model): Promi
   return new Map();
 }
 
-async function sensitivityOf(subject: Subject, judge: Judge): Promise<Sensitivity> {
+async function measureSensitivityWithProgress(
+  subject: PruningTarget,
+  judge: ModelScorer,
+): Promise<PruningSensitivity> {
   const progress = createProgressLine();
   const sensitivity = await measureSensitivity(subject, judge, {
     onProgress: (done, of) => progress.show("sensitivity", done, of),
@@ -207,27 +225,27 @@ async function sensitivityOf(subject: Subject, judge: Judge): Promise<Sensitivit
   return sensitivity;
 }
 
-interface Result extends Pick<ChannelReport, "groups" | "leftAlone">, Sizes {
+interface Result extends Pick<ChannelPruningReport, "groups" | "unprunable">, FileSizes {
   readonly out: string;
   readonly method: "channel" | "magnitude";
-  readonly layers: readonly Side[];
-  readonly sensitivity: Sensitivity | null;
+  readonly layers: readonly LayerChange[];
+  readonly sensitivity: PruningSensitivity | null;
   /** Of the outputs from the original's. */
-  readonly differences: readonly OutputDifference[];
+  readonly differences: readonly OutputDeviation[];
   readonly comparedOn: "made-up inputs" | "samples";
   readonly plan:
-    | (Omit<PrunePlan, "ratios"> & { readonly ratios: Readonly<Record<string, number>> })
+    | (Omit<PruningPlan, "ratios"> & { readonly ratios: Readonly<Record<string, number>> })
     | null;
 }
 
-interface Sizes {
+interface FileSizes {
   readonly bytesBefore: number;
   readonly bytesAfter: number;
   readonly gzipBytesBefore: number;
   readonly gzipBytesAfter: number;
 }
 
-function sizes(before: Uint8Array, after: Uint8Array): Sizes {
+function measureSizes(before: Uint8Array, after: Uint8Array): FileSizes {
   const zipped = (bytes: Uint8Array) => gzipSync(bytes, { level: 9 }).byteLength;
   return {
     bytesBefore: before.byteLength,
@@ -238,30 +256,30 @@ function sizes(before: Uint8Array, after: Uint8Array): Sizes {
 }
 
 /** A layer before and after. */
-interface Side {
+interface LayerChange {
   readonly layer: string;
   readonly op: string;
-  readonly before: Figures;
-  readonly after: Figures;
+  readonly before: LayerMetrics;
+  readonly after: LayerMetrics;
 }
 
-type Figures = Omit<LayerCost, "layer" | "op">;
+type LayerMetrics = Omit<LayerCost, "layer" | "op">;
 
 /** Pruning takes no layer away. */
-function sideBySide(before: readonly LayerCost[], after: readonly LayerCost[]): Side[] {
+function pairLayers(before: readonly LayerCost[], after: readonly LayerCost[]): LayerChange[] {
   return before.flatMap(({ layer, op, ...figures }, position) => {
     const { layer: _layer, op: _op, ...others } = after[position] ?? { layer, op, ...figures };
     return [{ layer, op, before: figures, after: others }];
   });
 }
 
-async function compare(
+async function compareOutputs(
   runtime: Runtime,
   before: Uint8Array,
   after: Uint8Array,
-  samples: Samples,
-): Promise<OutputDifference[]> {
-  const reference = await Reference.of(runtime, before, samples);
+  samples: InputSamples,
+): Promise<OutputDeviation[]> {
+  const reference = await ReferenceOutputs.record(runtime, before, samples);
   return await reference.compare(runtime, after);
 }
 
@@ -271,18 +289,18 @@ const change = (before: number | null, after: number | null): string =>
   before === after ? String(before ?? "-") : `${before} -> ${after}`;
 
 function summary(result: Result): string {
-  const { method, layers, groups, leftAlone, sensitivity, plan } = result;
+  const { method, layers, groups, unprunable: leftAlone, sensitivity, plan } = result;
   return [
     layerTable(layers),
-    table([
+    renderTable([
       [
         "file",
-        `${inKiB(result.bytesBefore)} -> ${inKiB(result.bytesAfter)}`,
+        `${formatBytes(result.bytesBefore)} -> ${formatBytes(result.bytesAfter)}`,
         percent(result.bytesAfter, result.bytesBefore),
       ],
       [
         "gzip",
-        `${inKiB(result.gzipBytesBefore)} -> ${inKiB(result.gzipBytesAfter)}`,
+        `${formatBytes(result.gzipBytesBefore)} -> ${formatBytes(result.gzipBytesAfter)}`,
         percent(result.gzipBytesAfter, result.gzipBytesBefore),
       ],
     ]),
@@ -294,25 +312,25 @@ function summary(result: Result): string {
     ...(groups.length === 0
       ? []
       : [
-          `Channels that are removed together:\n${table([["GROUP", "CHANNELS", "REMOVED", "LAYERS"], ...groups.map((one) => [one.name, one.channels, one.removed, one.layers.join(", ")])])}`,
+          `Channels that are removed together:\n${renderTable([["GROUP", "CHANNELS", "REMOVED", "LAYERS"], ...groups.map((one) => [one.name, one.channels, one.removed, one.layers.join(", ")])])}`,
         ]),
     ...(leftAlone.length === 0
       ? []
       : [
-          `Layers left alone:\n${table([["LAYER", "OPERATOR", "CHANNELS", "BECAUSE"], ...leftAlone.map((one) => [one.layer, one.op, one.channels, one.reason])])}`,
+          `Layers left alone:\n${renderTable([["LAYER", "OPERATOR", "CHANNELS", "BECAUSE"], ...leftAlone.map((one) => [one.layer, one.op, one.channels, one.reason])])}`,
         ]),
     ...(sensitivity === null ? [] : [sensitivityTable(sensitivity)]),
     ...(plan === null
       ? []
       : [
-          `Planned, at an expected loss of ${plan.expectedLoss.toFixed(4)}:\n${table(Object.entries(plan.ratios).map(([part, ratio]) => [part, ratio]))}`,
+          `Planned, at an expected loss of ${plan.expectedLoss.toFixed(4)}:\n${renderTable(Object.entries(plan.ratios).map(([part, ratio]) => [part, ratio]))}`,
         ]),
     differenceTable(result),
     `Written to ${result.out}`,
   ].join("\n\n");
 }
 
-function layerTable(layers: readonly Side[]): string {
+function layerTable(layers: readonly LayerChange[]): string {
   const [shown, others] = [
     layers.filter(({ before }) => before.macs !== 0),
     layers.filter(({ before }) => before.macs === 0),
@@ -322,18 +340,21 @@ function layerTable(layers: readonly Side[]): string {
     rows.push([
       `${others.length} others`,
       "",
-      ...cells(sumOf(others.map((one) => one.before)), sumOf(others.map((one) => one.after))),
+      ...cells(
+        sumMetrics(others.map((one) => one.before)),
+        sumMetrics(others.map((one) => one.after)),
+      ),
     ]);
   const [before, after] = [
-    sumOf(layers.map((one) => one.before)),
-    sumOf(layers.map((one) => one.after)),
+    sumMetrics(layers.map((one) => one.before)),
+    sumMetrics(layers.map((one) => one.after)),
   ];
   const left = [
     percent(after.parameters, before.parameters),
     percent(after.macs ?? 0, before.macs ?? 0),
     percent(after.bytes, before.bytes),
   ];
-  return table([
+  return renderTable([
     ["LAYER", "OPERATOR", "PARAMETERS", "MACS", "BYTES", "ZEROS"],
     ...rows,
     ["all", "", ...cells(before, after)],
@@ -341,15 +362,15 @@ function layerTable(layers: readonly Side[]): string {
   ]);
 }
 
-const cells = (before: Figures, after: Figures): string[] => [
+const cells = (before: LayerMetrics, after: LayerMetrics): string[] => [
   change(before.parameters, after.parameters),
   change(before.macs, after.macs),
   change(before.bytes, after.bytes),
   percent(after.zeros, after.parameters),
 ];
 
-function sumOf(all: readonly Figures[]): Figures {
-  const sum = (of: (one: Figures) => number) => all.reduce((total, one) => total + of(one), 0);
+function sumMetrics(all: readonly LayerMetrics[]): LayerMetrics {
+  const sum = (of: (one: LayerMetrics) => number) => all.reduce((total, one) => total + of(one), 0);
   return {
     parameters: sum((one) => one.parameters),
     bytes: sum((one) => one.bytes),
@@ -358,13 +379,13 @@ function sumOf(all: readonly Figures[]): Figures {
   };
 }
 
-function sensitivityTable({ score, parts }: Sensitivity): string {
+function sensitivityTable({ score, parts }: PruningSensitivity): string {
   const ratios = parts[0]?.points.map(({ ratio }) => percent(ratio, 1)) ?? [];
   const rows = parts.map(({ part, points }) => [
     part,
     ...points.map(({ loss }) => loss.toFixed(4)),
   ]);
-  return `Lost of the score ${score.toFixed(4)} with one part pruned by\n${table([["PART", ...ratios], ...rows])}`;
+  return `Lost of the score ${score.toFixed(4)} with one part pruned by\n${renderTable([["PART", ...ratios], ...rows])}`;
 }
 
 function differenceTable({ differences, comparedOn }: Result): string {
@@ -375,5 +396,5 @@ function differenceTable({ differences, comparedOn }: Result): string {
     one.sqnrDb === null ? "-" : one.sqnrDb.toFixed(1),
     one.argmaxAgreement === null ? "-" : percent(one.argmaxAgreement, 1),
   ]);
-  return `Against the original, on ${comparedOn}:\n${table([["OUTPUT", "MAX DIFFERENCE", "MEAN", "SQNR DB", "SAME ARGMAX"], ...rows])}`;
+  return `Against the original, on ${comparedOn}:\n${renderTable([["OUTPUT", "MAX DIFFERENCE", "MEAN", "SQNR DB", "SAME ARGMAX"], ...rows])}`;
 }

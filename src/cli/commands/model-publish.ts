@@ -5,13 +5,13 @@ import { readProject } from "../../toolchain/project.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
 import { reasonAgainst } from "../../runtime/wasm/snapshot-fit.ts";
-import { aliasArg, readAliasName } from "../alias-options.ts";
-import { purgeAfter, purgeArgs, readPurge } from "../cdn-purge.ts";
-import { makeProjectSnapshots } from "../deployment.ts";
-import { inKiB, jsonArg, printJson, printLine, progressTo } from "../output.ts";
-import { publishingFacts } from "../provenance.ts";
-import { readSigningKeys, signArgs } from "../signing-options.ts";
-import { openStoreToPublish, storeArgs } from "../store-options.ts";
+import { aliasArg, readAliasName } from "../alias-args.ts";
+import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
+import { createProjectSnapshots } from "../build-deployment.ts";
+import { formatBytes, jsonArg, printJson, printLine, createProgressPrinter } from "../output.ts";
+import { collectProvenance } from "../provenance.ts";
+import { readSigningKeys, signingArgs } from "../signing-args.ts";
+import { openPublishingStore, storeArgs } from "../store-args.ts";
 
 const NAME = "edgetier model publish";
 
@@ -34,20 +34,20 @@ export const command = defineCommand({
       negativeDescription: "Leave the snapshots out",
     },
     ...purgeArgs,
-    ...signArgs,
+    ...signingArgs,
     ...storeArgs,
     ...jsonArg,
   },
   async run({ args }) {
     const alias = readAliasName(args.alias, NAME);
-    const purge = readPurge(args, NAME);
+    const purge = parsePurgeOptions(args, NAME);
     const signingKeys = await readSigningKeys(args["sign-key"], NAME);
-    const store = openStoreToPublish(args, signingKeys);
+    const store = openPublishingStore(args, signingKeys);
     const log = args.json ? () => {} : printLine;
-    const { source, without } = args.snapshots
-      ? await makeProjectSnapshots(await readProject(args.folder), log)
-      : { source: await readProject(args.folder), without: [] };
-    const notAtTheEdge = await tiersNotAtTheEdge(store, source);
+    const { source, skippedTiers: without } = args.snapshots
+      ? await createProjectSnapshots(await readProject(args.folder), log)
+      : { source: await readProject(args.folder), skippedTiers: [] };
+    const notAtTheEdge = await findUnsupportedEdgeTiers(store, source);
     for (const { tier, reason } of without) log(`${tier}: no snapshot. ${reason}`);
     for (const { tier, reason } of notAtTheEdge)
       log(
@@ -55,14 +55,14 @@ export const command = defineCommand({
       );
     const result = await publishModel(store, source, {
       alias,
-      publishing: await publishingFacts(
+      publishing: await collectProvenance(
         args.folder,
         `${NAME} ${source.project.model} --alias ${alias}${args.snapshots ? "" : " --no-snapshots"}`,
       ),
       onProgress(event) {
         if (args.json || event.step !== "artifact") return;
         printLine(
-          `${event.created ? "uploaded" : "in store"}  ${event.path}  ${inKiB(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`,
+          `${event.created ? "uploaded" : "in store"}  ${event.path}  ${formatBytes(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`,
         );
       },
     });
@@ -78,16 +78,16 @@ export const command = defineCommand({
       printLine(`${model}@${alias} ${aliasMoved ? "is now" : "stays"} version ${aliasVersion}`);
     }
     if (purge !== undefined && aliasMoved)
-      await purgeAfter(
+      await purgeMovedAlias(
         { model, alias, version: aliasVersion },
         purge,
-        progressTo(args.json === true),
+        createProgressPrinter(args.json === true),
       );
   },
 });
 
 /** Edge tiers that the deployed engine cannot start, and why; none where the store knows of no deployment. */
-async function tiersNotAtTheEdge(
+async function findUnsupportedEdgeTiers(
   store: ModelStore,
   { project, snapshots }: PublishSource,
 ): Promise<{ tier: string; reason: string }[]> {

@@ -3,10 +3,10 @@
 import { defineCommand } from "citty";
 import { rollback } from "../../registry/aliases.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
-import { aliasArg, readAliasName, tellMove } from "../alias-options.ts";
-import { purgeAfter, purgeArgs, readPurge } from "../cdn-purge.ts";
-import { jsonArg, progressTo } from "../output.ts";
-import { openStore, storeArgs } from "../store-options.ts";
+import { aliasArg, readAliasName, printAliasMove } from "../alias-args.ts";
+import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
+import { jsonArg, createProgressPrinter } from "../output.ts";
+import { openModelStore, storeArgs } from "../store-args.ts";
 
 const NAME = "edgetier model rollback";
 
@@ -22,14 +22,14 @@ export const command = defineCommand({
   async run({ args }) {
     const alias = readAliasName(args.alias, NAME);
     const { model } = parseModelRef(`${args.model}@${alias}`);
-    const purge = readPurge(args, NAME);
-    const move = await rollback(openStore(args), model, alias);
-    tellMove(move, args.json === true);
+    const purge = parsePurgeOptions(args, NAME);
+    const move = await rollback(openModelStore(args), model, alias);
+    printAliasMove(move, args.json === true);
     if (purge !== undefined)
-      await purgeAfter(
+      await purgeMovedAlias(
         { model, alias, version: move.after.version },
         purge,
-        progressTo(args.json === true),
+        createProgressPrinter(args.json === true),
       );
   },
 });

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { defineCommand } from "citty";
 import { readProject } from "../../toolchain/project.ts";
 import { decodeFunctions } from "../../runtime/wasm/function-set.ts";
-import { makeProjectSnapshots } from "../deployment.ts";
-import { inKiB, jsonArg, printJson, printLine, table } from "../output.ts";
+import { createProjectSnapshots } from "../build-deployment.ts";
+import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
 export const command = defineCommand({
   meta: {
@@ -27,7 +27,7 @@ export const command = defineCommand({
     ...jsonArg,
   },
   async run({ args }) {
-    const { source, without } = await makeProjectSnapshots(
+    const { source, skippedTiers: without } = await createProjectSnapshots(
       await readProject(args.folder),
       args.json ? () => {} : printLine,
     );
@@ -48,12 +48,12 @@ export const command = defineCommand({
     const header = ["tier", "file", "memory", "functions", "engine"];
     if (rows.length > 0)
       printLine(
-        table([
+        renderTable([
           header,
           ...rows.map((row) => [
             row.tier,
-            inKiB(row.bytes),
-            inKiB(row.memoryBytes),
+            formatBytes(row.bytes),
+            formatBytes(row.memoryBytes),
             row.functions,
             row.engine.slice(0, 12),
           ]),

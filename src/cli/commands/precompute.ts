@@ -6,15 +6,15 @@ import { defineCommand } from "citty";
 import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
-import { jsonArg, printJson, printLine, progressTo, table } from "../output.ts";
-import { createEdgeAsker } from "../precompute/ask-edge.ts";
+import { jsonArg, printJson, printLine, createProgressPrinter, renderTable } from "../output.ts";
+import { createBatchPredictor } from "../precompute/batch-predictor.ts";
 import { readInputs } from "../precompute/inputs.ts";
-import { type PrecomputeReport, runPrecompute } from "../precompute/run.ts";
-import { openState } from "../precompute/state.ts";
-import { readCount } from "./samples-args.ts";
+import { type PrecomputeReport, runPrecompute } from "../precompute/run-precompute.ts";
+import { openPrecomputeState } from "../precompute/progress-state.ts";
+import { parseCount } from "./samples-args.ts";
 
 const NAME = "edgetier precompute";
-const MAX_SHOWN = 10;
+const MAX_SHOWN_FAILURES = 10;
 
 const schema = z.object({
   EDGETIER_PORT: localPort("EDGETIER_PORT"),
@@ -77,16 +77,16 @@ export const command = defineCommand({
       EDGETIER_API_KEY: process.env["EDGETIER_API_KEY"],
       url: args.url,
     });
-    const batch = readCount("--batch", args.batch, NAME, 1_024);
-    const perSecond = readCount("--rate", args.rate, NAME, 1_000_000);
+    const batch = parseCount("--batch", args.batch, NAME, 1_024);
+    const perSecond = parseCount("--rate", args.rate, NAME, 1_000_000);
     const inputs = await readInputs(args.inputs, NAME);
-    const edge = createEdgeAsker({
+    const edge = createBatchPredictor({
       url: url ?? `http://${LOOPBACK}:${port}`,
       apiKey,
       refresh: args.refresh === true,
     });
     const { model, version } = await edge.resolve(args.model);
-    const state = await openState(args.state ?? `${args.inputs}.precomputed.json`, {
+    const state = await openPrecomputeState(args.state ?? `${args.inputs}.precomputed.json`, {
       model,
       version,
       inputsSha256: inputs.sha256,
@@ -95,24 +95,24 @@ export const command = defineCommand({
     const report = await runPrecompute({
       inputs: inputs.lines,
       state,
-      batch,
-      perSecond,
-      ask: (some) => edge.ask(`${model}@${version}`, some),
-      tell: progressTo(args.json === true),
+      batchSize: batch,
+      ratePerSecond: perSecond,
+      predictBatch: (some) => edge.predictBatch(`${model}@${version}`, some),
+      log: createProgressPrinter(args.json === true),
     });
     if (args.json) printJson({ model, version, ...report });
-    else show(model, version, report);
+    else printReport(model, version, report);
     if (report.failed > 0) throw cliErrors.notPrecomputed(report.failed, report.asked);
   },
 });
 
-function show(
+function printReport(
   model: string,
   version: number,
   { asked, cached, computed, failed, hitShare, failures }: PrecomputeReport,
 ): void {
   printLine(
-    table([
+    renderTable([
       ["model", `${model}@${version}`],
       ["asked", asked],
       ["were there", cached],
@@ -121,7 +121,8 @@ function show(
       ["hit share", `${(100 * hitShare).toFixed(1)} %`],
     ]),
   );
-  for (const { line, code, detail } of failures.slice(0, MAX_SHOWN))
+  for (const { line, code, detail } of failures.slice(0, MAX_SHOWN_FAILURES))
     printLine(`line ${line}: ${code}: ${detail}`);
-  if (failures.length > MAX_SHOWN) printLine(`and ${failures.length - MAX_SHOWN} more`);
+  if (failures.length > MAX_SHOWN_FAILURES)
+    printLine(`and ${failures.length - MAX_SHOWN_FAILURES} more`);
 }

@@ -7,8 +7,12 @@ import * as z from "zod";
 import { httpUrl, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
-import { type PredictionInput, predictionRows, requestPrediction } from "../predict-client.ts";
+import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
+import {
+  type PredictionInput,
+  formatPredictionRows,
+  requestPrediction,
+} from "../predict-client.ts";
 
 const schema = z.object({
   EDGETIER_PORT: localPort("EDGETIER_PORT"),
@@ -55,16 +59,16 @@ export const command = defineCommand({
       url: args.url,
     });
     const url = config.url ?? `http://${LOOPBACK}:${config.EDGETIER_PORT}`;
-    const prediction = await requestPrediction(url, args.model, await inputOf(args), {
+    const prediction = await requestPrediction(url, args.model, await readInput(args), {
       apiKey: config.EDGETIER_API_KEY,
     });
     if (args.json) printJson(prediction);
-    else printLine(table(predictionRows(prediction)));
+    else printLine(renderTable(formatPredictionRows(prediction)));
   },
 });
 
 /** @throws usage unless there is either a text or a file that can be read */
-async function inputOf({
+async function readInput({
   text,
   file,
 }: {

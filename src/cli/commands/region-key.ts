@@ -2,7 +2,7 @@
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
-import { regionKey, generateRegionKey, regionKeyText } from "../../region/region-keys.ts";
+import { regionKeySchema, generateRegionKey, formatRegionKey } from "../../region/region-keys.ts";
 import { jsonArg, printJson, printLine } from "../output.ts";
 
 export const command = defineCommand({
@@ -21,8 +21,8 @@ export const command = defineCommand({
   },
   run({ args }) {
     const id = args.id === "" ? new Date().toISOString().slice(0, 10) : args.id;
-    const key = regionKeyText(generateRegionKey(id));
-    if (!regionKey().safeParse(key).success)
+    const key = formatRegionKey(generateRegionKey(id));
+    if (!regionKeySchema().safeParse(key).success)
       throw cliErrors.usage(
         `${JSON.stringify(id)} is not an id: letters, digits, '.', '_' and '-', at most 64`,
         "edgetier region key",

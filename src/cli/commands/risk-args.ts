@@ -1,8 +1,11 @@
 // The options of commands that state a risk, or what tiers cost.
 
 import { cliErrors } from "../errors.ts";
-import { METHODS, type Method } from "../../toolchain/calibrate/fit-calibration.ts";
-import type { PriceOptions } from "../../toolchain/judge/evaluate-project.ts";
+import {
+  CALIBRATION_METHODS,
+  type CalibrationMethod,
+} from "../../toolchain/calibrate/fit-calibration.ts";
+import type { CostModel } from "../../toolchain/evaluate/evaluate-project.ts";
 import { RISKS, type RiskRecord } from "../../registry/manifest.ts";
 
 export const riskArgs = {
@@ -24,7 +27,7 @@ export const riskArgs = {
   },
   method: {
     type: "string",
-    valueHint: METHODS.join("|"),
+    valueHint: CALIBRATION_METHODS.join("|"),
     description: "How confidences are calibrated; the best in cross-validation by default",
   },
 } as const;
@@ -43,41 +46,44 @@ export const priceArgs = {
   },
 } as const;
 
-interface GivenRisk {
+interface RiskArgs {
   readonly epsilon?: string | undefined;
   readonly delta?: string | undefined;
   readonly risk?: string | undefined;
   readonly method?: string | undefined;
 }
 
-export interface StatedRisk extends Pick<RiskRecord, "what" | "epsilon" | "delta"> {
-  readonly method: Method | undefined;
+export interface RiskOptions extends Pick<RiskRecord, "what" | "epsilon" | "delta"> {
+  readonly method: CalibrationMethod | undefined;
 }
 
 const DEFAULT_RISK = { what: "disagreement", epsilon: 0.01, delta: 0.05 } as const;
 
 /** @param before what a project states already @throws usage */
-export function readRisk(
-  { epsilon, delta, risk, method }: GivenRisk,
+export function parseRisk(
+  { epsilon, delta, risk, method }: RiskArgs,
   command: string,
   before: Pick<RiskRecord, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
-): StatedRisk {
+): RiskOptions {
   return {
-    what: risk === undefined ? before.what : oneOf("--risk", risk, RISKS, command),
-    epsilon: epsilon === undefined ? before.epsilon : readShare("--epsilon", epsilon, command),
-    delta: delta === undefined ? before.delta : readShare("--delta", delta, command),
-    method: method === undefined ? undefined : oneOf("--method", method, METHODS, command),
+    what: risk === undefined ? before.what : parseChoice("--risk", risk, RISKS, command),
+    epsilon: epsilon === undefined ? before.epsilon : parseShare("--epsilon", epsilon, command),
+    delta: delta === undefined ? before.delta : parseShare("--delta", delta, command),
+    method:
+      method === undefined
+        ? undefined
+        : parseChoice("--method", method, CALIBRATION_METHODS, command),
   };
 }
 
 /** @param epsilon the usual one, below it @throws usage */
-export function readSaturatedEpsilon(
+export function parseSaturatedEpsilon(
   value: string | undefined,
   epsilon: number,
   command: string,
 ): number | undefined {
   if (value === undefined) return undefined;
-  const saturated = readShare("--saturated-epsilon", value, command);
+  const saturated = parseShare("--saturated-epsilon", value, command);
   if (saturated <= epsilon)
     throw cliErrors.usage(
       `--saturated-epsilon is ${value}, and must be above the usual ${epsilon}`,
@@ -87,11 +93,11 @@ export function readSaturatedEpsilon(
 }
 
 /** @param tiers ids that there are @throws usage */
-export function readPrices(
+export function parsePrices(
   args: { readonly "region-ms"?: string | undefined; readonly cost?: string | undefined },
   tiers: readonly string[],
   command: string,
-): PriceOptions {
+): CostModel {
   const costs = (args.cost ?? "")
     .split(",")
     .filter((part) => part !== "")
@@ -102,7 +108,7 @@ export function readPrices(
           `--cost names ${JSON.stringify(tier)}, and the tiers are ${tiers.join(", ")}`,
           command,
         );
-      return [tier, readPositive("--cost", value, command)] as const;
+      return [tier, parseNonNegative("--cost", value, command)] as const;
     });
   if (costs.length > 0 && new Set(costs.map(([tier]) => tier)).size !== tiers.length)
     throw cliErrors.usage(`--cost is to name every tier once: ${tiers.join(", ")}`, command);
@@ -110,12 +116,12 @@ export function readPrices(
     regionMs:
       args["region-ms"] === undefined
         ? undefined
-        : readPositive("--region-ms", args["region-ms"], command),
+        : parseNonNegative("--region-ms", args["region-ms"], command),
     ...(costs.length === 0 ? {} : { costs: Object.fromEntries(costs) }),
   };
 }
 
-function readShare(option: string, value: string, command: string): number {
+function parseShare(option: string, value: string, command: string): number {
   const share = Number(value);
   if (!(share > 0 && share < 1))
     throw cliErrors.usage(
@@ -125,7 +131,7 @@ function readShare(option: string, value: string, command: string): number {
   return share;
 }
 
-function readPositive(option: string, value: string, command: string): number {
+function parseNonNegative(option: string, value: string, command: string): number {
   const number = value === "" ? Number.NaN : Number(value);
   if (!(number >= 0 && Number.isFinite(number)))
     throw cliErrors.usage(
@@ -135,7 +141,7 @@ function readPositive(option: string, value: string, command: string): number {
   return number;
 }
 
-function oneOf<Known extends string>(
+function parseChoice<Known extends string>(
   option: string,
   value: string,
   known: readonly Known[],

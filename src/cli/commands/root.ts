@@ -16,13 +16,13 @@ const model = defineCommand({
     calibrate: () => load(import("./model-calibrate.ts")),
     profile: () => load(import("./model-profile.ts")),
     compare: () => load(import("./model-compare.ts")),
-    distil: () => load(import("./model-distil.ts")),
+    distil: () => load(import("./model-distill.ts")),
     import: () => load(import("./model-import.ts")),
     export: () => load(import("./model-export.ts")),
-    optimise: () => load(import("./model-optimise.ts")),
+    optimise: () => load(import("./model-optimize.ts")),
     fp16: () => load(import("./model-fp16.ts")),
     prune: () => load(import("./model-prune.ts")),
-    quantise: () => load(import("./model-quantise.ts")),
+    quantise: () => load(import("./model-quantize.ts")),
     publish: () => load(import("./model-publish.ts")),
     list: () => load(import("./model-list.ts")),
     inspect: () => load(import("./model-inspect.ts")),
@@ -49,7 +49,7 @@ const region = defineCommand({
   },
 });
 
-export const root: CommandDef = defineCommand({
+export const rootCommand: CommandDef = defineCommand({
   meta: {
     name: "edgetier",
     description: "Turns an ONNX model into an HTTP endpoint with a bounded latency",

@@ -17,14 +17,14 @@ export const samplesArgs = {
 } as const;
 
 /** @throws usage unless it is a whole number from 1 to `most` */
-export function readCount(option: string, value: string, command: string, most?: number): number;
-export function readCount(
+export function parseCount(option: string, value: string, command: string, most?: number): number;
+export function parseCount(
   option: string,
   value: string | undefined,
   command: string,
   most?: number,
 ): number | undefined;
-export function readCount(
+export function parseCount(
   option: string,
   value: string | undefined,
   command: string,

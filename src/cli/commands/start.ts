@@ -7,17 +7,17 @@ import { modelDetail } from "../../protocol/models.ts";
 import { imageClassification } from "../../tasks/image-classification.ts";
 import { localPort } from "../local/defaults.ts";
 import { STATE_FOLDER } from "../local/paths.ts";
-import { stopRequests } from "../local/stop-requests.ts";
+import { createShutdownSignal } from "../local/shutdown-signal.ts";
 import { type LocalSystem, startLocalSystem } from "../local/system.ts";
-import { EDGETIER } from "../next-steps.ts";
-import { jsonArg, printJson, printLine, table } from "../output.ts";
+import { CLI_INVOCATION } from "../command-guides.ts";
+import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import {
   type PredictionInput,
-  predictionRows,
+  formatPredictionRows,
   requestPrediction,
-  type ShownPrediction,
+  type PredictionResult,
 } from "../predict-client.ts";
-import { readSigningKeys } from "../signing-options.ts";
+import { readSigningKeys } from "../signing-args.ts";
 
 const EXAMPLE_TEXT = "how do i freeze my account";
 
@@ -45,8 +45,8 @@ export const command = defineCommand({
     const { EDGETIER_STATE, ...ports } = parseConfig(schema, process.env);
     const signingKeys = await readSigningKeys(undefined, "edgetier start");
     const startedAtMs = performance.now();
-    const stopRequest = stopRequests();
-    const system = await starting(
+    const stopRequest = createShutdownSignal();
+    const system = await ignoreAbort(
       startLocalSystem({
         ports,
         stateFolder: EDGETIER_STATE,
@@ -62,7 +62,7 @@ export const command = defineCommand({
     );
     if (system === undefined) return;
     try {
-      const first = await firstToAsk(system);
+      const first = await findExampleRequest(system);
       const predict = async () =>
         first && (await requestPrediction(system.urls.edge, first.model, first.input));
       const prediction = await predict();
@@ -76,8 +76,8 @@ export const command = defineCommand({
           again: again ?? null,
           seconds,
         });
-      else greet(system, first, prediction, again, seconds);
-      const ending = await Promise.race([stopRequest.requested, system.died]);
+      else printWelcome(system, first, prediction, again, seconds);
+      const ending = await Promise.race([stopRequest.reason, system.died]);
       if (typeof ending !== "string") throw ending;
       if (!args.json) printLine(`\n${ending}: stopping`);
     } finally {
@@ -87,7 +87,7 @@ export const command = defineCommand({
 });
 
 /** Undefined where the user stopped it while it was starting: no error. */
-async function starting(
+async function ignoreAbort(
   system: Promise<LocalSystem>,
   signal: AbortSignal,
 ): Promise<LocalSystem | undefined> {
@@ -99,17 +99,20 @@ async function starting(
   }
 }
 
-interface FirstToAsk {
+interface ExampleRequest {
   readonly model: string;
   readonly input: PredictionInput;
   /** What is asked, for people. */
-  readonly shown: string;
+  readonly description: string;
   /** Of a curl command, behind the address. */
-  readonly curl: string;
+  readonly curlArgs: string;
 }
 
 /** The first model that gives labels, with an input for it. */
-async function firstToAsk({ urls, models }: LocalSystem): Promise<FirstToAsk | undefined> {
+async function findExampleRequest({
+  urls,
+  models,
+}: LocalSystem): Promise<ExampleRequest | undefined> {
   for (const { model } of models) {
     const response = await fetch(`${urls.edge}/v1/models/${model}`);
     const task = modelDetail.safeParse(await response.json()).data?.task;
@@ -117,41 +120,43 @@ async function firstToAsk({ urls, models }: LocalSystem): Promise<FirstToAsk | u
       return {
         model,
         input: { text: EXAMPLE_TEXT },
-        shown: JSON.stringify(EXAMPLE_TEXT),
-        curl: `--json '{"inputs":"what is my balance"}'`,
+        description: JSON.stringify(EXAMPLE_TEXT),
+        curlArgs: `--json '{"inputs":"what is my balance"}'`,
       };
     if (task === "image-classification")
       return {
         model,
         input: { file: new Uint8Array(imageClassification.toBytes(imageClassification.example)) },
-        shown: "of a made-up image",
-        curl: "-H 'content-type: image/jpeg' --data-binary @photo.jpg",
+        description: "of a made-up image",
+        curlArgs: "-H 'content-type: image/jpeg' --data-binary @photo.jpg",
       };
   }
   return undefined;
 }
 
 /** @param prediction the first of a cold isolate @param again the same once more */
-function greet(
-  { urls, parts, models }: LocalSystem,
-  first: FirstToAsk | undefined,
-  prediction: ShownPrediction | undefined,
-  again: ShownPrediction | undefined,
+function printWelcome(
+  { urls, services: parts, models }: LocalSystem,
+  first: ExampleRequest | undefined,
+  prediction: PredictionResult | undefined,
+  again: PredictionResult | undefined,
   seconds: number,
 ): void {
   printLine(`\nEdgeTier runs on this machine (ready in ${seconds} s)\n`);
-  printLine(table(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
+  printLine(renderTable(parts.toReversed().map((part) => [`  ${part.name}`, part.url])));
   if (models.length === 0)
-    printLine(`\nNo models yet: \`${EDGETIER} init <name>\` makes one. Then start again.`);
+    printLine(`\nNo models yet: \`${CLI_INVOCATION} init <name>\` makes one. Then start again.`);
   const stop = `Playground: ${urls.edge}/    API page: ${urls.edge}/docs    Stop: Ctrl-C`;
   if (first === undefined || prediction === undefined || again === undefined)
     return printLine(`\n${stop}`);
-  printLine(`\nA first prediction, ${first.shown}:\n`);
+  printLine(`\nA first prediction, ${first.description}:\n`);
   const rows: [string, string][] = [
-    ...predictionRows(prediction),
+    ...formatPredictionRows(prediction),
     ["once more", `${again.latencyMs} ms (${again.cache})`],
   ];
-  printLine(table(rows.map(([name, value]) => [`  ${name}`, value])));
-  printLine(`\nTry it:\n\n  curl ${urls.edge}/v1/models/${first.model}/predict ${first.curl}\n`);
+  printLine(renderTable(rows.map(([name, value]) => [`  ${name}`, value])));
+  printLine(
+    `\nTry it:\n\n  curl ${urls.edge}/v1/models/${first.model}/predict ${first.curlArgs}\n`,
+  );
   printLine(stop);
 }

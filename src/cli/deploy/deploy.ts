@@ -7,30 +7,34 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
 import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
-import { digestOf } from "../../toolchain/digest.ts";
-import { diagnose, problemsIn } from "../../toolchain/doctor.ts";
-import type { BuiltDeployment } from "../../toolchain/engine/build.ts";
+import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
+import { diagnose, limitErrors } from "../../toolchain/doctor.ts";
+import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
 import { promote, rollback } from "../../registry/aliases.ts";
 import { aliasedVersion } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
-import { buildProjectDeployment, deployedEngine, makeProjectSnapshots } from "../deployment.ts";
+import {
+  buildProjectDeployment,
+  deployedEngineOf,
+  createProjectSnapshots,
+} from "../build-deployment.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
-import { bundleWorker, type Upload } from "../local/upload.ts";
-import { publishingFacts } from "../provenance.ts";
-import { createEdgeClient, type Edge } from "./edge-client.ts";
-import { expectAlias, smokeTest, type TriedModel, warm } from "./smoke-test.ts";
-import type { Steps, Undo } from "./steps.ts";
-import { trialsOf } from "./trials.ts";
+import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
+import { collectProvenance } from "../provenance.ts";
+import { createEdgeClient, type EdgeClient } from "./edge-client.ts";
+import { waitForAlias, smokeTest, type SmokeTestModel, warmUpModels } from "./smoke-test.ts";
+import type { StepRunner, Compensation } from "./step-runner.ts";
+import { readSmokeTestCases } from "./smoke-test-cases.ts";
 import type { DeployedVersion, Wrangler } from "./wrangler.ts";
 
 /** Names what was published last by a deployment; clients ask for another. */
-const ALIAS_BEFORE = "next";
-const TAG_CHARACTERS = 12;
+const STAGING_ALIAS = "next";
+const TAG_LENGTH = 12;
 /** Of a Worker, by its name. */
-const deployedAddress = z.record(z.string(), z.url());
+const addressFileSchema = z.record(z.string(), z.url());
 
 export interface DeployOptions {
   /** All projects: the engine is cut to them. */
@@ -39,7 +43,7 @@ export interface DeployOptions {
   readonly models: readonly string[];
   readonly modelsFolder: string;
   /** Of the package.json. */
-  readonly folder: string;
+  readonly configFolder: string;
   /** Of the upload while it is examined. */
   readonly scratchFolder: string;
   /** As wrangler.toml has it. */
@@ -52,15 +56,15 @@ export interface DeployOptions {
   readonly apiKey: string | undefined;
   /** Secrets to set; none leaves those of the Worker as they are. */
   readonly secrets: Readonly<Record<string, string>>;
-  readonly dryRun: boolean;
-  readonly doctor: boolean;
+  readonly isDryRun: boolean;
+  readonly runsDoctor: boolean;
   /** For what is new to be everywhere. */
-  readonly patienceMs: number;
+  readonly propagationTimeoutMs: number;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
-export interface Deployed {
+export interface DeployResult {
   readonly url: string | undefined;
   /** Of the Worker; undefined after a dry run. */
   readonly versionId: string | undefined;
@@ -74,52 +78,56 @@ export async function deploy(
     steps,
     wrangler,
     store,
-  }: { readonly steps: Steps; readonly wrangler: Wrangler; readonly store: ModelStore },
-): Promise<Deployed> {
-  const { alias, dryRun, worker } = options;
+  }: { readonly steps: StepRunner; readonly wrangler: Wrangler; readonly store: ModelStore },
+): Promise<DeployResult> {
+  const { alias, isDryRun: dryRun, worker } = options;
   const published = options.sources.filter(({ project }) => options.models.includes(project.model));
-  const { current: before, problems } = await steps.run("check", () =>
+  const { findActiveVersion: before, errors: problems } = await steps.runStep("check", () =>
     check(options, wrangler, store),
   );
-  if (options.doctor) await steps.run("doctor", () => examine(options));
-  const { deployment, upload } = await steps.run("build", () => build(options));
+  if (options.runsDoctor) await steps.runStep("doctor", () => runDoctor(options));
+  const { deployment, upload } = await steps.runStep("build", () => build(options));
   const trials = new Map(
     await Promise.all(
       published.map(
         async ({ project }) =>
           [
             project.model,
-            await trialsOf(project, join(options.modelsFolder, project.model)),
+            await readSmokeTestCases(project, join(options.modelsFolder, project.model)),
           ] as const,
       ),
     ),
   );
-  const models = await steps.run("publish", () => publish(options, published, store));
+  const models = await steps.runStep("publish", () => publish(options, published, store));
   if (dryRun) {
-    await steps.run("deploy", async () => ({
+    await steps.runStep("deploy", async () => ({
       status: "would",
-      found:
-        before?.tag === tagOf(upload)
+      details:
+        before?.tag === computeTag(upload)
           ? "this Worker is deployed already"
-          : `upload ${mebibytes(upload)} MiB as the Worker ${worker.name}${before === undefined ? ", a new one" : `, in place of version ${before.id}`}`,
+          : `upload ${formatMebibytes(upload)} MiB as the Worker ${worker.name}${before === undefined ? ", a new one" : `, in place of version ${before.id}`}`,
       value: undefined,
     }));
     for (const [step, found] of [
       ["warm", "first requests to every model"],
-      ["smoke test", dryTrials(trials)],
+      ["smoke test", describeSmokeTest(trials)],
       ["promote", `${alias} of ${options.models.join(", ")}, when the test has passed`],
     ] as const) {
-      await steps.run(step, async () => ({ status: "would", found, value: undefined }));
+      await steps.runStep(step, async () => ({
+        status: "would",
+        details: found,
+        value: undefined,
+      }));
     }
-    throwAll(problems);
+    throwProblems(problems);
     return { url: options.url, versionId: undefined, models: [] };
   }
-  const { versionId, addresses } = await steps.run("deploy", (changes) =>
+  const { versionId, addresses } = await steps.runStep("deploy", (changes) =>
     uploadWorker(options, wrangler, upload, before, changes),
   );
-  await steps.run("engine", (changes) => noteEngine(deployment, store, changes));
-  const url = options.url ?? (await addressOf(addresses[0], options));
-  const edge = await steps.run("address", async () => {
+  await steps.runStep("engine", (changes) => recordDeployedEngine(deployment, store, changes));
+  const url = options.url ?? (await resolveAddress(addresses[0], options));
+  const edge = await steps.runStep("address", async () => {
     if (url === undefined)
       throw cliErrors.notDeployable(
         "The Worker has no address that wrangler tells",
@@ -127,27 +135,27 @@ export async function deploy(
       );
     return {
       status: "done" as const,
-      found: url,
+      details: url,
       value: createEdgeClient(url, worker.name, { apiKey: options.apiKey, version: versionId }),
     };
   });
-  const tried: TriedModel[] = models.map(({ model, version }) => ({
+  const tried: SmokeTestModel[] = models.map(({ model, version }) => ({
     model,
     version,
-    trials: trials.get(model) ?? [],
+    cases: trials.get(model) ?? [],
   }));
-  await steps.run("warm", async () => ({
+  await steps.runStep("warm", async () => ({
     status: "done",
-    found: await warm(edge, tried, options.patienceMs),
+    details: await warmUpModels(edge, tried, options.propagationTimeoutMs),
     value: undefined,
   }));
-  await steps.run("smoke test", async () => ({
+  await steps.runStep("smoke test", async () => ({
     status: "done",
-    found: await smokeTest(edge, tried),
+    details: await smokeTest(edge, tried),
     value: undefined,
   }));
   for (const one of tried)
-    await steps.run(`promote ${one.model}`, (changes) =>
+    await steps.runStep(`promote ${one.model}`, (changes) =>
       moveAlias(edge, store, one, options, changes),
     );
   return { url, versionId, models };
@@ -155,15 +163,15 @@ export async function deploy(
 
 /** What would fail later is found before anything is changed. */
 async function check(
-  { worker, secrets, dryRun }: DeployOptions,
+  { worker, secrets, isDryRun: dryRun }: DeployOptions,
   wrangler: Wrangler,
   store: ModelStore,
 ) {
   const given = Object.keys(secrets);
-  const found: string[] = [];
+  const details: string[] = [];
   await store.listModels();
-  found.push("the model store answers");
-  const set = await wrangler.secrets();
+  details.push("the model store answers");
+  const set = await wrangler.listSecrets();
   const have = new Set([...Object.keys(worker.variables), ...(set ?? []), ...given]);
   const missing = missingVariables(have);
   const inClear = Object.keys(worker.variables).filter(
@@ -180,35 +188,35 @@ async function check(
           ),
         ]),
   ];
-  if (!dryRun) throwAll(problems);
-  found.push(...problems.map(({ detail, remedy }) => `NOT READY: ${detail} ${remedy}`));
+  if (!dryRun) throwProblems(problems);
+  details.push(...problems.map(({ detail, remedy }) => `NOT READY: ${detail} ${remedy}`));
   const unknown = unknownVariables([...have]);
-  if (unknown.length > 0) found.push(`no edge reads ${unknown.join(", ")}: misspelt?`);
+  if (unknown.length > 0) details.push(`no edge reads ${unknown.join(", ")}: misspelt?`);
   if (given.length > 0 && !dryRun) await wrangler.setSecrets(secrets);
-  found.push(
+  details.push(
     `secrets: ${[...(set ?? []), ...given].length === 0 ? "none" : [...new Set([...(set ?? []), ...given])].toSorted().join(", ")}${given.length === 0 ? "" : ` (${dryRun ? "would be set" : "set now"}: ${given.join(", ")})`}`,
   );
-  const current = set === undefined ? undefined : await wrangler.current();
-  found.push(
+  const current = set === undefined ? undefined : await wrangler.findActiveVersion();
+  details.push(
     current === undefined
       ? `the Worker ${worker.name} answers nobody yet`
       : `version ${current.id} of the Worker ${worker.name} answers`,
   );
-  return { status: "done" as const, found, value: { current, problems } };
+  return { status: "done" as const, details: details, value: { current, problems } };
 }
 
-function throwAll(problems: readonly EdgeTierError[]): void {
+function throwProblems(problems: readonly EdgeTierError[]): void {
   if (problems.length > 0) throw problems.length === 1 ? problems[0] : new AggregateError(problems);
 }
 
-async function examine({ folder, log, signal }: DeployOptions) {
+async function runDoctor({ configFolder: folder, log, signal }: DeployOptions) {
   const config = await readDeploymentConfig(folder);
   const { measured, report } = await measureDeployment({ log, signal });
   const diagnosis = diagnose(measured, { config, limits: config.limits, engine: report.engine });
-  if (!diagnosis.ok) throw new AggregateError(problemsIn(diagnosis));
+  if (!diagnosis.ok) throw new AggregateError(limitErrors(diagnosis));
   return {
     status: "done" as const,
-    found: `${diagnosis.checks.filter(({ limit }) => limit !== null).length} measures within their limits`,
+    details: `${diagnosis.checks.filter(({ limit }) => limit !== null).length} measures within their limits`,
     value: undefined,
   };
 }
@@ -218,71 +226,71 @@ async function build({ sources, scratchFolder, log, signal }: DeployOptions) {
   const upload = await bundleWorker(join(scratchFolder, "worker.bundle"), { signal });
   return {
     status: deployment.cached ? ("already" as const) : ("done" as const),
-    found: `${mebibytes(upload)} MiB to upload, ${tagOf(upload)}`,
+    details: `${formatMebibytes(upload)} MiB to upload, ${computeTag(upload)}`,
     value: { deployment, upload },
   };
 }
 
 async function publish(
-  { modelsFolder, dryRun, log }: DeployOptions,
+  { modelsFolder, isDryRun: dryRun, log }: DeployOptions,
   sources: readonly PublishSource[],
   store: ModelStore,
 ) {
   const models: { model: string; version: number }[] = [];
-  const found: string[] = [];
+  const details: string[] = [];
   for (const source of sources) {
     const { model } = source.project;
     if (dryRun) {
-      found.push(
+      details.push(
         `${model}: as version ${((await store.listVersions(model)).at(-1) ?? 0) + 1}, unless its content is there`,
       );
       continue;
     }
-    const publishing = await publishingFacts(
+    const publishing = await collectProvenance(
       join(modelsFolder, model),
       `edgetier deploy ${model}`,
     ).catch(() => undefined);
     const { version, outcome } = await publishModel(
       store,
-      (await makeProjectSnapshots(source, log)).source,
-      { alias: ALIAS_BEFORE, ...(publishing === undefined ? {} : { publishing }) },
+      (await createProjectSnapshots(source, log)).source,
+      { alias: STAGING_ALIAS, ...(publishing === undefined ? {} : { publishing }) },
     );
     models.push({ model, version });
-    found.push(`${model}@${version}${outcome === "unchanged" ? ", in the store already" : ""}`);
+    details.push(`${model}@${version}${outcome === "unchanged" ? ", in the store already" : ""}`);
   }
   const status = dryRun
     ? ("would" as const)
-    : found.every((line) => line.endsWith("already"))
+    : details.every((line) => line.endsWith("already"))
       ? ("already" as const)
       : ("done" as const);
-  return { status, found, value: models };
+  return { status, details: details, value: models };
 }
 
 async function uploadWorker(
   { worker }: DeployOptions,
   wrangler: Wrangler,
-  upload: Upload,
+  upload: WorkerUpload,
   before: DeployedVersion | undefined,
-  changes: (undo: Undo) => void,
+  changes: (undo: Compensation) => void,
 ) {
-  const tag = tagOf(upload);
+  const tag = computeTag(upload);
   if (before?.tag === tag)
     return {
       status: "already" as const,
-      found: `version ${before.id}`,
+      details: `version ${before.id}`,
       value: { versionId: before.id, addresses: [] },
     };
   changes({
-    what:
+    description:
       before === undefined
         ? `the new Worker ${worker.name}`
         : `the Worker, to version ${before.id}`,
-    byHand:
+    manualRemedy:
       before === undefined
         ? `\`npx wrangler delete --name ${worker.name}\``
         : `\`npx wrangler rollback ${before.id}\``,
-    async run() {
-      const now = await wrangler.current();
+    async undo() {
+      const now = await wrangler.findActiveVersion();
       if (now === undefined || now.id === before?.id) return false;
       if (before === undefined)
         throw cliErrors.notDeployable(
@@ -296,19 +304,19 @@ async function uploadWorker(
   const deployed = await wrangler.deploy({ tag, message: `edgetier deploy ${tag}` });
   return {
     status: "done" as const,
-    found: [`version ${deployed.versionId}`, ...deployed.addresses],
+    details: [`version ${deployed.versionId}`, ...deployed.addresses],
     value: deployed,
   };
 }
 
 /** wrangler tells it only when it deploys: it is kept for the next time. */
-async function addressOf(
+async function resolveAddress(
   told: string | undefined,
   { addressFile, worker: { name } }: DeployOptions,
 ): Promise<string | undefined> {
   if (told === undefined)
     return await readFile(addressFile, "utf8").then(
-      (text) => deployedAddress.safeParse(JSON.parse(text)).data?.[name],
+      (text) => addressFileSchema.safeParse(JSON.parse(text)).data?.[name],
       () => undefined,
     );
   await mkdir(dirname(addressFile), { recursive: true });
@@ -317,24 +325,24 @@ async function addressOf(
 }
 
 /** So that publishing knows what the edge can serve. */
-async function noteEngine(
+async function recordDeployedEngine(
   deployment: BuiltDeployment,
   store: ModelStore,
-  changes: (undo: Undo) => void,
+  changes: (undo: Compensation) => void,
 ) {
   const before = await store.readDeployedEngine();
-  const engine = deployedEngine(deployment);
+  const engine = deployedEngineOf(deployment);
   if (JSON.stringify(before) === JSON.stringify(engine))
     return {
       status: "already" as const,
-      found: "the store knows which is deployed",
+      details: "the store knows which is deployed",
       value: undefined,
     };
   if (before !== undefined) {
     changes({
-      what: "the store's note of the engine",
-      byHand: "`edgetier engine publish`, with the models that were deployed before",
-      async run() {
+      description: "the store's note of the engine",
+      manualRemedy: "`edgetier engine publish`, with the models that were deployed before",
+      async undo() {
         await store.writeDeployedEngine(before);
         return true;
       },
@@ -343,17 +351,17 @@ async function noteEngine(
   await store.writeDeployedEngine(engine);
   return {
     status: "done" as const,
-    found: `noted in the store: the ${engine.kind} one of ${engine.source.slice(0, TAG_CHARACTERS)}`,
+    details: `noted in the store: the ${engine.kind} one of ${engine.source.slice(0, TAG_LENGTH)}`,
     value: undefined,
   };
 }
 
 async function moveAlias(
-  edge: Edge,
+  edge: EdgeClient,
   store: ModelStore,
-  { model, version }: TriedModel,
-  { alias, patienceMs }: DeployOptions,
-  changes: (undo: Undo) => void,
+  { model, version }: SmokeTestModel,
+  { alias, propagationTimeoutMs: patienceMs }: DeployOptions,
+  changes: (undo: Compensation) => void,
 ) {
   const named = async () => {
     const target = (await store.readAliases(model))?.aliases[alias];
@@ -363,14 +371,14 @@ async function moveAlias(
   if (before === version)
     return {
       status: "already" as const,
-      found: `${alias} is version ${version}`,
+      details: `${alias} is version ${version}`,
       value: undefined,
     };
   if (before !== undefined) {
     changes({
-      what: `${model}@${alias}, to version ${before}`,
-      byHand: `\`edgetier model rollback ${model} --alias ${alias}\``,
-      async run() {
+      description: `${model}@${alias}, to version ${before}`,
+      manualRemedy: `\`edgetier model rollback ${model} --alias ${alias}\``,
+      async undo() {
         if ((await named()) !== version) return false;
         await rollback(store, model, alias);
         return true;
@@ -378,30 +386,37 @@ async function moveAlias(
     });
   }
   await promote(store, model, { kind: "version", version }, { alias });
-  await expectAlias(edge, { model, version }, alias, patienceMs);
+  await waitForAlias(edge, { model, version }, alias, patienceMs);
   return {
     status: "done" as const,
-    found: `${alias} is version ${version}, and was ${before ?? "nothing"}`,
+    details: `${alias} is version ${version}, and was ${before ?? "nothing"}`,
     value: undefined,
   };
 }
 
 /** Of everything that is uploaded. */
-function tagOf({ modules, variables, compatibilityDate, compatibilityFlags }: Upload): string {
-  return digestOf(
+function computeTag({
+  modules,
+  variables,
+  compatibilityDate,
+  compatibilityFlags,
+}: WorkerUpload): string {
+  return sha256HexSync(
     JSON.stringify([
       variables,
       compatibilityDate,
       compatibilityFlags,
-      modules.map(({ name, kind, bytes }) => [name, kind, digestOf(bytes)]),
+      modules.map(({ name, kind, bytes }) => [name, kind, sha256HexSync(bytes)]),
     ]),
-  ).slice(0, TAG_CHARACTERS);
+  ).slice(0, TAG_LENGTH);
 }
 
-const mebibytes = ({ modules }: Upload): string =>
+const formatMebibytes = ({ modules }: WorkerUpload): string =>
   (modules.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / 1024 / 1024).toFixed(1);
 
-const dryTrials = (trials: ReadonlyMap<string, readonly { readonly name: string }[]>): string[] => [
+const describeSmokeTest = (
+  trials: ReadonlyMap<string, readonly { readonly name: string }[]>,
+): string[] => [
   "health",
   ...[...trials].map(
     ([model, all]) =>

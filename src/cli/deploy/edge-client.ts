@@ -12,24 +12,24 @@ const problem = z.object({
   remedy: z.string().optional(),
 });
 
-export interface Answer {
+export interface EdgeResponse {
   readonly status: number;
   readonly headers: Headers;
   /** Parsed; undefined if it is no JSON. */
   readonly body: unknown;
 }
 
-export interface Edge {
+export interface EdgeClient {
   readonly url: string;
   readonly apiKey: string | undefined;
   /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>;
   /** @throws edge_unreachable */
-  get(path: string): Promise<Answer>;
+  get(path: string): Promise<EdgeResponse>;
   /** Of JSON. @throws edge_unreachable, and edge_refused unless the answer is 200 */
-  post(path: string, body: unknown): Promise<Answer>;
+  post(path: string, body: unknown): Promise<EdgeResponse>;
   /** Of JSON, whatever the status. @throws edge_unreachable */
-  tryPost(path: string, body: unknown): Promise<Answer>;
+  postUnchecked(path: string, body: unknown): Promise<EdgeResponse>;
 }
 
 /** @param version of the Worker, by its id: while a deployment spreads, Cloudflare sends the request to that one */
@@ -37,13 +37,13 @@ export function createEdgeClient(
   url: string,
   worker: string,
   options: { readonly apiKey: string | undefined; readonly version: string | undefined },
-): Edge {
+): EdgeClient {
   const { apiKey, version } = options;
   const headers =
     version === undefined
       ? {}
       : { "cloudflare-workers-version-overrides": `${worker}="${version}"` };
-  const send = async (path: string, init: RequestInit = {}): Promise<Answer> => {
+  const send = async (path: string, init: RequestInit = {}): Promise<EdgeResponse> => {
     try {
       const response = await fetch(`${url}${path}`, {
         ...init,
@@ -76,7 +76,7 @@ export function createEdgeClient(
     apiKey,
     headers,
     get: (path) => send(path),
-    tryPost,
+    postUnchecked: tryPost,
     async post(path, body) {
       const answer = await tryPost(path, body);
       if (answer.status === 200) return answer;

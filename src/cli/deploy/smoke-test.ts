@@ -5,70 +5,73 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import { modelDetail } from "../../protocol/models.ts";
-import type { Edge } from "./edge-client.ts";
-import type { Trial } from "./trials.ts";
+import type { EdgeClient } from "./edge-client.ts";
+import type { SmokeTestCase } from "./smoke-test-cases.ts";
 
 /** Each may come to another isolate, which has to keep the answer first. */
-const CACHE_TRIES = 6;
-const CACHES = new Set(["l1", "l2", "cdn"]);
+const MAX_CACHE_ATTEMPTS = 6;
+const CACHE_HIT_VALUES = new Set(["l1", "l2", "cdn"]);
 
-export interface TriedModel {
+export interface SmokeTestModel {
   readonly model: string;
   readonly version: number;
-  readonly trials: readonly Trial[];
+  readonly cases: readonly SmokeTestCase[];
 }
 
 const problem = z.object({ code: z.string(), detail: z.string(), remedy: z.string().min(1) });
 
 /** First requests to every model, until they are answered: isolates load what they serve. @throws what the last one failed with */
-export async function warm(
-  edge: Edge,
-  models: readonly TriedModel[],
+export async function warmUpModels(
+  edge: EdgeClient,
+  models: readonly SmokeTestModel[],
   withinMs: number,
 ): Promise<string> {
   const startedAtMs = performance.now();
-  await untilItHolds(withinMs, async () => await expectStatus(edge, "/v2/health/ready", 200));
-  for (const { model, version, trials } of models) {
-    await untilItHolds(withinMs, async () => {
+  await retryUntil(withinMs, async () => await expectStatus(edge, "/v2/health/ready", 200));
+  for (const { model, version, cases: trials } of models) {
+    await retryUntil(withinMs, async () => {
       await expectStatus(edge, `/v1/models/${model}@${version}`, 200);
-      await trials[0]?.ask(edge, version).catch(unlessAnswered);
+      await trials[0]?.run(edge, version).catch(ignoreWrongAnswer);
     });
   }
   return `${models.length === 0 ? "no model" : models.map(({ model, version }) => `${model}@${version}`).join(", ")} after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`;
 }
 
 /** A wrong answer is an answer: waiting will not mend it, and the smoke test tells. */
-function unlessAnswered(error: unknown): void {
+function ignoreWrongAnswer(error: unknown): void {
   if (!(error instanceof EdgeTierError) || error.code !== "smoke_test_failed") throw error;
 }
 
 /** @returns what was found, a line for each check @throws smoke_test_failed, edge_refused, edge_unreachable */
-export async function smokeTest(edge: Edge, models: readonly TriedModel[]): Promise<string[]> {
+export async function smokeTest(
+  edge: EdgeClient,
+  models: readonly SmokeTestModel[],
+): Promise<string[]> {
   await expectStatus(edge, "/v2/health/live", 200);
   await expectStatus(edge, "/v2/health/ready", 200);
   const found = ["health: live and ready"];
-  for (const { model, version, trials } of models) {
+  for (const { model, version, cases: trials } of models) {
     const answers = [];
-    for (const trial of trials) answers.push(await trial.ask(edge, version));
+    for (const trial of trials) answers.push(await trial.run(edge, version));
     const degraded = answers.filter((answer) => answer.degraded).length;
     found.push(
       `${model}@${version}: ${trials.length === 0 ? "no samples to ask it" : `${answers.length} of ${answers.length} answers as expected`}${degraded === 0 ? "" : `, ${degraded} of them degraded`}`,
     );
     if (answers[0]?.cache !== undefined)
-      found.push(`${model}@${version}: ${await cacheHit(edge, model, version, trials)}`);
+      found.push(`${model}@${version}: ${await checkCacheHit(edge, model, version, trials)}`);
   }
-  found.push(`errors: ${await refusal(edge)}`);
+  found.push(`errors: ${await checkErrorResponse(edge)}`);
   return found;
 }
 
 /** @throws smoke_test_failed if the alias does not come to name the version */
-export async function expectAlias(
-  edge: Edge,
-  { model, version }: Pick<TriedModel, "model" | "version">,
+export async function waitForAlias(
+  edge: EdgeClient,
+  { model, version }: Pick<SmokeTestModel, "model" | "version">,
   alias: string,
   withinMs: number,
 ): Promise<void> {
-  await untilItHolds(withinMs, async () => {
+  await retryUntil(withinMs, async () => {
     const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
     const served = modelDetail.safeParse(body).data?.version;
     if (served !== version)
@@ -79,16 +82,16 @@ export async function expectAlias(
   });
 }
 
-async function cacheHit(
-  edge: Edge,
+async function checkCacheHit(
+  edge: EdgeClient,
   model: string,
   version: number,
-  [trial]: readonly Trial[],
+  [trial]: readonly SmokeTestCase[],
 ): Promise<string> {
   let seen = "";
-  for (let tries = 1; tries <= CACHE_TRIES; tries++) {
-    seen = (await trial?.ask(edge, version))?.cache ?? "none";
-    if (CACHES.has(seen)) return `asked again, answered from ${seen}`;
+  for (let tries = 1; tries <= MAX_CACHE_ATTEMPTS; tries++) {
+    seen = (await trial?.run(edge, version))?.cache ?? "none";
+    if (CACHE_HIT_VALUES.has(seen)) return `asked again, answered from ${seen}`;
   }
   throw cliErrors.smokeTestFailed(
     `${model}@${version}, caches`,
@@ -97,8 +100,8 @@ async function cacheHit(
 }
 
 /** What is wrong must be said, with what to do about it. */
-async function refusal(edge: Edge): Promise<string> {
-  const { status, body } = await edge.tryPost("/v1/models/no.such.model/predict", {
+async function checkErrorResponse(edge: EdgeClient): Promise<string> {
+  const { status, body } = await edge.postUnchecked("/v1/models/no.such.model/predict", {
     inputs: "hello",
   });
   const said = problem.safeParse(body).data;
@@ -110,7 +113,7 @@ async function refusal(edge: Edge): Promise<string> {
   return `an unknown model is ${said.code} (${status}), with a remedy`;
 }
 
-async function expectStatus(edge: Edge, path: string, status: number): Promise<void> {
+async function expectStatus(edge: EdgeClient, path: string, status: number): Promise<void> {
   const { status: got, body } = await edge.get(path);
   if (got !== status)
     throw cliErrors.smokeTestFailed(
@@ -120,7 +123,7 @@ async function expectStatus(edge: Edge, path: string, status: number): Promise<v
 }
 
 /** Again while it fails in a way that time may mend. */
-async function untilItHolds(withinMs: number, check: () => Promise<unknown>): Promise<void> {
+async function retryUntil(withinMs: number, check: () => Promise<unknown>): Promise<void> {
   const giveUpAtMs = performance.now() + withinMs;
   for (let waitMs = 250; ; waitMs = Math.min(2 * waitMs, 5_000)) {
     try {

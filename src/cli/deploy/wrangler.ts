@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
-import { QUIET_WRANGLER, WRANGLER } from "../local/upload.ts";
+import { QUIET_WRANGLER_ENVIRONMENT, WRANGLER_SCRIPT } from "../local/upload.ts";
 
 /** How Cloudflare's API and wrangler say that there is no such Worker. */
 const NO_SUCH_WORKER = /\bcode: 10007\b|Worker "[^"]*" not found/;
@@ -23,11 +23,11 @@ export interface DeployedVersion {
 
 export interface Wrangler {
   /** Names; undefined where there is no such Worker yet. @throws wrangler_failed */
-  secrets(): Promise<readonly string[] | undefined>;
+  listSecrets(): Promise<readonly string[] | undefined>;
   /** By stdin, and by no other way. */
   setSecrets(values: Readonly<Record<string, string>>): Promise<void>;
   /** What answers all requests now; undefined where nothing does, or several versions share them. */
-  current(): Promise<DeployedVersion | undefined>;
+  findActiveVersion(): Promise<DeployedVersion | undefined>;
   deploy(what: {
     readonly tag: string;
     readonly message: string;
@@ -35,15 +35,15 @@ export interface Wrangler {
   rollback(versionId: string, message: string): Promise<void>;
 }
 
-const secretList = z.array(z.object({ name: z.string() }));
-const deploymentStatus = z.object({
+const secretListSchema = z.array(z.object({ name: z.string() }));
+const deploymentStatusSchema = z.object({
   versions: z.array(z.object({ version_id: z.string(), percentage: z.number() })),
 });
-const versionView = z.object({
+const versionSchema = z.object({
   id: z.string(),
   annotations: z.object({ "workers/tag": z.string().optional() }).default({}),
 });
-const deployRecord = z.object({
+const deployRecordSchema = z.object({
   type: z.literal("deploy"),
   version_id: z.string(),
   targets: z.array(z.string()).default([]),
@@ -52,7 +52,7 @@ const deployRecord = z.object({
 /** @param folder of the wrangler.toml */
 export function createWrangler(folder: string): Wrangler {
   const run = async (args: readonly string[], more: RunOptions = {}) =>
-    await runIn(folder, args, more);
+    await runWranglerCommand(folder, args, more);
   const unlessAbsent = async <Answer>(answer: Promise<Answer>): Promise<Answer | undefined> => {
     try {
       return await answer;
@@ -66,22 +66,26 @@ export function createWrangler(folder: string): Wrangler {
     }
   };
   return {
-    async secrets() {
+    async listSecrets() {
       const listed = await unlessAbsent(run(["secret", "list", "--format", "json"]));
       return listed === undefined
         ? undefined
-        : parsed(secretList, listed, "secret list").map(({ name }) => name);
+        : parseOutput(secretListSchema, listed, "secret list").map(({ name }) => name);
     },
     async setSecrets(values) {
       await run(["secret", "bulk"], { input: JSON.stringify(values) });
     },
-    async current() {
+    async findActiveVersion() {
       const status = await unlessAbsent(run(["deployments", "status", "--json"]));
       if (status === undefined) return undefined;
-      const [only, ...others] = parsed(deploymentStatus, status, "deployments status").versions;
+      const [only, ...others] = parseOutput(
+        deploymentStatusSchema,
+        status,
+        "deployments status",
+      ).versions;
       if (only === undefined || others.length > 0) return undefined;
-      const { id, annotations } = parsed(
-        versionView,
+      const { id, annotations } = parseOutput(
+        versionSchema,
         await run(["versions", "view", only.version_id, "--json"]),
         "versions view",
       );
@@ -96,7 +100,7 @@ export function createWrangler(folder: string): Wrangler {
         });
         const records = (await readFile(file, "utf8")).split("\n").filter((line) => line !== "");
         const record = records
-          .map((line) => deployRecord.safeParse(JSON.parse(line)).data)
+          .map((line) => deployRecordSchema.safeParse(JSON.parse(line)).data)
           .find((one) => one !== undefined);
         if (record === undefined)
           throw cliErrors.wranglerFailed("deploy", "it did not tell which version it made");
@@ -120,14 +124,14 @@ interface RunOptions {
 }
 
 /** @returns stdout @throws wrangler_failed with the last lines that it printed */
-async function runIn(
+async function runWranglerCommand(
   folder: string,
   args: readonly string[],
   { input = "", environment }: RunOptions,
 ): Promise<string> {
-  const child = spawn(process.execPath, [WRANGLER, ...args], {
+  const child = spawn(process.execPath, [WRANGLER_SCRIPT, ...args], {
     cwd: folder,
-    env: { ...process.env, ...QUIET_WRANGLER, CI: "1", NO_COLOR: "1", ...environment },
+    env: { ...process.env, ...QUIET_WRANGLER_ENVIRONMENT, CI: "1", NO_COLOR: "1", ...environment },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";
@@ -152,7 +156,7 @@ async function runIn(
 }
 
 /** What comes before the JSON are notices. @throws wrangler_failed */
-function parsed<Schema extends z.ZodType>(
+function parseOutput<Schema extends z.ZodType>(
   schema: Schema,
   text: string,
   command: string,

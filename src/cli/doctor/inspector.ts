@@ -11,7 +11,7 @@ export interface Inspector {
     result: z.ZodType<Result>,
   ): Promise<Result>;
   /** Parameters of the events of this name so far: V8 sends those that a call causes before it answers the call. */
-  events(method: string): readonly unknown[];
+  receivedEvents(method: string): readonly unknown[];
   close(): void;
 }
 
@@ -71,7 +71,7 @@ export async function attachInspector(url: string, signal: AbortSignal): Promise
       if (message.error !== undefined) throw new Error(`${method}: ${message.error.message}`);
       return result.parse(message.result);
     },
-    events: (wanted) =>
+    receivedEvents: (wanted) =>
       told.filter(({ method }) => method === wanted).map(({ parameters }) => parameters),
     close() {
       signal.removeEventListener("abort", abort);

@@ -23,12 +23,15 @@ const objectsSchema = z.object({ objects: z.object({ objectId: z.string() }) });
 const numberSchema = z.object({ result: z.object({ value: z.number() }) });
 
 /** Collects the isolate's garbage, after the heap has been measured and before the buffers are. @param url of the inspector of a workerd with one Worker */
-export async function isolateMemory(url: string, signal: AbortSignal): Promise<IsolateMemory> {
+export async function measureIsolateMemory(
+  url: string,
+  signal: AbortSignal,
+): Promise<IsolateMemory> {
   const inspector = await attachInspector(url, signal);
   try {
     const usage = async () => await inspector.call("Runtime.getHeapUsage", {}, usageSchema);
     const { totalSize, embedderHeapUsedSize } = await usage();
-    const wasmBytes = await wasmMemory(inspector); // collects the garbage
+    const wasmBytes = await measureWasmMemory(inspector); // collects the garbage
     const { backingStorageSize } = await usage();
     return {
       heapBytes: totalSize + embedderHeapUsedSize,
@@ -41,12 +44,12 @@ export async function isolateMemory(url: string, signal: AbortSignal): Promise<I
 }
 
 /** Of every `WebAssembly.Memory` that is reachable, whoever made it. */
-async function wasmMemory(inspector: Inspector): Promise<number> {
+async function measureWasmMemory(inspector: Inspector): Promise<number> {
   await inspector.call("Runtime.enable", {}, z.unknown()); // workerd names its contexts by this alone
   const contexts = z
     .array(contextSchema)
     .min(1)
-    .parse(inspector.events("Runtime.executionContextCreated"));
+    .parse(inspector.receivedEvents("Runtime.executionContextCreated"));
   let bytes = 0;
   for (const { context } of contexts) {
     const { result: prototype } = await inspector.call(

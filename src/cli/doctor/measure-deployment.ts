@@ -5,8 +5,8 @@ import { cliErrors } from "../errors.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ExaminedGraph, Measurements } from "../../toolchain/doctor-measurements.ts";
-import type { EngineReport } from "../../toolchain/engine/report.ts";
+import type { MeasuredGraph, DeploymentMeasurements } from "../../toolchain/doctor-measurements.ts";
+import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
 import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
 import { embeddingsResponse } from "../../protocol/embeddings.ts";
@@ -14,16 +14,21 @@ import { type ModelDetail, modelDetail } from "../../protocol/models.ts";
 import { predictResponse } from "../../protocol/predict.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { s3VariablesOf } from "../../registry/s3-config.ts";
-import { buildProjectDeployment } from "../deployment.ts";
-import { type BareEdge, type InspectedEdge, startInspectedEdge } from "../local/bare-edge.ts";
-import { publishProjects } from "../local/models.ts";
+import { buildProjectDeployment } from "../build-deployment.ts";
+import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
+import { publishProjects } from "../local/publish-projects.ts";
 import { MODELS_FOLDER } from "../local/paths.ts";
 import { startLocalS3 } from "../local/s3.ts";
-import { bundleWorker, type Upload } from "../local/upload.ts";
-import { aboveEmptyWorker, type Load, measureCold, measureSteady } from "./measure-memory.ts";
+import { bundleWorker, type WorkerUpload } from "../local/upload.ts";
+import {
+  measureAboveEmptyWorker,
+  type MemoryWorkload,
+  measureCold,
+  measureSteady,
+} from "./measure-memory.ts";
 import { measureStartup } from "./measure-startup.ts";
 import { measureUpload } from "./measure-upload.ts";
-import { sampleRequests } from "./sample-requests.ts";
+import { createSampleRequests } from "./sample-requests.ts";
 
 export interface DoctorOptions {
   readonly log: (line: string) => void;
@@ -32,7 +37,7 @@ export interface DoctorOptions {
 }
 
 export interface MeasuredDeployment {
-  readonly measured: Measurements;
+  readonly measured: DeploymentMeasurements;
   readonly report: EngineReport;
 }
 
@@ -78,12 +83,12 @@ export async function measureDeployment({
 
 /** Of the Worker as it answers. */
 async function measureServing(
-  upload: Upload,
+  upload: WorkerUpload,
   sources: readonly PublishSource[],
   report: EngineReport,
   variables: Readonly<Record<string, string>>,
   { log, signal }: DoctorOptions,
-): Promise<Pick<Measurements, "memory" | "graphs">> {
+): Promise<Pick<DeploymentMeasurements, "memory" | "graphs">> {
   const withWorker = async <Result>(
     use: (edge: InspectedEdge) => Promise<Result>,
   ): Promise<Result> => {
@@ -99,10 +104,14 @@ async function measureServing(
   };
   const { details, load, cold } = await withWorker(async (edge) => {
     const details = await Promise.all(
-      sources.map(({ project }) => detailOf(edge, project.model, signal)),
+      sources.map(({ project }) => fetchModelDetail(edge, project.model, signal)),
     );
-    const load = loadOf(sources, details, parseEdgeConfig({ ...upload.variables, ...variables }));
-    log(`measuring memory: ${load.first.length} first predictions`);
+    const load = createWorkload(
+      sources,
+      details,
+      parseEdgeConfig({ ...upload.variables, ...variables }),
+    );
+    log(`measuring memory: ${load.coldRequests.length} first predictions`);
     return {
       details,
       load,
@@ -115,20 +124,20 @@ async function measureServing(
     };
   });
   const inputs = new Map<string, number>();
-  log(`measuring memory: the same in another isolate, then ${load.more.length} more`);
+  log(`measuring memory: the same in another isolate, then ${load.steadyRequests.length} more`);
   const { isolate: steady, peakResidentBytes } = await withWorker((edge) =>
     measureSteady(edge, load, (status, body) => countInputs(status, body, inputs), signal),
   );
   log("measuring the process of an empty Worker");
-  const processBytes = await aboveEmptyWorker(peakResidentBytes, upload, load, signal);
+  const processBytes = await measureAboveEmptyWorker(peakResidentBytes, upload, load, signal);
   return {
     memory: { cold, steady, processBytes },
-    graphs: details.flatMap((detail) => graphsOf(detail, report, inputs)),
+    graphs: details.flatMap((detail) => toExaminedGraphs(detail, report, inputs)),
   };
 }
 
-async function detailOf(
-  { url }: BareEdge,
+async function fetchModelDetail(
+  { url }: WorkerdEdge,
   model: string,
   signal: AbortSignal,
 ): Promise<ModelDetail> {
@@ -143,20 +152,23 @@ async function detailOf(
 }
 
 /** Of the models that the edge can answer for by itself: there is no region here. */
-function loadOf(
+function createWorkload(
   sources: readonly PublishSource[],
   details: readonly ModelDetail[],
   config: EdgeConfig,
-): Load {
+): MemoryWorkload {
   const requests = sources.flatMap(({ project }) => {
     const served = details
       .find(({ model }) => model === project.model)
       ?.tiers.findLast(({ edge }) => edge !== undefined && edge.how !== "not");
     return served === undefined || project.task === "tensor"
       ? []
-      : [sampleRequests(project, served.id, config)];
+      : [createSampleRequests(project, served.id, config)];
   });
-  return { first: requests.map(({ first }) => first), more: requests.flatMap(({ more }) => more) };
+  return {
+    coldRequests: requests.map(({ coldRequest: first }) => first),
+    steadyRequests: requests.flatMap(({ steadyRequests: more }) => more),
+  };
 }
 
 /** By model and tier; of an embedding model, which has one edge tier, by model. @throws not_measured for an answer that a tier failed to give */
@@ -178,11 +190,11 @@ function countInputs(status: number, body: string, inputs: Map<string, number>):
   }
 }
 
-function graphsOf(
+function toExaminedGraphs(
   { model, tiers }: ModelDetail,
   report: EngineReport,
   inputs: ReadonlyMap<string, number>,
-): ExaminedGraph[] {
+): MeasuredGraph[] {
   return tiers.flatMap(({ id, edge }) => {
     if (edge === undefined) return [];
     const built = report.graphs.find((graph) => graph.model === model && graph.tier === id);

@@ -15,52 +15,52 @@ import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import type { IsolateMemory } from "../../toolchain/doctor-measurements.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { type BareEdge, type InspectedEdge, startInspectedEdge } from "../local/bare-edge.ts";
-import type { Upload } from "../local/upload.ts";
-import { isolateMemory } from "./isolate-memory.ts";
+import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
+import type { WorkerUpload } from "../local/upload.ts";
+import { measureIsolateMemory } from "./isolate-memory.ts";
 import type { SampleRequest } from "./sample-requests.ts";
 
 const CONCURRENT = 4;
 const TIMEOUT_MS = 60_000;
 
-export interface Load {
+export interface MemoryWorkload {
   /** One for each model, one after the other. */
-  readonly first: readonly SampleRequest[];
+  readonly coldRequests: readonly SampleRequest[];
   /** Some at a time. */
-  readonly more: readonly SampleRequest[];
+  readonly steadyRequests: readonly SampleRequest[];
 }
 
 /** Gets every answer; throws for one that shows that the load is not served. */
-export type OnAnswer = (status: number, body: string) => void;
+export type OnResponse = (status: number, body: string) => void;
 
 /** Of a Worker that has served nothing yet. @throws not_measured */
 export async function measureCold(
   edge: InspectedEdge,
-  { first }: Load,
-  onAnswer: OnAnswer,
+  { coldRequests: first }: MemoryWorkload,
+  onAnswer: OnResponse,
   signal: AbortSignal,
 ): Promise<IsolateMemory> {
-  await send(edge, { first, more: [] }, onAnswer, signal);
-  return await lookInto(edge, signal);
+  await sendWorkload(edge, { coldRequests: first, steadyRequests: [] }, onAnswer, signal);
+  return await readIsolateMemory(edge, signal);
 }
 
 /** Of a Worker of its own. @returns with the process's peak; undefined where the platform has no /proc @throws not_measured */
 export async function measureSteady(
   edge: InspectedEdge,
-  load: Load,
-  onAnswer: OnAnswer,
+  load: MemoryWorkload,
+  onAnswer: OnResponse,
   signal: AbortSignal,
 ): Promise<{ readonly isolate: IsolateMemory; readonly peakResidentBytes: number | undefined }> {
-  await send(edge, load, onAnswer, signal);
-  const peakResidentBytes = await peakResident(edge.pid);
-  return { isolate: await lookInto(edge, signal), peakResidentBytes };
+  await sendWorkload(edge, load, onAnswer, signal);
+  const peakResidentBytes = await readPeakRssBytes(edge.pid);
+  return { isolate: await readIsolateMemory(edge, signal), peakResidentBytes };
 }
 
 /** @returns without what an empty Worker's process takes at most, under the same settings and load */
-export async function aboveEmptyWorker(
+export async function measureAboveEmptyWorker(
   peakResidentBytes: number | undefined,
-  upload: Upload,
-  load: Load,
+  upload: WorkerUpload,
+  load: MemoryWorkload,
   signal: AbortSignal,
 ): Promise<number | undefined> {
   if (peakResidentBytes === undefined) return undefined;
@@ -74,18 +74,18 @@ export async function aboveEmptyWorker(
     {},
   );
   try {
-    await send(edge, load, () => {}, signal);
-    const emptyBytes = await peakResident(edge.pid);
+    await sendWorkload(edge, load, () => {}, signal);
+    const emptyBytes = await readPeakRssBytes(edge.pid);
     return emptyBytes === undefined ? undefined : peakResidentBytes - emptyBytes;
   } finally {
     await edge.stop();
   }
 }
 
-async function send(
-  { url }: BareEdge,
-  { first, more }: Load,
-  onAnswer: OnAnswer,
+async function sendWorkload(
+  { url }: WorkerdEdge,
+  { coldRequests: first, steadyRequests: more }: MemoryWorkload,
+  onAnswer: OnResponse,
   signal: AbortSignal,
 ): Promise<void> {
   const ask = async ({ path, mediaType, body }: SampleRequest) => {
@@ -103,12 +103,12 @@ async function send(
     await Promise.all(more.slice(index, index + CONCURRENT).map(ask));
 }
 
-async function lookInto(
+async function readIsolateMemory(
   { inspectorUrl }: InspectedEdge,
   signal: AbortSignal,
 ): Promise<IsolateMemory> {
   try {
-    return await isolateMemory(inspectorUrl, within(signal));
+    return await measureIsolateMemory(inspectorUrl, within(signal));
   } catch (error) {
     throw cliErrors.notMeasured("The isolate's memory", reasonOf(error), error);
   }
@@ -117,7 +117,7 @@ async function lookInto(
 const within = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
 
 /** proc(5) */
-async function peakResident(pid: number): Promise<number | undefined> {
+async function readPeakRssBytes(pid: number): Promise<number | undefined> {
   let status: string;
   try {
     status = await readFile(`/proc/${pid}/status`, "utf8");

@@ -1,15 +1,15 @@
 // What the Worker's upload weighs, part by part.
 
 import { gzipSync } from "node:zlib";
-import type { Size, UploadSizes } from "../../toolchain/doctor-measurements.ts";
-import type { Upload, UploadModule } from "../local/upload.ts";
+import type { FileSize, UploadSizes } from "../../toolchain/doctor-measurements.ts";
+import type { WorkerUpload, UploadModule } from "../local/upload.ts";
 
 /** Of the full engine beside a cut one, and of image decoders, as `build/engine/deployment-folder.ts` names them; wrangler puts a digest in front. */
 const FALLBACK = /(^|[-/])full\.wasm$/;
 const IMAGE_DECODER = /(^|[-/])image-[a-z]+\.wasm$/;
 
-export function measureUpload({ modules }: Upload): UploadSizes {
-  const sizeOf = (belongs: (module: UploadModule) => boolean): Size => {
+export function measureUpload({ modules }: WorkerUpload): UploadSizes {
+  const sizeOf = (belongs: (module: UploadModule) => boolean): FileSize => {
     const sizes = modules.filter(belongs).map(({ bytes }) => ({
       bytes: bytes.byteLength,
       gzipBytes: gzipSync(bytes, { level: 9 }).byteLength,

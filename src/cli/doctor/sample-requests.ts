@@ -12,7 +12,7 @@ import type {
 } from "../../registry/manifest.ts";
 import { imageClassification } from "../../tasks/image-classification.ts";
 import { textClassification } from "../../tasks/text-classification.ts";
-import { noisePng } from "./sample-images.ts";
+import { createNoisePng } from "./noise-png.ts";
 
 const REQUESTS = 300;
 /** Every so many of them is a batch. */
@@ -33,9 +33,9 @@ export interface SampleRequest {
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
-interface Samples {
-  readonly first: SampleRequest;
-  readonly more: readonly SampleRequest[];
+interface SampleRequests {
+  readonly coldRequest: SampleRequest;
+  readonly steadyRequests: readonly SampleRequest[];
 }
 
 type Limits = Pick<
@@ -47,21 +47,21 @@ type Limits = Pick<
 >;
 
 /** @param maxTier id of the last tier that may be asked; of an embedding model there is one only */
-export function sampleRequests(
+export function createSampleRequests(
   project: ClassificationProject | EmbeddingProject,
   maxTier: string,
   limits: Limits,
-): Samples {
+): SampleRequests {
   return project.task === "image-classification"
-    ? ofImages(project, maxTier, limits)
-    : ofTexts(project, maxTier, limits);
+    ? createImageRequests(project, maxTier, limits)
+    : createTextRequests(project, maxTier, limits);
 }
 
-function ofTexts(
+function createTextRequests(
   project: TextClassificationProject | EmbeddingProject,
   maxTier: string,
   limits: Limits,
-): Samples {
+): SampleRequests {
   const random = seededRandom(SEED);
   const { maxBytes } = project.input;
   const request = (inputs: string | readonly string[]): SampleRequest => ({
@@ -103,18 +103,18 @@ function ofTexts(
           request(Array.from({ length: largestBatch }, () => text(random, maxBytes))),
         );
   return {
-    first: request(
+    coldRequest: request(
       new TextDecoder().decode(textClassification.toBytes(textClassification.example)),
     ),
-    more: [...some, ...largest],
+    steadyRequests: [...some, ...largest],
   };
 }
 
-function ofImages(
+function createImageRequests(
   { model, input }: ImageClassificationProject,
   maxTier: string,
   limits: Limits,
-): Samples {
+): SampleRequests {
   const random = seededRandom(SEED);
   const request = (body: Uint8Array): SampleRequest => ({
     path: `/v1/models/${model}/predict?cache=bypass&maxTier=${maxTier}`,
@@ -127,8 +127,10 @@ function ofImages(
   );
   const side = () => 1 + Math.floor(random() * maxSide);
   return {
-    first: request(imageClassification.toBytes(imageClassification.example)),
-    more: Array.from({ length: IMAGES }, () => request(noisePng(side(), side(), random))),
+    coldRequest: request(imageClassification.toBytes(imageClassification.example)),
+    steadyRequests: Array.from({ length: IMAGES }, () =>
+      request(createNoisePng(side(), side(), random)),
+    ),
   };
 }
 

@@ -4,7 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { VERSION } from "../../core/version.ts";
-import { SOURCES_ROOT } from "../local/paths.ts";
+import { SOURCE_ROOT } from "../local/paths.ts";
 
 /** From the user's folder; `make-package.ts` gives the alias its name. */
 const PACKAGE = "node_modules/edgetier/dist/package";
@@ -12,7 +12,7 @@ const ALIAS =
   '\n# What `edgetier engine build` makes of the models here.\n[alias]\nedgetier-deployment = "./dist/edge/deployment.mjs"\n';
 
 /** @param folder of the user's @returns contents by path; those that are there are not to be overwritten */
-export async function deploymentFiles(folder: string): Promise<ReadonlyMap<string, string>> {
+export async function renderDeploymentFiles(folder: string): Promise<ReadonlyMap<string, string>> {
   const name =
     basename(folder)
       .toLowerCase()
@@ -21,7 +21,7 @@ export async function deploymentFiles(folder: string): Promise<ReadonlyMap<strin
   return new Map([
     [
       "wrangler.toml",
-      workerConfig(await readFile(join(SOURCES_ROOT, "wrangler.toml"), "utf8"), name),
+      renderWranglerConfig(await readFile(join(SOURCE_ROOT, "wrangler.toml"), "utf8"), name),
     ],
     [
       "package.json",
@@ -36,7 +36,7 @@ export async function deploymentFiles(folder: string): Promise<ReadonlyMap<strin
 }
 
 /** The package's own, with what lies in the package named from here. */
-function workerConfig(text: string, name: string): string {
+function renderWranglerConfig(text: string, name: string): string {
   const changed = text
     .replace(/^name = .*$/m, `name = ${JSON.stringify(name)}`)
     .replace(/^(command = )"[^"]*".*$/m, '$1"npx edgetier engine build"')

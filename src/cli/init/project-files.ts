@@ -1,10 +1,10 @@
 // What a new model project has beside its model: where the model comes from, how it is replaced, its card, its plan.
 
-import { EDGETIER } from "../next-steps.ts";
+import { CLI_INVOCATION } from "../command-guides.ts";
 import { type InitTask, type Starter, STARTER_MODEL } from "./starters.ts";
 
 /** As a user would call it for a file of their own. @param folder of the project, as commands name it */
-export const importCommand = (
+export const renderImportCommand = (
   file: string,
   name: string,
   task: InitTask,
@@ -12,7 +12,7 @@ export const importCommand = (
   options: readonly string[],
 ): string =>
   [
-    EDGETIER,
+    CLI_INVOCATION,
     "model import",
     file,
     "--name",
@@ -27,7 +27,7 @@ export const importCommand = (
     ...options.map((option) => (option.startsWith("recipe/") ? `${folder}/${option}` : option)),
   ].join(" ");
 
-const TAKES: Readonly<Record<InitTask, string>> = {
+const INPUT_REQUIREMENTS: Readonly<Record<InitTask, string>> = {
   "text-classification":
     "`input_ids` and `attention_mask` (INT64, with a WordPiece `tokenizer.json`: `--tokenizer`) or `ids` (INT32, hashed n-grams: `--features`), and gives logits, one for each line of `labels.txt`",
   "image-classification":
@@ -37,7 +37,7 @@ const TAKES: Readonly<Record<InitTask, string>> = {
   tensor: "any tensors, and gives any",
 };
 
-const SAMPLE: Readonly<Record<InitTask, string>> = {
+const SAMPLE_FORMATS: Readonly<Record<InitTask, string>> = {
   "text-classification": '`{"text": "…", "label": "…"}`',
   "image-classification": '`{"file": "photo.jpg", "label": "…"}`, the file beside it',
   embedding: '`{"text": "…", "label": ""}`',
@@ -45,10 +45,10 @@ const SAMPLE: Readonly<Record<InitTask, string>> = {
 };
 
 /** By their paths in the project. */
-export function projectFiles(
+export function renderProjectFiles(
   name: string,
   task: InitTask,
-  { about, importOptions }: Starter,
+  { description: about, importOptions }: Starter,
 ): ReadonlyMap<string, string> {
   const folder = `models/${name}`;
   return new Map([
@@ -56,13 +56,13 @@ export function projectFiles(
     ["CARD.md", card(name, about)],
     [".gitignore", "# What the recipe downloads or makes on its way.\nrecipe/data/\n*.part\n"],
     ...(task === "text-classification" || task === "image-classification"
-      ? [["build.json", `${JSON.stringify(PLAN, undefined, 2)}\n`] as const]
+      ? [["build.json", `${JSON.stringify(BUILD_PLAN, undefined, 2)}\n`] as const]
       : []),
   ]);
 }
 
 /** Two candidates: as it is, and in 8 bits where that costs next to nothing. */
-const PLAN = {
+const BUILD_PLAN = {
   schemaVersion: 1,
   tiers: [
     {
@@ -88,11 +88,11 @@ const recipe = (
 
 \`starter.onnx\` stands in for your model: it ${about}. It was imported with
 
-    ${importCommand(`${folder}/${STARTER_MODEL}`, name, task, folder, options)}
+    ${renderImportCommand(`${folder}/${STARTER_MODEL}`, name, task, folder, options)}
 
 ## Your own model
 
-1. Export it to ONNX. It takes ${TAKES[task]}. The first dimension is the batch, and variable.
+1. Export it to ONNX. It takes ${INPUT_REQUIREMENTS[task]}. The first dimension is the batch, and variable.
 2. Put it, and what goes with it, into this folder${
   options.length === 0
     ? ""
@@ -101,9 +101,9 @@ const recipe = (
         .map((option) => `\`${option.replace("recipe/", "")}\``)
         .join(", ")} now are the starter's)`
 }.
-3. Replace \`../samples/samples.jsonl\`, one sample a line: ${SAMPLE[task]}. Import tries the model with them, and every deployment asks the first five.
+3. Replace \`../samples/samples.jsonl\`, one sample a line: ${SAMPLE_FORMATS[task]}. Import tries the model with them, and every deployment asks the first five.
 4. Run the command above with your file in place of \`${STARTER_MODEL}\`. It says what it changed, or all that keeps the model from being served.
-5. \`${EDGETIER} start\` serves it on this machine.
+5. \`${CLI_INVOCATION} start\` serves it on this machine.
 
 Then write down here how the file was made: data, seed, versions, commands.
 `;
@@ -119,7 +119,7 @@ Who asks it what, and what it must not be used for.
 What it was trained and judged on, and under which licence.
 
 ## Figures
-\`${EDGETIER} model eval models/${name} --samples <samples>\` prints them.
+\`${CLI_INVOCATION} model eval models/${name} --samples <samples>\` prints them.
 
 ## Limits
 What it is known to get wrong.

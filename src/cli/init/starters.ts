@@ -1,14 +1,17 @@
 // Small models that stand in for a user's own until there is one: each an ONNX file with what goes with it, and samples that
 // it answers rightly.
 
-import { noisePng } from "../doctor/sample-images.ts";
-import { GraphBuilder } from "../../toolchain/distil/graph-builder.ts";
-import { bagGraph, tabularGraph } from "../../toolchain/distil/student-graph.ts";
-import { writeModel } from "../../toolchain/onnx/model-file.ts";
-import { intAttribute } from "../../toolchain/onnx/nodes.ts";
+import { createNoisePng } from "../doctor/noise-png.ts";
+import { GraphBuilder } from "../../toolchain/distill/graph-builder.ts";
+import {
+  buildEmbeddingBagGraph,
+  buildTabularGraph,
+} from "../../toolchain/distill/student-graph.ts";
+import { serializeModel } from "../../toolchain/onnx/model-file.ts";
+import { makeIntAttribute } from "../../toolchain/onnx/nodes.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { textClassification } from "../../tasks/text-classification.ts";
-import { COLOURS, LABELLED_TEXTS, SENTENCES } from "./texts.ts";
+import { COLORS, LABELED_TEXTS, SENTENCES } from "./starter-data.ts";
 
 export const INIT_TASKS = [
   "text-classification",
@@ -20,7 +23,7 @@ export type InitTask = (typeof INIT_TASKS)[number];
 
 export interface Starter {
   /** What it does, as a sentence. */
-  readonly about: string;
+  readonly description: string;
   /** By their paths in the project; the ONNX file is recipe/starter.onnx. */
   readonly files: ReadonlyMap<string, string | Uint8Array>;
   /** For `model import`, with paths from the project's folder. */
@@ -30,16 +33,16 @@ export interface Starter {
 export const STARTER_MODEL = "recipe/starter.onnx";
 const SEED = 1;
 
-export function makeStarter(task: InitTask): Starter {
+export function createStarter(task: InitTask): Starter {
   switch (task) {
     case "text-classification":
-      return textStarter();
+      return createTextStarter();
     case "image-classification":
-      return imageStarter();
+      return createImageStarter();
     case "embedding":
-      return embeddingStarter();
+      return createEmbeddingStarter();
     case "tensor":
-      return tensorStarter();
+      return createTensorStarter();
   }
 }
 
@@ -51,10 +54,10 @@ const EPOCHS = 200;
 const LEARNING_RATE = 0.5;
 
 /** Multinomial logistic regression on hashed words, trained here on a few texts. */
-function textStarter(): Starter {
-  const labels = Object.keys(LABELLED_TEXTS);
+function createTextStarter(): Starter {
+  const labels = Object.keys(LABELED_TEXTS);
   const samples = labels.flatMap((label) =>
-    (LABELLED_TEXTS[label] ?? []).map((text) => ({ text, label })),
+    (LABELED_TEXTS[label] ?? []).map((text) => ({ text, label })),
   );
   const features = JSON.stringify({
     kind: "hashed-ngrams",
@@ -68,7 +71,7 @@ function textStarter(): Starter {
     {},
   );
   const rows = samples.map(({ text, label }) => ({
-    ids: idsIn(encoder.encode([{ kind: "text", text }])["ids"]?.data),
+    ids: toIds(encoder.encode([{ kind: "text", text }])["ids"]?.data),
     target: labels.indexOf(label),
   }));
   const width = labels.length;
@@ -90,16 +93,16 @@ function textStarter(): Starter {
   const identity = Float32Array.from({ length: width * width }, (_, at) =>
     at % (width + 1) === 0 ? 1 : 0,
   );
-  const graph = bagGraph(
+  const graph = buildEmbeddingBagGraph(
     table,
     width,
     [{ inputs: width, outputs: width, weights: identity, bias: new Float32Array(width) }],
     "logits",
   );
   return {
-    about: `tells ${labels.join(", ")} apart, in messages to a help desk`,
+    description: `tells ${labels.join(", ")} apart, in messages to a help desk`,
     files: new Map<string, string | Uint8Array>([
-      [STARTER_MODEL, writeModel(graph)],
+      [STARTER_MODEL, serializeModel(graph)],
       ["recipe/features.json", `${features}\n`],
       ["recipe/labels.txt", `${labels.join("\n")}\n`],
       ["samples/samples.jsonl", lines(samples)],
@@ -109,33 +112,33 @@ function textStarter(): Starter {
 }
 
 /** Ids from 1 on: 0 is padding's. */
-const idsIn = (data: unknown): number[] =>
+const toIds = (data: unknown): number[] =>
   data instanceof Int32Array ? [...data].filter((id) => id > 0) : [];
 
 const SIDE = 32;
 const GAIN = 8;
 
 /** logits = 8 x the mean of each channel, which is from -1 to 1. */
-function imageStarter(): Starter {
-  const labels = Object.keys(COLOURS);
+function createImageStarter(): Starter {
+  const labels = Object.keys(COLORS);
   const graph = new GraphBuilder("colours");
-  const means = graph.add("means", "GlobalAveragePool", ["pixels"]);
-  graph.add("logits", "Mul", [
-    graph.add("flat", "Flatten", [means]),
-    graph.constant("gain", "float", [], Float32Array.of(GAIN)),
+  const means = graph.addNode("means", "GlobalAveragePool", ["pixels"]);
+  graph.addNode("logits", "Mul", [
+    graph.addNode("flat", "Flatten", [means]),
+    graph.addConstant("gain", "float", [], Float32Array.of(GAIN)),
   ]);
-  const model = graph.model(
+  const model = graph.build(
     [{ name: "pixels", datatype: "FP32", shape: ["batch", 3, SIDE, SIDE] }],
     [{ name: "logits", datatype: "FP32", shape: ["batch", labels.length] }],
   );
-  const images = Object.entries(COLOURS).map(([label, colour]) => {
+  const images = Object.entries(COLORS).map(([label, colour]) => {
     let at = 0;
-    return [label, noisePng(64, 48, () => (colour[at++ % 3] ?? 0) / 256)] as const;
+    return [label, createNoisePng(64, 48, () => (colour[at++ % 3] ?? 0) / 256)] as const;
   });
   return {
-    about: `tells whether an image is mostly ${labels.join(", ")}`,
+    description: `tells whether an image is mostly ${labels.join(", ")}`,
     files: new Map<string, string | Uint8Array>([
-      [STARTER_MODEL, writeModel(model)],
+      [STARTER_MODEL, serializeModel(model)],
       ["recipe/labels.txt", `${labels.join("\n")}\n`],
       ...images.map(([label, png]) => [`samples/${label}.png`, png] as const),
       ["samples/samples.jsonl", lines(images.map(([label]) => ({ file: `${label}.png`, label })))],
@@ -152,54 +155,54 @@ function imageStarter(): Starter {
 }
 
 const DIMENSIONS = 32;
-const SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
+const SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
 
 /** The mean of random vectors of the words: texts that share words are near each other. */
-function embeddingStarter(): Starter {
+function createEmbeddingStarter(): Starter {
   const words = [
     ...new Set(
       SENTENCES.flatMap((sentence) => sentence.split(/\W+/).filter((word) => word !== "")),
     ),
   ].toSorted();
-  const vocabulary = [...SPECIAL, ...words];
+  const vocabulary = [...SPECIAL_TOKENS, ...words];
   const random = seededRandom(SEED);
   const table = Float32Array.from({ length: vocabulary.length * DIMENSIONS }, (_, at) =>
-    at < SPECIAL.length * DIMENSIONS ? 0 : random() * 2 - 1,
+    at < SPECIAL_TOKENS.length * DIMENSIONS ? 0 : random() * 2 - 1,
   ).map((value, at) => (at >= DIMENSIONS && at < 2 * DIMENSIONS ? 0.01 : value));
   const graph = new GraphBuilder("words");
-  const axis = graph.constant("tokens_axis", "int64", [1], BigInt64Array.of(1n));
-  const vectors = graph.add("vectors", "Gather", [
-    graph.constant("table", "float", [vocabulary.length, DIMENSIONS], table),
+  const axis = graph.addConstant("tokens_axis", "int64", [1], BigInt64Array.of(1n));
+  const vectors = graph.addNode("vectors", "Gather", [
+    graph.addConstant("table", "float", [vocabulary.length, DIMENSIONS], table),
     "input_ids",
   ]);
-  const mask = graph.add("mask", "Unsqueeze", [
-    graph.add("present", "Cast", ["attention_mask"], [intAttribute("to", 1)]),
-    graph.constant("last_axis", "int64", [1], BigInt64Array.of(2n)),
+  const mask = graph.addNode("mask", "Unsqueeze", [
+    graph.addNode("present", "Cast", ["attention_mask"], [makeIntAttribute("to", 1)]),
+    graph.addConstant("last_axis", "int64", [1], BigInt64Array.of(2n)),
   ]);
-  const total = graph.add(
+  const total = graph.addNode(
     "total",
     "ReduceSum",
-    [graph.add("masked", "Mul", [vectors, mask]), axis],
-    [intAttribute("keepdims", 0)],
+    [graph.addNode("masked", "Mul", [vectors, mask]), axis],
+    [makeIntAttribute("keepdims", 0)],
   );
-  graph.add("sentence_embedding", "Div", [
+  graph.addNode("sentence_embedding", "Div", [
     total,
-    graph.add("count", "ReduceSum", [mask, axis], [intAttribute("keepdims", 0)]),
+    graph.addNode("count", "ReduceSum", [mask, axis], [makeIntAttribute("keepdims", 0)]),
   ]);
   const tokens = (name: string) => ({
     name,
     datatype: "INT64" as const,
     shape: ["batch", "tokens"],
   });
-  const model = graph.model(
+  const model = graph.build(
     [tokens("input_ids"), tokens("attention_mask")],
     [{ name: "sentence_embedding", datatype: "FP32", shape: ["batch", DIMENSIONS] }],
   );
   return {
-    about: "makes vectors of short texts, near each other where they share words",
+    description: "makes vectors of short texts, near each other where they share words",
     files: new Map<string, string | Uint8Array>([
-      [STARTER_MODEL, writeModel(model)],
-      ["recipe/tokenizer.json", `${JSON.stringify(tokenizerOf(vocabulary))}\n`],
+      [STARTER_MODEL, serializeModel(model)],
+      ["recipe/tokenizer.json", `${JSON.stringify(createTokenizer(vocabulary))}\n`],
       ["samples/samples.jsonl", lines(SENTENCES.map((text) => ({ text, label: "" })))],
     ]),
     importOptions: ["--tokenizer", "recipe/tokenizer.json"],
@@ -207,14 +210,14 @@ function embeddingStarter(): Starter {
 }
 
 /** WordPiece of whole words, in the form of Hugging Face's tokenizers. */
-function tokenizerOf(vocabulary: readonly string[]): object {
+function createTokenizer(vocabulary: readonly string[]): object {
   const idOf = (token: string) => vocabulary.indexOf(token);
   const special = (id: string) => ({ id, ids: [idOf(id)], tokens: [id] });
   return {
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: SPECIAL.map((content) => ({
+    added_tokens: SPECIAL_TOKENS.map((content) => ({
       id: idOf(content),
       content,
       single_word: false,
@@ -253,13 +256,13 @@ function tokenizerOf(vocabulary: readonly string[]): object {
 }
 
 /** One linear layer on four standardised columns: a risk of a payment. */
-function tensorStarter(): Starter {
+function createTensorStarter(): Starter {
   const standard = {
     mean: Float32Array.of(80, 12, 3, 0.2),
-    deviation: Float32Array.of(120, 7, 4, 0.4),
+    stdDev: Float32Array.of(120, 7, 4, 0.4),
   };
   const weights = Float32Array.of(1.2, 0.1, 0.6, 0.9);
-  const graph = tabularGraph(
+  const graph = buildTabularGraph(
     standard,
     [{ inputs: 4, outputs: 1, weights, bias: Float32Array.of(-1) }],
     "payment",
@@ -273,7 +276,7 @@ function tensorStarter(): Starter {
     row.reduce(
       (sum, value, at) =>
         sum +
-        ((value - (standard.mean[at] ?? 0)) / (standard.deviation[at] ?? 1)) * (weights[at] ?? 0),
+        ((value - (standard.mean[at] ?? 0)) / (standard.stdDev[at] ?? 1)) * (weights[at] ?? 0),
       -1,
     );
   const samples = rows.map((row) => ({
@@ -281,9 +284,9 @@ function tensorStarter(): Starter {
     outputs: [{ name: "score", shape: [1, 1], data: [Math.round(score(row) * 1e4) / 1e4] }],
   }));
   return {
-    about: "scores a payment by amount, hour, attempts and whether the card is new",
+    description: "scores a payment by amount, hour, attempts and whether the card is new",
     files: new Map<string, string | Uint8Array>([
-      [STARTER_MODEL, writeModel(graph)],
+      [STARTER_MODEL, serializeModel(graph)],
       ["samples/samples.jsonl", lines(samples)],
     ]),
     importOptions: [],

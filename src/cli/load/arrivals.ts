@@ -7,7 +7,7 @@ export const ARRIVALS = ["poisson", "constant"] as const;
 export type Arrivals = (typeof ARRIVALS)[number];
 
 /** @returns ascending milliseconds from the beginning, all below `durationMs` */
-export function arrivalsMs(
+export function scheduleArrivalsMs(
   arrivals: Arrivals,
   ratePerSecond: number,
   durationMs: number,
@@ -26,7 +26,11 @@ export function arrivalsMs(
 }
 
 /** For so many calls, however long they take. */
-export function poissonMs(count: number, ratePerSecond: number, random: Random): Float64Array {
+export function schedulePoissonMs(
+  count: number,
+  ratePerSecond: number,
+  random: Random,
+): Float64Array {
   let atMs = 0;
   return Float64Array.from(
     { length: count },

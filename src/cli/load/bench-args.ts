@@ -2,21 +2,21 @@
 
 import { cliErrors } from "../errors.ts";
 import type { ArgsDef, ParsedArgs } from "citty";
-import { readCount } from "../commands/samples-args.ts";
+import { parseCount } from "../commands/samples-args.ts";
 import { jsonArg } from "../output.ts";
 import { ARRIVALS } from "./arrivals.ts";
-import { samplesToShow } from "./confidence.ts";
+import { minSamples } from "./percentile-bound.ts";
 import { type LoadPlan, MAX_CALLS } from "./run-load.ts";
-import type { Objective } from "./summary.ts";
+import type { Objective } from "./summarize-trial.ts";
 import { PROTOCOLS } from "./target.ts";
 
-export const NAME = "edgetier bench";
+export const BENCH_COMMAND = "edgetier bench";
 const MAX_RATE = 1_000_000;
 const MAX_SECONDS = 86_400;
 
-const define = <const Args extends ArgsDef>(args: Args): Args => args;
+const defineArgs = <const Args extends ArgsDef>(args: Args): Args => args;
 
-export const benchArgs = define({
+export const benchArgs = defineArgs({
   url: {
     type: "positional",
     description:
@@ -132,52 +132,53 @@ type BenchArgs = ParsedArgs<typeof benchArgs>;
 /** @throws usage */
 export function parseBenchArgs(args: BenchArgs): LoadPlan {
   if (args.rates !== undefined && (args.rate !== undefined || args["find-rate"] === true))
-    throw cliErrors.usage("Give --rates alone, without --rate and --find-rate", NAME);
-  const objective = args.slo === undefined ? undefined : objectiveOf(args.slo, args.percentile);
+    throw cliErrors.usage("Give --rates alone, without --rate and --find-rate", BENCH_COMMAND);
+  const objective = args.slo === undefined ? undefined : parseObjective(args.slo, args.percentile);
   const plan: LoadPlan = {
     arrivals: args.arrivals,
-    seed: readCount("--seed", args.seed, NAME),
-    durationMs: millisecondsOf("--duration", args.duration),
-    warmUpMs: millisecondsOf("--warm-up", args["warm-up"]),
-    timeoutMs: readCount("--timeout", args.timeout, NAME, 3_600_000),
-    connections: readCount("--connections", args.connections, NAME, 10_000),
+    seed: parseCount("--seed", args.seed, BENCH_COMMAND),
+    durationMs: parseDurationMs("--duration", args.duration),
+    warmUpMs: parseDurationMs("--warm-up", args["warm-up"]),
+    timeoutMs: parseCount("--timeout", args.timeout, BENCH_COMMAND, 3_600_000),
+    connections: parseCount("--connections", args.connections, BENCH_COMMAND, 10_000),
     objective,
-    rates: ratesOf(args, objective),
+    rates: parseRates(args, objective),
   };
-  if (plan.durationMs === 0) throw cliErrors.usage("--duration is 0, and must be longer", NAME);
+  if (plan.durationMs === 0)
+    throw cliErrors.usage("--duration is 0, and must be longer", BENCH_COMMAND);
   const most = "near" in plan.rates ? (plan.rates.near ?? 0) : Math.max(...plan.rates);
   const calls = (most * (plan.durationMs + plan.warmUpMs)) / 1_000;
   if (calls > MAX_CALLS)
     throw cliErrors.usage(
       `${most} a second for so long are ${Math.round(calls)} calls, and at most ${MAX_CALLS} fit into memory`,
-      NAME,
+      BENCH_COMMAND,
     );
   return plan;
 }
 
-function ratesOf(args: BenchArgs, objective: Objective | undefined): LoadPlan["rates"] {
-  const near = args.rate === undefined ? undefined : numberOf("--rate", args.rate, 0, MAX_RATE);
+function parseRates(args: BenchArgs, objective: Objective | undefined): LoadPlan["rates"] {
+  const near = args.rate === undefined ? undefined : parseNumber("--rate", args.rate, 0, MAX_RATE);
   if (args["find-rate"] !== true)
     return args.rates === undefined
       ? [near ?? 100]
-      : args.rates.split(",").map((rate) => numberOf("--rates", rate, 0, MAX_RATE));
+      : args.rates.split(",").map((rate) => parseNumber("--rates", rate, 0, MAX_RATE));
   if (objective === undefined)
-    throw cliErrors.usage("--find-rate needs --slo: what is to be held", NAME);
+    throw cliErrors.usage("--find-rate needs --slo: what is to be held", BENCH_COMMAND);
   return { near, objective };
 }
 
-const objectiveOf = (ms: string, percentile: string): Objective => ({
-  ms: numberOf("--slo", ms, 0, 3_600_000),
-  percentile: numberOf("--percentile", percentile, 1, 99.999),
+const parseObjective = (ms: string, percentile: string): Objective => ({
+  ms: parseNumber("--slo", ms, 0, 3_600_000),
+  percentile: parseNumber("--percentile", percentile, 1, 99.999),
 });
 
 /** Above `above`, up to `most`. */
-function numberOf(option: string, text: string, above: number, most: number): number {
+function parseNumber(option: string, text: string, above: number, most: number): number {
   const value = /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : Number.NaN;
   if (!(value > above && value <= most))
     throw cliErrors.usage(
       `${option} is ${JSON.stringify(text)}, and must be a number above ${above}, at most ${most}`,
-      NAME,
+      BENCH_COMMAND,
     );
   return value;
 }
@@ -190,33 +191,33 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-function millisecondsOf(option: string, text: string): number {
+function parseDurationMs(option: string, text: string): number {
   const [, digits, unit = ""] = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)?$/.exec(text.trim()) ?? [];
   const ms = Number(digits) * (UNITS_MS[unit] ?? Number.NaN);
   if (!(ms >= 0 && ms <= 1_000 * MAX_SECONDS))
     throw cliErrors.usage(
       `${option} is ${JSON.stringify(text)}, and must be a time such as 500ms, 30s or 5m, at most a day`,
-      NAME,
+      BENCH_COMMAND,
     );
   return ms;
 }
 
 /** @param given as `name: value` @throws usage */
-export function headersOf(
+export function parseHeaders(
   given: readonly string[],
   {
     apiKey,
     deadline,
   }: { readonly apiKey: string | undefined; readonly deadline: string | undefined },
 ): Record<string, string> {
-  const deadlineMs = readCount("--deadline", deadline, NAME, 600_000);
+  const deadlineMs = parseCount("--deadline", deadline, BENCH_COMMAND, 600_000);
   const own = given.map((header): [string, string] => {
     const [, name = "", value = ""] =
       /^([!#$%&'*+\-.^_`|~\w]+):\s*([\x20-\x7e]*)$/.exec(header) ?? [];
     if (name === "")
       throw cliErrors.usage(
         `--header ${JSON.stringify(header)} is not of the form "name: value"`,
-        NAME,
+        BENCH_COMMAND,
       );
     return [name.toLowerCase(), value];
   });
@@ -228,9 +229,9 @@ export function headersOf(
 }
 
 /** What to say beforehand where the plan cannot show that the objective is held. */
-export function tooFewSamples({ objective, rates, durationMs }: LoadPlan): string | undefined {
+export function warnTooFewSamples({ objective, rates, durationMs }: LoadPlan): string | undefined {
   if (objective === undefined || "near" in rates) return undefined;
-  const [rate, needed] = [Math.min(...rates), samplesToShow(objective.percentile / 100)];
+  const [rate, needed] = [Math.min(...rates), minSamples(objective.percentile / 100)];
   if ((rate * durationMs) / 1_000 >= needed) return undefined;
   return `A p${objective.percentile} takes ${needed} samples with none over it to show: at ${rate} a second, --duration ${Math.ceil(needed / rate)}s or more.`;
 }

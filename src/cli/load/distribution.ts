@@ -1,26 +1,26 @@
 // Samples in ascending order, and what they say of percentiles.
 
-import { CONFIDENCE, mostOver } from "./confidence.ts";
+import { CONFIDENCE, maxViolations } from "./percentile-bound.ts";
 
 export interface Distribution {
-  readonly n: number;
+  readonly count: number;
   /** The smallest value that so large a share of the values does not exceed; NaN of none. */
-  at(share: number): number;
+  quantile(share: number): number;
   /** What bounds the percentile of all values there could be, with confidence; undefined of too few. */
-  atMost(share: number): number | undefined;
+  quantileUpperBound(share: number): number | undefined;
   countAbove(value: number): number;
   readonly values: Float64Array;
 }
 
-export function distributionOf(samples: ArrayLike<number>): Distribution {
+export function createDistribution(samples: ArrayLike<number>): Distribution {
   const values = Float64Array.from(samples).toSorted();
   const n = values.length;
   return {
-    n,
+    count: n,
     values,
-    at: (share) => values[Math.max(0, Math.ceil(share * n) - 1)] ?? Number.NaN,
-    atMost(share) {
-      const most = mostOver(n, share, CONFIDENCE);
+    quantile: (share) => values[Math.max(0, Math.ceil(share * n) - 1)] ?? Number.NaN,
+    quantileUpperBound(share) {
+      const most = maxViolations(n, share, CONFIDENCE);
       return most === undefined ? undefined : values[n - 1 - most];
     },
     countAbove(value) {
@@ -35,19 +35,19 @@ export function distributionOf(samples: ArrayLike<number>): Distribution {
   };
 }
 
-export interface Bucket {
+export interface HistogramBucket {
   readonly fromMs: number;
   readonly toMs: number;
   readonly count: number;
 }
 
 const BUCKETS_PER_DECADE = 20;
-const LEAST_MS = 0.01;
+const MIN_MS = 0.01;
 
 /** Buckets that grow with their values, without a gap. */
-export function histogramOf({ values }: Distribution): Bucket[] {
+export function computeHistogram({ values }: Distribution): HistogramBucket[] {
   const bucketOf = (ms: number) =>
-    Math.floor(BUCKETS_PER_DECADE * Math.log10(Math.max(ms, LEAST_MS)));
+    Math.floor(BUCKETS_PER_DECADE * Math.log10(Math.max(ms, MIN_MS)));
   const [least, most] = [values[0], values.at(-1)];
   if (least === undefined || most === undefined) return [];
   const first = bucketOf(least);

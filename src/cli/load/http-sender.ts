@@ -24,7 +24,7 @@ export interface Reply {
   /** `bytes` as a text. */
   readonly body: string;
   /** Until one of the connections was free. */
-  readonly waitedMs: number;
+  readonly connectionWaitMs: number;
 }
 
 export interface SendOptions {
@@ -36,7 +36,7 @@ export type Send = (call: Call, options?: SendOptions) => Promise<Reply>;
 
 export type Sender = Send & {
   /** Connections opened so far. */
-  opened(): number;
+  openedConnections(): number;
   /** Ends all calls. */
   close(): void;
 };
@@ -86,7 +86,7 @@ export function createSender(url: string, connections = 64): Sender {
         (response) => {
           const parts: Buffer[] = [];
           response.on("data", (part: Buffer) => parts.push(part));
-          response.on("end", () => resolve(replyOf(response, parts, waitedMs)));
+          response.on("end", () => resolve(toReply(response, parts, waitedMs)));
           response.on("error", reject);
         },
       );
@@ -128,7 +128,7 @@ export function createSender(url: string, connections = 64): Sender {
   return Object.assign(send, { close, opened: () => opened });
 }
 
-function replyOf(
+function toReply(
   { statusCode = 0, headers }: IncomingMessage,
   parts: readonly Buffer[],
   waitedMs: number,
@@ -141,6 +141,6 @@ function replyOf(
     get body() {
       return bytes.toString();
     },
-    waitedMs,
+    connectionWaitMs: waitedMs,
   };
 }

@@ -3,14 +3,14 @@
 import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { readTensorSamples } from "../../toolchain/import/tensor-samples.ts";
-import { madeUpInputs } from "../../toolchain/passes/check.ts";
+import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import { imageFormatOf } from "../../tasks/image/image-header.ts";
-import { noisePng } from "../doctor/sample-images.ts";
+import { createNoisePng } from "../doctor/noise-png.ts";
 import { readInputs } from "../precompute/inputs.ts";
-import { makeQueries } from "./sample-texts.ts";
+import { generateQueries } from "./query-generator.ts";
 
 /** A text, or a file as it is. */
 export type LoadInput = string | { readonly bytes: Uint8Array; readonly mediaType: string };
@@ -25,10 +25,10 @@ export interface LoadInputs {
 const TEXTS = 5_000;
 const IMAGES = 64;
 const IMAGE_SIDE = 64;
-const MADE_UP = "made up";
+const GENERATED_SOURCE = "made up";
 
 /** @throws usage */
-export async function readLines(path: string, command: string): Promise<LoadInputs> {
+export async function readInputLines(path: string, command: string): Promise<LoadInputs> {
   const { lines } = await readInputs(path, command);
   return {
     source: path,
@@ -55,17 +55,17 @@ const image = (bytes: Uint8Array): LoadInput => ({
   mediaType: `image/${imageFormatOf(bytes) ?? "png"}`,
 });
 
-export const sampleTexts = (seed: number): LoadInputs => ({
-  source: MADE_UP,
-  inputs: makeQueries(TEXTS, seed),
+export const generateTexts = (seed: number): LoadInputs => ({
+  source: GENERATED_SOURCE,
+  inputs: generateQueries(TEXTS, seed),
 });
 
-export function sampleImages(seed: number): LoadInputs {
+export function generateImages(seed: number): LoadInputs {
   const random = seededRandom(seed);
   return {
-    source: MADE_UP,
+    source: GENERATED_SOURCE,
     inputs: Array.from({ length: IMAGES }, () => ({
-      bytes: noisePng(IMAGE_SIDE, IMAGE_SIDE, random),
+      bytes: createNoisePng(IMAGE_SIDE, IMAGE_SIDE, random),
       mediaType: "image/png",
     })),
   };
@@ -77,12 +77,12 @@ interface TensorInputs {
 }
 
 /** One row each. @throws not_comparable for tensors that nobody can make up */
-export function sampleTensors(specs: readonly TensorSpec[]): TensorInputs {
+export function generateTensors(specs: readonly TensorSpec[]): TensorInputs {
   const oneRow = specs.map((spec) => ({
     ...spec,
     shape: spec.shape.map((size) => (size === -1 ? 1 : size)),
   }));
-  return { source: MADE_UP, rows: madeUpInputs(oneRow) };
+  return { source: GENERATED_SOURCE, rows: generateInputs(oneRow) };
 }
 
 /** @throws invalid_tensor_samples */

@@ -51,7 +51,7 @@ export async function openLoop(
       (error: unknown) => settled(() => events.failed(index, sinceDueMs(index), error)),
     );
   };
-  await pace(dueMs, { begins, due }, signal);
+  await pace(dueMs, { onStart: begins, onDue: due }, signal);
   isPaced = true;
   if (running === 0 || signal?.aborted === true) end();
   await ended;
@@ -59,15 +59,15 @@ export async function openLoop(
 }
 
 export interface ClosedLoopOptions {
-  readonly callers: number;
-  readonly seconds: number;
+  readonly concurrency: number;
+  readonly durationSeconds: number;
   readonly signal?: AbortSignal;
 }
 
 /** Callers of whom each sends its next call when its last is answered. @returns calls a second */
 export async function closedLoop(
   call: () => Promise<void>,
-  { callers, seconds, signal }: ClosedLoopOptions,
+  { concurrency: callers, durationSeconds: seconds, signal }: ClosedLoopOptions,
 ): Promise<number> {
   const startedAtMs = performance.now();
   const endAtMs = startedAtMs + seconds * 1_000;

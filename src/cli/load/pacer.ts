@@ -4,29 +4,29 @@
 import { once } from "node:events";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 
-export interface Paced {
+export interface PacerEvents {
   /** Told first. @param atMs of this thread's `performance.now` */
-  begins(atMs: number): void;
-  due(index: number): void;
+  onStart(atMs: number): void;
+  onDue(index: number): void;
 }
 
 /**
  * @param dueMs from the beginning, ascending
  * @param signal ends it before the last one
  */
-export type Pace = (dueMs: Float64Array, paced: Paced, signal?: AbortSignal) => Promise<void>;
+export type Pace = (dueMs: Float64Array, paced: PacerEvents, signal?: AbortSignal) => Promise<void>;
 
-const wallMs = () => performance.timeOrigin + performance.now();
+const wallClockMs = () => performance.timeOrigin + performance.now();
 /** From the beginning being told to the beginning: a message to the other thread. */
-const AHEAD_MS = 20;
+const START_DELAY_MS = 20;
 
-export const pace: Pace = async (dueMs, { begins, due }, signal) => {
+export const pace: Pace = async (dueMs, { onStart: begins, onDue: due }, signal) => {
   if (signal?.aborted === true) return;
   const worker = new Worker(new URL(import.meta.url), { workerData: dueMs });
   const stop = () => void worker.terminate();
   signal?.addEventListener("abort", stop);
   worker.once("message", () => {
-    const beginsAtMs = performance.now() + AHEAD_MS; // only now: a thread may take long to start
+    const beginsAtMs = performance.now() + START_DELAY_MS; // only now: a thread may take long to start
     begins(beginsAtMs);
     worker.on("message", (index: number) => {
       if (signal?.aborted !== true) due(index);
@@ -44,7 +44,7 @@ if (!isMainThread && workerData instanceof Float64Array) {
   parentPort?.once("message", (beginsAtMs: number) => {
     const asleep = new Int32Array(new SharedArrayBuffer(4));
     for (const [index, dueMs] of workerData.entries()) {
-      const waitMs = beginsAtMs + dueMs - wallMs();
+      const waitMs = beginsAtMs + dueMs - wallClockMs();
       if (waitMs > 0) Atomics.wait(asleep, 0, 0, waitMs);
       parentPort?.postMessage(index);
     }

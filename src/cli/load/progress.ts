@@ -1,12 +1,12 @@
 // How a load is doing, now and then: what the last seconds were like.
 
 import type { Clock } from "../../core/clock.ts";
-import { distributionOf } from "./distribution.ts";
+import { createDistribution } from "./distribution.ts";
 import type { LoopEvents } from "./open-loop.ts";
 
 export interface ProgressOptions {
   readonly show: (line: string) => void;
-  readonly everyMs: number;
+  readonly intervalMs: number;
   readonly clock: Clock;
   readonly ratePerSecond: number;
   /** Warm-up and all. */
@@ -15,7 +15,7 @@ export interface ProgressOptions {
 
 /** @param events are told the same as what is returned, which also wants to be stopped */
 export function startProgress(
-  { show, everyMs, clock, ratePerSecond, totalMs }: ProgressOptions,
+  { show, intervalMs: everyMs, clock, ratePerSecond, totalMs }: ProgressOptions,
   events: LoopEvents,
 ): LoopEvents & { stop(): void } {
   const beganAtMs = clock.now();
@@ -25,20 +25,20 @@ export function startProgress(
 
   function next(): () => void {
     return clock.setTimer(() => {
-      const recent = distributionOf(latenciesMs);
+      const recent = createDistribution(latenciesMs);
       const latency =
-        recent.n === 0
+        recent.count === 0
           ? "no answers"
-          : `p50 ${shownMs(recent.at(0.5))}, p99 ${shownMs(recent.at(0.99))}, max ${shownMs(recent.at(1))}`;
+          : `p50 ${formatMs(recent.quantile(0.5))}, p99 ${formatMs(recent.quantile(0.99))}, max ${formatMs(recent.quantile(1))}`;
       show(
-        `${seconds(clock.now() - beganAtMs)} of ${seconds(totalMs)} s at ${shownRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${running} running`,
+        `${seconds(clock.now() - beganAtMs)} of ${seconds(totalMs)} s at ${formatRate(ratePerSecond)}/s: ${perSecond(sent)}/s sent, ${perSecond(answered)}/s answered, ${latency}, ${failed} failed, ${running} running`,
       );
       [sent, answered, latenciesMs] = [0, 0, []];
       cancel = next();
     }, everyMs);
   }
 
-  const perSecond = (count: number) => shownRate((1_000 * count) / everyMs);
+  const perSecond = (count: number) => formatRate((1_000 * count) / everyMs);
   return {
     sent(index, lateMs) {
       running++;
@@ -61,7 +61,7 @@ export function startProgress(
 }
 
 const seconds = (ms: number) => Math.round(ms / 1_000);
-export const shownMs = (ms: number): string =>
+export const formatMs = (ms: number): string =>
   `${ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms)} ms`;
-export const shownRate = (rate: number): string =>
+export const formatRate = (rate: number): string =>
   rate < 100 ? String(Number(rate.toFixed(1))) : String(Math.round(rate));

@@ -1,16 +1,16 @@
 // The highest rate that holds a bound: which rate to try next.
 
 /** How far a search goes beyond what it was told to begin with. */
-const MAX_STEPS_OUT = 5;
-const STEP_OUT = 1.4;
+const MAX_EXPANSIONS = 5;
+const EXPANSION_FACTOR = 1.4;
 
 export interface RateSearch {
   /** What to try; undefined when it is done. */
-  readonly next: number | undefined;
+  readonly nextRate: number | undefined;
   /** The highest that held; undefined if none did. */
-  readonly highest: number | undefined;
+  readonly highestRate: number | undefined;
   /** Whether a trial at `next` held the bound. */
-  tell(holds: boolean): void;
+  record(holds: boolean): void;
 }
 
 export interface RateSearchOptions {
@@ -33,18 +33,18 @@ export function createRateSearch({ low, high, resolution }: RateSearchOptions): 
     if (held !== undefined && failed !== undefined)
       return failed / held <= resolution ? undefined : Math.sqrt(held * failed);
     if (held === low) return high;
-    if (stepsOut++ >= MAX_STEPS_OUT) return undefined;
-    return held === undefined ? (failed ?? low) / STEP_OUT : held * STEP_OUT;
+    if (stepsOut++ >= MAX_EXPANSIONS) return undefined;
+    return held === undefined ? (failed ?? low) / EXPANSION_FACTOR : held * EXPANSION_FACTOR;
   }
 
   return {
-    get next() {
+    get nextRate() {
       return next;
     },
-    get highest() {
+    get highestRate() {
       return held;
     },
-    tell(holds) {
+    record(holds) {
       if (next === undefined) return;
       if (!holds && !hasFailedOnce) {
         hasFailedOnce = true;

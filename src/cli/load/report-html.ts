@@ -1,12 +1,27 @@
 // A load report as one HTML page: tables, the latencies' distribution, and how they went over time. Nothing is loaded from elsewhere.
 
-import { htmlTable, plotFigures, reportPage } from "../../toolchain/report/report-page.ts";
-import { escapeXml, type Plot, rangeOf, type Series } from "../../toolchain/report/svg-plot.ts";
-import { shownMs, shownRate } from "./progress.ts";
+import {
+  renderHtmlTable,
+  renderPlots,
+  renderReportPage,
+} from "../../toolchain/report/report-page.ts";
+import {
+  escapeXml,
+  type Plot,
+  paddedRange,
+  type PlotSeries,
+} from "../../toolchain/report/svg-plot.ts";
+import { formatMs, formatRate } from "./progress.ts";
 import type { LoadReport, Trial } from "./report-schema.ts";
-import { percent, subjectOf, TRIAL_HEADS, trialCells, verdictLine } from "./report-text.ts";
+import {
+  formatPercent,
+  describeLoad,
+  TRIAL_HEADERS,
+  trialCells,
+  formatVerdict,
+} from "./report-text.ts";
 
-export function reportHtml(report: LoadReport): string {
+export function renderReportHtml(report: LoadReport): string {
   const {
     trials,
     model,
@@ -20,72 +35,72 @@ export function reportHtml(report: LoadReport): string {
       ? ""
       : highest === null
         ? "No rate held the objective. "
-        : `The highest rate that holds the objective is ${shownRate(highest)} calls a second. `;
-  return reportPage(`${model}: load`, [
+        : `The highest rate that holds the objective is ${formatRate(highest)} calls a second. `;
+  return renderReportPage(`${model}: load`, [
     `<p>${escapeXml(`${found}${isInterrupted ? "It was stopped before its end. " : ""}`)}Measured from ${escapeXml(startedAt)} on by edgetier ${escapeXml(edgetier)}. A latency is from a call's scheduled moment to the last byte of its answer.</p>`,
-    `<p>${escapeXml(subjectOf(report)).replace("\n", "<br>")}</p>`,
-    htmlTable(TRIAL_HEADS, trials.map(trialCells)),
-    ...(trials.length > 1 ? [plotFigures([latencyByRate(trials)])] : []),
-    ...trials.flatMap(trialParts),
+    `<p>${escapeXml(describeLoad(report)).replace("\n", "<br>")}</p>`,
+    renderHtmlTable(TRIAL_HEADERS, trials.map(trialCells)),
+    ...(trials.length > 1 ? [renderPlots([latencyByRate(trials)])] : []),
+    ...trials.flatMap(renderTrial),
   ]);
 }
 
-function trialParts(trial: Trial, position: number): string[] {
+function renderTrial(trial: Trial, position: number): string[] {
   const { slo, warnings, errors, phases, generator, degraded } = trial;
-  const lines = [...(slo === undefined ? [] : [verdictLine(slo)]), ...warnings];
+  const lines = [...(slo === undefined ? [] : [formatVerdict(slo)]), ...warnings];
   const shares = [
     ...trial.tiers.map((one) => ({ what: "tier", ...one })),
     ...trial.caches.map((one) => ({ what: "cache", ...one })),
     { what: "degraded", name: "", ...degraded },
   ];
   return [
-    `<section>\n<h2>${shownRate(trial.ratePerSecond)} calls a second</h2>`,
+    `<section>\n<h2>${formatRate(trial.ratePerSecond)} calls a second</h2>`,
     ...lines.map((line) => `<p>${escapeXml(line)}</p>`),
-    plotFigures(
+    renderPlots(
       [histogramPlot, percentilePlot, latencyOverTime, rateOverTime].map((plot) =>
         plot(trial, position),
       ),
     ),
-    htmlTable(
+    renderHtmlTable(
       ["Latency", "", "At most (99 % sure)", "Samples above"],
       trial.latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
         `p${percentile}`,
-        shownMs(ms),
-        atMostMs === null ? "-" : shownMs(atMostMs),
+        formatMs(ms),
+        atMostMs === null ? "-" : formatMs(atMostMs),
         samplesAbove,
       ]),
     ),
     ...(errors.length === 0
       ? []
       : [
-          htmlTable(
+          renderHtmlTable(
             ["Error", "Calls", "For example"],
             errors.map(({ code, count, example }) => [code, count, example]),
           ),
         ]),
-    htmlTable(
+    renderHtmlTable(
       ["Answers by", "", "Count", "Share"],
-      shares.map(({ what, name, count, share }) => [what, name, count, percent(share)]),
+      shares.map(({ what, name, count, share }) => [what, name, count, formatPercent(share)]),
     ),
     ...(phases.length === 0
       ? []
       : [
-          htmlTable(
+          renderHtmlTable(
             ["Server phase", "p50", "p99", "Answers that tell it"],
             phases.map(({ phase, p50Ms, p99Ms, samples }) => [
               phase,
-              shownMs(p50Ms),
-              shownMs(p99Ms),
+              formatMs(p50Ms),
+              formatMs(p99Ms),
               samples,
             ]),
           ),
         ]),
-    htmlTable(
+    renderHtmlTable(
       ["The generator's own", "p50", "p99", "Max"],
       [
         ["sent late", generator.sendLagMs] as const,
         ["waited for a connection", generator.connectionWaitMs] as const,
-      ].map(([what, { p50, p99, max }]) => [what, shownMs(p50), shownMs(p99), shownMs(max)]),
+      ].map(([what, { p50, p99, max }]) => [what, formatMs(p50), formatMs(p99), formatMs(max)]),
     ),
     "</section>",
   ];
@@ -94,7 +109,7 @@ function trialParts(trial: Trial, position: number): string[] {
 const whole = (value: number) => String(Math.round(value));
 const seconds = (value: number) => `${Number(value.toFixed(1))} s`;
 /** Of an axis of powers of ten. */
-const tenToThe = (exponent: number) => shownMs(10 ** exponent);
+const formatPowerOfTen = (exponent: number) => formatMs(10 ** exponent);
 
 /** Both ends of a bucket, so that a line makes steps. */
 function histogramPlot({ histogram, latency, slo }: Trial, position: number): Plot {
@@ -105,7 +120,7 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
         [Math.log10(toMs), count],
       ] as const,
   );
-  const [from, to] = rangeOf([
+  const [from, to] = paddedRange([
     ...points.map(([x]) => x),
     ...(slo === undefined ? [] : [Math.log10(slo.ms)]),
   ]);
@@ -114,10 +129,10 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
     id: `histogram-${position}`,
     title: "Latencies",
     description: `How many of ${latency.samples} calls took how long; both ends of the scale are powers of ten.`,
-    x: { label: "latency", from, to, format: tenToThe },
+    x: { label: "latency", from, to, format: formatPowerOfTen },
     y: { label: "calls", from: 0, to: most, format: whole },
     series: [
-      { name: "calls", kind: "line", colour: 2, points },
+      { name: "calls", kind: "line", color: 2, points },
       ...objectiveLine(slo, (ms) => [
         [Math.log10(ms), 0],
         [Math.log10(ms), most],
@@ -126,7 +141,7 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
   };
 }
 
-const NINES = 5;
+const MAX_NINES = 5;
 
 /** Each further tick is a nine more, so that the tail is as wide as the rest. */
 function percentilePlot({ histogram, latency, slo }: Trial, position: number): Plot {
@@ -141,7 +156,7 @@ function percentilePlot({ histogram, latency, slo }: Trial, position: number): P
     latency.maxMs === null
       ? []
       : [[Math.log10(latency.samples), Math.log10(latency.maxMs)] as const];
-  const [from, to] = rangeOf([
+  const [from, to] = paddedRange([
     ...points.map(([, y]) => y),
     ...last.map(([, y]) => y),
     ...(slo === undefined ? [] : [Math.log10(slo.ms)]),
@@ -150,36 +165,41 @@ function percentilePlot({ histogram, latency, slo }: Trial, position: number): P
     id: `percentiles-${position}`,
     title: "Latency by percentile",
     description: latency.percentiles
-      .map(({ percentile, ms }) => `p${percentile}: ${shownMs(ms)}.`)
+      .map(({ percentile, ms }) => `p${percentile}: ${formatMs(ms)}.`)
       .join(" "),
     x: {
       label: "percentile",
       from: 0,
-      to: NINES,
+      to: MAX_NINES,
       format: (nines) => String(Number((100 * (1 - 10 ** -nines)).toFixed(3))),
     },
-    y: { label: "latency", from, to, format: tenToThe },
+    y: { label: "latency", from, to, format: formatPowerOfTen },
     series: [
-      { name: "latency", kind: "line", colour: 2, points: [...points, ...last] },
+      { name: "latency", kind: "line", color: 2, points: [...points, ...last] },
       ...objectiveLine(slo, (ms) => [
         [0, Math.log10(ms)],
-        [NINES, Math.log10(ms)],
+        [MAX_NINES, Math.log10(ms)],
       ]),
     ],
   };
 }
 
-const objectiveLine = (slo: Trial["slo"], points: (ms: number) => Series["points"]): Series[] =>
+const objectiveLine = (
+  slo: Trial["slo"],
+  points: (ms: number) => PlotSeries["points"],
+): PlotSeries[] =>
   slo === undefined
     ? []
-    : [{ name: `objective, ${slo.ms} ms`, kind: "dashed", colour: 3, points: points(slo.ms) }];
+    : [{ name: `objective, ${slo.ms} ms`, kind: "dashed", color: 3, points: points(slo.ms) }];
 
 function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Plot {
   const [from, to] = [0, trial.seconds];
   const values = series.points
     .flatMap(({ p50Ms, p99Ms }) => [p50Ms, p99Ms])
     .filter((ms) => ms !== null);
-  const [yFrom, yTo] = rangeOf([...values, ...(slo === undefined ? [] : [slo.ms])].map(Math.log10));
+  const [yFrom, yTo] = paddedRange(
+    [...values, ...(slo === undefined ? [] : [slo.ms])].map(Math.log10),
+  );
   const line = (pick: (point: Trial["series"]["points"][number]) => number | null) =>
     series.points.map(
       (point) =>
@@ -190,10 +210,10 @@ function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Pl
     title: "Latency over time",
     description: `Of the calls that were due in each ${series.stepSeconds} s.`,
     x: { label: "time", from, to, format: seconds },
-    y: { label: "latency", from: yFrom, to: yTo, format: tenToThe },
+    y: { label: "latency", from: yFrom, to: yTo, format: formatPowerOfTen },
     series: [
-      { name: "p99", kind: "line", colour: 1, points: line(({ p99Ms }) => p99Ms) },
-      { name: "p50", kind: "line", colour: 2, points: line(({ p50Ms }) => p50Ms) },
+      { name: "p99", kind: "line", color: 1, points: line(({ p99Ms }) => p99Ms) },
+      { name: "p50", kind: "line", color: 2, points: line(({ p50Ms }) => p50Ms) },
       ...objectiveLine(slo, (ms) => [
         [from, Math.log10(ms)],
         [to, Math.log10(ms)],
@@ -225,9 +245,9 @@ function rateOverTime({ series, seconds: to }: Trial, position: number): Plot {
       format: whole,
     },
     series: [
-      { name: "offered", kind: "dashed", colour: 0, points: lines.offered },
-      { name: "answered", kind: "line", colour: 2, points: lines.answered },
-      { name: "failed", kind: "line", colour: 1, points: lines.failed },
+      { name: "offered", kind: "dashed", color: 0, points: lines.offered },
+      { name: "answered", kind: "line", color: 2, points: lines.answered },
+      { name: "failed", kind: "line", color: 1, points: lines.failed },
     ],
   };
 }
@@ -248,8 +268,8 @@ function latencyByRate(trials: readonly Trial[]): Plot {
       .toSorted(([a], [b]) => a - b);
   const [p50, p99] = [line(50), line(99)];
   const slo = trials[0]?.slo;
-  const [xFrom, xTo] = rangeOf(trials.map(({ offeredPerSecond }) => offeredPerSecond));
-  const [yFrom, yTo] = rangeOf(
+  const [xFrom, xTo] = paddedRange(trials.map(({ offeredPerSecond }) => offeredPerSecond));
+  const [yFrom, yTo] = paddedRange(
     [...p50, ...p99].map(([, y]) => y).concat(slo === undefined ? [] : [Math.log10(slo.ms)]),
   );
   return {
@@ -257,11 +277,11 @@ function latencyByRate(trials: readonly Trial[]): Plot {
     title: "Latency by rate",
     description: "The p50 and p99 of each rate that was offered.",
     x: { label: "calls a second offered", from: xFrom, to: xTo, format: whole },
-    y: { label: "latency", from: yFrom, to: yTo, format: tenToThe },
+    y: { label: "latency", from: yFrom, to: yTo, format: formatPowerOfTen },
     series: [
-      { name: "p99", kind: "line", colour: 1, points: p99 },
-      { name: "p99", kind: "points", colour: 1, points: p99 },
-      { name: "p50", kind: "line", colour: 2, points: p50 },
+      { name: "p99", kind: "line", color: 1, points: p99 },
+      { name: "p99", kind: "points", color: 1, points: p99 },
+      { name: "p50", kind: "line", color: 2, points: p50 },
       ...objectiveLine(slo, (ms) => [
         [xFrom, Math.log10(ms)],
         [xTo, Math.log10(ms)],

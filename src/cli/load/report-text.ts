@@ -1,21 +1,21 @@
 // A load report for a terminal.
 
-import { table } from "../output.ts";
-import { shownMs, shownRate } from "./progress.ts";
+import { renderTable } from "../output.ts";
+import { formatMs, formatRate } from "./progress.ts";
 import type { LoadReport, Percentile, Trial } from "./report-schema.ts";
 
-export function reportText(report: LoadReport): string {
+export function renderReportText(report: LoadReport): string {
   const { trials } = report;
   const [only] = trials;
   const body =
     trials.length === 1 && only !== undefined
-      ? detailsOf(only)
-      : [trialsTable(trials), ...trials.flatMap(warningLines)];
-  return [subjectOf(report), ...body, ...endingOf(report)].join("\n\n");
+      ? renderTrialDetails(only)
+      : [renderTrialsTable(trials), ...trials.flatMap(warningLines)];
+  return [describeLoad(report), ...body, ...renderEnding(report)].join("\n\n");
 }
 
 /** What was asked of whom, and how. */
-export function subjectOf({
+export function describeLoad({
   url,
   model,
   protocol,
@@ -33,12 +33,12 @@ export function subjectOf({
 
 const percentileOf = ({ latency }: Trial, wanted: number): Percentile | undefined =>
   latency.percentiles.find(({ percentile }) => percentile === wanted);
-const shownOrDash = (ms: number | null | undefined) =>
-  ms === null || ms === undefined ? "-" : shownMs(ms);
-export const percent = (share: number): string =>
+const formatMsOrDash = (ms: number | null | undefined) =>
+  ms === null || ms === undefined ? "-" : formatMs(ms);
+export const formatPercent = (share: number): string =>
   `${(100 * share).toFixed(share > 0 && share < 0.01 ? 2 : 1)} %`;
 
-export const TRIAL_HEADS = [
+export const TRIAL_HEADERS = [
   "Offered/s",
   "Answered/s",
   "Calls",
@@ -56,27 +56,27 @@ export const TRIAL_HEADS = [
 
 export function trialCells(trial: Trial): string[] {
   const { offeredPerSecond, achievedPerSecond, scheduled, failed, timedOut, latency, slo } = trial;
-  const ms = (percentile: number) => shownOrDash(percentileOf(trial, percentile)?.ms);
+  const ms = (percentile: number) => formatMsOrDash(percentileOf(trial, percentile)?.ms);
   const counts = [scheduled, failed, timedOut].map(String);
   return [
-    shownRate(offeredPerSecond),
-    shownRate(achievedPerSecond),
+    formatRate(offeredPerSecond),
+    formatRate(achievedPerSecond),
     ...counts,
     ms(50),
     ms(90),
     ms(99),
-    shownOrDash(percentileOf(trial, 99)?.atMostMs),
+    formatMsOrDash(percentileOf(trial, 99)?.atMostMs),
     ms(99.9),
-    shownOrDash(latency.maxMs),
+    formatMsOrDash(latency.maxMs),
     slo === undefined ? "-" : String(slo.over),
     slo?.verdict ?? "-",
   ];
 }
 
-const trialsTable = (trials: readonly Trial[]) =>
-  table([TRIAL_HEADS.map((head) => head.toUpperCase()), ...trials.map(trialCells)]);
+const renderTrialsTable = (trials: readonly Trial[]) =>
+  renderTable([TRIAL_HEADERS.map((head) => head.toUpperCase()), ...trials.map(trialCells)]);
 
-function detailsOf(trial: Trial): string[] {
+function renderTrialDetails(trial: Trial): string[] {
   const {
     offeredPerSecond,
     achievedPerSecond,
@@ -92,54 +92,56 @@ function detailsOf(trial: Trial): string[] {
     errors,
   } = trial;
   const rates = [
-    ["offered", `${shownRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`],
+    ["offered", `${formatRate(offeredPerSecond)}/s`, `${scheduled} calls in ${seconds} s`],
     [
       "answered",
-      `${shownRate(achievedPerSecond)}/s`,
+      `${formatRate(achievedPerSecond)}/s`,
       `${answered} answered, ${failed} failed, ${timedOut} timed out${unfinished === 0 ? "" : `, ${unfinished} not ended`}`,
     ],
   ];
   const lag = [
     [
       "sent late",
-      `p50 ${shownMs(generator.sendLagMs.p50)}, p99 ${shownMs(generator.sendLagMs.p99)}, max ${shownMs(generator.sendLagMs.max)}`,
+      `p50 ${formatMs(generator.sendLagMs.p50)}, p99 ${formatMs(generator.sendLagMs.p99)}, max ${formatMs(generator.sendLagMs.max)}`,
       `${generator.cores.toFixed(2)} cores taken, ${generator.connectionsOpened} connections opened`,
     ],
   ];
   const percentiles = latency.percentiles.map(({ percentile, ms, atMostMs, samplesAbove }) => [
     `p${percentile}`,
-    shownMs(ms),
-    shownOrDash(atMostMs),
+    formatMs(ms),
+    formatMsOrDash(atMostMs),
     samplesAbove,
   ]);
   return [
-    table([...rates, ...lag]),
-    table([
+    renderTable([...rates, ...lag]),
+    renderTable([
       ["LATENCY", "", "AT MOST (99 % SURE)", "SAMPLES ABOVE"],
       ...percentiles,
-      ["max", shownOrDash(latency.maxMs)],
+      ["max", formatMsOrDash(latency.maxMs)],
     ]),
-    ...(trial.slo === undefined ? [] : [verdictLine(trial.slo)]),
+    ...(trial.slo === undefined ? [] : [formatVerdict(trial.slo)]),
     ...(errors.length === 0
       ? []
       : [
-          table([
+          renderTable([
             ["ERROR", "CALLS", "FOR EXAMPLE"],
             ...errors.map(({ code, count, example }) => [code, count, example]),
           ]),
         ]),
     ...named("TIER", trial.tiers),
     ...named("CACHE", trial.caches),
-    ...(degraded.count === 0 ? [] : [`degraded: ${degraded.count} (${percent(degraded.share)})`]),
+    ...(degraded.count === 0
+      ? []
+      : [`degraded: ${degraded.count} (${formatPercent(degraded.share)})`]),
     ...(trial.phases.length === 0
       ? []
       : [
-          table([
+          renderTable([
             ["SERVER PHASE", "P50", "P99", "ANSWERS THAT TELL IT"],
             ...trial.phases.map(({ phase, p50Ms, p99Ms, samples }) => [
               phase,
-              shownMs(p50Ms),
-              shownMs(p99Ms),
+              formatMs(p50Ms),
+              formatMs(p99Ms),
               samples,
             ]),
           ]),
@@ -152,13 +154,13 @@ const named = (head: string, rows: Trial["tiers"]): string[] =>
   rows.length === 0
     ? []
     : [
-        table([
+        renderTable([
           [head, "ANSWERS", "SHARE"],
-          ...rows.map(({ name, count, share }) => [name, count, percent(share)]),
+          ...rows.map(({ name, count, share }) => [name, count, formatPercent(share)]),
         ]),
       ];
 
-export function verdictLine({
+export function formatVerdict({
   ms,
   percentile,
   confidence,
@@ -170,7 +172,7 @@ export function verdictLine({
   const allowed =
     mostOver === null
       ? "too few samples to show it even with none"
-      : `${mostOver} may be, to show it with ${percent(confidence)} confidence`;
+      : `${mostOver} may be, to show it with ${formatPercent(confidence)} confidence`;
   return `objective: p${percentile} within ${ms} ms: ${verdict} (${over} of ${samples} calls were over it or failed; ${allowed})`;
 }
 
@@ -178,17 +180,17 @@ const warningLines = ({ warnings, ratePerSecond }: Trial): string[] =>
   warnings.length === 0
     ? []
     : [
-        `at ${shownRate(ratePerSecond)}/s:\n${warnings.map((warning) => `! ${warning}`).join("\n")}`,
+        `at ${formatRate(ratePerSecond)}/s:\n${warnings.map((warning) => `! ${warning}`).join("\n")}`,
       ];
 
-function endingOf({ highestRatePerSecond, isInterrupted }: LoadReport): string[] {
+function renderEnding({ highestRatePerSecond, isInterrupted }: LoadReport): string[] {
   const found =
     highestRatePerSecond === undefined
       ? []
       : [
           highestRatePerSecond === null
             ? "No rate held the objective."
-            : `highest rate that holds the objective: ${shownRate(highestRatePerSecond)}/s`,
+            : `highest rate that holds the objective: ${formatRate(highestRatePerSecond)}/s`,
         ];
   return [
     ...found,

@@ -3,17 +3,17 @@
 import { cliErrors } from "../errors.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { type Arrivals, arrivalsMs } from "./arrivals.ts";
-import { samplesToShow } from "./confidence.ts";
+import { type Arrivals, scheduleArrivalsMs } from "./arrivals.ts";
+import { minSamples } from "./percentile-bound.ts";
 import type { Call, Sender } from "./http-sender.ts";
 import { closedLoop, openLoop, type OpenLoopOptions } from "./open-loop.ts";
-import { shownRate, startProgress } from "./progress.ts";
+import { formatRate, startProgress } from "./progress.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createRateSearch } from "./rate-search.ts";
-import { readReply, refusalOf } from "./read-reply.ts";
-import { LoadRecord } from "./record.ts";
+import { parseReply, parseReplyError } from "./parse-reply.ts";
+import { LoadRecord } from "./load-record.ts";
 import type { Trial } from "./report-schema.ts";
-import { type Objective, summarise } from "./summary.ts";
+import { type Objective, summarizeTrial } from "./summarize-trial.ts";
 
 export interface LoadPlan {
   readonly arrivals: Arrivals;
@@ -30,14 +30,14 @@ export interface LoadPlan {
     | { readonly near: number | undefined; readonly objective: Objective };
 }
 
-export interface LoadTools {
+export interface LoadDependencies {
   readonly send: Sender;
   readonly calls: readonly Call[];
   /** What stays on the screen. */
-  readonly tell: (line: string) => void;
+  readonly log: (line: string) => void;
   /** How it goes: in place of what was shown before. */
-  readonly show: (line: string) => void;
-  readonly showEveryMs: number;
+  readonly showProgress: (line: string) => void;
+  readonly progressIntervalMs: number;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
   readonly loop?: Pick<OpenLoopOptions, "pace" | "nowMs">;
@@ -58,7 +58,7 @@ const [CAPACITY_CALLERS, CAPACITY_SECONDS] = [64, 2];
 /** Of the samples that show a percentile with none over: one may be over (1.44), and fewer may come than are due. */
 const SAMPLES_MARGIN = 1.75;
 
-export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadResult> {
+export async function runLoad(plan: LoadPlan, tools: LoadDependencies): Promise<LoadResult> {
   const random = createRandom(plan.seed);
   const trials: Trial[] = [];
   const measure = async (rate: number, durationMs: number): Promise<Trial> => {
@@ -68,7 +68,7 @@ export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadRes
   };
   if ("near" in plan.rates)
     return {
-      highestRatePerSecond: await findRate(plan, plan.rates, tools, measure, random),
+      highestRatePerSecond: await findHighestRate(plan, plan.rates, tools, measure, random),
       trials,
     };
   for (const rate of plan.rates) {
@@ -78,36 +78,36 @@ export async function runLoad(plan: LoadPlan, tools: LoadTools): Promise<LoadRes
   return { trials };
 }
 
-async function findRate(
+async function findHighestRate(
   plan: LoadPlan,
   { near, objective }: Exclude<LoadPlan["rates"], readonly number[]>,
-  tools: LoadTools,
+  tools: LoadDependencies,
   measure: (rate: number, durationMs: number) => Promise<Trial>,
   random: Random,
 ): Promise<number | null> {
-  const { signal, tell } = tools;
+  const { signal, log: tell } = tools;
   const { low, high } =
     near === undefined
-      ? await beginningOf(tools, plan, random)
+      ? await measureSearchRange(tools, plan, random)
       : { low: near, high: near * NEAR_HIGH };
   const search = createRateSearch({ low, high, resolution: SEARCH_RESOLUTION });
-  const samples = SAMPLES_MARGIN * samplesToShow(objective.percentile / 100);
-  while (search.next !== undefined && !signal.aborted) {
-    const rate = search.next;
+  const samples = SAMPLES_MARGIN * minSamples(objective.percentile / 100);
+  while (search.nextRate !== undefined && !signal.aborted) {
+    const rate = search.nextRate;
     const { slo } = await measure(rate, Math.max(plan.durationMs, (1_000 * samples) / rate));
     if (signal.aborted) break; // half a trial says nothing about its rate
     const holds = slo?.verdict === "held";
     tell(
-      `${shownRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`,
+      `${formatRate(rate)}/s ${holds ? "hold" : "do not hold"} a p${objective.percentile} of ${objective.ms} ms: ${slo?.over} of ${slo?.samples} over`,
     );
-    search.tell(holds);
+    search.record(holds);
   }
-  return search.highest ?? null;
+  return search.highestRate ?? null;
 }
 
 /** @throws what the server refuses a call with */
-async function beginningOf(
-  { send, calls, signal, tell }: LoadTools,
+async function measureSearchRange(
+  { send, calls, signal, log: tell }: LoadDependencies,
   { connections, timeoutMs }: LoadPlan,
   random: Random,
 ): Promise<{ readonly low: number; readonly high: number }> {
@@ -126,7 +126,7 @@ async function beginningOf(
         remedy,
       );
     });
-    const refusal = reply && refusalOf(reply);
+    const refusal = reply && parseReplyError(reply);
     if (refusal !== undefined)
       throw cliErrors.edgeRefused(
         refusal.code ?? "edge_refused",
@@ -135,25 +135,37 @@ async function beginningOf(
         remedy,
       );
   };
-  const capacity = await closedLoop(call, { callers, seconds: CAPACITY_SECONDS, signal });
+  const capacity = await closedLoop(call, {
+    concurrency: callers,
+    durationSeconds: CAPACITY_SECONDS,
+    signal,
+  });
   return { low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH };
 }
 
 async function runTrial(
   ratePerSecond: number,
   plan: LoadPlan,
-  { send, calls, show, showEveryMs, signal, clock = systemClock, loop = {} }: LoadTools,
+  {
+    send,
+    calls,
+    showProgress: show,
+    progressIntervalMs: showEveryMs,
+    signal,
+    clock = systemClock,
+    loop = {},
+  }: LoadDependencies,
   random: Random,
 ): Promise<Trial> {
   const { arrivals, warmUpMs, durationMs, timeoutMs, objective } = plan;
   const totalMs = warmUpMs + durationMs;
-  const dueMs = arrivalsMs(arrivals, ratePerSecond, totalMs, random);
-  const record = new LoadRecord(dueMs, readReply);
+  const dueMs = scheduleArrivalsMs(arrivals, ratePerSecond, totalMs, random);
+  const record = new LoadRecord(dueMs, parseReply);
   const progress = startProgress(
-    { show, everyMs: showEveryMs, clock, ratePerSecond, totalMs },
+    { show, intervalMs: showEveryMs, clock, ratePerSecond, totalMs },
     record,
   );
-  const [cpuBefore, openedBefore] = [process.threadCpuUsage(), send.opened()];
+  const [cpuBefore, openedBefore] = [process.threadCpuUsage(), send.openedConnections()];
   const tookMs = await openLoop(
     dueMs,
     async () => await send(random.pick(calls), { timeoutMs }),
@@ -162,13 +174,13 @@ async function runTrial(
   );
   progress.stop();
   const { user, system } = process.threadCpuUsage(cpuBefore);
-  return summarise(record, {
+  return summarizeTrial(record, {
     ratePerSecond,
     fromMs: warmUpMs,
     untilMs: signal.aborted ? Math.min(Math.max(tookMs, warmUpMs), totalMs) : totalMs,
     objective,
     generator: {
-      connectionsOpened: send.opened() - openedBefore,
+      connectionsOpened: send.openedConnections() - openedBefore,
       cores: tookMs === 0 ? 0 : (user + system) / 1_000 / tookMs,
     },
   });

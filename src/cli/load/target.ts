@@ -14,13 +14,13 @@ import {
   type LoadInput,
   type LoadInputs,
   readFileInput,
-  readLines,
+  readInputLines,
   readTensors,
-  sampleImages,
-  sampleTensors,
-  sampleTexts,
+  generateImages,
+  generateTensors,
+  generateTexts,
 } from "./inputs.ts";
-import { refusalOf } from "./read-reply.ts";
+import { parseReplyError } from "./parse-reply.ts";
 
 /** predict: POST /v1/models/{model}/predict. embeddings: POST /v1/embeddings. infer: POST /v2/models/{model}/infer, tensors as bytes. */
 export const PROTOCOLS = ["predict", "embeddings", "infer"] as const;
@@ -52,11 +52,11 @@ const NAME = "edgetier bench";
 /** Asks the server what the model is, and for one answer. @throws edge_unreachable, what the server refuses that with, or usage */
 export async function createTarget(send: Send, options: TargetOptions): Promise<Target> {
   const ask = (call: Call) =>
-    askOnce(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
-  const protocol = options.protocol ?? protocolOf(await taskOf(ask, options.model));
+    sendChecked(send, options.url, { ...call, headers: { ...options.headers, ...call.headers } });
+  const protocol = options.protocol ?? protocolOf(await fetchTask(ask, options.model));
   const { calls, source } = await (protocol === "infer"
-    ? inferCalls(ask, options)
-    : inputCalls(ask, protocol, options));
+    ? createInferCalls(ask, options)
+    : createInputCalls(ask, protocol, options));
   const [first] = calls;
   if (first === undefined) throw cliErrors.usage("There is nothing to ask", NAME);
   await ask(first);
@@ -67,13 +67,13 @@ export async function createTarget(send: Send, options: TargetOptions): Promise<
   };
 }
 
-type Ask = (call: Call) => Promise<Reply>;
+type CheckedSend = (call: Call) => Promise<Reply>;
 
-async function askOnce(send: Send, url: string, call: Call): Promise<Reply> {
+async function sendChecked(send: Send, url: string, call: Call): Promise<Reply> {
   const reply = await send(call, { timeoutMs: TIMEOUT_MS }).catch((error: unknown) => {
     throw cliErrors.edgeUnreachable(url, reasonOf(error), error);
   });
-  const refusal = refusalOf(reply);
+  const refusal = parseReplyError(reply);
   if (refusal === undefined) return reply;
   throw cliErrors.edgeRefused(
     refusal.code ?? "edge_refused",
@@ -85,46 +85,46 @@ async function askOnce(send: Send, url: string, call: Call): Promise<Reply> {
 
 const taskSchema = z.object({ task: z.string() });
 
-async function taskOf(ask: Ask, model: string): Promise<string> {
+async function fetchTask(ask: CheckedSend, model: string): Promise<string> {
   const reply = await ask({ path: `/v1/models/${encodeURIComponent(model)}` });
-  return parsed(taskSchema, reply, "says no task; name a --protocol").task;
+  return parseReplyJson(taskSchema, reply, "says no task; name a --protocol").task;
 }
 
 const protocolOf = (task: string): Protocol =>
   task === "embedding" ? "embeddings" : task === "tensor" ? "infer" : "predict";
 
-interface Calls {
+interface PreparedCalls {
   readonly calls: readonly Call[];
   readonly source: string;
 }
 
-async function inputCalls(
-  ask: Ask,
+async function createInputCalls(
+  ask: CheckedSend,
   protocol: "predict" | "embeddings",
   options: TargetOptions,
-): Promise<Calls> {
+): Promise<PreparedCalls> {
   const { model, cache, seed } = options;
   const takesImages = async () =>
-    protocol === "predict" && (await taskOf(ask, model)) === "image-classification";
+    protocol === "predict" && (await fetchTask(ask, model)) === "image-classification";
   const { inputs, source }: LoadInputs =
-    (await givenInputs(options)) ??
-    ((await takesImages()) ? sampleImages(seed) : sampleTexts(seed));
+    (await readGivenInputs(options)) ??
+    ((await takesImages()) ? generateImages(seed) : generateTexts(seed));
   return {
     source,
     calls: inputs.map((input) =>
       protocol === "embeddings"
-        ? embeddingsCall(model, input, cache)
-        : predictCall(model, input, cache),
+        ? createEmbeddingsCall(model, input, cache)
+        : createPredictCall(model, input, cache),
     ),
   };
 }
 
-async function givenInputs({ inputs, file }: TargetOptions): Promise<LoadInputs | undefined> {
-  if (inputs !== undefined) return await readLines(inputs, NAME);
+async function readGivenInputs({ inputs, file }: TargetOptions): Promise<LoadInputs | undefined> {
+  if (inputs !== undefined) return await readInputLines(inputs, NAME);
   return file === undefined ? undefined : await readFileInput(file, NAME);
 }
 
-function predictCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
+function createPredictCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
   const path = `/v1/models/${encodeURIComponent(model)}/predict`;
   if (typeof input === "string")
     return {
@@ -140,7 +140,11 @@ function predictCall(model: string, input: LoadInput, cache: TargetOptions["cach
   };
 }
 
-function embeddingsCall(model: string, input: LoadInput, cache: TargetOptions["cache"]): Call {
+function createEmbeddingsCall(
+  model: string,
+  input: LoadInput,
+  cache: TargetOptions["cache"],
+): Call {
   if (typeof input !== "string")
     throw cliErrors.usage("/v1/embeddings takes texts, and no images", NAME);
   return {
@@ -155,7 +159,7 @@ const metadataSchema = z.object({
     .min(1),
 });
 
-async function inferCalls(ask: Ask, options: TargetOptions): Promise<Calls> {
+async function createInferCalls(ask: CheckedSend, options: TargetOptions): Promise<PreparedCalls> {
   if (options.cache !== "use")
     throw cliErrors.usage(
       `--cache ${options.cache} says nothing to /v2, which knows no cache`,
@@ -164,31 +168,31 @@ async function inferCalls(ask: Ask, options: TargetOptions): Promise<Calls> {
   const { model, target } = parseModelRef(options.model);
   const version = target.kind === "version" ? String(target.version) : target.alias;
   const path = `/v2/models/${model}${version === DEFAULT_ALIAS ? "" : `/versions/${version}`}`;
-  const { inputs: specs } = parsed(
+  const { inputs: specs } = parseReplyJson(
     metadataSchema,
     await ask({ path }),
     "is no model of the Open Inference Protocol",
   );
-  const { rows, source } = await rowsFor(specs, options);
-  return { source, calls: rows.map((inputs) => inferCall(`${path}/infer`, inputs)) };
+  const { rows, source } = await createTensorRows(specs, options);
+  return { source, calls: rows.map((inputs) => createInferCall(`${path}/infer`, inputs)) };
 }
 
-function inferCall(path: string, inputs: NamedTensors): Call {
+function createInferCall(path: string, inputs: NamedTensors): Call {
   const message = encodeInferRequest({ inputs, parameters: { binary_data_output: true } }, true);
   return { path, body: message.body, headers: headersOf(message) };
 }
 
 /** A model that takes one tensor of bytes takes texts or images; any other takes tensors. */
-async function rowsFor(
+async function createTensorRows(
   specs: readonly TensorSpec[],
   options: TargetOptions,
 ): Promise<{ readonly rows: readonly NamedTensors[]; readonly source: string }> {
   const [spec] = specs;
   if (spec?.datatype !== "BYTES" || specs.length > 1)
     return options.inputs === undefined
-      ? sampleTensors(specs)
+      ? generateTensors(specs)
       : await readTensors(options.inputs, specs);
-  const { inputs, source } = (await givenInputs(options)) ?? sampleTexts(options.seed);
+  const { inputs, source } = (await readGivenInputs(options)) ?? generateTexts(options.seed);
   const encoder = new TextEncoder();
   return {
     source,
@@ -202,7 +206,7 @@ async function rowsFor(
   };
 }
 
-function parsed<Schema extends z.ZodType>(
+function parseReplyJson<Schema extends z.ZodType>(
   schema: Schema,
   { body }: Reply,
   problem: string,

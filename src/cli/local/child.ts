@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { reasonOf } from "../../core/errors.ts";
 
 /** After SIGTERM; then the child is killed. */
-const GRACE_MS = 10_000;
+const STOP_GRACE_MS = 10_000;
 
 export interface Child {
   readonly pid: number;
@@ -27,7 +27,7 @@ export interface ChildOptions {
 }
 
 /** Keeps what a part prints while it starts: of interest only if it does not come up. */
-export function heldBack(onLine: (line: string) => void): {
+export function bufferLines(onLine: (line: string) => void): {
   readonly onLine: (line: string) => void;
   readonly drop: () => void;
   readonly tell: () => void;
@@ -86,7 +86,7 @@ export async function startChild({
       stopping = true;
       if (child.exitCode === null && child.signalCode === null) {
         child.kill("SIGTERM");
-        const timer = setTimeout(kill, GRACE_MS);
+        const timer = setTimeout(kill, STOP_GRACE_MS);
         await ended;
         clearTimeout(timer);
       }

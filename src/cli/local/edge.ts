@@ -3,10 +3,10 @@
 import { processErrors } from "../../core/process-errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { LOOPBACK } from "./defaults.ts";
-import { diesWhenSilent, type Part } from "./part.ts";
+import { watchLiveness, type LocalService } from "./local-service.ts";
 
 /** No telemetry, no look-up of Cloudflare's location data, and only errors on the terminal. */
-const QUIET = {
+const QUIET_ENVIRONMENT = {
   WRANGLER_SEND_METRICS: "false",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_LOG: "error",
@@ -29,8 +29,8 @@ export async function startLocalEdge({
   stateFolder,
   variables,
   onLine,
-}: EdgeOptions): Promise<Part> {
-  Object.assign(process.env, QUIET); // wrangler reads them while it is loaded
+}: EdgeOptions): Promise<LocalService> {
+  Object.assign(process.env, QUIET_ENVIRONMENT); // wrangler reads them while it is loaded
   const { unstable_DevEnv: DevEnv } = await import("wrangler");
   const environment = new DevEnv();
   const stopped = new AbortController();
@@ -57,12 +57,12 @@ export async function startLocalEdge({
         },
       },
     });
-    const url = (await addressOf(worker, environment)).origin;
+    const url = (await waitForAddress(worker, environment)).origin;
     await fetch(`${url}/v2/health/live`); // workerd compiles the engine when the first request comes
     return {
       name: "edge",
       url,
-      died: diesWhenSilent(`${url}/v2/health/live`, stopped.signal),
+      died: watchLiveness(`${url}/v2/health/live`, stopped.signal),
       async stop() {
         stopped.abort();
         await environment.teardown();
@@ -70,7 +70,7 @@ export async function startLocalEdge({
     };
   } catch (error) {
     await environment.teardown();
-    throw processErrors.componentFailed("edge", rootReason(error), error);
+    throw processErrors.componentFailed("edge", rootCauseOf(error), error);
   }
 }
 
@@ -80,7 +80,7 @@ interface StartedWorker {
 }
 
 /** The Worker's address, or the error that keeps it from having one: some show only as an event. */
-async function addressOf(
+async function waitForAddress(
   starting: Promise<StartedWorker>,
   environment: NodeJS.EventEmitter,
 ): Promise<URL> {
@@ -97,8 +97,8 @@ async function addressOf(
 }
 
 /** wrangler wraps what happened, for example a build error, in several layers. */
-function rootReason(error: unknown): string {
+function rootCauseOf(error: unknown): string {
   return error instanceof Error && error.cause instanceof Error
-    ? rootReason(error.cause)
+    ? rootCauseOf(error.cause)
     : reasonOf(error);
 }

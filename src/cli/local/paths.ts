@@ -6,15 +6,15 @@ import { fileURLToPath } from "node:url";
 
 export const IS_PACKAGED = import.meta.filename.endsWith(".js");
 /** Where `src` and `functions` are. */
-export const SOURCES_ROOT = join(import.meta.dirname, "../../..");
-export const PROJECT_ROOT = IS_PACKAGED ? process.cwd() : SOURCES_ROOT;
+export const SOURCE_ROOT = join(import.meta.dirname, "../../..");
+export const PROJECT_ROOT = IS_PACKAGED ? process.cwd() : SOURCE_ROOT;
 /** The full engine. */
 export const ENGINE_FOLDER = join(PROJECT_ROOT, "dist/engine");
 /** What the Worker bundles. */
 export const DEPLOYMENT_FOLDER = join(PROJECT_ROOT, "dist/edge");
 /** What the Worker serves at `/`; wrangler.toml names it. */
 export const ASSETS_FOLDER = join(PROJECT_ROOT, "dist/assets");
-export const PLAYGROUND_FOLDER = join(SOURCES_ROOT, "src/playground");
+export const PLAYGROUND_FOLDER = join(SOURCE_ROOT, "src/playground");
 export const SNAPSHOTS_FOLDER = join(PROJECT_ROOT, "dist/snapshots");
 export const MODELS_FOLDER = join(PROJECT_ROOT, "models");
 export const STATE_FOLDER = join(PROJECT_ROOT, ".edgetier");

@@ -9,7 +9,7 @@ import { LOOPBACK, type PortVariable } from "./defaults.ts";
 
 export type LocalPorts = Readonly<Record<PortVariable, number>>;
 
-const USERS: Readonly<Record<PortVariable, string>> = {
+const PORT_USERS: Readonly<Record<PortVariable, string>> = {
   EDGETIER_PORT: "edge",
   EDGETIER_REGION_PORT: "region",
   EDGETIER_S3_PORT: "model store (S3)",
@@ -20,7 +20,7 @@ const USERS: Readonly<Record<PortVariable, string>> = {
  * @param ports 0 needs no check: the system then takes any free one.
  * @throws port_in_use, or an AggregateError with one for each busy port; invalid_configuration if two are the same
  */
-export async function requireFreePorts(ports: Partial<LocalPorts>): Promise<void> {
+export async function assertPortsFree(ports: Partial<LocalPorts>): Promise<void> {
   const wanted = (Object.entries(ports) as [PortVariable, number][]).filter(
     ([, port]) => port !== 0,
   );
@@ -34,7 +34,8 @@ export async function requireFreePorts(ports: Partial<LocalPorts>): Promise<void
 
   const busy: EdgeTierError[] = [];
   for (const [variable, port] of wanted)
-    if (!(await isFree(port))) busy.push(processErrors.portInUse(USERS[variable], port, variable));
+    if (!(await isFree(port)))
+      busy.push(processErrors.portInUse(PORT_USERS[variable], port, variable));
   if (busy.length === 1) throw busy[0];
   if (busy.length > 1) throw new AggregateError(busy, busy.map((one) => one.message).join("\n"));
 }

@@ -8,14 +8,14 @@ import { LOOPBACK } from "./defaults.ts";
 const { PORT, URS_TOKEN: token = "", REDIS_URL: redisUrl } = process.env;
 const app = createApp({ token, redisUrl });
 
-serve({ fetch: authorised, hostname: LOOPBACK, port: Number(PORT) }, ({ port }) => {
+serve({ fetch: handleAuthorized, hostname: LOOPBACK, port: Number(PORT) }, ({ port }) => {
   process.stdout.write(
     `${JSON.stringify({ event: "listening", url: `http://${LOOPBACK}:${port}` })}\n`,
   );
 });
 
 /** The library asks for the token at `/` only, and not at `/pipeline`. */
-function authorised(request: Request): Response | Promise<Response> {
+function handleAuthorized(request: Request): Response | Promise<Response> {
   const allowed = request.headers.get("authorization") === `Bearer ${token}`;
   return allowed ? app.fetch(request) : Response.json({ error: "Unauthorized" }, { status: 401 });
 }

@@ -8,13 +8,13 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Child, heldBack, startChild } from "./child.ts";
-import { startListeningChild } from "./listening.ts";
-import type { Part } from "./part.ts";
+import { type Child, bufferLines, startChild } from "./child.ts";
+import { startListeningChild } from "./listening-child.ts";
+import type { LocalService } from "./local-service.ts";
 
-const READY_WITHIN_MS = 5_000;
+const READY_TIMEOUT_MS = 5_000;
 
-export interface LocalRedis extends Part {
+export interface LocalRedis extends LocalService {
   /** For the REST interface; a new one each time. */
   readonly token: string;
 }
@@ -47,7 +47,7 @@ export async function startLocalRedis(options: {
     "warning",
   ];
   const started: Child[] = [];
-  const output = heldBack(options.onLine);
+  const output = bufferLines(options.onLine);
   const stop = async () => {
     for (const child of started.toReversed()) await child.stop();
     await rm(folder, { recursive: true, force: true });
@@ -64,7 +64,7 @@ export async function startLocalRedis(options: {
       return undefined;
     }
     started.push(redis);
-    await connects(socket, redis);
+    await waitForRedis(socket, redis);
     const token = randomUUID();
     const rest = await startListeningChild({
       name: "Redis REST interface",
@@ -88,20 +88,20 @@ export async function startLocalRedis(options: {
   }
 }
 
-async function connects(socket: string, redis: Child): Promise<void> {
-  const giveUpAt = Date.now() + READY_WITHIN_MS;
-  while (!(await accepts(socket))) {
+async function waitForRedis(socket: string, redis: Child): Promise<void> {
+  const giveUpAt = Date.now() + READY_TIMEOUT_MS;
+  while (!(await canConnect(socket))) {
     const died = await Promise.race([redis.died, sleep(20)]);
     if (died !== undefined) throw processErrors.componentFailed("Redis", died);
     if (Date.now() > giveUpAt)
       throw processErrors.componentFailed(
         "Redis",
-        `it did not listen within ${READY_WITHIN_MS / 1000} s`,
+        `it did not listen within ${READY_TIMEOUT_MS / 1000} s`,
       );
   }
 }
 
-async function accepts(socket: string): Promise<boolean> {
+async function canConnect(socket: string): Promise<boolean> {
   const connection = connect(socket);
   try {
     await once(connection, "connect");

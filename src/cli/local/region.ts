@@ -4,11 +4,11 @@ import { processErrors } from "../../core/process-errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { LOOPBACK } from "./defaults.ts";
-import { heldBack } from "./child.ts";
-import { startListeningChild } from "./listening.ts";
-import type { Part } from "./part.ts";
+import { bufferLines } from "./child.ts";
+import { startListeningChild } from "./listening-child.ts";
+import type { LocalService } from "./local-service.ts";
 
-const READY_WITHIN_MS = 60_000;
+const READY_TIMEOUT_MS = 60_000;
 
 export interface RegionOptions {
   readonly file: string;
@@ -20,7 +20,7 @@ export interface RegionOptions {
   readonly onLine: (line: string) => void;
 }
 
-export interface LocalRegion extends Part {
+export interface LocalRegion extends LocalService {
   readonly pid: number;
 }
 
@@ -33,7 +33,7 @@ export async function startLocalRegion({
   variables,
   onLine,
 }: RegionOptions): Promise<LocalRegion> {
-  const output = heldBack(onLine);
+  const output = bufferLines(onLine);
   const child = await startListeningChild({
     name: "region",
     file,
@@ -49,7 +49,7 @@ export async function startLocalRegion({
     output.tell();
     throw error;
   });
-  const giveUpAt = Date.now() + READY_WITHIN_MS;
+  const giveUpAt = Date.now() + READY_TIMEOUT_MS;
   while (!(await isReady(child.url))) {
     const died = await Promise.race([child.died, sleep(50)]);
     if (died === undefined && Date.now() < giveUpAt) continue;
@@ -57,7 +57,7 @@ export async function startLocalRegion({
     await child.stop();
     throw processErrors.componentFailed(
       "region",
-      died ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`,
+      died ?? `it was not ready within ${READY_TIMEOUT_MS / 1000} s`,
     );
   }
   output.drop();

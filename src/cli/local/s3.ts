@@ -5,12 +5,12 @@ import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { reasonOf } from "../../core/errors.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
 import { LOCAL_S3, localS3Endpoint, LOOPBACK } from "./defaults.ts";
-import { diesWhenSilent, type Part } from "./part.ts";
+import { watchLiveness, type LocalService } from "./local-service.ts";
 
-const NO_WORKER =
+const PLACEHOLDER_SCRIPT =
   "export default { fetch: () => new Response('This is only an S3 store.', { status: 404 }) };";
 
-export interface LocalS3 extends Part {
+export interface LocalS3 extends LocalService {
   readonly options: S3Options;
   /** The same bucket through the R2 binding. */
   r2Bucket(): ReturnType<Miniflare["getR2Bucket"]>;
@@ -29,7 +29,7 @@ export async function startLocalS3(options: {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
-      script: NO_WORKER,
+      script: PLACEHOLDER_SCRIPT,
       compatibilityDate: "2026-10-01",
       host: LOOPBACK,
       port: options.port,
@@ -47,7 +47,7 @@ export async function startLocalS3(options: {
       url: localS3Endpoint(Number(port)),
       options: { endpoint: localS3Endpoint(Number(port)), ...LOCAL_S3 },
       r2Bucket: () => miniflare.getR2Bucket("MODELS"),
-      died: diesWhenSilent(origin, stopped.signal),
+      died: watchLiveness(origin, stopped.signal),
       async stop() {
         stopped.abort();
         await miniflare.dispose();

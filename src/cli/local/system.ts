@@ -6,17 +6,17 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
-import { generateRegionKey, type RegionKey, regionKeyText } from "../../region/region-keys.ts";
+import { generateRegionKey, type RegionKey, formatRegionKey } from "../../region/region-keys.ts";
 import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
 import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
 import type { PublishResult } from "../../registry/publish.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { startLocalEdge } from "./edge.ts";
-import { buildProjectDeployment } from "../deployment.ts";
-import { publishProjects } from "./models.ts";
-import type { Part } from "./part.ts";
+import { buildProjectDeployment } from "../build-deployment.ts";
+import { publishProjects } from "./publish-projects.ts";
+import type { LocalService } from "./local-service.ts";
 import { MODELS_FOLDER, REGION_ENTRY, WRANGLER_CONFIG } from "./paths.ts";
-import { findFreePort, type LocalPorts, requireFreePorts } from "./ports.ts";
+import { findFreePort, type LocalPorts, assertPortsFree } from "./ports.ts";
 import { startLocalRedis } from "./redis.ts";
 import { startLocalRegion } from "./region.ts";
 import { startLocalS3 } from "./s3.ts";
@@ -27,9 +27,9 @@ export interface LocalSystemOptions {
   /** Keeps the model store; anything else that is written goes there, too. */
   readonly stateFolder: string;
   /** False leaves out the L2 cache. */
-  readonly redis?: boolean;
+  readonly withRedis?: boolean;
   /** False leaves out the region. */
-  readonly region?: boolean;
+  readonly withRegion?: boolean;
   readonly edgeVariables?: Readonly<Record<string, string>>;
   /** `EDGETIER_REGION_KEYS: ""` has it answer everyone; else only this system's edge knows the key. */
   readonly regionVariables?: Readonly<Record<string, string>>;
@@ -55,7 +55,7 @@ export interface LocalSystem {
     readonly s3: string;
     readonly redis?: string;
   };
-  readonly parts: readonly Part[];
+  readonly services: readonly LocalService[];
   readonly store: S3Options;
   readonly redisToken: string | undefined;
   /** The region answers only what is signed with it. */
@@ -82,13 +82,15 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       ? {}
       : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
   const regionKey = generateRegionKey("local");
-  const keyText = regionKeyText(regionKey);
-  await requireFreePorts(ports);
-  const parts: Part[] = [];
+  const keyText = formatRegionKey(regionKey);
+  await assertPortsFree(ports);
+  const parts: LocalService[] = [];
   const stop = async () => {
     for (const part of parts.toReversed()) await part.stop();
   };
-  const started = async <Started extends Part>(starting: Promise<Started>): Promise<Started> => {
+  const started = async <Started extends LocalService>(
+    starting: Promise<Started>,
+  ): Promise<Started> => {
     const part = await starting;
     parts.push(part);
     signal?.throwIfAborted();
@@ -100,14 +102,15 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       startLocalS3({ port: ports.EDGETIER_S3_PORT ?? 0, folder: join(stateFolder, "s3") }),
     );
     const redis =
-      options.redis === false
+      options.withRedis === false
         ? undefined
         : await startLocalRedis({
             port: ports.EDGETIER_REDIS_REST_PORT ?? 0,
             onLine: (line) => onLine("redis", line),
           });
     if (redis !== undefined) await started(Promise.resolve(redis));
-    else if (options.redis !== false) log("no redis-server on this machine: the L2 cache is off");
+    else if (options.withRedis !== false)
+      log("no redis-server on this machine: the L2 cache is off");
 
     const sources = await readProjects(options.modelsFolder ?? MODELS_FOLDER, log);
     const deployment = await buildProjectDeployment(sources, {
@@ -126,11 +129,11 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
       ports.EDGETIER_PORT || findFreePort(),
     ]); // at once, so that they differ
     const starting = [
-      options.region === false
+      options.withRegion === false
         ? undefined
         : started(
             startLocalRegion({
-              file: await requireFile("region", options.regionFile ?? REGION_ENTRY),
+              file: await assertFile("region", options.regionFile ?? REGION_ENTRY),
               port: regionPort,
               store: s3.options,
               preload: sources
@@ -149,7 +152,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
             ...s3VariablesOf(s3.options),
             ...trust,
             EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
-            ...(options.region === false
+            ...(options.withRegion === false
               ? {}
               : {
                   EDGETIER_REGION_URL: `http://${LOOPBACK}:${regionPort}`,
@@ -177,7 +180,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
     );
     return {
       urls,
-      parts,
+      services: parts,
       store: s3.options,
       redisToken: redis?.token,
       regionKey,
@@ -191,7 +194,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
   }
 }
 
-async function requireFile(part: string, file: string): Promise<string> {
+async function assertFile(part: string, file: string): Promise<string> {
   try {
     await access(file);
     return file;

@@ -10,11 +10,11 @@ import * as z from "zod";
 import { reasonOf } from "../../core/errors.ts";
 import { PROJECT_ROOT } from "./paths.ts";
 
-export const WRANGLER = join(
+export const WRANGLER_SCRIPT = join(
   dirname(createRequire(import.meta.url).resolve("wrangler/package.json")),
   "bin/wrangler.js",
 );
-export const QUIET_WRANGLER = {
+export const QUIET_WRANGLER_ENVIRONMENT = {
   WRANGLER_SEND_METRICS: "false",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_WRITE_LOGS: "false",
@@ -27,7 +27,7 @@ export interface UploadModule {
   readonly bytes: Uint8Array;
 }
 
-export interface Upload {
+export interface WorkerUpload {
   /** The main script first; source maps are left out. */
   readonly modules: readonly UploadModule[];
   /** `vars` of wrangler.toml. */
@@ -40,10 +40,10 @@ export interface Upload {
 export async function runWrangler(args: readonly string[], signal?: AbortSignal): Promise<void> {
   const options = {
     cwd: PROJECT_ROOT,
-    env: { ...process.env, ...QUIET_WRANGLER },
+    env: { ...process.env, ...QUIET_WRANGLER_ENVIRONMENT },
     ...(signal === undefined ? {} : { signal }),
   };
-  await promisify(execFile)(process.execPath, [WRANGLER, ...args], options);
+  await promisify(execFile)(process.execPath, [WRANGLER_SCRIPT, ...args], options);
 }
 
 /**
@@ -55,7 +55,7 @@ export async function runWrangler(args: readonly string[], signal?: AbortSignal)
 export async function bundleWorker(
   file: string,
   options: { readonly entry?: string; readonly signal?: AbortSignal } = {},
-): Promise<Upload> {
+): Promise<WorkerUpload> {
   const entry = options.entry === undefined ? [] : [options.entry];
   try {
     await runWrangler(
@@ -68,7 +68,7 @@ export async function bundleWorker(
   }
 }
 
-const KINDS: Readonly<Record<string, UploadModule["kind"]>> = {
+const MODULE_KINDS: Readonly<Record<string, UploadModule["kind"]>> = {
   "application/javascript+module": "script",
   "application/wasm": "wasm",
   "application/octet-stream": "data",
@@ -85,7 +85,7 @@ const metadataSchema = z.object({
 });
 
 /** @param form multipart/form-data: a part `metadata`, and one for each module */
-export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
+export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<WorkerUpload> {
   const boundary = form.subarray("--".length, form.indexOf("\n")).toString().trim();
   const parts = [
     ...(await new Response(form, {
@@ -98,7 +98,7 @@ export async function parseUpload(form: Buffer<ArrayBuffer>): Promise<Upload> {
   const modules: UploadModule[] = [];
   for (const [name, part] of parts) {
     if (typeof part === "string" || part.type === SOURCE_MAP) continue;
-    const kind = KINDS[part.type];
+    const kind = MODULE_KINDS[part.type];
     if (kind === undefined) throw new Error(`module ${name} has the unknown type ${part.type}`);
     modules.push({ name, kind, bytes: new Uint8Array(await part.arrayBuffer()) });
   }

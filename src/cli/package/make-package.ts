@@ -11,22 +11,22 @@ const ROOT = join(import.meta.dirname, "../../..");
 const OUT = join(ROOT, "dist/package");
 const FOLDERS = ["src", "functions"];
 /** Neither of use to who installs it, nor compiled. */
-const LEFT_OUT =
+const EXCLUDED =
   /(?<!MOBILE)\.(md|py)$|(^|\/)tsconfig\.json$|^src\/playground\/screenshots\/|^src\/cli\/package\//;
 /** Whose types are for who installs it: `exports` of package.json. */
-const TYPED = /^src\/(client|protocol|core|cascade|registry|runtime|tasks)\//;
+const WITH_TYPES = /^src\/(client|protocol|core|cascade|registry|runtime|tasks)\//;
 /** What the Worker bundles is made in the project that deploys it: the alias is in its wrangler.toml. */
-const DEPLOYMENT = '"../../dist/edge/deployment.mjs"';
+const DEPLOYMENT_IMPORT = '"../../dist/edge/deployment.mjs"';
 const DEPLOYMENT_ALIAS = "edgetier-deployment";
 
 await rm(OUT, { recursive: true, force: true });
 for (const project of ["tsconfig.json", "tsconfig.playground.json"])
   await compile(join(import.meta.dirname, project));
-for (const folder of FOLDERS) await copyOthers(folder);
+for (const folder of FOLDERS) await copyAssets(folder);
 await copyFile(join(ROOT, "wrangler.toml"), join(OUT, "wrangler.toml")); // `edgetier init` makes a project's of it
-for (const path of await filesUnder(OUT)) {
-  if (path.endsWith(".d.ts") && !TYPED.test(path)) await rm(join(OUT, path));
-  else if (path.endsWith(".js")) await changeFile(join(OUT, path));
+for (const path of await listFiles(OUT)) {
+  if (path.endsWith(".d.ts") && !WITH_TYPES.test(path)) await rm(join(OUT, path));
+  else if (path.endsWith(".js")) await rewriteImports(join(OUT, path));
 }
 
 async function compile(project: string): Promise<void> {
@@ -41,19 +41,19 @@ async function compile(project: string): Promise<void> {
 }
 
 /** Data, pages, and JavaScript that no compiler makes. */
-async function copyOthers(folder: string): Promise<void> {
-  for (const path of await filesUnder(join(ROOT, folder))) {
+async function copyAssets(folder: string): Promise<void> {
+  for (const path of await listFiles(join(ROOT, folder))) {
     const name = join(folder, path);
-    if (LEFT_OUT.test(name) || (name.endsWith(".ts") && !name.endsWith(".d.ts"))) continue;
+    if (EXCLUDED.test(name) || (name.endsWith(".ts") && !name.endsWith(".d.ts"))) continue;
     await mkdir(dirname(join(OUT, name)), { recursive: true });
     await copyFile(join(ROOT, name), join(OUT, name));
   }
 }
 
 /** The compiler changes imports; files that are named for a child process, a thread or a bundler are changed here. */
-async function changeFile(file: string): Promise<void> {
+async function rewriteImports(file: string): Promise<void> {
   const before = await readFile(file, "utf8");
-  let after = before.replace(DEPLOYMENT, `"${DEPLOYMENT_ALIAS}"`);
+  let after = before.replace(DEPLOYMENT_IMPORT, `"${DEPLOYMENT_ALIAS}"`);
   for (const [literal, path = ""] of before.matchAll(/"([\w./-]+)\.ts"/g))
     if (await isFile(join(dirname(file), `${path}.js`)))
       after = after.replace(literal, `"${path}.js"`);
@@ -67,7 +67,7 @@ async function isFile(path: string): Promise<boolean> {
   );
 }
 
-async function filesUnder(folder: string): Promise<string[]> {
+async function listFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile())

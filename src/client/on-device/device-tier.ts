@@ -1,7 +1,7 @@
 // One tier on the device: an input becomes tensors, the graph runs, and its logits become a calibrated answer: by the edge's own code.
 
-import { type Answer, readAnswers } from "../../cascade/calibration.ts";
-import { exits } from "../../cascade/exit.ts";
+import { type TierPrediction, decodePredictions } from "../../cascade/calibration.ts";
+import { shouldExit } from "../../cascade/early-exit.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { DeviceManifest, DeviceTier } from "../../registry/device-manifest.ts";
 import { createImagePreprocessor } from "../../tasks/image/image-preprocessor.ts";
@@ -9,49 +9,55 @@ import { imageClassification } from "../../tasks/image-classification.ts";
 import type { ImageDecoder } from "../../tasks/image/image.ts";
 import { createHashedNgrams, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
 import { parseText } from "../../tasks/text/text-input.ts";
-import { parse } from "../connection.ts";
-import { fault } from "../errors.ts";
+import { parseJsonText } from "../connection.ts";
+import { clientError } from "../errors.ts";
 import { fromUtf8 } from "../utf8.ts";
-import type { RunGraph } from "./ort.ts";
+import type { RunGraph } from "./ort-session.ts";
 
 /** A text, or a JPEG or PNG file's bytes. */
 export type DeviceInput = string | Uint8Array<ArrayBuffer>;
 
-export interface TierOnDevice {
+export interface DeviceTierRunner {
   readonly id: string;
-  answer(input: DeviceInput, topK: number): Promise<Answer>;
+  answer(input: DeviceInput, topK: number): Promise<TierPrediction>;
   /** Whether the edge would take the answer from this tier. */
-  exits(answer: Answer): boolean;
+  shouldExit(answer: TierPrediction): boolean;
 }
 
-export interface TierParts {
-  readonly run: RunGraph;
+export interface DeviceTierOptions {
+  readonly runGraph: RunGraph;
   readonly labels: readonly string[];
   /** Of the preprocessor; none for images. */
   readonly artifact: Uint8Array | undefined;
-  readonly images: ImageDecoder | undefined;
+  readonly imageDecoder: ImageDecoder | undefined;
 }
 
 /** @throws EdgeTierError `invalid_input` for what no device can prepare */
 export function createDeviceTier(
   { input: limits }: DeviceManifest,
   tier: DeviceTier,
-  { run, labels, artifact, images }: TierParts,
-): TierOnDevice {
-  const encode = encoderOf(tier, limits, artifact, images);
+  { runGraph: run, labels, artifact, imageDecoder: images }: DeviceTierOptions,
+): DeviceTierRunner {
+  const encode = createInputEncoder(tier, limits, artifact, images);
   return {
     id: tier.id,
     async answer(input, topK) {
-      const [answer] = readAnswers(await run(encode(input)), 1, labels, tier.calibration, topK);
+      const [answer] = decodePredictions(
+        await run(encode(input)),
+        1,
+        labels,
+        tier.calibration,
+        topK,
+      );
       if (answer === undefined)
-        throw fault("invalid_answer", `Tier ${tier.id} gave no answer.`, "");
+        throw clientError("invalid_answer", `Tier ${tier.id} gave no answer.`, "");
       return answer;
     },
-    exits: (answer) => exits(answer, tier.exit),
+    shouldExit: (answer) => shouldExit(answer, tier.exit),
   };
 }
 
-function encoderOf(
+function createInputEncoder(
   { id, preprocessor }: DeviceTier,
   limits: DeviceManifest["input"],
   artifact: Uint8Array | undefined,
@@ -60,7 +66,7 @@ function encoderOf(
   switch (preprocessor.kind) {
     case "hashed-ngrams": {
       const idsOf = createHashedNgrams(
-        parse<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())),
+        parseJsonText<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())),
       );
       return (input) => {
         const ids = idsOf(parseText(input, 0, { maxBytes: limits.maxBytes }).text);
@@ -71,7 +77,7 @@ function encoderOf(
       const { encode } = createImagePreprocessor(preprocessor, { images });
       return (input) => {
         if (typeof input === "string")
-          throw fault(
+          throw clientError(
             "invalid_input",
             "This model takes images.",
             "Give a JPEG or PNG file's bytes.",
@@ -85,7 +91,7 @@ function encoderOf(
       };
     }
     default:
-      throw fault(
+      throw clientError(
         "invalid_input",
         `Tier ${id} has the preprocessor ${preprocessor.kind}, which is not made for devices.`,
         "Leave it to the edge, or give the model a tier of hashed n-grams: `edgetier model distil`.",

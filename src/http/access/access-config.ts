@@ -4,30 +4,30 @@ import * as z from "zod";
 import { jsonText } from "../../core/config.ts";
 import type { ApiKeyEntry } from "./api-key.ts";
 import { SCOPES } from "./authenticator.ts";
-import { ALGORITHMS, jwksSchema } from "./jwks-schema.ts";
+import { JWT_ALGORITHMS, jwksSchema } from "./jwks-schema.ts";
 import type { RateLimit } from "./rate-limiter.ts";
 
-const text = () => z.string().min(1).optional();
+const optionalText = () => z.string().min(1).optional();
 
-const rateLimit = z.object({
+const rateLimitObject = z.object({
   requests: z.int().min(1).max(1_000_000),
   windowSeconds: z.int().min(1).max(86_400),
 });
 
-export const apiKeyEntry = z.strictObject({
+export const apiKeyEntrySchema = z.strictObject({
   id: z.string().min(1).max(64),
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/, "must be 64 hex digits: the hash of a key, and never the key"),
   tenant: z.string().min(1).max(256),
   scopes: z.array(z.enum(SCOPES)).min(1),
-  rateLimit: rateLimit.optional(),
+  rateLimit: rateLimitObject.optional(),
   models: z.array(z.string()).min(1).optional(),
   expiresAt: z.iso.datetime({ offset: true }).optional(),
 });
 
-const apiKeys = jsonText(() => "must be a JSON array of what `edgetier keys create` prints")
-  .pipe(z.array(apiKeyEntry).min(1))
+const apiKeysSchema = jsonText(() => "must be a JSON array of what `edgetier keys create` prints")
+  .pipe(z.array(apiKeyEntrySchema).min(1))
   .refine((keys) => new Set(keys.map(({ id }) => id)).size === keys.length, "two keys have one id")
   .transform((keys) =>
     keys.map(({ expiresAt, ...entry }): ApiKeyEntry => ({
@@ -37,16 +37,16 @@ const apiKeys = jsonText(() => "must be a JSON array of what `edgetier keys crea
   );
 
 /** Such as `100/60`: 100 requests in 60 seconds. */
-export const rateLimitText = z
+export const rateLimitSchema = z
   .string()
   .regex(/^\d{1,7}\/\d{1,5}$/, "must be <requests>/<seconds>, such as 100/60")
   .transform((limit): RateLimit => {
     const [requests = 0, windowSeconds = 0] = limit.split("/").map(Number);
     return { requests, windowSeconds };
   })
-  .pipe(rateLimit);
+  .pipe(rateLimitObject);
 
-const origins = z
+const corsOriginsSchema = z
   .string()
   .transform((list) => list.split(",").map((origin) => origin.trim()))
   .refine(
@@ -56,14 +56,14 @@ const origins = z
 
 export const accessVariables = {
   /** With keys or tokens, each request needs one; without either, everybody may predict and look. */
-  EDGETIER_API_KEYS: apiKeys.optional(),
-  EDGETIER_JWT_ISSUER: text(),
-  EDGETIER_JWT_AUDIENCE: text(),
-  EDGETIER_JWT_ALGORITHM: z.enum(ALGORITHMS).optional(),
+  EDGETIER_API_KEYS: apiKeysSchema.optional(),
+  EDGETIER_JWT_ISSUER: optionalText(),
+  EDGETIER_JWT_AUDIENCE: optionalText(),
+  EDGETIER_JWT_ALGORITHM: z.enum(JWT_ALGORITHMS).optional(),
   /** The issuer's keys: where they are fetched, or the key set itself. */
   EDGETIER_JWT_JWKS_URL: z
     .url()
-    .refine(isSafeAddress, "must be https, or on this machine")
+    .refine(isSecureUrl, "must be https, or on this machine")
     .optional(),
   EDGETIER_JWT_JWKS: jsonText(() => "must be a JSON Web Key Set")
     .pipe(jwksSchema)
@@ -71,9 +71,9 @@ export const accessVariables = {
   EDGETIER_JWT_TENANT_CLAIM: z.string().min(1).default("tenant"),
   EDGETIER_JWT_SCOPE_CLAIM: z.string().min(1).default("scope"),
   /** For each key that has no limit of its own, and each subject of tokens. */
-  EDGETIER_RATE_LIMIT: rateLimitText.optional(),
+  EDGETIER_RATE_LIMIT: rateLimitSchema.optional(),
   /** For each client address that brings no valid credential. */
-  EDGETIER_ADDRESS_RATE_LIMIT: rateLimitText.optional(),
+  EDGETIER_ADDRESS_RATE_LIMIT: rateLimitSchema.optional(),
   /** `redis`, the default where there is one: isolates count together, for a round trip a request. `isolate`: each for itself. */
   EDGETIER_RATE_LIMIT_STORE: z.enum(["redis", "isolate"]).default("redis"),
   /** Cloudflare sets the default, and clients cannot; behind anything else, name the header that it sets. */
@@ -81,20 +81,20 @@ export const accessVariables = {
     .string()
     .regex(/^[\w-]+$/, "must be the name of a header")
     .default("cf-connecting-ip"),
-  EDGETIER_CORS_ORIGINS: origins.optional(),
+  EDGETIER_CORS_ORIGINS: corsOriginsSchema.optional(),
 };
 
-type JwtVariables = {
+type JwtConfig = {
   readonly [
     Name in `EDGETIER_JWT_${"ISSUER" | "AUDIENCE" | "ALGORITHM" | "JWKS_URL" | "JWKS"}`
   ]?: unknown;
 };
 
-export const JWT_VARIABLES =
+export const JWT_VARIABLES_MESSAGE =
   "EDGETIER_JWT_ISSUER, _AUDIENCE, _ALGORITHM and one of _JWKS_URL and _JWKS go together";
 
 /** All of them, or none. */
-export function hasWholeJwt(config: JwtVariables): boolean {
+export function hasCompleteJwtConfig(config: JwtConfig): boolean {
   const {
     EDGETIER_JWT_ISSUER,
     EDGETIER_JWT_AUDIENCE,
@@ -119,7 +119,7 @@ function isOrigin(value: string): boolean {
   }
 }
 
-function isSafeAddress(address: string): boolean {
+function isSecureUrl(address: string): boolean {
   const { protocol, hostname } = new URL(address);
   return (
     protocol === "https:" || (protocol === "http:" && ["127.0.0.1", "localhost"].includes(hostname))

@@ -18,7 +18,7 @@ const RANDOM_BYTES = 32;
 const RANDOM_DIGITS = 43; // 62 ** 43 > 2 ** 256
 const CHECKSUM_DIGITS = 6; // 62 ** 6 > 2 ** 32
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_DIGITS + CHECKSUM_DIGITS}}$`);
+const API_KEY_PATTERN = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_DIGITS + CHECKSUM_DIGITS}}$`);
 
 const encoder = new TextEncoder();
 
@@ -26,28 +26,28 @@ export function generateApiKey(): string {
   let value = 0n;
   for (const byte of crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)))
     value = value * 256n + BigInt(byte);
-  const body = PREFIX + inBase62(value, RANDOM_DIGITS);
-  return body + checksumOf(body);
+  const body = PREFIX + toBase62(value, RANDOM_DIGITS);
+  return body + computeChecksum(body);
 }
 
-export const looksLikeApiKey = (credential: string): boolean => credential.startsWith(PREFIX);
+export const hasApiKeyPrefix = (credential: string): boolean => credential.startsWith(PREFIX);
 
 /** Whether it is whole, and nothing in it was changed. */
-export function isWholeApiKey(credential: string): boolean {
+export function isWellFormedApiKey(credential: string): boolean {
   return (
-    FORM.test(credential) &&
-    credential.slice(-CHECKSUM_DIGITS) === checksumOf(credential.slice(0, -CHECKSUM_DIGITS))
+    API_KEY_PATTERN.test(credential) &&
+    credential.slice(-CHECKSUM_DIGITS) === computeChecksum(credential.slice(0, -CHECKSUM_DIGITS))
   );
 }
 
 /** As it is kept. */
-export const hashOfApiKey = async (key: string): Promise<string> =>
+export const hashApiKey = async (key: string): Promise<string> =>
   await sha256Hex(encoder.encode(key));
 
-const checksumOf = (body: string): string =>
-  inBase62(BigInt(crc32(encoder.encode(body))), CHECKSUM_DIGITS);
+const computeChecksum = (body: string): string =>
+  toBase62(BigInt(crc32(encoder.encode(body))), CHECKSUM_DIGITS);
 
-function inBase62(value: bigint, digits: number): string {
+function toBase62(value: bigint, digits: number): string {
   let text = "";
   for (let rest = value; text.length < digits; rest /= 62n)
     text = DIGITS.charAt(Number(rest % 62n)) + text;

@@ -19,7 +19,7 @@ export interface Principal {
 
 export interface Authenticator {
   /** By its form alone: whether it is this driver's to judge. */
-  recognises(credential: string): boolean;
+  recognizes(credential: string): boolean;
   /** @throws invalid_credential with why, and never with the credential; identity_unavailable */
   authenticate(credential: string): Promise<Principal>;
 }

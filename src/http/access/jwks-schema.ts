@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 
-export const ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
-export type Algorithm = (typeof ALGORITHMS)[number];
+export const JWT_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+export type JwtAlgorithm = (typeof JWT_ALGORITHMS)[number];
 
 /** Each key is looked at when it is imported. */
 export const jwksSchema = z.object({ keys: z.array(z.unknown()).min(1).max(100) });

@@ -22,7 +22,7 @@ export interface RateLimiter {
 }
 
 /** What is kept of a bucket: when it will be full. */
-export interface Bucket {
+export interface BucketState {
   readonly allowed: boolean;
   readonly fullAtMs: number;
 }
@@ -34,7 +34,7 @@ export const intervalMsOf = (limit: RateLimit): number => windowMsOf(limit) / li
 export const TOLERANCE_MS = 0.01;
 
 /** @param fullAtMs of the bucket; in the past where nothing is known of it */
-export function takeOne(fullAtMs: number, limit: RateLimit, nowMs: number): Bucket {
+export function takeToken(fullAtMs: number, limit: RateLimit, nowMs: number): BucketState {
   const filledMs = Math.max(fullAtMs, nowMs);
   const nextMs = filledMs + intervalMsOf(limit);
   const allowed = nextMs - nowMs <= windowMsOf(limit) + TOLERANCE_MS;
@@ -42,7 +42,7 @@ export function takeOne(fullAtMs: number, limit: RateLimit, nowMs: number): Buck
 }
 
 export function decisionOf(
-  { allowed, fullAtMs }: Bucket,
+  { allowed, fullAtMs }: BucketState,
   limit: RateLimit,
   nowMs: number,
 ): RateLimitDecision {

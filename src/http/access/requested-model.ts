@@ -4,15 +4,15 @@ import { httpErrors } from "../errors.ts";
 import type { Context } from "hono";
 import { type ModelRef, parseModelRef } from "../../registry/model-ref.ts";
 import type { AppEnv } from "../app-env.ts";
-import { principalOf } from "./identity.ts";
+import { principalOf } from "./authentication.ts";
 
-export function mayAsk(c: Context<AppEnv>, model: string): boolean {
+export function isModelAllowed(c: Context<AppEnv>, model: string): boolean {
   return principalOf(c.get("identity"))?.models?.includes(model) ?? true;
 }
 
 /** @throws invalid_model_name, model_not_allowed */
-export function requestedModel(c: Context<AppEnv>, text: string): ModelRef {
+export function parseRequestedModel(c: Context<AppEnv>, text: string): ModelRef {
   const ref = parseModelRef(text);
-  if (!mayAsk(c, ref.model)) throw httpErrors.modelNotAllowed(ref.model);
+  if (!isModelAllowed(c, ref.model)) throw httpErrors.modelNotAllowed(ref.model);
   return ref;
 }

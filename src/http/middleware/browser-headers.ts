@@ -3,7 +3,7 @@
 import type { MiddlewareHandler } from "hono";
 import { cors } from "hono/cors";
 import { secureHeaders } from "hono/secure-headers";
-import type { Access } from "../access/access.ts";
+import type { AccessPolicy } from "../access/access-policy.ts";
 import type { AppEnv } from "../app-env.ts";
 
 const REQUEST_HEADERS = [
@@ -33,7 +33,7 @@ const PREFLIGHT_SECONDS = 7_200; // browsers keep none for longer
 
 type Handlers = [MiddlewareHandler<AppEnv>, ...MiddlewareHandler<AppEnv>[]];
 
-export function browserHeaders({ corsOrigins }: Access): Handlers {
+export function browserHeaders({ corsOrigins }: AccessPolicy): Handlers {
   const forAll = secureHeaders({
     contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
     crossOriginResourcePolicy: corsOrigins === undefined ? "same-origin" : "cross-origin",

@@ -4,14 +4,14 @@
 import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
 import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
-import type { RateLimits } from "../access/access.ts";
-import { addressIn } from "../access/client-address.ts";
-import { principalOf } from "../access/identity.ts";
-import { needOf } from "../access/policy.ts";
+import type { RateLimits } from "../access/access-policy.ts";
+import { parseClientAddress } from "../access/client-address.ts";
+import { principalOf } from "../access/authentication.ts";
+import { scopeRequirementOf } from "../access/route-scopes.ts";
 import type { RateLimit } from "../access/rate-limiter.ts";
 import type { AppEnv } from "../app-env.ts";
 
-interface Counted {
+interface RateLimitSubject {
   /** Name of the limit in the header fields. */
   readonly policy: "key" | "address";
   readonly limit: RateLimit;
@@ -24,19 +24,21 @@ export function rateLimit({
   perAddress,
   addressHeader,
 }: RateLimits): MiddlewareHandler<AppEnv> {
-  async function countedAs(c: Context<AppEnv>): Promise<Counted | undefined> {
+  async function countedAs(c: Context<AppEnv>): Promise<RateLimitSubject | undefined> {
     const principal = principalOf(c.get("identity"));
     if (principal !== undefined)
-      return await counted("key", principal.rateLimit ?? perPrincipal, [
+      return await createRateLimitSubject("key", principal.rateLimit ?? perPrincipal, [
         principal.tenant,
         principal.id,
       ]);
-    const address = addressIn(c.req.header(addressHeader));
-    return address === undefined ? undefined : await counted("address", perAddress, [address]);
+    const address = parseClientAddress(c.req.header(addressHeader));
+    return address === undefined
+      ? undefined
+      : await createRateLimitSubject("address", perAddress, [address]);
   }
 
   return async function countRequest(c, next) {
-    const one = needOf(c.req.path).scope === undefined ? undefined : await countedAs(c);
+    const one = scopeRequirementOf(c.req.path).scope === undefined ? undefined : await countedAs(c);
     if (one !== undefined) {
       const { policy, limit, subject } = one;
       const { allowed, remaining, resetSeconds, retryAfterSeconds } = await c
@@ -52,11 +54,11 @@ export function rateLimit({
 }
 
 /** A limit that is changed begins anew. */
-async function counted(
-  policy: Counted["policy"],
+async function createRateLimitSubject(
+  policy: RateLimitSubject["policy"],
   limit: RateLimit | undefined,
   fields: readonly string[],
-): Promise<Counted | undefined> {
+): Promise<RateLimitSubject | undefined> {
   if (limit === undefined) return undefined;
   return {
     policy,

@@ -12,11 +12,11 @@ import {
   inputsOf,
 } from "../../protocol/embeddings.ts";
 import type { Embedder } from "../../serving/embedder.ts";
-import { requestedModel } from "../access/requested-model.ts";
+import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
-import { requestedCacheMode } from "../cache-control.ts";
-import { requestedDeadlineMs } from "../deadline-header.ts";
-import { mediaTypeOf, readJson } from "../request-body.ts";
+import { parseCacheMode } from "../requested-cache-mode.ts";
+import { parseDeadlineMs } from "../deadline-header.ts";
+import { mediaTypeOf, readBodyJson } from "../request-body.ts";
 
 const JSON_MEDIA_TYPE = "application/json";
 
@@ -31,17 +31,17 @@ export function embeddingsRoutes(
     const mediaType = mediaTypeOf(c.req);
     if (mediaType !== JSON_MEDIA_TYPE)
       throw coreErrors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
-    const parsed = embeddingsBody.safeParse(await readJson(c));
+    const parsed = embeddingsBody.safeParse(await readBodyJson(c));
     if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw httpErrors.missingModel();
 
     const request = {
-      ref: requestedModel(c, model),
+      ref: parseRequestedModel(c, model),
       inputs: inputsOf(parsed.data),
       dimensions,
-      cache: requestedCacheMode(c.req, parsed.data.cache),
-      deadlineMs: requestedDeadlineMs(c.req),
+      cacheMode: parseCacheMode(c.req, parsed.data.cache),
+      deadlineMs: parseDeadlineMs(c.req),
     };
     const embeddings = await embedder.embed(request, c.get("context"));
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));

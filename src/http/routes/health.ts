@@ -2,15 +2,15 @@
 
 import { Hono } from "hono";
 import { asEdgeTierError } from "../../core/errors.ts";
-import type { Catalogue } from "../../serving/catalogue.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type { AppEnv } from "../app-env.ts";
 
-export function healthRoutes(catalogue: Catalogue): Hono<AppEnv> {
+export function healthRoutes(catalogue: ModelCatalog): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/v2/health/live", (c) => c.body(null, 200));
   routes.get("/v2/health/ready", async (c) => {
     try {
-      await catalogue.models();
+      await catalogue.listModels();
       return c.body(null, 200);
     } catch (error) {
       return c.json({ error: asEdgeTierError(error).message }, 400);

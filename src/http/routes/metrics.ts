@@ -5,9 +5,13 @@ import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
 import type { MetricsSnapshot } from "../../protocol/metrics.ts";
-import { EDGE_METRICS, isMetricName, type MetricDefinition } from "../../telemetry/edge-metrics.ts";
-import { PROMETHEUS_MEDIA_TYPE, prometheusText } from "../../telemetry/prometheus-text.ts";
-import type { Series } from "../../telemetry/series.ts";
+import {
+  EDGE_METRICS,
+  isMetricName,
+  type MetricDefinition,
+} from "../../telemetry/edge-metric-definitions.ts";
+import { PROMETHEUS_MEDIA_TYPE, formatPrometheusText } from "../../telemetry/prometheus-text.ts";
+import type { Series } from "../../telemetry/series-table.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { AppEnv } from "../app-env.ts";
 
@@ -15,22 +19,22 @@ import type { AppEnv } from "../app-env.ts";
 export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/metrics", async (c) => {
-    if (telemetry?.read === undefined)
+    if (telemetry?.readSeries === undefined)
       throw coreErrors.unsupported(
         "GET /metrics without an aggregator",
         "The operator should bind the Durable Object EDGETIER_METRICS, as wrangler.toml does.",
       );
     await telemetry.reporter.flush(); // who has just asked this isolate something finds it
-    const series = await telemetry.read().catch((error: unknown) => {
+    const series = await telemetry.readSeries().catch((error: unknown) => {
       throw httpErrors.metricsUnavailable(error);
     });
     c.header("cache-control", "no-store");
     if (prefersJson(c.req.header("accept")))
       return c.json({
         takenAtMs: clock.now(),
-        series: series.flatMap(shown),
+        series: series.flatMap(toMetricSample),
       } satisfies MetricsSnapshot);
-    return c.body(prometheusText(series), 200, { "content-type": PROMETHEUS_MEDIA_TYPE });
+    return c.body(formatPrometheusText(series), 200, { "content-type": PROMETHEUS_MEDIA_TYPE });
   });
   return routes;
 }
@@ -38,7 +42,7 @@ export function metricsRoutes(telemetry: Telemetry | undefined, clock: Clock): H
 /** Hono's own reading of the field would be 2.8 kB for this one question: Prometheus names no JSON, and pages name it first. */
 const prefersJson = (accept = ""): boolean => /^\s*application\/json\b/i.test(accept);
 
-function shown(series: Series): MetricsSnapshot["series"] {
+function toMetricSample(series: Series): MetricsSnapshot["series"] {
   const { name } = series;
   if (!isMetricName(name)) return [];
   const definition: MetricDefinition = EDGE_METRICS[name];

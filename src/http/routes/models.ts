@@ -4,33 +4,33 @@ import { Hono } from "hono";
 import type { ModelDetail } from "../../protocol/models.ts";
 import { sharesOf } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
-import type { Catalogue } from "../../serving/catalogue.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type { EdgeSessions } from "../../serving/edge-sessions.ts";
-import { mayAsk, requestedModel } from "../access/requested-model.ts";
+import { isModelAllowed, parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 
 export function modelRoutes(
-  catalogue: Catalogue,
-  sessions: Pick<EdgeSessions, "servingOf">,
+  catalogue: ModelCatalog,
+  sessions: Pick<EdgeSessions, "tierStatusOf">,
 ): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   routes.get("/v1/models", async (c) => {
-    const names = (await catalogue.models()).filter((model) => mayAsk(c, model));
+    const names = (await catalogue.listModels()).filter((model) => isModelAllowed(c, model));
     const models = names.map(async (model) => ({
       model,
-      ...aliasesOf(await catalogue.aliases(model, c.get("context"))),
+      ...aliasDetailOf(await catalogue.readAliases(model, c.get("context"))),
     }));
     return c.json({ models: await Promise.all(models) });
   });
 
   routes.get("/v1/models/:model", async (c) => {
-    const ref = requestedModel(c, c.req.param("model"));
+    const ref = parseRequestedModel(c, c.req.param("model"));
     const { manifest } = await catalogue.resolve(ref, c.get("context"));
     const detail: ModelDetail = {
       model: ref.model,
-      ...aliasesOf(await catalogue.aliases(ref.model, c.get("context"))),
-      versions: await catalogue.versions(ref.model),
+      ...aliasDetailOf(await catalogue.readAliases(ref.model, c.get("context"))),
+      versions: await catalogue.listVersions(ref.model),
       version: manifest.version,
       task: manifest.task,
       description: manifest.description,
@@ -40,11 +40,11 @@ export function modelRoutes(
         place: tier.place,
         precision: tier.precision,
         bytes: tier.graph.size,
-        ...exitOf(tier),
+        ...exitDetailOf(tier),
         ...(tier.p95Ms === undefined ? {} : { p95Ms: tier.p95Ms }),
         temperature: "calibration" in tier ? tier.calibration.temperature : null,
         figures: tier.figures,
-        ...(tier.place === "edge" ? { edge: sessions.servingOf(tier) } : {}),
+        ...(tier.place === "edge" ? { edge: sessions.tierStatusOf(tier) } : {}),
       })),
       ...("risk" in manifest && manifest.risk !== undefined ? { risk: manifest.risk } : {}),
       figures: manifest.figures,
@@ -58,7 +58,7 @@ export function modelRoutes(
   return routes;
 }
 
-function exitOf(
+function exitDetailOf(
   tier: TierManifest,
 ): Pick<ModelDetail["tiers"][number], "exitConfidence" | "saturatedExitConfidence"> {
   const exit = "exit" in tier ? tier.exit : null;
@@ -70,7 +70,7 @@ function exitOf(
   };
 }
 
-function aliasesOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
+function aliasDetailOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
   const shares = sharesOf(aliases);
   return {
     aliases: Object.fromEntries(

@@ -26,16 +26,19 @@ import {
   refuseUnheededParameters,
 } from "../../protocol/request-options.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
-import type { Catalogue } from "../../serving/catalogue.ts";
-import type { EdgeRun } from "../../serving/edge-plan.ts";
-import type { TensorModel, TensorModels } from "../../serving/tensor-models.ts";
-import { requestedModel } from "../access/requested-model.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
+import type { EdgePlan } from "../../serving/edge-plan.ts";
+import type {
+  OpenInferenceModel,
+  OpenInferenceModels,
+} from "../../serving/open-inference-models.ts";
+import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
-import { MAX_DEADLINE_MS, requestedDeadlineMs } from "../deadline-header.ts";
+import { MAX_DEADLINE_MS, parseDeadlineMs } from "../deadline-header.ts";
 
 export interface OpenInferenceDependencies {
-  readonly catalogue: Pick<Catalogue, "versions">;
-  readonly tensors: TensorModels;
+  readonly catalog: Pick<ModelCatalog, "versions">;
+  readonly models: OpenInferenceModels;
   /** Of a request body, decompressed. */
   readonly maxBodyBytes: number;
 }
@@ -47,7 +50,7 @@ const SERVER: ServerMetadata = {
 };
 
 /** Extensions that only a server with models of its own has. */
-const OF_THE_REGION = [
+const REGION_ONLY_PATHS = [
   "/v2/repository/*",
   "/v2/models/stats",
   "/v2/models/:model/:action{stats|config|generate|generate_stream|trace/setting}",
@@ -59,8 +62,8 @@ const OF_THE_REGION = [
 ];
 
 export function openInferenceRoutes({
-  catalogue,
-  tensors,
+  catalog: catalogue,
+  models: tensors,
   maxBodyBytes,
 }: OpenInferenceDependencies): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
@@ -76,7 +79,7 @@ export function openInferenceRoutes({
     });
   };
 
-  routes.on("ALL", OF_THE_REGION, (c) => {
+  routes.on("ALL", REGION_ONLY_PATHS, (c) => {
     throw coreErrors.unsupported(
       `${c.req.path} at the edge`,
       "Ask the region server, or GET /v1/models for what is served here.",
@@ -85,15 +88,18 @@ export function openInferenceRoutes({
   route("GET", ["/v2", "/v2/"], (c) => c.json(SERVER));
 
   route("GET", modelPaths("/ready"), async (c) => {
-    const ref = refOf(c);
-    const model = await tensors.find(ref, c.get("context"));
+    const ref = parsePathModelRef(c);
+    const model = await tensors.resolve(ref, c.get("context"));
     if (!(await model.isReady())) throw regionErrors.modelNotReady(ref.model);
     return c.body(null, 200);
   });
 
   route("GET", modelPaths(""), async (c) => {
-    const { manifest, inputs, outputs } = await tensors.find(refOf(c), c.get("context"));
-    const versions = await catalogue.versions(manifest.model);
+    const { manifest, inputs, outputs } = await tensors.resolve(
+      parsePathModelRef(c),
+      c.get("context"),
+    );
+    const versions = await catalogue.listVersions(manifest.model);
     return c.json({
       name: manifest.model,
       versions: versions.map(String),
@@ -105,8 +111,8 @@ export function openInferenceRoutes({
 
   route("POST", modelPaths("/infer"), async (c) => {
     const context = c.get("context");
-    const model = await tensors.choose(refOf(c), context);
-    const deadlineMs = requestedDeadlineMs(c.req);
+    const model = await tensors.resolveForRequest(parsePathModelRef(c), context);
+    const deadlineMs = parseDeadlineMs(c.req);
     const jsonBytes = jsonLengthOf(c.req.raw.headers);
     const body = await readBody(c.req.raw, maxBodyBytes);
     const name = model.manifest.model;
@@ -115,26 +121,29 @@ export function openInferenceRoutes({
         ? decodeRawInferRequest(body, model.inputs, name)
         : decodeInferRequest(body, jsonBytes, name);
     refuseUnheededParameters(request);
-    const deadline = model.startDeadline(soonest(deadlineMs, readTimeoutMs(request)), context);
+    const deadline = model.startDeadline(
+      minDeadlineMs(deadlineMs, readTimeoutMs(request)),
+      context,
+    );
     try {
-      const run = planOf(model, request);
+      const run = planRequest(model, request);
       const response =
-        run === undefined ? undefined : await answerHere(c, model, request, run, deadline);
-      return response ?? (await answerFromRegion(c, model, body, deadline));
+        run === undefined ? undefined : await inferAtEdge(c, model, request, run, deadline);
+      return response ?? (await forwardToRegion(c, model, body, deadline));
     } finally {
-      deadline.end();
+      deadline.dispose();
     }
   });
 
   return routes;
 }
 
-type Deadline = ReturnType<TensorModel["startDeadline"]>;
+type Deadline = ReturnType<OpenInferenceModel["startDeadline"]>;
 
-function planOf(
-  model: TensorModel,
+function planRequest(
+  model: OpenInferenceModel,
   { inputs, outputs, parameters }: InferRequest,
-): EdgeRun | undefined {
+): EdgePlan | undefined {
   const tier = parameters?.["tier"];
   return model.plan({
     inputs,
@@ -144,24 +153,24 @@ function planOf(
 }
 
 /** @returns undefined where this edge could not, and the region can */
-async function answerHere(
+async function inferAtEdge(
   c: Context<AppEnv>,
-  model: TensorModel,
+  model: OpenInferenceModel,
   request: InferRequest,
-  run: EdgeRun,
+  run: EdgePlan,
   deadline: Deadline,
 ): Promise<Response | undefined> {
   const context = c.get("context");
   const { model: name, version } = model.manifest;
-  if (run.takes !== undefined) checkRequestInputs(name, run.takes, request.inputs);
+  if (run.inputs !== undefined) checkRequestInputs(name, run.inputs, request.inputs);
   const wanted = readWantedOutputs(request, run.outputs, name);
-  const answer = await run.run(context, deadline);
+  const answer = await run.execute(context, deadline);
   if (answer === undefined) return undefined;
   const classifies = wanted?.some(({ classes }) => classes !== undefined) === true;
   const outputs = pickOutputs(
     answer.outputs,
     wanted,
-    classifies ? await model.labels(context, deadline) : undefined,
+    classifies ? await model.loadLabels(context, deadline) : undefined,
   );
   const tier = answer.tiers.join(", ");
   const response = {
@@ -177,9 +186,9 @@ async function answerHere(
 }
 
 /** @param body decompressed, but else as it came */
-async function answerFromRegion(
+async function forwardToRegion(
   c: Context<AppEnv>,
-  model: TensorModel,
+  model: OpenInferenceModel,
   body: Uint8Array<ArrayBuffer>,
   deadline: Deadline,
 ): Promise<Response> {
@@ -205,13 +214,13 @@ const modelPaths = (suffix: string) => [
 ];
 
 /** The alias `stable` where the path names no version. @throws invalid_model_name, model_not_allowed */
-function refOf(c: Context<AppEnv>): ModelRef {
+function parsePathModelRef(c: Context<AppEnv>): ModelRef {
   const model = c.req.param("model") ?? "";
   const version = c.req.param("version");
-  return requestedModel(c, version === undefined ? model : `${model}@${version}`);
+  return parseRequestedModel(c, version === undefined ? model : `${model}@${version}`);
 }
 
-function soonest(...deadlinesMs: readonly (number | undefined)[]): number | undefined {
+function minDeadlineMs(...deadlinesMs: readonly (number | undefined)[]): number | undefined {
   const named = deadlinesMs.filter((one) => one !== undefined);
   return named.length === 0 ? undefined : Math.min(...named, MAX_DEADLINE_MS);
 }

@@ -14,13 +14,13 @@ import {
   predictQuery,
 } from "../../protocol/predict.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
-import { requestedModel } from "../access/requested-model.ts";
+import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
-import { requestedCacheMode } from "../cache-control.ts";
-import { requestedDeadlineMs } from "../deadline-header.ts";
-import { answerEtag, matchesEtag } from "../etag.ts";
-import { type FreshnessOptions, setFreshness } from "../freshness.ts";
-import { mediaTypeOf, readBytes, readJson } from "../request-body.ts";
+import { parseCacheMode } from "../requested-cache-mode.ts";
+import { parseDeadlineMs } from "../deadline-header.ts";
+import { computeEtag, matchesEtag } from "../etag.ts";
+import { type CacheHeaderOptions, setCacheHeaders } from "../cache-headers.ts";
+import { mediaTypeOf, readBodyBytes, readBodyJson } from "../request-body.ts";
 
 const PATH = "/v1/models/:model/predict";
 const METHODS = ["GET", "POST", "QUERY"];
@@ -30,7 +30,7 @@ interface ParsedRequest {
   readonly parameters: PredictParameters;
 }
 
-export function predictRoutes(predictor: Predictor, options: FreshnessOptions): Hono<AppEnv> {
+export function predictRoutes(predictor: Predictor, options: CacheHeaderOptions): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
 
   async function answer(
@@ -38,19 +38,21 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
     { inputs, parameters }: ParsedRequest,
   ): Promise<Response> {
     const context = c.get("context");
-    const ref = requestedModel(c, c.req.param("model") ?? "");
-    const cache = requestedCacheMode(c.req, parameters.cache);
+    const ref = parseRequestedModel(c, c.req.param("model") ?? "");
+    const cache = parseCacheMode(c.req, parameters.cache);
     const isHeld = async (keys: readonly string[]) =>
-      matchesEtag(c.req.header("if-none-match"), await answerEtag(keys));
+      matchesEtag(c.req.header("if-none-match"), await computeEtag(keys));
     const prediction = await predictor.predict(
       {
         ref,
         inputs,
         topK: parameters.topK,
         maxTier: parameters.maxTier,
-        cache,
-        deadlineMs: requestedDeadlineMs(c.req),
-        ...(c.req.method === "POST" || cache === "refresh" || cache === "bypass" ? {} : { isHeld }),
+        cacheMode: cache,
+        deadlineMs: parseDeadlineMs(c.req),
+        ...(c.req.method === "POST" || cache === "refresh" || cache === "bypass"
+          ? {}
+          : { isNotModified: isHeld }),
       },
       context,
     );
@@ -61,19 +63,19 @@ export function predictRoutes(predictor: Predictor, options: FreshnessOptions): 
       );
       c.header("x-edgetier-cache", prediction.cacheResult);
     }
-    const { isKeepable, isShared } = setFreshness(
+    const { isKeepable, isShared } = setCacheHeaders(
       c,
       ref,
       cache !== "bypass" && parameters.cache !== "refresh",
       prediction,
       options,
     );
-    if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.uses));
+    if (!isKeepable) return c.json(responseOf(prediction, context.requestId, prediction.tierUsage));
 
-    const etag = await answerEtag(prediction.keys);
+    const etag = await computeEtag(prediction.cacheKeys);
     c.header("etag", etag);
     if (isShared) c.header("x-request-id", undefined); // the client may have chosen it, and others will get this answer
-    if (await isHeld(prediction.keys)) return c.body(null, 304);
+    if (await isHeld(prediction.cacheKeys)) return c.body(null, 304);
     // A strong ETag stands for bytes: nothing in them is of this request.
     return c.json(responseOf(prediction, etag.replaceAll('"', ""), []));
   }
@@ -110,11 +112,11 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
     const parsed = predictBodyQuery.safeParse(readQuery(c));
     if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
     return {
-      inputs: { mediaType, bytes: await readBytes(c) },
+      inputs: { mediaType, bytes: await readBodyBytes(c) },
       parameters: predictParameters.parse(parsed.data),
     };
   }
-  const parsed = predictBody.safeParse(await readJson(c));
+  const parsed = predictBody.safeParse(await readBodyJson(c));
   if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
   const { inputs, parameters } = parsed.data;
   return {
@@ -126,7 +128,7 @@ async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
 function responseOf(
   { model, version, outcomes }: Prediction,
   id: string,
-  uses: Prediction["uses"],
+  uses: Prediction["tierUsage"],
 ): PredictResponse {
   const outputs = outcomes.map(({ label, confidence, ranking, tier, degraded, degradedBy }) => ({
     label,

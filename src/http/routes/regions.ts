@@ -6,11 +6,11 @@ import type { RegionPool } from "../../region/client/region-pool.ts";
 import type { AppEnv } from "../app-env.ts";
 
 /** @param pool undefined where no region is configured */
-export function regionRoutes(pool: Pick<RegionPool, "regions"> | undefined): Hono<AppEnv> {
+export function regionRoutes(pool: Pick<RegionPool, "listRegions"> | undefined): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/v1/regions", (c) => {
     c.header("cache-control", "no-store"); // it is this isolate's view, from this client's place
-    return c.json({ regions: pool?.regions(c.get("context").place) ?? [] } satisfies RegionList);
+    return c.json({ regions: pool?.listRegions(c.get("context").geo) ?? [] } satisfies RegionList);
   });
   return routes;
 }

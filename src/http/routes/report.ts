@@ -2,16 +2,18 @@
 
 import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
-import type { Catalogue } from "../../serving/catalogue.ts";
-import { requestedModel } from "../access/requested-model.ts";
+import type { ModelCatalog } from "../../serving/model-catalog.ts";
+import { parseRequestedModel } from "../access/requested-model.ts";
 import type { AppEnv } from "../app-env.ts";
 import { matchesEtag } from "../etag.ts";
 
-export function reportRoutes(catalogue: Pick<Catalogue, "resolve" | "artifact">): Hono<AppEnv> {
+export function reportRoutes(
+  catalogue: Pick<ModelCatalog, "resolve" | "readArtifact">,
+): Hono<AppEnv> {
   const routes = new Hono<AppEnv>();
   routes.get("/v1/models/:model/report", async (c) => {
     const { manifest } = await catalogue.resolve(
-      requestedModel(c, c.req.param("model")),
+      parseRequestedModel(c, c.req.param("model")),
       c.get("context"),
     );
     const report = "report" in manifest ? manifest.report : undefined;
@@ -20,7 +22,9 @@ export function reportRoutes(catalogue: Pick<Catalogue, "resolve" | "artifact">)
     c.header("cache-control", "private, no-cache");
     if (matchesEtag(c.req.header("if-none-match"), `"${report.sha256.slice(0, 32)}"`))
       return c.body(null, 304);
-    return c.body(await catalogue.artifact(report), 200, { "content-type": "application/json" });
+    return c.body(await catalogue.readArtifact(report), 200, {
+      "content-type": "application/json",
+    });
   });
   return routes;
 }

@@ -3,28 +3,28 @@
 import type { MetricsSnapshot } from "../../protocol/metrics.ts";
 import type { ModelList } from "../../protocol/models.ts";
 import type { RegionList } from "../../protocol/regions.ts";
-import { type Stack, stackChart } from "../charts.ts";
+import { type BarSeries, stackedBarChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
-import { count, percent, plainMs } from "../format.ts";
+import { formatCount, formatPercent, formatMs } from "../format.ts";
 import { roundScale } from "../../core/scale.ts";
-import { countsBy, merged, quantile, total } from "./differences.ts";
-import { FROM_CACHE, type Rates } from "./history.ts";
+import { sumByLabel, mergeHistograms, histogramQuantile, sumValues } from "./metric-deltas.ts";
+import { CACHE_SERIES_NAME, type AnswerRates } from "./snapshot-history.ts";
 
 export interface LiveState {
   /** Undefined while nothing was counted. */
-  readonly shown: MetricsSnapshot | undefined;
+  readonly snapshot: MetricsSnapshot | undefined;
   /** From poll to poll, the oldest first. */
-  readonly rates: readonly Rates[];
+  readonly rates: readonly AnswerRates[];
   readonly pollSeconds: number;
   readonly regions: RegionList["regions"];
   readonly models: ModelList["models"];
 }
 
 const SLOTS = 30;
-const COLOURS = 5;
+const COLOR_COUNT = 5;
 
-export function livePanels({
-  shown,
+export function renderLivePanels({
+  snapshot: shown,
   rates,
   pollSeconds,
   regions,
@@ -47,25 +47,25 @@ const panel = (title: string, ...content: readonly (Node | string)[]) =>
 
 function trafficPanel(
   shown: MetricsSnapshot,
-  rates: readonly Rates[],
+  rates: readonly AnswerRates[],
   pollSeconds: number,
 ): HTMLElement {
-  const answers = countsBy(shown, "edgetier_answers_total", "tier");
+  const answers = sumByLabel(shown, "edgetier_answers_total", "tier");
   const degraded =
-    total(answers) - (countsBy(shown, "edgetier_answers_total", "degraded_by").get("") ?? 0);
+    sumValues(answers) - (sumByLabel(shown, "edgetier_answers_total", "degraded_by").get("") ?? 0);
   const names = [
     ...new Set([...answers.keys(), ...rates.flatMap(({ perSecond }) => [...perSecond.keys()])]),
   ]
-    .filter((name) => name !== FROM_CACHE)
+    .filter((name) => name !== CACHE_SERIES_NAME)
     .toSorted();
-  const stacks = [...names, FROM_CACHE].map((name, index): Stack => ({
+  const stacks = [...names, CACHE_SERIES_NAME].map((name, index): BarSeries => ({
     name,
-    colour: name === FROM_CACHE ? COLOURS : index % COLOURS,
+    color: name === CACHE_SERIES_NAME ? COLOR_COUNT : index % COLOR_COUNT,
     values: rates.map(({ perSecond }) => perSecond.get(name) ?? 0),
   }));
-  const most = Math.max(...rates.map(({ perSecond }) => total(perSecond)), 0);
+  const most = Math.max(...rates.map(({ perSecond }) => sumValues(perSecond)), 0);
   const seconds = SLOTS * pollSeconds;
-  const chart = stackChart(
+  const chart = stackedBarChart(
     {
       id: "traffic",
       width: 760,
@@ -83,8 +83,8 @@ function trafficPanel(
   );
   const rows = names.map((tier) => [
     tier,
-    count(answers.get(tier) ?? 0),
-    percent((answers.get(tier) ?? 0) / Math.max(1, total(answers))),
+    formatCount(answers.get(tier) ?? 0),
+    formatPercent((answers.get(tier) ?? 0) / Math.max(1, sumValues(answers))),
   ]);
   return element(
     "div",
@@ -94,32 +94,35 @@ function trafficPanel(
     element(
       "p",
       { class: "note" },
-      `Requests: ${count(total(countsBy(shown, "edgetier_requests_total", "route")))}. Degraded answers: ${count(degraded)}. Cold starts: ${count(total(countsBy(shown, "edgetier_isolates_started_total", "")))}.`,
+      `Requests: ${formatCount(sumValues(sumByLabel(shown, "edgetier_requests_total", "route")))}. Degraded answers: ${formatCount(degraded)}. Cold starts: ${formatCount(sumValues(sumByLabel(shown, "edgetier_isolates_started_total", "")))}.`,
     ),
   );
 }
 
 /** Routes that answer; the others are this page's own polls for the most part. */
-const ANSWERING = ["predict", "embeddings", "infer"];
+const INFERENCE_ROUTES = ["predict", "embeddings", "infer"];
 
 function latencyPanel(shown: MetricsSnapshot): HTMLElement {
-  const rows = ANSWERING.flatMap((route) =>
-    [...countsBy(shown, "edgetier_request_duration_seconds", "model", { route })]
+  const rows = INFERENCE_ROUTES.flatMap((route) =>
+    [...sumByLabel(shown, "edgetier_request_duration_seconds", "model", { route })]
       .filter(([, requests]) => requests > 0)
       .map(([model, requests]) => {
-        const histogram = merged(shown, "edgetier_request_duration_seconds", { route, model });
+        const histogram = mergeHistograms(shown, "edgetier_request_duration_seconds", {
+          route,
+          model,
+        });
         const at = (share: number) =>
-          plainMs(1_000 * ((histogram && quantile(histogram, share)) ?? Number.NaN));
-        const deadline = countsBy(shown, "edgetier_deadline_seconds", "model", { model }).get(
+          formatMs(1_000 * ((histogram && histogramQuantile(histogram, share)) ?? Number.NaN));
+        const deadline = sumByLabel(shown, "edgetier_deadline_seconds", "model", { model }).get(
           model,
         );
         return [
           route === "predict" ? model : `${model} (${route})`,
-          count(requests),
+          formatCount(requests),
           at(0.5),
           at(0.95),
           at(0.99),
-          deadline === undefined ? "–" : plainMs(1_000 * deadline),
+          deadline === undefined ? "–" : formatMs(1_000 * deadline),
         ];
       }),
   );
@@ -135,7 +138,7 @@ function latencyPanel(shown: MetricsSnapshot): HTMLElement {
 }
 
 function cachePanel(shown: MetricsSnapshot): HTMLElement {
-  const results = [...countsBy(shown, "edgetier_cache_results_total", "result")].toSorted(
+  const results = [...sumByLabel(shown, "edgetier_cache_results_total", "result")].toSorted(
     ([, a], [, b]) => b - a,
   );
   const all = Math.max(
@@ -144,9 +147,9 @@ function cachePanel(shown: MetricsSnapshot): HTMLElement {
   );
   const rows = results.map(([result, own]) => [
     result,
-    bar(`${result}: ${percent(own / all)}`, own / all),
-    count(own),
-    percent(own / all),
+    bar(`${result}: ${formatPercent(own / all)}`, own / all),
+    formatCount(own),
+    formatPercent(own / all),
   ]);
   return panel(
     "Caches",
@@ -159,7 +162,7 @@ function cachePanel(shown: MetricsSnapshot): HTMLElement {
   );
 }
 
-const HEALTH: Readonly<Record<string, string>> = {
+const HEALTH_CLASSES: Readonly<Record<string, string>> = {
   healthy: "good",
   doubtful: "warn",
   unhealthy: "bad",
@@ -178,15 +181,17 @@ function regionsPanel(
     id,
     element(
       "span",
-      { class: HEALTH[health] ?? "" },
+      { class: HEALTH_CLASSES[health] ?? "" },
       `${health === "healthy" ? "●" : "▲"} ${health}`,
     ),
-    distanceKm === null ? "–" : `${count(distanceKm)} km`,
-    latencyMs === null ? "–" : plainMs(latencyMs.p50),
-    latencyMs === null ? "–" : plainMs(latencyMs.p95),
+    distanceKm === null ? "–" : `${formatCount(distanceKm)} km`,
+    latencyMs === null ? "–" : formatMs(latencyMs.p50),
+    latencyMs === null ? "–" : formatMs(latencyMs.p95),
     shown === undefined
       ? "–"
-      : count(total(countsBy(shown, "edgetier_region_calls_total", "result", { region: id }))),
+      : formatCount(
+          sumValues(sumByLabel(shown, "edgetier_region_calls_total", "result", { region: id })),
+        ),
   ]);
   return panel(
     "Regions",
@@ -206,18 +211,18 @@ function versionsPanel(
     const answered =
       shown === undefined
         ? new Map<string, number>()
-        : countsBy(shown, "edgetier_answers_total", "version", { model });
+        : sumByLabel(shown, "edgetier_answers_total", "version", { model });
     const taken = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
     return Object.entries(aliases).map(([alias, version]) => [
       model,
       alias,
       `v${version}`,
       alias === "stable"
-        ? percent(1 - taken, 0)
+        ? formatPercent(1 - taken, 0)
         : weights[alias] === undefined
           ? "–"
-          : percent(weights[alias], 0),
-      count(answered.get(String(version)) ?? 0),
+          : formatPercent(weights[alias], 0),
+      formatCount(answered.get(String(version)) ?? 0),
     ]);
   });
   return panel(

@@ -9,7 +9,7 @@ export interface Candidate {
 }
 
 /** Times the best one's. Regions farther away than that are no choice while the near ones are well. */
-const ABOUT_AS_GOOD = 1.5;
+const MAX_LATENCY_RATIO = 1.5;
 
 /** @param random from 0 to 1 @returns undefined for none */
 export function chooseRegion<Region extends Candidate>(
@@ -17,16 +17,16 @@ export function chooseRegion<Region extends Candidate>(
   random: () => number,
 ): Region | undefined {
   const bestMs = Math.min(...regions.map(({ expectedMs }) => expectedMs));
-  const near = regions.filter(({ expectedMs }) => expectedMs <= ABOUT_AS_GOOD * bestMs);
-  const first = takeOne(near, random);
-  const second = takeOne(
+  const near = regions.filter(({ expectedMs }) => expectedMs <= MAX_LATENCY_RATIO * bestMs);
+  const first = pickRandom(near, random);
+  const second = pickRandom(
     near.filter((one) => one !== first),
     random,
   );
   if (first === undefined || second === undefined) return first;
-  return cost(second) < cost(first) ? second : first;
+  return expectedCost(second) < expectedCost(first) ? second : first;
 }
 
-const takeOne = <Item>(items: readonly Item[], random: () => number): Item | undefined =>
+const pickRandom = <Item>(items: readonly Item[], random: () => number): Item | undefined =>
   items[Math.floor(random() * items.length)];
-const cost = ({ expectedMs, inFlight }: Candidate): number => expectedMs * (1 + inFlight);
+const expectedCost = ({ expectedMs, inFlight }: Candidate): number => expectedMs * (1 + inFlight);

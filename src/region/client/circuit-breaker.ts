@@ -14,37 +14,37 @@ type State =
 type Outcome = { readonly atMs: number; readonly failed: boolean };
 type Probe = { readonly endsAtMs: number };
 
-export type CircuitKind = State["kind"];
+export type CircuitState = State["kind"];
 
 /** One call's word on how it went; of several the first counts. `cancelled` says nothing of the other side. */
-export interface CircuitCall {
-  readonly succeeded: () => void;
-  readonly failed: () => void;
-  readonly cancelled: () => void;
+export interface CircuitPermit {
+  readonly succeed: () => void;
+  readonly fail: () => void;
+  readonly cancel: () => void;
 }
 
 export interface CircuitBreaker {
-  readonly kind: CircuitKind;
+  readonly state: CircuitState;
   /** While closed, up to now; failures of long ago are forgotten. */
-  readonly failuresInARow: number;
+  readonly consecutiveFailures: number;
   /** How long it stays open yet. */
-  readonly openMs: number;
+  readonly remainingOpenMs: number;
   /** Whether `begin` gives a call. */
-  readonly lets: boolean;
+  readonly allowsCalls: boolean;
   /** @param timeoutMs after which the call is over in any case */
-  begin(timeoutMs: number): CircuitCall | undefined;
+  tryAcquire(timeoutMs: number): CircuitPermit | undefined;
   /** The other side is known to be back: an open circuit is half open from now on. */
-  probeEarly(): void;
+  halfOpen(): void;
 }
 
 export interface CircuitBreakerOptions {
   readonly clock: Clock;
   /** From 0 to 1. */
   readonly random: () => number;
-  readonly onChange?: (to: CircuitKind) => void;
+  readonly onStateChange?: (to: CircuitState) => void;
 }
 
-const MAX_FAILURES_IN_A_ROW = 5;
+const MAX_CONSECUTIVE_FAILURES = 5;
 const WINDOW_CALLS = 40;
 const WINDOW_MS = 30_000;
 /** Of the window, from which on so many failures open it. */
@@ -59,7 +59,7 @@ const PROBE_GRACE_MS = 1_000;
 export function createCircuitBreaker({
   clock,
   random,
-  onChange = () => {},
+  onStateChange: onChange = () => {},
 }: CircuitBreakerOptions): CircuitBreaker {
   let state: State = closed();
 
@@ -94,7 +94,10 @@ export function createCircuitBreaker({
     const failures = outcomes.filter((one) => one.failed).length;
     const isMostlyFailing =
       outcomes.length >= MIN_CALLS && failures >= MAX_FAILED_SHARE * outcomes.length;
-    if (failed && (isMostlyFailing || failuresInARow(outcomes) >= MAX_FAILURES_IN_A_ROW))
+    if (
+      failed &&
+      (isMostlyFailing || countConsecutiveFailures(outcomes) >= MAX_CONSECUTIVE_FAILURES)
+    )
       open(FIRST_OPEN_MS);
   }
 
@@ -102,22 +105,22 @@ export function createCircuitBreaker({
     probe === undefined || clock.now() >= probe.endsAtMs;
 
   return {
-    get kind() {
+    get state() {
       return now().kind;
     },
-    get failuresInARow() {
-      return state.kind === "closed" ? failuresInARow(recent(state.outcomes)) : 0;
+    get consecutiveFailures() {
+      return state.kind === "closed" ? countConsecutiveFailures(recent(state.outcomes)) : 0;
     },
-    get openMs() {
+    get remainingOpenMs() {
       const at = now();
       return at.kind === "open" ? at.untilMs - clock.now() : 0;
     },
-    get lets() {
+    get allowsCalls() {
       const at = now();
       return at.kind === "closed" || (at.kind === "half_open" && mayProbe(at));
     },
 
-    begin(timeoutMs) {
+    tryAcquire(timeoutMs) {
       const began = now();
       if (began.kind === "closed") {
         let isOver = false;
@@ -125,7 +128,7 @@ export function createCircuitBreaker({
           if (!isOver && state === began) settleClosed(began, failed);
           isOver = true;
         };
-        return { succeeded: settle(false), failed: settle(true), cancelled: () => (isOver = true) };
+        return { succeed: settle(false), fail: settle(true), cancel: () => (isOver = true) };
       }
       if (began.kind === "open" || !mayProbe(began)) return undefined;
       const probe: Probe = { endsAtMs: clock.now() + timeoutMs + PROBE_GRACE_MS };
@@ -134,13 +137,13 @@ export function createCircuitBreaker({
         if (state === began && began.probe === probe) then();
       };
       return {
-        succeeded: settle(() => become(closed())),
-        failed: settle(() => open(Math.min(MAX_OPEN_MS, began.openForMs * 2))),
-        cancelled: settle(() => (began.probe = undefined)),
+        succeed: settle(() => become(closed())),
+        fail: settle(() => open(Math.min(MAX_OPEN_MS, began.openForMs * 2))),
+        cancel: settle(() => (began.probe = undefined)),
       };
     },
 
-    probeEarly() {
+    halfOpen() {
       if (state.kind === "open")
         become({ kind: "half_open", openForMs: state.openForMs, probe: undefined });
     },
@@ -148,5 +151,5 @@ export function createCircuitBreaker({
 }
 
 const closed = (): State & { readonly kind: "closed" } => ({ kind: "closed", outcomes: [] });
-const failuresInARow = (outcomes: readonly Outcome[]): number =>
+const countConsecutiveFailures = (outcomes: readonly Outcome[]): number =>
   outcomes.length - 1 - outcomes.findLastIndex(({ failed }) => !failed);

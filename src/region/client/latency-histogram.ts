@@ -5,15 +5,15 @@
 
 import type { Clock } from "../../core/clock.ts";
 
-const PER_OCTAVE = 8;
-const LAST_BUCKET = 16 * PER_OCTAVE;
-const GENERATION = 256;
+const BUCKETS_PER_OCTAVE = 8;
+const LAST_BUCKET = 16 * BUCKETS_PER_OCTAVE;
+const GENERATION_SAMPLES = 256;
 const GENERATION_MS = 60_000;
 
 export interface LatencyHistogram {
   record(latencyMs: number): void;
-  readonly samples: number;
-  samplesIn(bucket: number): number;
+  readonly sampleCount: number;
+  bucketCount(bucket: number): number;
 }
 
 export function createLatencyHistogram(clock: Clock): LatencyHistogram {
@@ -37,35 +37,35 @@ export function createLatencyHistogram(clock: Clock): LatencyHistogram {
   return {
     record(latencyMs) {
       turnIfOld();
-      if (recorded === GENERATION) turn();
+      if (recorded === GENERATION_SAMPLES) turn();
       const bucket = Math.min(
         LAST_BUCKET,
-        Math.ceil(PER_OCTAVE * Math.log2(Math.max(1, latencyMs))),
+        Math.ceil(BUCKETS_PER_OCTAVE * Math.log2(Math.max(1, latencyMs))),
       );
       newer[bucket] = (newer[bucket] ?? 0) + 1;
       recorded++;
     },
-    get samples() {
+    get sampleCount() {
       turnIfOld();
       return kept + recorded;
     },
-    samplesIn: (bucket) => (older[bucket] ?? 0) + (newer[bucket] ?? 0),
+    bucketCount: (bucket) => (older[bucket] ?? 0) + (newer[bucket] ?? 0),
   };
 }
 
 /** @returns of all histograms together the upper bound of the bucket that the quantile lies in; undefined for fewer samples than `atLeast` */
-export function quantileMs(
+export function computeQuantileMs(
   histograms: readonly LatencyHistogram[],
   quantile: number,
   atLeast: number,
 ): number | undefined {
-  const samples = histograms.reduce((sum, one) => sum + one.samples, 0);
+  const samples = histograms.reduce((sum, one) => sum + one.sampleCount, 0);
   if (samples < Math.max(1, atLeast)) return undefined;
   let rank = Math.max(1, Math.ceil(quantile * samples));
   let bucket = -1;
   while (rank > 0 && bucket < LAST_BUCKET) {
     bucket++;
-    for (const one of histograms) rank -= one.samplesIn(bucket);
+    for (const one of histograms) rank -= one.bucketCount(bucket);
   }
-  return 2 ** (bucket / PER_OCTAVE);
+  return 2 ** (bucket / BUCKETS_PER_OCTAVE);
 }

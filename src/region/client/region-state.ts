@@ -9,14 +9,14 @@ import type { Clock } from "../../core/clock.ts";
 import type { Place } from "../../core/place.ts";
 import type { LoadReport } from "../../protocol/load-report.ts";
 import type { RegionClient } from "../region-client.ts";
-import { type CircuitBreaker, type CircuitKind, createCircuitBreaker } from "./circuit-breaker.ts";
-import type { RecentMeans } from "./recent-means.ts";
+import { type CircuitBreaker, type CircuitState, createCircuitBreaker } from "./circuit-breaker.ts";
+import type { MovingAverages } from "./moving-averages.ts";
 import { createRegionLatencies, type RegionLatencies } from "./region-latencies.ts";
-import { roundTripMs } from "./round-trip.ts";
+import { estimateRoundTripMs } from "./round-trip-estimate.ts";
 
 export interface PooledRegion {
   readonly id: string;
-  readonly place?: Place | undefined;
+  readonly location?: Place | undefined;
   /** What clients may be told. */
   readonly publicUrl?: string | undefined;
   readonly client: RegionClient;
@@ -29,7 +29,13 @@ export interface PooledRegion {
  * - `abandoned`: another one was quicker. Never held against it.
  * - `void`: it tells nothing of the region
  */
-export type CallEnd = "answered" | "refused" | "failed" | "timed_out" | "abandoned" | "void";
+export type CallOutcome =
+  | "answered"
+  | "rejected"
+  | "failed"
+  | "timed_out"
+  | "abandoned"
+  | "inconclusive";
 
 export interface RegionState {
   readonly region: PooledRegion;
@@ -41,56 +47,56 @@ export interface RegionState {
   readonly inFlight: number;
   /** How long a call from there is expected to take. */
   expectedMs(kind: string, from: Place | undefined): number;
-  readonly latencies: Pick<RegionLatencies, "quantileMs" | "isRenewed">;
-  noteLoad(load: LoadReport): void;
+  readonly latencies: Pick<RegionLatencies, "quantileMs" | "hasRecentCall">;
+  recordLoadReport(load: LoadReport): void;
   /** It has said that it is busy. */
-  noteBusy(): void;
+  recordBusy(): void;
   /** Whether it has more to do than it can, by its own word of just now. */
   readonly isSaturated: boolean;
   /** @returns tells how it ended; undefined where the breaker lets none through */
-  begin(
+  tryStartCall(
     kind: string,
     from: Place | undefined,
     timeoutMs: number,
-  ): ((end: CallEnd) => void) | undefined;
+  ): ((end: CallOutcome) => void) | undefined;
   /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
-  checkIfDue(waitUntil: (work: Promise<unknown>) => void): void;
+  checkHealthIfDue(waitUntil: (work: Promise<unknown>) => void): void;
 }
 
 export interface RegionStateOptions {
   readonly clock: Clock;
   readonly random: () => number;
   /** What calls take beside the way, in whichever region: so one that was not asked yet does not look like the quickest. */
-  readonly services: RecentMeans;
-  readonly onCircuit: (to: CircuitKind) => void;
+  readonly serviceTimes: MovingAverages;
+  readonly onCircuitChange: (to: CircuitState) => void;
 }
 
 /** A report of its load holds so long. */
-const LOAD_FRESH_MS = 2_000;
+const LOAD_REPORT_TTL_MS = 2_000;
 /** What it refused for want of room holds so long: its `retry-after` is a second. */
-const BUSY_FOR_MS = 1_000;
+const BUSY_TTL_MS = 1_000;
 /** Of what it takes at once, the share from which on it is about to refuse. */
-const SATURATED = 0.9;
-const FAILURES_OF_DOUBT = 2;
+const SATURATED_UTILIZATION = 0.9;
+const DEGRADED_AFTER_FAILURES = 2;
 /**
  * Of one region in one isolate. Only regions in doubt are asked: calls tell of the others for nothing, while each isolate's
  * asking would reach a region thousands of times, and takes one of the few requests that the platform allows at a time.
  */
-const CHECK_EVERY_MS = 5_000;
+const HEALTH_CHECK_INTERVAL_MS = 5_000;
 /** Times the usual latency: who had that much time and got no answer was not too short of it. */
-const TIME_ENOUGH = 3;
+const TIMEOUT_LATENCY_FACTOR = 3;
 /** The platform may end a request without a word: its call is over so long after its time. */
 const GRACE_MS = 1_000;
 /** Powers of two that failures in a row make it count as slower. */
-const MAX_PENALTY = 6;
+const MAX_PENALTY_EXPONENT = 6;
 /** For what runs in a region, until it has been measured. */
-const SERVICE_MS = 10;
+const DEFAULT_SERVICE_MS = 10;
 
 export function createRegionState(
   region: PooledRegion,
-  { clock, random, services, onCircuit }: RegionStateOptions,
+  { clock, random, serviceTimes: services, onCircuitChange: onCircuit }: RegionStateOptions,
 ): RegionState {
-  const breaker = createCircuitBreaker({ clock, random, onChange: onCircuit });
+  const breaker = createCircuitBreaker({ clock, random, onStateChange: onCircuit });
   const latencies = createRegionLatencies(clock);
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
   let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
@@ -100,10 +106,10 @@ export function createRegionState(
   let checkedAtMs = -Infinity;
 
   const usualMs = (kind: string, tripMs: number) =>
-    latencies.meanMs(kind, tripMs + services.value(kind, SERVICE_MS));
+    latencies.meanMs(kind, tripMs + services.meanMs(kind, DEFAULT_SERVICE_MS));
 
   const freshReport = (): LoadReport =>
-    load !== undefined && clock.now() - load.atMs < LOAD_FRESH_MS ? load.report : {};
+    load !== undefined && clock.now() - load.atMs < LOAD_REPORT_TTL_MS ? load.report : {};
 
   /** In the order in which they began. */
   function running(): readonly { readonly startedAtMs: number }[] {
@@ -119,20 +125,20 @@ export function createRegionState(
   }
 
   const isInDoubt = () =>
-    !isReady || breaker.kind === "open" || breaker.failuresInARow >= FAILURES_OF_DOUBT;
+    !isReady || breaker.state === "open" || breaker.consecutiveFailures >= DEGRADED_AFTER_FAILURES;
 
   async function check(): Promise<void> {
     const wasReady = isReady;
-    isReady = await region.client.ready();
-    if (isReady && !wasReady) breaker.probeEarly();
+    isReady = await region.client.isReady();
+    if (isReady && !wasReady) breaker.halfOpen();
   }
 
   return {
     region,
     breaker,
     get health() {
-      if (!isReady || breaker.kind === "open") return "unhealthy";
-      return isInDoubt() || breaker.kind === "half_open" ? "doubtful" : "healthy";
+      if (!isReady || breaker.state === "open") return "unhealthy";
+      return isInDoubt() || breaker.state === "half_open" ? "doubtful" : "healthy";
     },
     get isReady() {
       return isReady;
@@ -145,44 +151,47 @@ export function createRegionState(
     expectedMs(kind, from) {
       const report = freshReport();
       const leastMs = Math.max(
-        usualMs(kind, roundTripMs(from, region.place)),
+        usualMs(kind, estimateRoundTripMs(from, region.location)),
         medianAgeMs(),
         report.oldestQueuedMs ?? 0,
       );
       return (
         leastMs *
         (1 + (report.utilisation ?? 0)) *
-        2 ** Math.min(MAX_PENALTY, breaker.failuresInARow)
+        2 ** Math.min(MAX_PENALTY_EXPONENT, breaker.consecutiveFailures)
       );
     },
 
-    noteLoad(report) {
+    recordLoadReport(report) {
       load = { report, atMs: clock.now() };
     },
-    noteBusy() {
+    recordBusy() {
       busyAtMs = clock.now();
     },
     get isSaturated() {
-      return clock.now() - busyAtMs < BUSY_FOR_MS || (freshReport().utilisation ?? 0) >= SATURATED;
+      return (
+        clock.now() - busyAtMs < BUSY_TTL_MS ||
+        (freshReport().utilisation ?? 0) >= SATURATED_UTILIZATION
+      );
     },
 
-    begin(kind, from, timeoutMs) {
-      const verdict = breaker.begin(timeoutMs);
+    tryStartCall(kind, from, timeoutMs) {
+      const verdict = breaker.tryAcquire(timeoutMs);
       if (verdict === undefined) return undefined;
       const startedAtMs = clock.now();
-      const tripMs = roundTripMs(from, region.place);
+      const tripMs = estimateRoundTripMs(from, region.location);
       const medianMs = latencies.quantileMs(0.5, 1, kind) ?? usualMs(kind, tripMs);
       const call = { startedAtMs, endsAtMs: startedAtMs + timeoutMs + GRACE_MS };
       calls.add(call);
-      latencies.began(kind);
+      latencies.recordStart(kind);
       return (end) => {
         calls.delete(call);
         const tookMs = clock.now() - startedAtMs;
         const isOutOfTime = end === "timed_out" || (end === "failed" && tookMs >= timeoutMs);
-        if (end === "answered" || end === "refused") verdict.succeeded();
-        else if (isOutOfTime ? tookMs >= TIME_ENOUGH * medianMs : end === "failed")
-          verdict.failed();
-        else verdict.cancelled();
+        if (end === "answered" || end === "rejected") verdict.succeed();
+        else if (isOutOfTime ? tookMs >= TIMEOUT_LATENCY_FACTOR * medianMs : end === "failed")
+          verdict.fail();
+        else verdict.cancel();
         if (end === "answered") services.record(kind, tookMs - tripMs);
         // A call that was given up late would have taken longer still: left out, the slow ones would be missing from the histogram.
         // So would those that ran out of their client's time; but a short time says nothing of a region that is slower than it anyway.
@@ -191,12 +200,12 @@ export function createRegionState(
             ? tookMs > medianMs
             : isOutOfTime && tookMs > (latencies.quantileMs(0.95, 1, kind) ?? 0);
         if (end === "answered" || isLate) latencies.record(kind, tookMs);
-        else if (isOutOfTime && tookMs > medianMs) latencies.recordLoss(kind, tookMs);
+        else if (isOutOfTime && tookMs > medianMs) latencies.recordTimeout(kind, tookMs);
       };
     },
 
-    checkIfDue(waitUntil) {
-      if (!isInDoubt() || clock.now() - checkedAtMs < CHECK_EVERY_MS) return;
+    checkHealthIfDue(waitUntil) {
+      if (!isInDoubt() || clock.now() - checkedAtMs < HEALTH_CHECK_INTERVAL_MS) return;
       checkedAtMs = clock.now();
       waitUntil(check());
     },

@@ -4,26 +4,26 @@ import { coreErrors } from "../../core/common-errors.ts";
 import * as z from "zod";
 import { httpUrl, jsonText } from "../../core/config.ts";
 
-const place = z.strictObject({
+const geoPointSchema = z.strictObject({
   latitudeDegrees: z.number().min(-90).max(90),
   longitudeDegrees: z.number().min(-180).max(180),
 });
 
-const region = z.strictObject({
+const regionSchema = z.strictObject({
   /** In logs, metrics and GET /v1/regions. */
   id: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be of a-z, 0-9, '-' and '_', 32 at most"),
   /** Never told to clients. */
   url: httpUrl(),
-  place: place.optional(),
+  place: geoPointSchema.optional(),
   /** What GET /v1/regions tells, for clients that ask the region themselves. */
   publicUrl: httpUrl().optional(),
 });
-export type ConfiguredRegion = z.output<typeof region>;
+export type RegionConfig = z.output<typeof regionSchema>;
 
-const list = z
-  .array(region)
+const regionListSchema = z
+  .array(regionSchema)
   .min(1)
   .max(32)
   .refine(
@@ -34,7 +34,7 @@ const list = z
 export const regionVariables = {
   /** `[{"id": "eu-1", "url": "https://…", "place": {"latitudeDegrees": 50.1, "longitudeDegrees": 8.7}}]` */
   EDGETIER_REGIONS: jsonText((reason) => `must be JSON: ${reason}`)
-    .pipe(list)
+    .pipe(regionListSchema)
     .optional(),
   /** The same for one region. Without either, every model has only its edge tiers. */
   EDGETIER_REGION_URL: httpUrl().optional(),
@@ -47,10 +47,10 @@ export const regionVariables = {
 export type RegionVariables = z.output<z.ZodObject<typeof regionVariables>>;
 
 /** @returns none where no region is configured @throws invalid_configuration for both forms at once */
-export function regionsOf({
+export function resolveRegions({
   EDGETIER_REGIONS: regions,
   EDGETIER_REGION_URL: url,
-}: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly ConfiguredRegion[] {
+}: Pick<RegionVariables, "EDGETIER_REGIONS" | "EDGETIER_REGION_URL">): readonly RegionConfig[] {
   if (regions !== undefined && url !== undefined)
     throw coreErrors.invalidConfiguration([
       "EDGETIER_REGIONS: EDGETIER_REGION_URL is set, too: keep one of them",

@@ -21,9 +21,9 @@ import {
   type RegionCall,
   type RegionClient,
   type RegionFailure,
-  regionFailureOfStatus,
+  classifyRegionStatus,
 } from "../region-client.ts";
-import { plainFetch, type RegionFetch } from "../region-fetch.ts";
+import { plainFetch, type RegionFetch } from "../signed-fetch.ts";
 
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
@@ -40,7 +40,7 @@ interface TierCall extends RegionCall {
 
 const READY_TIMEOUT_MS = 2_000;
 /** Headers of an answer that are the client's business. */
-const ANSWER_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
+const FORWARDED_HEADERS = ["content-type", JSON_LENGTH_HEADER, "retry-after"];
 /** Of an error's body; its text goes into a log line. */
 const MAX_ERROR_BYTES = 4_096;
 
@@ -61,15 +61,15 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     try {
       const response = await send(urlOf(call, "infer"), {
         method: "POST",
-        headers: { ...headers, ...headersOf(call) },
+        headers: { ...headers, ...requestHeaders(call) },
         body,
         signal,
         redirect: "manual",
       });
-      call.onLoad?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
+      call.onLoadReport?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
       return response;
     } catch (error) {
-      throw brokenOff("unreached", error, call, signal);
+      throw toRegionError("unreached", error, call, signal);
     }
   }
 
@@ -77,7 +77,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     try {
       const response = await send(url, {
         method: "GET",
-        signal: limited(READY_TIMEOUT_MS, signal),
+        signal: withTimeout(READY_TIMEOUT_MS, signal),
         redirect: "manual",
       });
       await response.body?.cancel();
@@ -94,17 +94,19 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     rows: number,
     caller: AbortSignal | undefined,
   ): Promise<NamedTensors> {
-    const signal = limited(call.timeoutMs, caller);
+    const signal = withTimeout(call.timeoutMs, caller);
     const message = encodeMessage(call, inputs);
     const response = await post(call, message.body, messageHeaders(message), signal);
     try {
-      if (response.status !== 200) throw await refusal(response);
+      if (response.status !== 200) throw await toRejectionError(response);
       const bytes = await readAtMost(response.body, maxResponseBytes);
       if (bytes === undefined)
         throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
-      return checkedRows(readAnswer(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
+      return requireRowCount(decodeResponse(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
     } catch (error) {
-      throw error instanceof EdgeTierError ? error : brokenOff("unreadable", error, call, signal);
+      throw error instanceof EdgeTierError
+        ? error
+        : toRegionError("unreadable", error, call, signal);
     }
   }
 
@@ -123,22 +125,22 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
         request,
         request.body,
         request.headers,
-        limited(request.timeoutMs, signal),
+        withTimeout(request.timeoutMs, signal),
       );
-      if (!isOfTheProtocol(response)) throw await refusal(response);
-      const headers = ANSWER_HEADERS.map(
+      if (!isProtocolResponse(response)) throw await toRejectionError(response);
+      const headers = FORWARDED_HEADERS.map(
         (name) => [name, response.headers.get(name)] as const,
       ).filter((pair): pair is [string, string] => pair[1] !== null);
       return new Response(response.body, { status: response.status, headers });
     },
 
-    ready: (signal) => saysYes(`${baseUrl}/v2/health/ready`, signal),
-    modelReady: (model, version, signal) => saysYes(urlOf({ model, version }, "ready"), signal),
+    isReady: (signal) => saysYes(`${baseUrl}/v2/health/ready`, signal),
+    isModelReady: (model, version, signal) => saysYes(urlOf({ model, version }, "ready"), signal),
   };
 }
 
 /** And not that of something on the way: refusals are JSON, too. */
-function isOfTheProtocol({ status, headers }: Response): boolean {
+function isProtocolResponse({ status, headers }: Response): boolean {
   if (status === 401) return false;
   return (
     status === 200 ||
@@ -158,7 +160,12 @@ function encodeMessage(
   return encodeInferRequest({ id: requestId, parameters, inputs }, true);
 }
 
-function headersOf({ requestId, span, timeoutMs, onLoad }: RegionCall): Record<string, string> {
+function requestHeaders({
+  requestId,
+  span,
+  timeoutMs,
+  onLoadReport: onLoad,
+}: RegionCall): Record<string, string> {
   return {
     // What is forwarded is passed on as it comes; what is decoded here is binary, and compresses badly.
     "accept-encoding": "identity",
@@ -169,7 +176,7 @@ function headersOf({ requestId, span, timeoutMs, onLoad }: RegionCall): Record<s
   };
 }
 
-function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSignal {
+function withTimeout(timeoutMs: number, signal: AbortSignal | undefined): AbortSignal {
   const timeout = AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)));
   return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
 }
@@ -177,7 +184,7 @@ function limited(timeoutMs: number, signal: AbortSignal | undefined): AbortSigna
 const unavailable = (failure: RegionFailure, reason: string, cause?: unknown): EdgeTierError =>
   regionErrors.regionUnavailable(reason, cause, { failure });
 
-function brokenOff(
+function toRegionError(
   failure: RegionFailure,
   error: unknown,
   { timeoutMs }: RegionCall,
@@ -192,10 +199,10 @@ function brokenOff(
   );
 }
 
-async function refusal(response: Response): Promise<EdgeTierError> {
+async function toRejectionError(response: Response): Promise<EdgeTierError> {
   const { status } = response;
   const reason = shown(await errorText(response), 300);
-  const kind = regionFailureOfStatus(status);
+  const kind = classifyRegionStatus(status);
   return kind === undefined && status >= 400 && status < 500
     ? regionErrors.regionRefused(status, reason)
     : unavailable(kind ?? "unreadable", `status ${status}, ${reason}`);
@@ -213,7 +220,7 @@ async function errorText(response: Response): Promise<string> {
   }
 }
 
-function readAnswer(bytes: Uint8Array, jsonLength: string | null): NamedTensors {
+function decodeResponse(bytes: Uint8Array, jsonLength: string | null): NamedTensors {
   try {
     return decodeInferResponse(bytes, jsonLength === null ? undefined : Number(jsonLength)).outputs;
   } catch (error) {
@@ -221,7 +228,7 @@ function readAnswer(bytes: Uint8Array, jsonLength: string | null): NamedTensors 
   }
 }
 
-function checkedRows(outputs: NamedTensors, rows: number): NamedTensors {
+function requireRowCount(outputs: NamedTensors, rows: number): NamedTensors {
   const names = Object.keys(outputs);
   if (names.length === 0) throw unavailable("unreadable", "its answer has no outputs");
   const wrong = names.find((name) => outputs[name]?.shape[0] !== rows);

@@ -8,21 +8,21 @@ import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
 import { passingTracer, type RequestTrace, type Tracer, type WaitUntil } from "../../core/span.ts";
 import { tritonStatus } from "../../protocol/http.ts";
-import type { Permits } from "./batching/permits.ts";
+import type { ConcurrencyLimiter } from "./batching/concurrency-limiter.ts";
 import { createPreciseClock } from "./batching/precise-clock.ts";
 import type { Executor } from "./executor.ts";
 import type { InferOutcome } from "./infer.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { addLoadReport } from "./load-report.ts";
+import { addLoadReportHeader } from "./load-report.ts";
 import type { ModelRepository } from "./model-repository.ts";
-import { NO_MODELS_CONFIG, type ModelsConfig } from "./models-config.ts";
+import { EMPTY_OPERATOR_CONFIG, type OperatorConfig } from "./operator-config.ts";
 import { addInferRoute } from "./routes/infer.ts";
 import { addModelRoutes } from "./routes/models.ts";
 import { addRepositoryRoutes } from "./routes/repository.ts";
-import type { Action, Env, RegionContext } from "./routes/route.ts";
-import { addServerRoutes, type MetricsPage } from "./routes/server.ts";
-import { type SharedRuns, unsharedRuns } from "./shared-runs.ts";
-import { createStatistics, type Statistics } from "./statistics.ts";
+import type { RouteAction, RegionEnv, RegionContext } from "./routes/route-helpers.ts";
+import { addServerRoutes, type MetricsExporter } from "./routes/server.ts";
+import { type RequestCoalescer, noCoalescing } from "./request-coalescing.ts";
+import { createInferenceStatistics, type InferenceStatistics } from "./statistics.ts";
 
 export interface RegionAppDependencies {
   readonly repository: ModelRepository;
@@ -32,17 +32,17 @@ export interface RegionAppDependencies {
   readonly version: string;
   readonly clock?: Clock;
   /** Of infer requests; without any, their number is not bounded before they reach the executor. */
-  readonly permits?: Permits;
+  readonly concurrencyLimiter?: ConcurrencyLimiter;
   /** Without them, each request has a run of its own, or a place in one. */
-  readonly sharedRuns?: SharedRuns;
+  readonly coalescer?: RequestCoalescer;
   /** Without one, everyone is believed. */
-  readonly gate?: MiddlewareHandler<Env> | undefined;
+  readonly authentication?: MiddlewareHandler<RegionEnv> | undefined;
   /** What `/v2/models/stats` answers; fed by the executor's and the repository's events, and by `onOutcome`. */
-  readonly statistics?: Statistics;
+  readonly statistics?: InferenceStatistics;
   /** What `/metrics` answers; there is no such route without it. */
-  readonly metrics?: MetricsPage;
+  readonly metrics?: MetricsExporter;
   /** What the repository was made with, for what `/v2/models/{model}/config` says of it. */
-  readonly config?: ModelsConfig;
+  readonly operatorConfig?: OperatorConfig;
   /** Of a request body, decompressed. */
   readonly maxBodyBytes?: number;
   /** Inputs of the task's own kind in one request. */
@@ -52,20 +52,20 @@ export interface RegionAppDependencies {
   /** Of infer requests; by default their context goes into the log alone. */
   readonly tracer?: Tracer;
   /** Called once for every request. */
-  readonly onAnswer?: (answer: RegionAnswer) => void;
+  readonly onResponse?: (answer: RegionResponseEvent) => void;
   /** Called with every failure that is not the client's. */
-  readonly onFailure?: (failure: RegionFailure) => void;
+  readonly onRequestFailed?: (failure: RequestFailureEvent) => void;
 }
 
-export interface RegionAnswer {
-  readonly action: Action;
+export interface RegionResponseEvent {
+  readonly action: RouteAction;
   readonly status: number;
   readonly durationMs: number;
   readonly requestId: string;
   readonly traceId: string | undefined;
 }
 
-export interface RegionFailure {
+export interface RequestFailureEvent {
   readonly event: "request_failed";
   readonly requestId: string;
   readonly traceId: string | undefined;
@@ -73,12 +73,12 @@ export interface RegionFailure {
 }
 
 /** In traces, with a version or without. */
-const ROUTE = "/v2/models/:model/infer";
-const whenItCan: WaitUntil = (work) => void work;
+const TRACE_ROUTE = "/v2/models/:model/infer";
+const ignoreCompletion: WaitUntil = (work) => void work;
 
-const NO_LIMIT: Permits = { takenShare: 0, take: () => () => {} };
+const unlimited: ConcurrencyLimiter = { utilization: 0, acquire: () => () => {} };
 
-export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> {
+export function createRegionApp(dependencies: RegionAppDependencies): Hono<RegionEnv> {
   const {
     repository,
     executor,
@@ -86,20 +86,20 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     version,
     metrics,
     clock = createPreciseClock(),
-    permits = NO_LIMIT,
-    sharedRuns = unsharedRuns,
-    statistics = createStatistics(clock),
-    config = NO_MODELS_CONFIG,
+    concurrencyLimiter: permits = unlimited,
+    coalescer: sharedRuns = noCoalescing,
+    statistics = createInferenceStatistics(clock),
+    operatorConfig: config = EMPTY_OPERATOR_CONFIG,
   } = dependencies;
   const {
     maxBodyBytes = 8_388_608,
     maxRows = 256,
     onOutcome = () => {},
-    onAnswer = () => {},
-    onFailure = () => {},
+    onResponse: onAnswer = () => {},
+    onRequestFailed: onFailure = () => {},
     tracer = passingTracer,
   } = dependencies;
-  const app = new Hono<Env>();
+  const app = new Hono<RegionEnv>();
 
   app.use(requestId());
   app.use(async function observe(c, next) {
@@ -108,7 +108,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
     const trace = tracer.startRequest((name) => c.req.header(name));
     c.set("span", trace.span);
     await next();
-    trace.finish(whenItCan, endOf(c));
+    trace.finish(ignoreCompletion, traceEndOf(c));
     // So that no client sends its next request into a connection that is about to close.
     if (lifecycle.state === "leaving" || lifecycle.state === "draining")
       c.header("connection", "close");
@@ -120,7 +120,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
       traceId: c.get("span").traceId,
     });
   });
-  if (dependencies.gate !== undefined) app.use(dependencies.gate);
+  if (dependencies.authentication !== undefined) app.use(dependencies.authentication);
   const refuse = (c: RegionContext, error: EdgeTierError): Response => {
     const isOurs = error.status >= 500 && error.status !== 501;
     if (isOurs)
@@ -141,14 +141,14 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
 
   addServerRoutes(app, { lifecycle, version, metrics });
   addRepositoryRoutes(app, repository);
-  addModelRoutes(app, { repository, statistics, config });
-  addLoadReport(app, { lifecycle, executor, permits, clock });
+  addModelRoutes(app, { repository, statistics, operatorConfig: config });
+  addLoadReportHeader(app, { lifecycle, executor, concurrencyLimiter: permits, clock });
   addInferRoute(app, {
     repository,
     executor,
-    sharedRuns,
+    coalescer: sharedRuns,
     lifecycle,
-    permits,
+    concurrencyLimiter: permits,
     clock,
     maxBodyBytes,
     maxRows,
@@ -158,18 +158,18 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Env> 
 }
 
 /** Undefined for what is no inference: that is not traced. */
-function endOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
+function traceEndOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
   if (c.get("action") !== "infer") return undefined;
   const { status } = c.res;
   const error = c.error && asEdgeTierError(c.error).code;
   const facts = {
     "http.request.method": "POST",
-    "http.route": ROUTE,
+    "http.route": TRACE_ROUTE,
     "http.response.status_code": status,
     "edgetier.request_id": c.get("requestId"),
   };
   return {
-    name: `POST ${ROUTE}`,
+    name: `POST ${TRACE_ROUTE}`,
     facts: { ...facts, ...(error && { "error.type": error }) },
     error: status >= 500 ? (error ?? String(status)) : undefined,
   };

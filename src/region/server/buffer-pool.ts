@@ -2,9 +2,9 @@
 
 export interface BufferPool {
   /** Exactly so long, as a view's whole buffer is copied when it is sent to a thread. May hold what was in it before. */
-  take(byteLength: number): ArrayBuffer;
+  acquire(byteLength: number): ArrayBuffer;
   /** For a buffer that nobody reads any more. */
-  giveBack(buffer: ArrayBuffer): void;
+  release(buffer: ArrayBuffer): void;
 }
 
 /** @param maxBytes that are kept; beyond that, those of the size that was not used for longest go */
@@ -13,14 +13,14 @@ export function createBufferPool(maxBytes = 67_108_864): BufferPool {
   let freeBytes = 0;
 
   return {
-    take(byteLength) {
+    acquire(byteLength) {
       const free = freeBySize.get(byteLength)?.pop();
       if (free === undefined) return new ArrayBuffer(byteLength);
       freeBytes -= byteLength;
       return free;
     },
 
-    giveBack(buffer) {
+    release(buffer) {
       const { byteLength } = buffer;
       const free = freeBySize.get(byteLength) ?? [];
       free.push(buffer);

@@ -5,18 +5,18 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { BatchingConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
 import type { Padding } from "../../tasks/task.ts";
-import type { DispatchReason } from "./batching/delay-policy.ts";
+import type { DispatchReason } from "./batching/dispatch-policy.ts";
 
 /** Whose work it is: what logs and metrics call it. */
-export interface TierName {
+export interface TierRef {
   readonly model: string;
   readonly version: number;
   readonly tier: string;
 }
 
-export interface Work {
+export interface ExecutionRequest {
   readonly session: Session;
-  readonly of: TierName;
+  readonly tier: TierRef;
   /** How the tier's works share runs; what it does not say is the executor's default. That of a session's first work counts. */
   readonly batching?: BatchingConfig | undefined;
   /** The first dimension of each is the batch: its rows. */
@@ -30,45 +30,45 @@ export interface Work {
   /** How the inputs were padded, if they may be padded further to share a run. */
   readonly padding?: Padding | undefined;
   /** What the model is meant to answer within, from its coming here on: no wait for company goes beyond it. */
-  readonly latencyBoundMs?: number | undefined;
+  readonly maxLatencyMs?: number | undefined;
   /** Of the request. */
   readonly span?: Span;
 }
 
 /** One run of a session, over. The requests of a shared one that failed may have runs of their own after it. */
-export interface Run {
-  readonly of: TierName;
+export interface BatchRun {
+  readonly tier: TierRef;
   /** Requests that shared it. */
-  readonly works: number;
+  readonly requestCount: number;
   readonly rows: number;
   readonly reason: DispatchReason;
   /** What each of them waited, the longest first. */
-  readonly waitedMs: readonly number[];
+  readonly queueTimesMs: readonly number[];
   /** Merging inputs, running the graph, splitting outputs. */
   readonly inputMs: number;
   readonly inferMs: number;
   readonly outputMs: number;
-  readonly failed: boolean;
+  readonly hasFailed: boolean;
   /** By the executor's clock. */
-  readonly startedMs: number;
+  readonly startedAtMs: number;
   /** The works that are traced, and since when they had waited. */
-  readonly traced: readonly { readonly span: Span; readonly queuedAtMs: number }[];
+  readonly tracedRequests: readonly { readonly span: Span; readonly queuedAtMs: number }[];
 }
 
 /** What waits for one session now. */
-export interface QueueState {
-  readonly of: TierName;
-  readonly works: number;
+export interface TierQueueState {
+  readonly tier: TierRef;
+  readonly requestCount: number;
   readonly rows: number;
   /** Of the oldest; 0 where nothing waits. */
-  readonly ageMs: number;
+  readonly oldestAgeMs: number;
   /** Runs under way. */
-  readonly running: number;
+  readonly runsInFlight: number;
 }
 
 export interface Executor {
   /** Of every tier that had work and whose session is still there. */
-  queues(): readonly QueueState[];
+  queueStates(): readonly TierQueueState[];
   /** @throws queue_full, request_expired, request_cancelled; invalid_tensor, session_failed from the session. */
-  execute(work: Work): Promise<NamedTensors>;
+  execute(work: ExecutionRequest): Promise<NamedTensors>;
 }

@@ -21,7 +21,7 @@ export interface IncomingBodyOptions {
   readonly jsonBytes: number | undefined;
   readonly pool: BufferPool;
   /** Of the bytes as they came. */
-  readonly check?: BodyCheck | undefined;
+  readonly verifyBody?: BodyCheck | undefined;
 }
 
 /** Below that, keeping a buffer saves nothing. */
@@ -36,7 +36,7 @@ const ALIGNMENT = 8;
 export async function readIncomingBody(
   request: Request,
   bindings: Partial<HttpBindings> | undefined,
-  { maxBytes, jsonBytes = 0, pool, check }: IncomingBodyOptions,
+  { maxBytes, jsonBytes = 0, pool, verifyBody: check }: IncomingBodyOptions,
 ): Promise<IncomingBody> {
   const incoming = bindings?.incoming;
   const length = Number(incoming?.headers["content-length"] ?? Number.NaN);
@@ -51,16 +51,16 @@ export async function readIncomingBody(
   const offset = (ALIGNMENT - (jsonBytes % ALIGNMENT)) % ALIGNMENT;
   const isPooled = length >= MIN_POOLED_BYTES;
   const buffer = isPooled
-    ? pool.take(2 ** Math.ceil(Math.log2(length + offset)))
+    ? pool.acquire(2 ** Math.ceil(Math.log2(length + offset)))
     : new ArrayBuffer(length + offset);
   const bytes = new Uint8Array(buffer, offset, length);
-  await fill(bytes, incoming as IncomingMessage);
+  await readInto(bytes, incoming as IncomingMessage);
   await check?.(bytes);
-  return { bytes, release: () => isPooled && pool.giveBack(buffer) };
+  return { bytes, release: () => isPooled && pool.release(buffer) };
 }
 
 /** @throws invalid_request for a body that breaks off */
-async function fill(bytes: Uint8Array, incoming: IncomingMessage): Promise<void> {
+async function readInto(bytes: Uint8Array, incoming: IncomingMessage): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let filled = 0;
   const breakOff = (reason: unknown = "the client closed the connection") =>

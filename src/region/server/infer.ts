@@ -15,14 +15,19 @@ import {
   refuseUnheededParameters,
 } from "../../protocol/request-options.ts";
 import { taskRowsOf } from "../../tasks/task-rows.ts";
-import type { Executor, TierName, Work } from "./executor.ts";
-import type { LoadedModel, LoadedResumption, LoadedTier } from "./load-model.ts";
+import type { Executor, TierRef, ExecutionRequest } from "./executor.ts";
+import type { LoadedRegionModel, LoadedResumption, LoadedRegionTier } from "./load-region-model.ts";
 import { defaultTierOf, TASK_INPUTS } from "./model-inputs.ts";
-import { expiresByItself, type SharedRuns, unsharedRuns, type Waiter } from "./shared-runs.ts";
+import {
+  isCoalescable,
+  type RequestCoalescer,
+  noCoalescing,
+  type Waiter,
+} from "./request-coalescing.ts";
 
 export interface InferContext {
   readonly executor: Executor;
-  readonly sharedRuns: SharedRuns;
+  readonly coalescer: RequestCoalescer;
   readonly clock: Clock;
   /** Inputs of the task's own kind in one request, at most. */
   readonly maxRows: number;
@@ -41,13 +46,13 @@ export interface InferContext {
 export type FailureReason = "REJECTED" | "CANCELED" | "BACKEND" | "OTHER";
 
 export interface InferOutcome {
-  readonly of: TierName;
+  readonly tier: TierRef;
   /** From the decoded request to its outputs. */
   readonly durationMs: number;
   /** What of that was making the graph's inputs of the task's own. */
   readonly preprocessMs: number;
   /** It was answered by the run of another request, just like it. */
-  readonly isShared: boolean;
+  readonly isCoalesced: boolean;
   /** Undefined for one that was answered. */
   readonly failure: FailureReason | undefined;
 }
@@ -61,15 +66,15 @@ export interface InferOutcome {
  * @throws invalid_request, unsupported, no_such_tier, invalid_tensor, too_many_inputs, what the task refuses, and what the executor throws.
  */
 export async function infer(
-  model: LoadedModel,
+  model: LoadedRegionModel,
   request: InferRequest,
   context: InferContext,
 ): Promise<InferResponse> {
-  const { executor, sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
+  const { executor, coalescer: sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
   const { manifest } = model;
   refuseUnheededParameters(request);
   const tier = chooseTier(model, request.parameters?.["tier"]);
-  const resumption = resumptionFor(tier, request.inputs);
+  const resumption = selectResumption(tier, request.inputs);
   const { session } = resumption ?? tier;
   const wanted = readWantedOutputs(request, session.outputs, manifest.model);
   const timeoutMs = readTimeoutMs(request);
@@ -79,7 +84,7 @@ export async function infer(
     timeoutMs === undefined ? Infinity : receivedAtMs + timeoutMs,
   );
 
-  const of: TierName = {
+  const of: TierRef = {
     model: manifest.model,
     version: manifest.version,
     tier: resumption?.name ?? tier.manifest.id,
@@ -96,7 +101,7 @@ export async function infer(
     const prepared =
       resumption === undefined
         ? toGraphInputs(model, tier, request.inputs, context.maxRows)
-        : checkedInputs(manifest.model, session.inputs, request.inputs);
+        : validateInputs(manifest.model, session.inputs, request.inputs);
     const preparedMs = clock.now();
     preprocessMs = preparedMs - begunMs;
     span.child("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
@@ -107,18 +112,24 @@ export async function infer(
         : manifest.deadlineMs;
     return await executor.execute({
       session,
-      of,
+      tier: of,
       batching: tier.serving.batching,
       ...prepared,
       ...waiter,
       priority,
-      latencyBoundMs,
+      maxLatencyMs: latencyBoundMs,
       span,
     });
   };
   const report = (isShared: boolean, failure?: FailureReason) =>
-    onOutcome({ of, durationMs: clock.now() - startedMs, preprocessMs, isShared, failure });
-  const runs = expiresByItself(tier.serving.batching?.queue) ? sharedRuns : unsharedRuns;
+    onOutcome({
+      tier: of,
+      durationMs: clock.now() - startedMs,
+      preprocessMs,
+      isCoalesced: isShared,
+      failure,
+    });
+  const runs = isCoalescable(tier.serving.batching?.queue) ? sharedRuns : noCoalescing;
   const asked = {
     session,
     inputs: request.inputs,
@@ -126,11 +137,13 @@ export async function infer(
     expiresAtMs: expiresAtMs === Infinity ? undefined : expiresAtMs,
     signal,
   };
-  const { outputs, isShared } = await runs.run(asked, start).catch((thrown: unknown) => {
-    const error = asEdgeTierError(thrown);
-    if (error.status >= 499) report(false, failureOf(error)); // below, the request was wrong
-    throw thrown;
-  });
+  const { outputs, isCoalesced: isShared } = await runs
+    .execute(asked, start)
+    .catch((thrown: unknown) => {
+      const error = asEdgeTierError(thrown);
+      if (error.status >= 499) report(false, failureReasonOf(error)); // below, the request was wrong
+      throw thrown;
+    });
   if (isShared) span.set({ "edgetier.shared_run": true });
   report(isShared);
   return {
@@ -142,7 +155,10 @@ export async function infer(
   };
 }
 
-function chooseTier(model: LoadedModel, asked: string | number | boolean | undefined): LoadedTier {
+function chooseTier(
+  model: LoadedRegionModel,
+  asked: string | number | boolean | undefined,
+): LoadedRegionTier {
   const tier =
     asked === undefined
       ? defaultTierOf(model)
@@ -157,8 +173,8 @@ function chooseTier(model: LoadedModel, asked: string | number | boolean | undef
 }
 
 /** By the names alone: its inputs are never just those of the tier. */
-function resumptionFor(
-  { resumption }: LoadedTier,
+function selectResumption(
+  { resumption }: LoadedRegionTier,
   inputs: NamedTensors,
 ): LoadedResumption | undefined {
   const names = resumption?.session.inputs.map(({ name }) => name) ?? [];
@@ -168,22 +184,22 @@ function resumptionFor(
     : undefined;
 }
 
-function checkedInputs(
+function validateInputs(
   model: string,
   specs: readonly TensorSpec[],
   inputs: NamedTensors,
-): Pick<Work, "inputs"> {
+): Pick<ExecutionRequest, "inputs"> {
   checkRequestInputs(model, specs, inputs);
   return { inputs };
 }
 
 /** What was encoded here may be padded as its preprocessor says; a client's own tensors as the model's configuration does. */
 function toGraphInputs(
-  { manifest, parseInput }: LoadedModel,
-  { preprocessor, session }: LoadedTier,
+  { manifest, parseInput }: LoadedRegionModel,
+  { preprocessor, session }: LoadedRegionTier,
   inputs: NamedTensors,
   maxRows: number,
-): Pick<Work, "inputs" | "padding"> {
+): Pick<ExecutionRequest, "inputs" | "padding"> {
   const rows =
     parseInput === undefined || preprocessor === undefined
       ? undefined
@@ -192,10 +208,10 @@ function toGraphInputs(
     return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
   const isGraphs =
     preprocessor === undefined || session.inputs.some(({ name }) => Object.hasOwn(inputs, name));
-  return checkedInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
+  return validateInputs(manifest.model, isGraphs ? session.inputs : TASK_INPUTS, inputs);
 }
 
-function failureOf({ code }: EdgeTierError): FailureReason {
+function failureReasonOf({ code }: EdgeTierError): FailureReason {
   if (code === "queue_full" || code === "request_expired") return "REJECTED";
   if (code === "request_cancelled") return "CANCELED";
   return code.startsWith("session_") ? "BACKEND" : "OTHER";

@@ -9,7 +9,7 @@ import { systemClock, type Clock } from "../../core/clock.ts";
  */
 export type LifecycleState = "starting" | "serving" | "leaving" | "draining";
 
-export interface DrainTimes {
+export interface DrainTimeouts {
   /** How long it is `leaving` first. */
   readonly lingerMs: number;
   /** For all of the drain. */
@@ -25,7 +25,7 @@ export interface Lifecycle {
   /** Does one request's work. @throws draining */
   track<Result>(work: () => Promise<Result>): Promise<Result>;
   /** @returns whether everything taken was finished within the time. */
-  drain(times: DrainTimes): Promise<boolean>;
+  drain(times: DrainTimeouts): Promise<boolean>;
 }
 
 export function createLifecycle(clock: Clock = systemClock): Lifecycle {

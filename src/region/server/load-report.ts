@@ -9,36 +9,36 @@ import {
   type LoadReport,
   writeLoadReport,
 } from "../../protocol/load-report.ts";
-import type { Permits } from "./batching/permits.ts";
+import type { ConcurrencyLimiter } from "./batching/concurrency-limiter.ts";
 import type { Executor } from "./executor.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { type Env, modelPaths } from "./routes/route.ts";
+import { type RegionEnv, modelPaths } from "./routes/route-helpers.ts";
 
 export interface LoadSources {
   readonly lifecycle: Pick<Lifecycle, "inFlight">;
-  readonly executor: Pick<Executor, "queues">;
-  readonly permits: Pick<Permits, "takenShare">;
+  readonly executor: Pick<Executor, "queueStates">;
+  readonly concurrencyLimiter: Pick<ConcurrencyLimiter, "utilization">;
   readonly clock: Clock;
 }
 
 /** Looking through all queues takes time; a report may be so old. */
-const REPORT_AGE_MS = 10;
+const MAX_REPORT_AGE_MS = 10;
 
 /** To the infer routes; call it before they are added. */
-export function addLoadReport(
-  app: Hono<Env>,
-  { lifecycle, executor, permits, clock }: LoadSources,
+export function addLoadReportHeader(
+  app: Hono<RegionEnv>,
+  { lifecycle, executor, concurrencyLimiter: permits, clock }: LoadSources,
 ): void {
   let last: { readonly report: LoadReport; readonly atMs: number } | undefined;
 
   function report(): LoadReport {
-    if (last === undefined || Math.abs(clock.now() - last.atMs) >= REPORT_AGE_MS) {
+    if (last === undefined || Math.abs(clock.now() - last.atMs) >= MAX_REPORT_AGE_MS) {
       const oldestQueuedMs = executor
-        .queues()
-        .reduce((oldest, { ageMs }) => Math.max(oldest, ageMs), 0);
+        .queueStates()
+        .reduce((oldest, { oldestAgeMs: ageMs }) => Math.max(oldest, ageMs), 0);
       last = {
         report: {
-          utilisation: rounded(permits.takenShare),
+          utilisation: rounded(permits.utilization),
           requestsInFlight: lifecycle.inFlight,
           oldestQueuedMs: rounded(oldestQueuedMs),
         },

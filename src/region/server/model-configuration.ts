@@ -14,11 +14,11 @@ import {
 } from "../../protocol/model-configuration.ts";
 import type { ArtifactRef } from "../../registry/manifest.ts";
 import type { BatchingConfig, ServingConfig, WarmupSample } from "../../registry/serving-config.ts";
-import type { LevelPolicy } from "./batching/batch-queue.ts";
-import { laneConfigOf, type LaneConfig } from "./batching/lane-config.ts";
-import type { LoadedModel, LoadedTier } from "./load-model.ts";
-import { defaultTierOf, inputsOf } from "./model-inputs.ts";
-import type { ProviderReport } from "./providers.ts";
+import type { PriorityLevelPolicy } from "./batching/batch-queue.ts";
+import { resolveSchedulerConfig, type SchedulerConfig } from "./batching/scheduler-config.ts";
+import type { LoadedRegionModel, LoadedRegionTier } from "./load-region-model.ts";
+import { defaultTierOf, declaredInputsOf } from "./model-inputs.ts";
+import type { ProviderReport } from "./provider-fallback.ts";
 import type { VersionPolicy } from "./version-policy.ts";
 
 export interface RegionModelConfiguration extends ModelConfiguration {
@@ -49,16 +49,16 @@ export interface ConfiguredTier {
 /** The levels of Triton's ONNX Runtime backend; 0: none is asked for, and all are made. */
 const OPTIMIZATION_LEVELS = { disabled: 2, basic: -1, extended: 1, all: 0 } as const;
 
-export function configurationOf(
-  model: LoadedModel,
+export function toModelConfiguration(
+  model: LoadedRegionModel,
   versions: VersionPolicy,
 ): RegionModelConfiguration {
   const { manifest, tiers } = model;
   const tier = defaultTierOf(model);
   const { serving } = tier;
-  const inputs = inputsOf(manifest, tier.manifest);
+  const inputs = declaredInputsOf(manifest, tier.manifest);
   const { outputs } = tier.manifest;
-  const lane = laneConfigOf(serving.batching);
+  const lane = resolveSchedulerConfig(serving.batching);
   const isBatched = [...tier.manifest.inputs, ...outputs].every(({ shape }) => shape[0] === -1);
   return {
     name: manifest.model,
@@ -71,20 +71,26 @@ export function configurationOf(
           ? { latest: { num_versions: versions.latest } }
           : { specific: { versions: versions.specific } },
     max_batch_size: isBatched ? lane.maxBatchRows : 0,
-    input: inputs.map((spec) => tensorOf(spec, isBatched)),
-    output: outputs.map((spec) => ({ ...tensorOf(spec, isBatched), label_filename: "" })),
+    input: inputs.map((spec) => toConfiguredTensor(spec, isBatched)),
+    output: outputs.map((spec) => ({ ...toConfiguredTensor(spec, isBatched), label_filename: "" })),
     optimization: {
       graph: { level: OPTIMIZATION_LEVELS[serving.graphOptimization ?? "all"] },
       execution_accelerators: {
-        gpu_execution_accelerator: (serving.executionProviders ?? []).flatMap(acceleratorOf),
+        gpu_execution_accelerator: (serving.executionProviders ?? []).flatMap(toAccelerators),
         cpu_execution_accelerator: [],
       },
     },
     instance_group: [
-      { name: `${manifest.model}_${tier.manifest.id}`, count: instancesOf(tier), ...placeOf(tier) },
+      {
+        name: `${manifest.model}_${tier.manifest.id}`,
+        count: instancesOf(tier),
+        ...instanceKindOf(tier),
+      },
     ],
-    ...(isBatched && lane.merges ? { dynamic_batching: batchingOf(lane, serving.batching) } : {}),
-    model_warmup: (serving.warmup ?? []).flatMap(warmupOf),
+    ...(isBatched && lane.isBatchingEnabled
+      ? { dynamic_batching: toConfiguredBatching(lane, serving.batching) }
+      : {}),
+    model_warmup: (serving.warmup ?? []).flatMap(toConfiguredWarmups),
     parameters:
       serving.intraOpThreads === undefined
         ? {}
@@ -93,18 +99,21 @@ export function configurationOf(
       version: manifest.version,
       task: manifest.task,
       deadlineMs: manifest.deadlineMs,
-      bytes: model.bytes,
-      tiers: tiers.map(tierOf),
+      bytes: model.memoryBytes,
+      tiers: tiers.map(toConfiguredTier),
     },
   };
 }
 
-function tensorOf({ name, datatype, shape }: TensorSpec, isBatched: boolean): ConfiguredTensor {
+function toConfiguredTensor(
+  { name, datatype, shape }: TensorSpec,
+  isBatched: boolean,
+): ConfiguredTensor {
   return { name, data_type: tritonDatatype(datatype), dims: isBatched ? shape.slice(1) : shape };
 }
 
 /** Triton has no name for `webgpu`; the CPU is none. */
-function acceleratorOf({ name, ...options }: ExecutionProvider): Accelerator[] {
+function toAccelerators({ name, ...options }: ExecutionProvider): Accelerator[] {
   if (name === "cpu") return [];
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return [
@@ -112,10 +121,10 @@ function acceleratorOf({ name, ...options }: ExecutionProvider): Accelerator[] {
   ];
 }
 
-function placeOf({
-  providers,
+function instanceKindOf({
+  providerReports: providers,
   serving,
-}: LoadedTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
+}: LoadedRegionTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
   const used = providers.find(({ state }) => state === "used")?.name ?? "cpu";
   if (used === "cpu") return { kind: "KIND_CPU", gpus: [] };
   const provider = serving.executionProviders?.find(({ name }) => name === used);
@@ -126,8 +135,8 @@ function placeOf({
 }
 
 /** `adaptive` has neither sizes nor a delay of its own. */
-function batchingOf(
-  { queue }: LaneConfig,
+function toConfiguredBatching(
+  { queue }: SchedulerConfig,
   { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {},
 ): ConfiguredBatching {
   const isFixed = mode !== "adaptive";
@@ -137,22 +146,22 @@ function batchingOf(
     preserve_ordering: false,
     priority_levels: queue.priorityLevels,
     default_priority_level: queue.defaultPriority,
-    default_queue_policy: queuePolicyOf(queue),
+    default_queue_policy: toConfiguredQueuePolicy(queue),
     priority_queue_policy: Object.fromEntries(
-      [...(queue.byPriority ?? [])].map(([level, differing]) => [
+      [...(queue.overridesByPriority ?? [])].map(([level, differing]) => [
         level,
-        queuePolicyOf({ ...queue, ...differing }),
+        toConfiguredQueuePolicy({ ...queue, ...differing }),
       ]),
     ),
   };
 }
 
-function queuePolicyOf({
+function toConfiguredQueuePolicy({
   timeoutAction,
   defaultTimeoutMs,
   allowTimeoutOverride,
   maxQueueSize,
-}: LevelPolicy): ConfiguredQueuePolicy {
+}: PriorityLevelPolicy): ConfiguredQueuePolicy {
   return {
     timeout_action: timeoutAction === "reject" ? "REJECT" : "DELAY",
     default_timeout_microseconds: Math.round(defaultTimeoutMs * 1_000),
@@ -161,7 +170,7 @@ function queuePolicyOf({
   };
 }
 
-function warmupOf({
+function toConfiguredWarmups({
   name,
   batchRows,
   count,
@@ -181,15 +190,15 @@ function warmupOf({
     .map((rows) => ({ name, batch_size: rows, count, inputs: Object.fromEntries(described) }));
 }
 
-function tierOf(tier: LoadedTier): ConfiguredTier {
-  const { manifest, serving, providers, resumption } = tier;
+function toConfiguredTier(tier: LoadedRegionTier): ConfiguredTier {
+  const { manifest, serving, providerReports: providers, resumption } = tier;
   return {
     id: manifest.id,
     precision: manifest.precision,
     graphBytes: manifest.graph.size,
     instances: instancesOf(tier),
     batching: serving.batching?.mode ?? "fixed",
-    ...(resumption === undefined ? {} : { resumes: resumption.from }),
+    ...(resumption === undefined ? {} : { resumes: resumption.edgeTier }),
     providers,
   };
 }
@@ -198,6 +207,6 @@ const instancesOf = ({
   session,
   serving,
 }: {
-  readonly session: LoadedTier["session"];
+  readonly session: LoadedRegionTier["session"];
   readonly serving: ServingConfig<ArtifactRef>;
 }) => session.concurrency ?? serving.instances ?? 1;

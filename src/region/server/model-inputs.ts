@@ -3,7 +3,7 @@
 import type { TensorSpec } from "../../core/tensor.ts";
 import type { Manifest, TierManifest } from "../../registry/manifest.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
-import type { LoadedModel, LoadedTier } from "./load-model.ts";
+import type { LoadedRegionModel, LoadedRegionTier } from "./load-region-model.ts";
 
 /** The task's own inputs: one element each. */
 export const TASK_INPUTS: readonly TensorSpec[] = [
@@ -11,11 +11,11 @@ export const TASK_INPUTS: readonly TensorSpec[] = [
 ];
 
 /** What its metadata says. */
-export function inputsOf({ task }: Manifest, tier: TierManifest): readonly TensorSpec[] {
+export function declaredInputsOf({ task }: Manifest, tier: TierManifest): readonly TensorSpec[] {
   return task === "tensor" ? tier.inputs : TASK_INPUTS;
 }
 
 /** The last of the cascade. */
-export function defaultTierOf({ tiers: [first, ...others] }: LoadedModel): LoadedTier {
+export function defaultTierOf({ tiers: [first, ...others] }: LoadedRegionModel): LoadedRegionTier {
   return others.at(-1) ?? first;
 }

@@ -12,14 +12,19 @@ import type { Manifest } from "../../registry/manifest.ts";
 import { DEFAULT_ALIAS, type ModelRef } from "../../registry/model-ref.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { createLeftovers } from "./leftovers.ts";
-import { disposeTiers, type LoadedModel, readKnownManifest } from "./load-model.ts";
-import { createLoader, hasCode } from "./loader.ts";
-import { type ModelsConfig, NO_MODELS_CONFIG } from "./models-config.ts";
-import { configuredRefs, loadEach } from "./preload.ts";
-import { isOf, keyOf, partsOf, type RepositoryEvent } from "./repository-events.ts";
-import { createResidents } from "./residents.ts";
-import { createVersions } from "./versions.ts";
+import { createStaleVersionReaper } from "./stale-version-reaper.ts";
+import { disposeTiers, type LoadedRegionModel, requireManifest } from "./load-region-model.ts";
+import { createModelLoader, hasErrorCode } from "./model-loader.ts";
+import { type OperatorConfig, EMPTY_OPERATOR_CONFIG } from "./operator-config.ts";
+import { listPreloadRefs, loadConcurrently } from "./preload-models.ts";
+import {
+  isKeyOfModel,
+  repositoryKey,
+  parseVersionKey,
+  type RepositoryEvent,
+} from "./repository-events.ts";
+import { createModelCache } from "./model-cache.ts";
+import { createVersionResolver } from "./version-resolver.ts";
 
 export interface ModelRepository {
   /**
@@ -27,15 +32,15 @@ export interface ModelRepository {
    * @throws model_not_found, version_not_found, version_unavailable, alias_not_found, model_unloaded; model_too_large, no_room;
    * whatever a load can fail with (load-model.ts); and what `work` throws
    */
-  use<Result>(
+  withModel<Result>(
     ref: ModelRef,
-    work: (model: LoadedModel) => Promise<Result> | Result,
+    work: (model: LoadedRegionModel) => Promise<Result> | Result,
   ): Promise<Result>;
   /** The model, loaded if need be: to look at, since it may go at any time. @throws as use */
-  acquire(ref: ModelRef): Promise<LoadedModel>;
+  getModel(ref: ModelRef): Promise<LoadedRegionModel>;
   /** Undefined unless it is loaded. @throws model_not_found, alias_not_found */
-  loaded(ref: ModelRef): Promise<LoadedModel | undefined>;
-  allLoaded(): readonly LoadedModel[];
+  findLoaded(ref: ModelRef): Promise<LoadedRegionModel | undefined>;
+  listLoaded(): readonly LoadedRegionModel[];
   /** Manifest, and the versions that may be asked for, without loading anything. @throws as use */
   describe(
     ref: ModelRef,
@@ -43,7 +48,7 @@ export interface ModelRepository {
   /** Whether the model answers at once; if not, this starts loading it, unless it was evicted: a look must not push out what is used. @throws model_not_found, alias_not_found */
   isReady(ref: ModelRef): Promise<boolean>;
   /** Every version in the store, and whether it is loaded here. @throws model_store_unavailable */
-  index(): Promise<readonly IndexEntry[]>;
+  listIndex(): Promise<readonly RepositoryIndexEntry[]>;
   /** What `stable` names, now; a version that was loaded goes on serving where this fails. @throws as use */
   load(model: string): Promise<void>;
   /** All its versions; requests under way are answered. It is not loaded again before `load`. @throws model_not_found */
@@ -54,7 +59,7 @@ export interface ModelRepository {
 }
 
 /** As Triton's repository index has it. */
-export interface IndexEntry {
+export interface RepositoryIndexEntry {
   readonly name: string;
   readonly version: string;
   readonly state: "READY" | "LOADING" | "UNAVAILABLE";
@@ -67,14 +72,14 @@ export type { RepositoryEvent };
 export interface ModelRepositoryOptions {
   readonly store: ModelStore;
   readonly runtime: NativeRuntime;
-  readonly config?: ModelsConfig;
+  readonly operatorConfig?: OperatorConfig;
   readonly clock?: Clock;
   /** For all that is loaded; 0: no limit. */
-  readonly budgetBytes?: number;
+  readonly memoryBudgetBytes?: number;
   /** How long a load waits for room within the budget. */
-  readonly roomTimeoutMs?: number;
+  readonly memoryTimeoutMs?: number;
   /** How long a version that nothing names any more must not have been asked for before it is unloaded. */
-  readonly leftoverIdleMs?: number;
+  readonly staleVersionIdleMs?: number;
   /** How long an alias is believed before the store is asked again. */
   readonly aliasTtlMs?: number;
   /** How long a failed load is reported again before it is tried anew; longer where it fails again. */
@@ -88,14 +93,14 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   const {
     store,
     runtime,
-    config = NO_MODELS_CONFIG,
+    operatorConfig: config = EMPTY_OPERATOR_CONFIG,
     clock = systemClock,
     onEvent = () => {},
   } = options;
   const {
-    budgetBytes = 0,
-    roomTimeoutMs = 10_000,
-    leftoverIdleMs = 300_000,
+    memoryBudgetBytes: budgetBytes = 0,
+    memoryTimeoutMs: roomTimeoutMs = 10_000,
+    staleVersionIdleMs: leftoverIdleMs = 300_000,
     aliasTtlMs = 5_000,
     retryAfterMs = 1_000,
     storeTimeoutMs = 120_000,
@@ -105,58 +110,58 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   /** "model@version". */
   const evicted = new Set<string>();
   const unloaded = new Set<string>();
-  const loader = createLoader({
+  const loader = createModelLoader({
     store,
     runtime,
-    config,
+    operatorConfig: config,
     clock,
     retryAfterMs,
     storeTimeoutMs,
     onEvent,
   });
-  const versions = createVersions({
+  const versions = createVersionResolver({
     store,
-    config,
+    operatorConfig: config,
     clock,
     ttlMs: aliasTtlMs,
     retryAfterMs,
     timeoutMs: storeTimeoutMs,
-    onOverruled: (alias) => onEvent({ event: "alias_overruled", ...alias }),
+    onAliasOverridden: (alias) => onEvent({ event: "alias_overruled", ...alias }),
   });
 
-  const residents = createResidents<LoadedModel>({
+  const residents = createModelCache<LoadedRegionModel>({
     clock,
-    budgetBytes,
-    roomTimeoutMs,
+    memoryBudgetBytes: budgetBytes,
+    memoryTimeoutMs: roomTimeoutMs,
     async load(key, makeRoom) {
       const loading = await loader.load(key, makeRoom);
       evicted.delete(key);
-      leftovers.watch();
+      leftovers.schedule();
       return loading;
     },
     unload: ({ tiers }) => disposeTiers(tiers),
-    onEvicted(key, bytes) {
+    onEvict(key, bytes) {
       evicted.add(key);
-      onEvent({ event: "model_evicted", ...partsOf(key), bytes });
+      onEvent({ event: "model_evicted", ...parseVersionKey(key), bytes });
     },
   });
-  const leftovers = createLeftovers({
+  const leftovers = createStaleVersionReaper({
     clock,
     idleMs: leftoverIdleMs,
-    loaded: () =>
-      residents.all().map(({ key, users, lastUsedMs }) => ({
+    listLoaded: () =>
+      residents.all().map(({ key, useCount: users, lastUsedAtMs: lastUsedAtMs }) => ({
         key,
-        ...partsOf(key),
+        ...parseVersionKey(key),
         isInUse: users > 0,
-        lastUsedMs,
+        lastUsedAtMs: lastUsedAtMs,
       })), // what is being loaded has users
-    async namedOf(model) {
-      const named = await versions.named(model);
+    async listReferenced(model) {
+      const named = await versions.listReferenced(model);
       const targets = Object.keys(named.aliases).map((alias) =>
-        versions.targetOf({ model, target: { kind: "alias", alias } }),
+        versions.resolve({ model, target: { kind: "alias", alias } }),
       );
       const current = [...serving]
-        .filter(([key]) => isOf(model, key))
+        .filter(([key]) => isKeyOfModel(model, key))
         .map(([, version]) => version); // until its alias has gone on
       return new Set([...(await Promise.all(targets)), ...named.versions, ...current]);
     },
@@ -171,41 +176,41 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   }
 
   async function remove(key: string): Promise<void> {
-    onEvent({ event: "model_unloaded", ...partsOf(key) });
+    onEvent({ event: "model_unloaded", ...parseVersionKey(key) });
     await residents.remove(key);
   }
 
   /** @throws version_unavailable */
   async function checkOffered(model: string, version: number): Promise<void> {
-    if (isLoaded(keyOf(model, version))) return; // offered for as long as it is there
-    const refusal = await versions.refusal(model, version);
+    if (isLoaded(repositoryKey(model, version))) return; // offered for as long as it is there
+    const refusal = await versions.rejectionReason(model, version);
     if (refusal !== undefined) throw regionServerErrors.versionUnavailable(model, version, refusal);
   }
 
   async function versionOf(ref: ModelRef): Promise<number> {
-    const version = await versions.targetOf(ref);
+    const version = await versions.resolve(ref);
     await checkOffered(ref.model, version);
     return version;
   }
 
   async function use<Result>(
     ref: ModelRef,
-    work: (model: LoadedModel) => Promise<Result> | Result,
+    work: (model: LoadedRegionModel) => Promise<Result> | Result,
   ): Promise<Result> {
     checkNotUnloaded(ref.model);
     const version = await versionOf(ref);
-    const key = keyOf(ref.model, version);
+    const key = repositoryKey(ref.model, version);
     if (ref.target.kind === "version") return await useKey(key, work);
 
-    const alias = keyOf(ref.model, ref.target.alias);
-    const before = keyOf(ref.model, serving.get(alias) ?? version);
+    const alias = repositoryKey(ref.model, ref.target.alias);
+    const before = repositoryKey(ref.model, serving.get(alias) ?? version);
     if (before !== key && !isLoaded(key)) {
       if (isLoaded(before)) {
         loadAside(key);
         return await useKey(before, work);
       }
       // The one before was evicted: it is loaded again only where the new one cannot be.
-      if (!(await succeeds(useKey(key, () => {})))) return await useKey(before, work);
+      if (!(await isFulfilled(useKey(key, () => {})))) return await useKey(before, work);
     }
     return await useKey(key, (model) => {
       serving.set(alias, version);
@@ -215,9 +220,9 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
 
   async function useKey<Result>(
     key: string,
-    work: (model: LoadedModel) => Promise<Result> | Result,
+    work: (model: LoadedRegionModel) => Promise<Result> | Result,
   ): Promise<Result> {
-    checkNotUnloaded(partsOf(key).model); // while the store was asked, perhaps
+    checkNotUnloaded(parseVersionKey(key).model); // while the store was asked, perhaps
     return await residents.use(key, work);
   }
 
@@ -225,24 +230,27 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     if (unloaded.has(model)) throw regionServerErrors.modelUnloaded(model);
   }
 
-  async function loaded({ model, target }: ModelRef): Promise<LoadedModel | undefined> {
+  async function loaded({ model, target }: ModelRef): Promise<LoadedRegionModel | undefined> {
     const item = (version: number | undefined) =>
-      version === undefined ? undefined : residents.get(keyOf(model, version))?.item;
+      version === undefined ? undefined : residents.get(repositoryKey(model, version))?.item;
     return (
-      item(await versions.targetOf({ model, target })) ??
-      (target.kind === "alias" ? item(serving.get(keyOf(model, target.alias))) : undefined)
+      item(await versions.resolve({ model, target })) ??
+      (target.kind === "alias" ? item(serving.get(repositoryKey(model, target.alias))) : undefined)
     );
   }
 
   /** @param isConfigured by the model's name: one without a region tier is then none of this region's */
   async function preloadOne(ref: ModelRef, isConfigured: boolean): Promise<void> {
     try {
-      if (unloaded.has(ref.model) || evicted.has(keyOf(ref.model, await versions.targetOf(ref))))
+      if (
+        unloaded.has(ref.model) ||
+        evicted.has(repositoryKey(ref.model, await versions.resolve(ref)))
+      )
         return; // or it would push out what took its place
       await use(ref, () => {});
     } catch (error) {
-      if (!(isConfigured && hasCode(error, "no_region_tier")))
-        loader.report(
+      if (!(isConfigured && hasErrorCode(error, "no_region_tier")))
+        loader.reportFailure(
           ref.model,
           ref.target.kind === "version" ? ref.target.version : undefined,
           error,
@@ -251,38 +259,38 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
   }
 
   return {
-    use,
-    loaded,
-    acquire: (ref) => use(ref, (model) => model),
-    allLoaded: () => residents.all().flatMap(({ item }) => item ?? []),
+    withModel: use,
+    findLoaded: loaded,
+    getModel: (ref) => use(ref, (model) => model),
+    listLoaded: () => residents.all().flatMap(({ item }) => item ?? []),
 
     async describe(ref) {
       checkNotUnloaded(ref.model);
       const present = await loaded(ref);
       const manifest =
-        present?.manifest ?? (await readKnownManifest(store, ref.model, await versionOf(ref)));
-      const offered = (await versions.list(ref.model)).filter(
-        ({ refusal }) => refusal === undefined,
+        present?.manifest ?? (await requireManifest(store, ref.model, await versionOf(ref)));
+      const offered = (await versions.listVersions(ref.model)).filter(
+        ({ rejectionReason: refusal }) => refusal === undefined,
       );
       return { manifest, versions: offered.map(({ version }) => version) };
     },
 
     async isReady(ref) {
-      const version = await versions.targetOf(ref);
-      const key = keyOf(ref.model, version);
+      const version = await versions.resolve(ref);
+      const key = repositoryKey(ref.model, version);
       if (unloaded.has(ref.model)) return false;
       if (
         !isLoaded(key) &&
         !evicted.has(key) &&
-        (await versions.refusal(ref.model, version)) === undefined
+        (await versions.rejectionReason(ref.model, version)) === undefined
       )
         loadAside(key);
       return (await loaded(ref)) !== undefined;
     },
 
-    async index() {
+    async listIndex() {
       const models = (await store.listModels()).map(async (name) =>
-        (await versions.list(name)).map(({ version, refusal }) =>
+        (await versions.listVersions(name)).map(({ version, rejectionReason: refusal }) =>
           indexEntry(name, version, refusal),
         ),
       );
@@ -291,22 +299,22 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
 
     async load(model) {
       // Someone has published, as likely as not.
-      const version = await versions.targetNow({
+      const version = await versions.resolveUncached({
         model,
         target: { kind: "alias", alias: DEFAULT_ALIAS },
       });
       await checkOffered(model, version);
-      const key = keyOf(model, version);
-      loader.retry(key);
+      const key = repositoryKey(model, version);
+      loader.clearFailure(key);
       await residents.use(key, (item) => {
         if (residents.get(key)?.item !== item) return; // unloaded meanwhile
         unloaded.delete(model);
-        serving.set(keyOf(model, DEFAULT_ALIAS), version);
+        serving.set(repositoryKey(model, DEFAULT_ALIAS), version);
       });
     },
 
     async unload(model) {
-      const keys = residents.all().flatMap(({ key }) => (isOf(model, key) ? [key] : []));
+      const keys = residents.all().flatMap(({ key }) => (isKeyOfModel(model, key) ? [key] : []));
       if (
         !unloaded.has(model) &&
         keys.length === 0 &&
@@ -314,17 +322,17 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
       )
         throw registryErrors.modelNotFound(model);
       unloaded.add(model);
-      for (const alias of serving.keys()) if (isOf(model, alias)) serving.delete(alias);
+      for (const alias of serving.keys()) if (isKeyOfModel(model, alias)) serving.delete(alias);
       await Promise.all(keys.map(remove));
     },
 
     async preload(refs) {
-      const configured = await configuredRefs(config, store, versions).catch((error: unknown) => {
+      const configured = await listPreloadRefs(config, store, versions).catch((error: unknown) => {
         onEvent({ event: "store_unavailable", error });
         return [];
       });
-      await loadEach(refs, (ref) => preloadOne(ref, false));
-      await loadEach(configured, (ref) => preloadOne(ref, true));
+      await loadConcurrently(refs, (ref) => preloadOne(ref, false));
+      await loadConcurrently(configured, (ref) => preloadOne(ref, true));
     },
 
     async dispose() {
@@ -334,8 +342,12 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
     },
   };
 
-  function indexEntry(name: string, version: number, refusal: string | undefined): IndexEntry {
-    const key = keyOf(name, version);
+  function indexEntry(
+    name: string,
+    version: number,
+    refusal: string | undefined,
+  ): RepositoryIndexEntry {
+    const key = repositoryKey(name, version);
     const resident = residents.get(key);
     const entry = { name, version: String(version) };
     if (resident !== undefined)
@@ -350,13 +362,13 @@ export function createModelRepository(options: ModelRepositoryOptions): ModelRep
         (unloaded.has(name) ? "unloaded" : undefined) ??
         refusal ??
         evictedReason ??
-        loader.failureOf(key) ??
+        loader.lastFailureReason(key) ??
         "",
     };
   }
 }
 
-const succeeds = (work: Promise<unknown>) =>
+const isFulfilled = (work: Promise<unknown>) =>
   work.then(
     () => true,
     () => false,

@@ -12,12 +12,16 @@ import type { Session } from "../../runtime/runtime.ts";
 import { createSessionGroup } from "../../runtime/session-group.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { taskByName } from "../../tasks/tasks.ts";
-import { images } from "./images.ts";
-import { openOnProvider, type ProviderEvent, type ProviderReport } from "./providers.ts";
-import { warmUp, warmupRunsOf, type WarmupRun } from "./warm-up.ts";
-import { plainInputs } from "./warmup-inputs.ts";
+import { sharedImageDecoder } from "./shared-image-decoder.ts";
+import {
+  openWithProviderFallback,
+  type ProviderEvent,
+  type ProviderReport,
+} from "./provider-fallback.ts";
+import { warmUp, createWarmupRuns, type WarmupRun } from "./warmup.ts";
+import { generateInputs } from "./warmup-inputs.ts";
 
-export interface TierOpener {
+export interface OpenTierDependencies {
   readonly runtime: NativeRuntime;
   /** @throws model_store_unavailable, artifact_corrupt */
   readonly readFile: (file: ArtifactRef) => Promise<Uint8Array>;
@@ -30,7 +34,7 @@ export interface OpenedTier {
   /** Of the task's own inputs; absent where a graph's tensors are all there is. */
   readonly preprocessor?: Preprocessor;
   /** What became of the execution providers that were to be tried. */
-  readonly providers: readonly ProviderReport[];
+  readonly providerReports: readonly ProviderReport[];
 }
 
 /** @throws manifest_invalid, preprocessor_invalid, session_failed, warmup_failed, and what `readFile` throws */
@@ -38,15 +42,16 @@ export async function openTier(
   manifest: Manifest,
   tier: TierManifest,
   serving: ServingConfig<ArtifactRef>,
-  opener: TierOpener,
+  opener: OpenTierDependencies,
 ): Promise<OpenedTier> {
   const { readFile } = opener;
   const preprocessor = await readPreprocessor(manifest, tier, readFile);
-  const example = (rows: number) => exampleOf(manifest, tier, serving, preprocessor, rows);
-  const runs = await warmupRunsOf(serving.warmup, {
+  const example = (rows: number) =>
+    createExampleInputs(manifest, tier, serving, preprocessor, rows);
+  const runs = await createWarmupRuns(serving.warmup, {
     tier: tier.id,
     specs: tier.inputs,
-    example,
+    createExample: example,
     readFile,
   });
 
@@ -54,16 +59,16 @@ export async function openTier(
     session: first,
     report,
     openAnother,
-  } = await openFirst(manifest, tier, serving, runs, opener);
+  } = await openFirstSession(manifest, tier, serving, runs, opener);
   const sessions = [first];
   try {
-    checkFit(manifest, tier, first);
+    checkGraphSignature(manifest, tier, first);
     while (sessions.length < (serving.instances ?? 1)) sessions.push(await openAnother());
     // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
     for (const session of sessions) await warmUp(session, tier.id, runs);
     return {
       session: sessions.length === 1 ? first : createSessionGroup(sessions),
-      providers: report,
+      providerReports: report,
       ...(preprocessor === undefined ? {} : { preprocessor }),
     };
   } catch (error) {
@@ -83,7 +88,7 @@ export async function openResumption(
   { graph, inputs }: Resumption,
   name: string,
   serving: ServingConfig<ArtifactRef>,
-  opener: TierOpener,
+  opener: OpenTierDependencies,
 ): Promise<OpenedTier> {
   const { place, precision, outputs } = tier;
   const warmup = serving.warmup?.map(({ inputs: _ofTheWhole, ...sample }) => sample);
@@ -95,19 +100,19 @@ export async function openResumption(
   );
 }
 
-interface FirstSession {
+interface OpenedSession {
   readonly session: Session;
   readonly report: readonly ProviderReport[];
   openAnother(): Promise<Session>;
 }
 
-async function openFirst(
+async function openFirstSession(
   manifest: Manifest,
   tier: TierManifest,
   serving: ServingConfig<ArtifactRef>,
   [firstRun]: readonly [WarmupRun, ...WarmupRun[]],
-  opener: TierOpener,
-): Promise<FirstSession> {
+  opener: OpenTierDependencies,
+): Promise<OpenedSession> {
   const { runtime, readFile, onProviderEvent = () => {} } = opener;
   const {
     executionProviders: providers = [DEFAULT_PROVIDER],
@@ -136,12 +141,12 @@ async function openFirst(
   const fp16 =
     takesFp16 && tier.fp16Graph !== undefined ? await readFile(tier.fp16Graph) : undefined;
   try {
-    return await openOnProvider({
+    return await openWithProviderFallback({
       runtime,
-      graphs: { fp32, fp16 },
+      graphByPrecision: { fp32, fp16 },
       providers,
-      input: firstRun.inputs,
-      session,
+      trialInputs: firstRun.inputs,
+      sessionOptions: session,
       onEvent: (event) => onProviderEvent(event, tier.id),
     });
   } catch (error) {
@@ -153,7 +158,7 @@ async function openFirst(
 }
 
 /** The task's; where there is none, zeros, or numbers that providers can differ in. */
-function exampleOf(
+function createExampleInputs(
   manifest: Manifest,
   { inputs }: TierManifest,
   serving: ServingConfig<ArtifactRef>,
@@ -161,32 +166,32 @@ function exampleOf(
   rows: number,
 ): NamedTensors {
   if (preprocessor === undefined)
-    return plainInputs(inputs, rows, prefersCpu(serving) ? "zero" : "random");
+    return generateInputs(inputs, rows, isCpuPreferred(serving) ? "zero" : "random");
   const { example } = taskByName(manifest.task);
   return preprocessor.encode(Array.from({ length: rows }, () => example));
 }
 
-const prefersCpu = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<ArtifactRef>) =>
+const isCpuPreferred = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<ArtifactRef>) =>
   executionProviders[0]?.name === "cpu";
 
 async function readPreprocessor(
   manifest: Manifest,
   tier: TierManifest,
-  readFile: TierOpener["readFile"],
+  readFile: OpenTierDependencies["readFile"],
 ): Promise<Preprocessor | undefined> {
   if (!("preprocessor" in tier)) return undefined;
   const spec = tier.preprocessor;
   return taskByName(manifest.task).createPreprocessor(
     "artifact" in spec ? { ...spec, artifact: await readFile(spec.artifact) } : spec,
-    { images },
+    { images: sharedImageDecoder },
   );
 }
 
 /** @throws manifest_invalid */
-function checkFit(manifest: Manifest, tier: TierManifest, session: Session): void {
+function checkGraphSignature(manifest: Manifest, tier: TierManifest, session: Session): void {
   const problem =
-    difference("input", tier.inputs, session.inputs) ??
-    difference("output", tier.outputs, session.outputs);
+    findSignatureMismatch("input", tier.inputs, session.inputs) ??
+    findSignatureMismatch("output", tier.outputs, session.outputs);
   if (problem !== undefined)
     throw coreErrors.manifestInvalid(manifest.model, manifest.version, [
       `tier ${tier.id}: ${problem}`,
@@ -194,7 +199,7 @@ function checkFit(manifest: Manifest, tier: TierManifest, session: Session): voi
 }
 
 /** The first declared tensor that the graph does not have in that form. */
-function difference(
+function findSignatureMismatch(
   kind: string,
   declared: readonly TensorSpec[],
   actual: readonly TensorSpec[],

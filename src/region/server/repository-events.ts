@@ -1,9 +1,9 @@
 // What happens to a region's models, for logs and metrics; and what a version is called there and in the repository's maps.
 
-import type { ProviderEvent } from "./providers.ts";
-import type { AliasOverruled } from "./versions.ts";
+import type { ProviderEvent } from "./provider-fallback.ts";
+import type { AliasOverride } from "./version-resolver.ts";
 
-export interface Versioned {
+export interface VersionRef {
   readonly model: string;
   readonly version: number;
 }
@@ -13,9 +13,9 @@ export type RepositoryEvent =
       readonly event: "model_loaded";
       readonly durationMs: number;
       readonly bytes: number;
-    } & Versioned)
-  | ({ readonly event: "model_unloaded" } & Versioned)
-  | ({ readonly event: "model_evicted"; readonly bytes: number } & Versioned)
+    } & VersionRef)
+  | ({ readonly event: "model_unloaded" } & VersionRef)
+  | ({ readonly event: "model_evicted"; readonly bytes: number } & VersionRef)
   | {
       readonly event: "model_failed";
       readonly model: string;
@@ -29,18 +29,18 @@ export type RepositoryEvent =
       readonly version?: number | undefined;
       readonly error: unknown;
     }
-  | (ProviderEvent & Versioned & { readonly tier: string })
+  | (ProviderEvent & VersionRef & { readonly tier: string })
   /** The operator has configured a tier that this version does not have. */
-  | ({ readonly event: "tier_unknown"; readonly tier: string } & Versioned)
-  | ({ readonly event: "alias_overruled" } & AliasOverruled);
+  | ({ readonly event: "tier_unknown"; readonly tier: string } & VersionRef)
+  | ({ readonly event: "alias_overruled" } & AliasOverride);
 
 /** "model@version", or "model@alias". */
-export const keyOf = (model: string, versionOrAlias: number | string) =>
+export const repositoryKey = (model: string, versionOrAlias: number | string) =>
   `${model}@${versionOrAlias}`;
-export const isOf = (model: string, key: string) => key.startsWith(`${model}@`);
+export const isKeyOfModel = (model: string, key: string) => key.startsWith(`${model}@`);
 
 /** @param key of a version */
-export function partsOf(key: string): Versioned {
+export function parseVersionKey(key: string): VersionRef {
   const at = key.lastIndexOf("@");
   return { model: key.slice(0, at), version: Number(key.slice(at + 1)) };
 }

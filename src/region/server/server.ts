@@ -4,7 +4,7 @@ import { processErrors } from "../../core/process-errors.ts";
 import { once } from "node:events";
 import { createAdaptorServer } from "@hono/node-server";
 import { reasonOf } from "../../core/errors.ts";
-import type { DrainTimes, Lifecycle } from "./lifecycle.ts";
+import type { DrainTimeouts, Lifecycle } from "./lifecycle.ts";
 
 export interface RegionServerOptions {
   readonly fetch: (request: Request) => Response | Promise<Response>;
@@ -12,7 +12,7 @@ export interface RegionServerOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
-  readonly drainTimes: DrainTimes;
+  readonly drainTimeouts: DrainTimeouts;
 }
 
 export interface RegionServer {
@@ -28,13 +28,13 @@ const CLOSE_GRACE_MS = 1_000;
 
 /** @throws port_in_use, component_failed */
 export async function startRegionServer(options: RegionServerOptions): Promise<RegionServer> {
-  const { fetch, lifecycle, host, port, drainTimes } = options;
+  const { fetch, lifecycle, host, port, drainTimeouts: drainTimes } = options;
   const server = createAdaptorServer({ fetch, serverOptions: { keepAliveTimeout: KEEP_ALIVE_MS } });
   try {
     server.listen(port, host);
     await once(server, "listening");
   } catch (error) {
-    throw failure(error, port);
+    throw toStartError(error, port);
   }
 
   const address = server.address();
@@ -56,7 +56,7 @@ export async function startRegionServer(options: RegionServerOptions): Promise<R
   };
 }
 
-function failure(error: unknown, port: number): Error {
+function toStartError(error: unknown, port: number): Error {
   const inUse = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   return inUse
     ? processErrors.portInUse("region server", port, "EDGETIER_REGION_PORT")

@@ -9,16 +9,16 @@
 
 import { systemClock, type Clock } from "../../core/clock.ts";
 import type { DurationStatistic, ModelStatistics } from "../../protocol/statistics.ts";
-import type { Run } from "./executor.ts";
+import type { BatchRun } from "./executor.ts";
 import type { InferOutcome } from "./infer.ts";
 import type { RepositoryEvent } from "./model-repository.ts";
 
-export interface Statistics {
-  ran(run: Run): void;
-  finished(outcome: InferOutcome): void;
-  observe(event: RepositoryEvent): void;
+export interface InferenceStatistics {
+  recordRun(run: BatchRun): void;
+  recordOutcome(outcome: InferOutcome): void;
+  handleEvent(event: RepositoryEvent): void;
   /** All zero for one that has not been asked. */
-  of(model: string, version: number): ModelStatistics;
+  read(model: string, version: number): ModelStatistics;
 }
 
 interface ModelVersion {
@@ -31,33 +31,46 @@ interface Sum {
   ms: number;
 }
 
-const newCompute = () => ({ input: newSum(), infer: newSum(), output: newSum() });
+const createComputeSums = () => ({
+  input: createDurationSum(),
+  infer: createDurationSum(),
+  output: createDurationSum(),
+});
 
-function newRecord() {
+function createRecord() {
   return {
     lastRunMs: 0,
     rows: 0,
     runs: 0,
-    success: newSum(),
-    shared: newSum(),
-    fail: newSum(),
-    queue: newSum(),
-    compute: newCompute(),
-    bySize: new Map<number, ReturnType<typeof newCompute>>(),
+    success: createDurationSum(),
+    shared: createDurationSum(),
+    fail: createDurationSum(),
+    queue: createDurationSum(),
+    compute: createComputeSums(),
+    bySize: new Map<number, ReturnType<typeof createComputeSums>>(),
   };
 }
 
-export function createStatistics(clock: Clock = systemClock): Statistics {
+export function createInferenceStatistics(clock: Clock = systemClock): InferenceStatistics {
   /** By "model@version". */
-  const records = new Map<string, ReturnType<typeof newRecord>>();
+  const records = new Map<string, ReturnType<typeof createRecord>>();
   /** Unloaded, and not loaded again: what was under way then counts no more. */
   const gone = new Set<string>();
 
   const recordOf = (of: ModelVersion) =>
-    gone.has(keyOf(of)) ? newRecord() : getOrAdd(records, keyOf(of), newRecord);
+    gone.has(keyOf(of)) ? createRecord() : getOrAdd(records, keyOf(of), createRecord);
 
   return {
-    ran({ of, works, rows, waitedMs, inputMs, inferMs, outputMs, failed }) {
+    recordRun({
+      tier: of,
+      requestCount: works,
+      rows,
+      queueTimesMs: waitedMs,
+      inputMs,
+      inferMs,
+      outputMs,
+      hasFailed: failed,
+    }) {
       if (failed) return;
       const record = recordOf(of);
       record.lastRunMs = clock.now();
@@ -68,7 +81,7 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
         works,
         waitedMs.reduce((sum, ms) => sum + ms, 0),
       );
-      const size = getOrAdd(record.bySize, rows, newCompute);
+      const size = getOrAdd(record.bySize, rows, createComputeSums);
       for (const [phase, ms] of [
         ["input", inputMs],
         ["infer", inferMs],
@@ -79,7 +92,7 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
       }
     },
 
-    finished({ of, durationMs, preprocessMs, isShared, failure }) {
+    recordOutcome({ tier: of, durationMs, preprocessMs, isCoalesced: isShared, failure }) {
       const record = recordOf(of);
       if (isShared) {
         add(record.shared, 1, durationMs);
@@ -89,16 +102,16 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
       if (failure === undefined) add(record.compute.input, 0, preprocessMs); // counted with its run
     },
 
-    observe(event) {
+    handleEvent(event) {
       if (event.event === "model_loaded") gone.delete(keyOf(event));
       if (event.event !== "model_unloaded") return;
       records.delete(keyOf(event));
       gone.add(keyOf(event));
     },
 
-    of(model, version) {
+    read(model, version) {
       const { lastRunMs, rows, runs, success, shared, fail, queue, compute, bySize } =
-        records.get(keyOf({ model, version })) ?? newRecord();
+        records.get(keyOf({ model, version })) ?? createRecord();
       const sizes = [...bySize].toSorted(([a], [b]) => a - b);
       return {
         name: model,
@@ -107,14 +120,17 @@ export function createStatistics(clock: Clock = systemClock): Statistics {
         inference_count: rows,
         execution_count: runs,
         inference_stats: {
-          success: written(success),
-          fail: written(fail),
-          queue: written(queue),
-          ...computed(compute),
-          cache_hit: written(shared),
+          success: toDurationStatistic(success),
+          fail: toDurationStatistic(fail),
+          queue: toDurationStatistic(queue),
+          ...toComputeStatistics(compute),
+          cache_hit: toDurationStatistic(shared),
           cache_miss: NONE,
         },
-        batch_stats: sizes.map(([size, ofSize]) => ({ batch_size: size, ...computed(ofSize) })),
+        batch_stats: sizes.map(([size, ofSize]) => ({
+          batch_size: size,
+          ...toComputeStatistics(ofSize),
+        })),
         memory_usage: [],
       };
     },
@@ -126,7 +142,7 @@ const keyOf = ({ model, version }: ModelVersion) => `${model}@${version}`;
 /** Nothing is kept that could be missed: the edge caches answers. */
 const NONE: DurationStatistic = { count: 0, ns: 0 };
 
-function newSum(): Sum {
+function createDurationSum(): Sum {
   return { count: 0, ms: 0 };
 }
 
@@ -135,13 +151,16 @@ function add(sum: Sum, count: number, ms: number): void {
   sum.ms += ms;
 }
 
-const written = ({ count, ms }: Sum): DurationStatistic => ({ count, ns: Math.round(ms * 1e6) });
+const toDurationStatistic = ({ count, ms }: Sum): DurationStatistic => ({
+  count,
+  ns: Math.round(ms * 1e6),
+});
 
-function computed({ input, infer, output }: ReturnType<typeof newCompute>) {
+function toComputeStatistics({ input, infer, output }: ReturnType<typeof createComputeSums>) {
   return {
-    compute_input: written(input),
-    compute_infer: written(infer),
-    compute_output: written(output),
+    compute_input: toDurationStatistic(input),
+    compute_infer: toDurationStatistic(infer),
+    compute_output: toDurationStatistic(output),
   };
 }
 

@@ -7,7 +7,7 @@ export type VersionPolicy =
   | { readonly specific: readonly number[] };
 
 /** What the store says of a model now. */
-export interface VersionsInStore {
+export interface PublishedVersions {
   /** Ascending. */
   readonly versions: readonly number[];
   /** That an alias names. */
@@ -18,10 +18,10 @@ export interface VersionsInStore {
  * What an alias is answered with. `specific` overrules it, with the highest of its versions, as Triton answers a request
  * that names none: whoever moves an alias elsewhere must not be able to take the model away here.
  */
-export function servedFor(
+export function resolveServedVersion(
   policy: VersionPolicy,
   target: number,
-  { versions }: Pick<VersionsInStore, "versions">,
+  { versions }: Pick<PublishedVersions, "versions">,
 ): number {
   if (policy === "all" || "latest" in policy || policy.specific.includes(target)) return target;
   return versions.findLast((version) => policy.specific.includes(version)) ?? target;
@@ -32,10 +32,10 @@ export function servedFor(
  * `stable` names until then. `specific` is a list that the operator has written by hand, and nothing from outside adds to it.
  * @returns why it may not be loaded; undefined if it may
  */
-export function refusalOf(
+export function policyRejection(
   policy: VersionPolicy,
   version: number,
-  { versions, aliased }: VersionsInStore,
+  { versions, aliased }: PublishedVersions,
 ): string | undefined {
   if (policy === "all") return undefined;
   if ("specific" in policy)
@@ -48,9 +48,9 @@ export function refusalOf(
 }
 
 /** The versions that the policy names one by one; what may be loaded beside them is loaded when it is asked for. */
-export function namedVersions(
+export function listPolicyVersions(
   policy: VersionPolicy,
-  { versions }: Pick<VersionsInStore, "versions">,
+  { versions }: Pick<PublishedVersions, "versions">,
 ): readonly number[] {
   if (policy === "all") return [];
   return "specific" in policy ? policy.specific : latestOf(versions, policy.latest);

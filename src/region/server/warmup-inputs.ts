@@ -17,7 +17,7 @@ import type { WarmupSample } from "../../registry/serving-config.ts";
 type WarmupInput<File> = NonNullable<WarmupSample<File>["inputs"]>[string];
 
 /** Of what a graph declares alone: `rows` for the first dimension, and 1 for every other that is variable. */
-export function plainInputs(
+export function generateInputs(
   specs: readonly TensorSpec[],
   rows: number,
   values: "zero" | "random",
@@ -30,7 +30,9 @@ export function plainInputs(
       const count = elementCount(name, shape);
       return [
         name,
-        values === "zero" ? zeros(datatype, shape, count) : random(name, datatype, shape, count),
+        values === "zero"
+          ? zeroTensor(datatype, shape, count)
+          : randomTensor(name, datatype, shape, count),
       ];
     }),
   );
@@ -42,7 +44,7 @@ export function plainInputs(
  * @param file the bytes of one row, where the input has a file
  * @throws invalid_tensor for a shape that is too large, or a file that does not fill it
  */
-export function warmupTensor<File>(
+export function createWarmupTensor<File>(
   name: string,
   input: WarmupInput<File>,
   spec: TensorSpec | undefined,
@@ -53,19 +55,24 @@ export function warmupTensor<File>(
   // A graph without a batch dimension takes the shape as it is.
   const shape = spec?.shape.length === row.length ? row : [rows, ...row];
   const count = elementCount(name, shape);
-  if (data === "zero") return zeros(datatype, shape, count);
-  if (data === "random") return random(name, datatype, shape, count);
-  return repeated(decodeBinaryTensor(name, datatype, row, file ?? new Uint8Array()), shape, count);
+  if (data === "zero") return zeroTensor(datatype, shape, count);
+  if (data === "random") return randomTensor(name, datatype, shape, count);
+  return tileRow(decodeBinaryTensor(name, datatype, row, file ?? new Uint8Array()), shape, count);
 }
 
-function zeros(datatype: Datatype, shape: readonly number[], count: number): Tensor {
+function zeroTensor(datatype: Datatype, shape: readonly number[], count: number): Tensor {
   if (datatype === "BYTES")
     return { datatype, shape, data: Array.from({ length: count }, () => new Uint8Array()) };
-  return numeric(datatype, shape, new typedArrays[datatype](count).buffer);
+  return numericTensor(datatype, shape, new typedArrays[datatype](count).buffer);
 }
 
 /** The same numbers for the same name: floats in [0, 1), any byte, and for wider integers 0 or 1, which every vocabulary has. */
-function random(name: string, datatype: Datatype, shape: readonly number[], count: number): Tensor {
+function randomTensor(
+  name: string,
+  datatype: Datatype,
+  shape: readonly number[],
+  count: number,
+): Tensor {
   const drawn = createHash("shake256", { outputLength: Math.max(4, count * 4) })
     .update(name)
     .digest();
@@ -83,13 +90,13 @@ function random(name: string, datatype: Datatype, shape: readonly number[], coun
     const value = at(index);
     if (data instanceof BigInt64Array || data instanceof BigUint64Array)
       data[index] = BigInt(value & 1);
-    else data[index] = NUMBERS[datatype]?.(value) ?? value & 1;
+    else data[index] = SAMPLE_FROM_BITS[datatype]?.(value) ?? value & 1;
   }
-  return numeric(datatype, shape, data.buffer);
+  return numericTensor(datatype, shape, data.buffer);
 }
 
 /** From 32 random bits. The bit patterns of 16-bit floats below that of 1 are those of [0, 1). */
-const NUMBERS: { readonly [D in NumericDatatype]?: (bits: number) => number } = {
+const SAMPLE_FROM_BITS: { readonly [D in NumericDatatype]?: (bits: number) => number } = {
   UINT8: (bits) => bits & 0xff,
   INT8: (bits) => (bits & 0xff) - 128,
   FP16: (bits) => bits % 0x3c00,
@@ -99,7 +106,7 @@ const NUMBERS: { readonly [D in NumericDatatype]?: (bits: number) => number } = 
 };
 
 /** One row's elements, as often as they go into the batch. */
-function repeated(row: Tensor, shape: readonly number[], count: number): Tensor {
+function tileRow(row: Tensor, shape: readonly number[], count: number): Tensor {
   if (row.datatype === "BYTES")
     return {
       datatype: "BYTES",
@@ -112,10 +119,10 @@ function repeated(row: Tensor, shape: readonly number[], count: number): Tensor 
   const bytes = new Uint8Array(count * row.data.BYTES_PER_ELEMENT);
   const own = new Uint8Array(row.data.buffer, row.data.byteOffset, row.data.byteLength);
   for (let offset = 0; offset < bytes.byteLength; offset += own.byteLength) bytes.set(own, offset);
-  return numeric(row.datatype, shape, bytes.buffer);
+  return numericTensor(row.datatype, shape, bytes.buffer);
 }
 
-function numeric(
+function numericTensor(
   datatype: NumericDatatype,
   shape: readonly number[],
   buffer: ArrayBuffer,

@@ -6,60 +6,65 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import {
-  type ControlOptions,
+  type RiskControlOptions,
   controlRisk,
-  reachable,
+  findAttainableBound,
   type RiskBound,
   type RiskControl,
 } from "./control-risk.ts";
 import {
-  answersOf,
+  applyCalibration,
   fitCalibration,
-  type Method,
-  type Trial,
-  tryMethods,
+  type CalibrationMethod,
+  type CrossValidationScore,
+  crossValidateMethods,
 } from "./fit-calibration.ts";
 import { empiricalRisk } from "./p-values.ts";
-import { orderThresholds } from "./threshold-path.ts";
-import { type Price, type PricedTier, type Thresholds, walk } from "./walk.ts";
+import { buildThresholdPath } from "./threshold-path.ts";
+import {
+  type TierProfile,
+  type ProfiledTier,
+  type Thresholds,
+  simulateCascade,
+} from "./simulate-cascade.ts";
 
-export interface AskedTier {
+export interface UncalibratedTier {
   readonly id: string;
   /** What it has now. */
   readonly calibration: CalibrationParameters;
   /** Of its graph, one per sample. */
   readonly outputs: readonly NamedTensors[];
-  readonly price: Price;
+  readonly profile: TierProfile;
 }
 
-export interface Labelled {
+export interface LabeledSamples {
   /** In the logits' order. */
   readonly labels: readonly string[];
   /** The right label of each sample. */
   readonly truth: readonly string[];
 }
 
-export interface CalibrateOptions extends ControlOptions {
+export interface CalibrateCascadeOptions extends RiskControlOptions {
   /** The best in cross-validation where it is left out; or one for each tier. */
-  readonly method?: Method | readonly Method[] | undefined;
+  readonly method?: CalibrationMethod | readonly CalibrationMethod[] | undefined;
   /** By a shuffle with `seed` where left out. */
-  readonly parts?: Parts | undefined;
+  readonly split?: SampleSplit | undefined;
   readonly seed?: number | undefined;
   /** The same kind of risk, at the same delta, for exits that hold only while the next tier is saturated: above `epsilon`. */
   readonly saturatedEpsilon?: number | undefined;
   /** Where the bound cannot be reached, let the last tier answer everything. */
-  readonly orTopOnly?: boolean;
+  readonly allowLastTierOnly?: boolean;
 }
 
-export interface CalibratedTier extends PricedTier {
+export interface CalibratedTier extends ProfiledTier {
   readonly calibration: CalibrationParameters;
-  readonly method: Method;
+  readonly method: CalibrationMethod;
   /** Of all methods; empty where one was named. */
-  readonly trials: readonly Trial[];
+  readonly trials: readonly CrossValidationScore[];
 }
 
 /** Positions of samples. */
-export interface Parts {
+export interface SampleSplit {
   /** What calibrations are fitted to, and the path of thresholds is learnt from. */
   readonly fit: readonly number[];
   /** What the path is tested on. */
@@ -69,8 +74,8 @@ export interface Parts {
 export interface CalibratedCascade {
   /** With answers to all samples, by the new calibrations. */
   readonly tiers: readonly CalibratedTier[];
-  readonly parts: Parts;
-  readonly control: RiskControl;
+  readonly split: SampleSplit;
+  readonly riskControl: RiskControl;
   readonly thresholds: Thresholds;
   /** For when the next tier is saturated: none above `thresholds`. Undefined where not asked for, or not reached. */
   readonly whenSaturated?: { readonly epsilon: number; readonly thresholds: Thresholds };
@@ -78,28 +83,31 @@ export interface CalibratedCascade {
   readonly risk: RiskRecord | undefined;
 }
 
-const FIT_SHARE = 0.3;
-const SEED = 1;
+const FIT_FRACTION = 0.3;
+const DEFAULT_SEED = 1;
 
 /** @param samples positions, in the order in which they are to be shared out @throws risk_not_reached */
-export function partsOf(samples: readonly number[]): Parts {
-  const count = Math.round(FIT_SHARE * samples.length);
+export function splitSamples(samples: readonly number[]): SampleSplit {
+  const count = Math.round(FIT_FRACTION * samples.length);
   return { fit: samples.slice(0, count), test: samples.slice(count) };
 }
 
-export const shuffledParts = (samples: number, seed = SEED): Parts =>
-  partsOf(shuffle([...Array(samples).keys()], seededRandom(seed)));
+export const shuffleSplit = (samples: number, seed = DEFAULT_SEED): SampleSplit =>
+  splitSamples(shuffle([...Array(samples).keys()], seededRandom(seed)));
 
 /**
  * @param tiers in the cascade's order, each having answered every sample
  * @throws risk_not_reached with what would reach it
  */
 export function calibrateCascade(
-  tiers: readonly AskedTier[],
-  { labels, truth }: Labelled,
-  options: CalibrateOptions,
+  tiers: readonly UncalibratedTier[],
+  { labels, truth }: LabeledSamples,
+  options: CalibrateCascadeOptions,
 ): CalibratedCascade {
-  const { orTopOnly = false, parts = shuffledParts(truth.length, options.seed) } = options;
+  const {
+    allowLastTierOnly: orTopOnly = false,
+    split: parts = shuffleSplit(truth.length, options.seed),
+  } = options;
   const calibrated = tiers.map((tier, position): CalibratedTier => {
     const samples = parts.fit.map((sample) => ({
       outputs: tier.outputs[sample] ?? {},
@@ -108,30 +116,31 @@ export function calibrateCascade(
     const named = typeof options.method === "string" ? options.method : options.method?.[position];
     const { chosen, trials } =
       named === undefined
-        ? tryMethods(tier.calibration, samples, labels)
+        ? crossValidateMethods(tier.calibration, samples, labels)
         : { chosen: named, trials: [] };
     const calibration = fitCalibration(chosen, tier.calibration, samples, labels);
-    const answers = answersOf(
+    const answers = applyCalibration(
       tier.outputs.map((outputs) => ({ outputs })),
       calibration,
       labels,
     );
-    return { id: tier.id, price: tier.price, answers, calibration, method: chosen, trials };
+    return { id: tier.id, profile: tier.profile, answers, calibration, method: chosen, trials };
   });
   if (tiers.length < 2)
     return {
       tiers: calibrated,
-      parts,
-      control: { path: [], chosen: undefined },
+      split: parts,
+      riskControl: { path: [], chosen: undefined },
       thresholds: [],
       risk: undefined,
     };
 
-  const order = orderThresholds(calibrated, parts.fit, truth, options);
+  const order = buildThresholdPath(calibrated, parts.fit, truth, options);
   const control = controlRisk(calibrated, order, parts.test, truth, options);
-  if (control.chosen === undefined && !orTopOnly) throw notReached(control, parts, options);
+  if (control.chosen === undefined && !orTopOnly)
+    throw riskNotReachedError(control, parts, options);
   const thresholds = control.chosen?.thresholds ?? tiers.slice(1).map(() => 1);
-  const whenSaturated = exitsWhenSaturated(
+  const whenSaturated = selectSaturatedThresholds(
     calibrated,
     thresholds,
     order,
@@ -141,24 +150,24 @@ export function calibrateCascade(
   );
   return {
     tiers: calibrated,
-    parts,
-    control,
+    split: parts,
+    riskControl: control,
     thresholds,
     ...(whenSaturated === undefined ? {} : { whenSaturated }),
-    risk: recordOf(calibrated, thresholds, parts, truth, options),
+    risk: buildRiskRecord(calibrated, thresholds, parts, truth, options),
   };
 }
 
 /**
  * A test of its own at the same delta, along the same path made to descend in every tier at once, so that what lies behind `usual` is below it.
  */
-function exitsWhenSaturated(
-  tiers: readonly PricedTier[],
+function selectSaturatedThresholds(
+  tiers: readonly ProfiledTier[],
   usual: Thresholds,
   order: readonly Thresholds[],
   test: readonly number[],
   truth: readonly string[],
-  options: CalibrateOptions,
+  options: CalibrateCascadeOptions,
 ): CalibratedCascade["whenSaturated"] {
   const { saturatedEpsilon: epsilon } = options;
   if (epsilon === undefined) return undefined;
@@ -176,13 +185,13 @@ function exitsWhenSaturated(
   return cheapest && { epsilon, thresholds: cheapest.thresholds };
 }
 
-function notReached(
+function riskNotReachedError(
   control: RiskControl,
-  parts: Parts,
+  parts: SampleSplit,
   bound: RiskBound & { readonly deadlineMs: number },
 ) {
-  const { samples, epsilon } = reachable(control, bound);
-  const needed = Math.ceil(samples / (1 - FIT_SHARE));
+  const { samples, epsilon } = findAttainableBound(control, bound);
+  const needed = Math.ceil(samples / (1 - FIT_FRACTION));
   const all = parts.fit.length + parts.test.length;
   return toolchainErrors.riskNotReached(
     bound,
@@ -195,14 +204,14 @@ function notReached(
   );
 }
 
-function recordOf(
-  tiers: readonly PricedTier[],
+function buildRiskRecord(
+  tiers: readonly ProfiledTier[],
   thresholds: Thresholds,
-  { test }: Parts,
+  { test }: SampleSplit,
   truth: readonly string[],
-  { what, epsilon, delta, deadlineMs }: CalibrateOptions,
+  { what, epsilon, delta, deadlineMs }: CalibrateCascadeOptions,
 ): RiskRecord {
-  const { losses } = walk(tiers, thresholds, test, truth, what, deadlineMs);
+  const { counts: losses } = simulateCascade(tiers, thresholds, test, truth, what, deadlineMs);
   const isTopOnly = thresholds.every((confidence) => confidence === 1);
   const method = isTopOnly
     ? "last tier only"

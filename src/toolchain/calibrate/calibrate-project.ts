@@ -4,25 +4,25 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ModelReport } from "../../protocol/report.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
-import { cascadeFigures } from "../judge/cascade-figures.ts";
+import { computeCascadeMetrics } from "../evaluate/cascade-metrics.ts";
 import {
-  type AskedProject,
+  type ProjectRun,
   oosLabelOf,
-  type PriceOptions,
-  pricedTiers,
-} from "../judge/evaluate-project.ts";
-import { classificationOf, type TierProject } from "../judge/project-tier.ts";
-import { percentiles } from "../judge/slo.ts";
+  type CostModel,
+  createCalibrationTiers,
+} from "../evaluate/evaluate-project.ts";
+import { requireClassification, type ProjectTier } from "../evaluate/project-tier.ts";
+import { computePercentiles } from "../evaluate/slo.ts";
 import { PROJECT_FILE } from "../project.ts";
-import { writeWhole } from "../write-whole.ts";
+import { writeFileAtomic } from "../write-file-atomic.ts";
 import {
   type CalibratedCascade,
   calibrateCascade,
-  type CalibrateOptions,
-  shuffledParts,
+  type CalibrateCascadeOptions,
+  shuffleSplit,
 } from "./calibrate-cascade.ts";
 import type { RiskBound } from "./control-risk.ts";
-import { type CalibrationCurves, calibrationCurves } from "./curves.ts";
+import { type CalibrationCurves, computeCalibrationCurves } from "./calibration-curves.ts";
 
 const REPORT_FILE = "artifacts/report.json";
 
@@ -33,20 +33,20 @@ export interface CalibratedProject {
 }
 
 /** What it does with the samples that it would be tested on if it were calibrated: as it is, nothing is fitted. */
-export function curvesAsIs(
-  asked: AskedProject,
-  bound: RiskBound & PriceOptions & Pick<CalibrateOptions, "seed">,
+export function computeCurrentCurves(
+  asked: ProjectRun,
+  bound: RiskBound & CostModel & Pick<CalibrateCascadeOptions, "seed">,
 ): CalibrationCurves {
   const { project, tiers } = asked;
-  const priced = pricedTiers(asked, bound);
+  const priced = createCalibrationTiers(asked, bound);
   const answered = priced.map((tier, position) => ({
     ...tier,
     answers: tiers[position]?.asked.answers ?? [],
   }));
   const thresholds = project.tiers.flatMap(({ exit }) => exit?.confidence ?? []);
-  return calibrationCurves(
+  return computeCalibrationCurves(
     priced,
-    { tiers: answered, parts: shuffledParts(asked.truth.length, bound.seed), thresholds },
+    { tiers: answered, split: shuffleSplit(asked.groundTruth.length, bound.seed), thresholds },
     asked,
     oosLabelOf(project),
     { ...bound, deadlineMs: project.deadlineMs },
@@ -55,36 +55,39 @@ export function curvesAsIs(
 
 /** @throws risk_not_reached */
 export function calibrateProject(
-  asked: AskedProject,
-  options: Omit<CalibrateOptions, "deadlineMs" | "parts"> & PriceOptions,
+  asked: ProjectRun,
+  options: Omit<CalibrateCascadeOptions, "deadlineMs" | "parts"> & CostModel,
 ): CalibratedProject {
-  const tiers = pricedTiers(asked, options);
+  const tiers = createCalibrationTiers(asked, options);
   const bound = { ...options, deadlineMs: asked.project.deadlineMs };
   const cascade = calibrateCascade(tiers, asked, bound);
-  const curves = calibrationCurves(tiers, cascade, asked, oosLabelOf(asked.project), bound);
+  const curves = computeCalibrationCurves(tiers, cascade, asked, oosLabelOf(asked.project), bound);
   const { risk: _stale, ...before } = asked.project;
   const changed = {
     ...before,
     ...(cascade.risk === undefined ? {} : { risk: cascade.risk }),
-    tiers: withLatency(withFigures(withCascade(asked.project.tiers, cascade), curves), asked),
-    figures: { ...before.figures, ...figuresOf(asked, cascade) },
+    tiers: addLatency(
+      addCalibrationErrors(applyCascade(asked.project.tiers, cascade), curves),
+      asked,
+    ),
+    figures: { ...before.figures, ...computeCascadeFigures(asked, cascade) },
   };
-  return { project: classificationOf(modelProjectSchema.parse(changed)), cascade, curves };
+  return { project: requireClassification(modelProjectSchema.parse(changed)), cascade, curves };
 }
 
 /** The tiers with what was fitted to them; the last has no exit. */
-export function withCascade(
-  tiers: readonly TierProject[],
+export function applyCascade(
+  tiers: readonly ProjectTier[],
   { tiers: fitted, thresholds, whenSaturated }: CalibratedCascade,
-): TierProject[] {
-  return tiers.map((tier, position): TierProject => {
+): ProjectTier[] {
+  return tiers.map((tier, position): ProjectTier => {
     const [confidence, lower] = [thresholds[position], whenSaturated?.thresholds[position]];
     const saturated =
       whenSaturated === undefined || lower === undefined
         ? {}
         : { whenSaturated: { confidence: lower, epsilon: whenSaturated.epsilon } };
     const changes = {
-      calibration: modelCalibration(fitted[position]) ?? tier.calibration,
+      calibration: toManifestCalibration(fitted[position]) ?? tier.calibration,
       exit: confidence === undefined ? null : { confidence, ...saturated },
     };
     return { ...tier, ...changes };
@@ -92,9 +95,9 @@ export function withCascade(
 }
 
 /** Of arrays that may be written to. */
-function modelCalibration(
+function toManifestCalibration(
   fitted: CalibratedCascade["tiers"][number] | undefined,
-): TierProject["calibration"] | undefined {
+): ProjectTier["calibration"] | undefined {
   if (fitted === undefined) return undefined;
   const { vector, isotonic, temperature, outOfScope } = fitted.calibration;
   return {
@@ -111,36 +114,36 @@ function modelCalibration(
   };
 }
 
-const fourDigits = (value: number): number => Number(value.toFixed(4));
+const roundTo4Decimals = (value: number): number => Number(value.toFixed(4));
 
-function withFigures(
-  tiers: readonly TierProject[],
+function addCalibrationErrors(
+  tiers: readonly ProjectTier[],
   { reliability }: CalibrationCurves,
-): TierProject[] {
-  return tiers.map((tier, position): TierProject => {
+): ProjectTier[] {
+  return tiers.map((tier, position): ProjectTier => {
     const { before, after } = reliability[position] ?? {};
     if (before === undefined || after === undefined) return tier;
     const errors = {
-      expectedCalibrationErrorBefore: fourDigits(before.expectedCalibrationError),
-      expectedCalibrationError: fourDigits(after.expectedCalibrationError),
+      expectedCalibrationErrorBefore: roundTo4Decimals(before.expectedCalibrationError),
+      expectedCalibrationError: roundTo4Decimals(after.expectedCalibrationError),
     };
     return { ...tier, figures: { ...tier.figures, ...errors } };
   });
 }
 
-function withLatency(tiers: readonly TierProject[], { tiers: asked }: AskedProject): TierProject[] {
-  return tiers.map((tier, position): TierProject => ({
+function addLatency(tiers: readonly ProjectTier[], { tiers: asked }: ProjectRun): ProjectTier[] {
+  return tiers.map((tier, position): ProjectTier => ({
     ...tier,
-    p95Ms: fourDigits(percentiles(asked[position]?.asked.ms ?? []).p95Ms),
+    p95Ms: roundTo4Decimals(computePercentiles(asked[position]?.asked.latenciesMs ?? []).p95Ms),
   }));
 }
 
 /** The cascade's, on the tested samples. */
-function figuresOf(
-  { project, truth }: AskedProject,
-  { tiers, thresholds, parts }: CalibratedCascade,
+function computeCascadeFigures(
+  { project, groundTruth: truth }: ProjectRun,
+  { tiers, thresholds, split: parts }: CalibratedCascade,
 ): Record<string, number> {
-  const tested = tiers.map(({ id, answers, price }, position) => ({
+  const tested = tiers.map(({ id, answers, profile: price }, position) => ({
     id,
     place: project.tiers[position]?.place ?? "edge",
     exit: thresholds[position] === undefined ? null : { confidence: thresholds[position] },
@@ -148,7 +151,7 @@ function figuresOf(
     msPerInput: price.meanMs,
   }));
   const ofTested = parts.test.map((sample) => truth[sample] ?? "");
-  const { cascade } = cascadeFigures(tested, ofTested, oosLabelOf(project));
+  const { cascade } = computeCascadeMetrics(tested, ofTested, oosLabelOf(project));
   const outside = ofTested.filter((label) => label === oosLabelOf(project)).length;
   const outsideAtEdge =
     cascade.edgeShare * ofTested.length - cascade.inScopeEdgeShare * (ofTested.length - outside);
@@ -162,12 +165,12 @@ function figuresOf(
     edgeShareInScope: cascade.inScopeEdgeShare,
   };
   return Object.fromEntries(
-    Object.entries(figures).map(([name, value]) => [name, fourDigits(value)]),
+    Object.entries(figures).map(([name, value]) => [name, roundTo4Decimals(value)]),
   );
 }
 
 /** What model.json has beyond calibrations, exits, risk, figures and the report stays as it is written there. */
-export async function writeCalibrated(
+export async function writeCalibratedProject(
   folder: string,
   project: ClassificationProject,
   report: ModelReport,
@@ -199,16 +202,19 @@ export async function writeCalibrated(
     }),
     figures: project.figures,
   };
-  await writeWhole(path, `${JSON.stringify(after, undefined, 2)}\n`);
+  await writeFileAtomic(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }
 
 /** The report alone, and its name in model.json. */
-export async function writeReportAlone(folder: string, report: ModelReport): Promise<void> {
+export async function writeReportOnly(folder: string, report: ModelReport): Promise<void> {
   await writeReport(folder, report);
   const path = join(folder, PROJECT_FILE);
   const before: object = JSON.parse(await readFile(path, "utf8"));
-  await writeWhole(path, `${JSON.stringify({ ...before, report: REPORT_FILE }, undefined, 2)}\n`);
+  await writeFileAtomic(
+    path,
+    `${JSON.stringify({ ...before, report: REPORT_FILE }, undefined, 2)}\n`,
+  );
 }
 
 const writeReport = async (folder: string, report: ModelReport) =>
-  await writeWhole(join(folder, REPORT_FILE), JSON.stringify(report));
+  await writeFileAtomic(join(folder, REPORT_FILE), JSON.stringify(report));

@@ -20,8 +20,13 @@
 // Not in it: answers that a deadline or a fault degrades; other numbers of another runtime or execution provider; and traffic that is not
 // as the samples are, for which the drift check is (serving/drift-check.ts).
 
-import { empiricalRisk, fewestSamples, type RiskKind, riskPValue } from "./p-values.ts";
-import { type PricedTier, type Thresholds, type Walk, walk } from "./walk.ts";
+import { empiricalRisk, minSamplesForBound, type RiskKind, computeRiskPValue } from "./p-values.ts";
+import {
+  type ProfiledTier,
+  type Thresholds,
+  type CascadeSimulation,
+  simulateCascade,
+} from "./simulate-cascade.ts";
 
 export interface RiskBound {
   readonly what: RiskKind;
@@ -29,7 +34,7 @@ export interface RiskBound {
   readonly delta: number;
 }
 
-export interface TestedThresholds extends Walk {
+export interface TestedThresholds extends CascadeSimulation {
   readonly thresholds: Thresholds;
   readonly risk: number;
   readonly pValue: number;
@@ -43,27 +48,27 @@ export interface RiskControl {
   readonly chosen: TestedThresholds | undefined;
 }
 
-export interface ControlOptions extends RiskBound {
+export interface RiskControlOptions extends RiskBound {
   readonly deadlineMs: number;
 }
 
 /** @param part positions of the samples to test on: none of those from which the path or a calibration was learnt */
 export function controlRisk(
-  tiers: readonly PricedTier[],
+  tiers: readonly ProfiledTier[],
   order: readonly Thresholds[],
   part: readonly number[],
   truth: readonly string[],
-  options: ControlOptions,
+  options: RiskControlOptions,
 ): RiskControl {
   const { what, epsilon, delta, deadlineMs } = options;
   const path: TestedThresholds[] = [];
   for (const thresholds of order) {
-    const walked = walk(tiers, thresholds, part, truth, what, deadlineMs);
-    const pValue = riskPValue(what, walked.losses, epsilon);
+    const walked = simulateCascade(tiers, thresholds, part, truth, what, deadlineMs);
+    const pValue = computeRiskPValue(what, walked.counts, epsilon);
     path.push({
       ...walked,
       thresholds,
-      risk: empiricalRisk(walked.losses),
+      risk: empiricalRisk(walked.counts),
       pValue,
       isValid: pValue <= delta,
     });
@@ -76,17 +81,21 @@ export function controlRisk(
 }
 
 /** How a bound that was not reached could be: so many tested samples for this epsilon, or these for so large an epsilon. */
-export interface Reachable {
+export interface AttainableBound {
   readonly samples: number;
   /** Undefined where none below 1 is, or where nothing could be tested. */
   readonly epsilon: number | undefined;
 }
 
 /** Of the first vector of the path: the least that would have let it pass. */
-export function reachable({ path }: RiskControl, { what, epsilon, delta }: RiskBound): Reachable {
+export function findAttainableBound(
+  { path }: RiskControl,
+  { what, epsilon, delta }: RiskBound,
+): AttainableBound {
   const first = path[0];
-  if (first === undefined) return { samples: fewestSamples(epsilon, delta), epsilon: undefined };
-  const passes = (bound: number) => riskPValue(what, first.losses, bound) <= delta;
+  if (first === undefined)
+    return { samples: minSamplesForBound(epsilon, delta), epsilon: undefined };
+  const passes = (bound: number) => computeRiskPValue(what, first.counts, bound) <= delta;
   let [low, high] = [0, 1];
   for (let step = 0; step < 30; step++) {
     const middle = (low + high) / 2;
@@ -94,5 +103,5 @@ export function reachable({ path }: RiskControl, { what, epsilon, delta }: RiskB
     else low = middle;
   }
   const least = Math.ceil(high * 1e4) / 1e4;
-  return { samples: fewestSamples(epsilon, delta), epsilon: least < 1 ? least : undefined };
+  return { samples: minSamplesForBound(epsilon, delta), epsilon: least < 1 ? least : undefined };
 }

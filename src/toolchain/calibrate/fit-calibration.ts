@@ -1,34 +1,37 @@
 // What makes one tier's confidences fit how often it is right: fitted by a named method, or by the best in cross-validation.
 
 import {
-  type Answer,
+  type TierPrediction,
   type CalibrationParameters,
-  LOGITS,
-  readAnswers,
-  uncalibrated,
+  LOGITS_OUTPUT,
+  decodePredictions,
+  withoutCalibration,
 } from "../../cascade/calibration.ts";
 import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
-import { expectedCalibrationError } from "../judge/cascade-figures.ts";
-import { fitIsotonic } from "./isotonic.ts";
-import { fitTemperature, fitVector, type LabelledLogits } from "./scaling.ts";
+import { computeExpectedCalibrationError } from "../evaluate/cascade-metrics.ts";
+import { fitIsotonic } from "./isotonic-regression.ts";
+import { fitTemperature, fitVectorScaling, type LabeledLogits } from "./logit-scaling.ts";
 
 /** The simplest first. `isotonic` maps what the temperature gives. */
-export const METHODS = ["temperature", "isotonic", "vector"] as const;
-export type Method = (typeof METHODS)[number];
+export const CALIBRATION_METHODS = ["temperature", "isotonic", "vector"] as const;
+export type CalibrationMethod = (typeof CALIBRATION_METHODS)[number];
 
 /** The method that a calibration is of. */
-export const methodOf = ({ vector, isotonic }: CalibrationParameters): Method =>
+export const calibrationMethodOf = ({
+  vector,
+  isotonic,
+}: CalibrationParameters): CalibrationMethod =>
   isotonic !== undefined ? "isotonic" : vector !== undefined ? "vector" : "temperature";
 
 /** One sample with what a tier's graph gave for it. */
-export interface TierSample {
+export interface LabeledOutput {
   readonly outputs: NamedTensors;
   readonly truth: string;
 }
 
 /** Of one method, on samples that it was not fitted to. */
-export interface Trial {
-  readonly method: Method;
+export interface CrossValidationScore {
+  readonly method: CalibrationMethod;
   /** Mean negative log-likelihood of an answer being right or wrong, by its confidence. */
   readonly nll: number;
   readonly expectedCalibrationError: number;
@@ -40,18 +43,18 @@ export interface Trial {
  * @param labels in the logits' order
  */
 export function fitCalibration(
-  method: Method,
+  method: CalibrationMethod,
   before: CalibrationParameters,
-  samples: readonly TierSample[],
+  samples: readonly LabeledOutput[],
   labels: readonly string[],
 ): CalibrationParameters {
   const positions = new Map(labels.map((label, position) => [label, position]));
-  const rows = samples.map(({ outputs, truth }): LabelledLogits => ({
-    logits: asFloat32(LOGITS, outputs[LOGITS], 2).data,
+  const rows = samples.map(({ outputs, truth }): LabeledLogits => ({
+    logits: asFloat32(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data,
     label: positions.get(truth) ?? -1,
   }));
   const temperature = fitTemperature(rows);
-  const { outOfScope } = uncalibrated(before);
+  const { outOfScope } = withoutCalibration(before);
   const scaled: CalibrationParameters = {
     temperature,
     ...(outOfScope === undefined ? {} : { outOfScope }),
@@ -60,11 +63,11 @@ export function fitCalibration(
     case "temperature":
       return scaled;
     case "vector":
-      return { ...scaled, temperature: 1, vector: fitVector(rows, temperature) };
+      return { ...scaled, temperature: 1, vector: fitVectorScaling(rows, temperature) };
     case "isotonic": {
-      const judged = answersOf(samples, scaled, labels).flatMap(
+      const judged = applyCalibration(samples, scaled, labels).flatMap(
         ({ label, confidence, outOfScope }, index) =>
-          outOfScope ? [] : [{ confidence, isRight: label === samples[index]?.truth }],
+          outOfScope ? [] : [{ confidence, isCorrect: label === samples[index]?.truth }],
       );
       return { ...scaled, isotonic: fitIsotonic(judged) };
     }
@@ -72,30 +75,30 @@ export function fitCalibration(
 }
 
 /** As the cascade reads them. */
-export function answersOf(
-  samples: readonly Pick<TierSample, "outputs">[],
+export function applyCalibration(
+  samples: readonly Pick<LabeledOutput, "outputs">[],
   calibration: CalibrationParameters,
   labels: readonly string[],
-): Answer[] {
-  return samples.flatMap(({ outputs }) => readAnswers(outputs, 1, labels, calibration, 1));
+): TierPrediction[] {
+  return samples.flatMap(({ outputs }) => decodePredictions(outputs, 1, labels, calibration, 1));
 }
 
-const FOLDS = 5;
+const FOLD_COUNT = 5;
 
 /** Every method in cross-validation, the samples taken in the order that they come in. */
-export function tryMethods(
+export function crossValidateMethods(
   before: CalibrationParameters,
-  samples: readonly TierSample[],
+  samples: readonly LabeledOutput[],
   labels: readonly string[],
-): { readonly chosen: Method; readonly trials: readonly Trial[] } {
-  const losses = new Map<Method, readonly number[]>();
-  const trials = METHODS.map((method): Trial => {
-    const held = Array.from({ length: FOLDS }, (_, fold) => {
+): { readonly chosen: CalibrationMethod; readonly trials: readonly CrossValidationScore[] } {
+  const losses = new Map<CalibrationMethod, readonly number[]>();
+  const trials = CALIBRATION_METHODS.map((method): CrossValidationScore => {
+    const held = Array.from({ length: FOLD_COUNT }, (_, fold) => {
       const [own, others] = [
-        samples.filter((_, index) => index % FOLDS === fold),
-        samples.filter((_, index) => index % FOLDS !== fold),
+        samples.filter((_, index) => index % FOLD_COUNT === fold),
+        samples.filter((_, index) => index % FOLD_COUNT !== fold),
       ];
-      const answers = answersOf(own, fitCalibration(method, before, others, labels), labels);
+      const answers = applyCalibration(own, fitCalibration(method, before, others, labels), labels);
       return answers.map(({ confidence, label }, index) => ({
         confidence,
         isRight: label === own[index]?.truth,
@@ -106,17 +109,19 @@ export function tryMethods(
         -Math.log(Math.max(1e-12, isRight ? confidence : 1 - confidence)),
     );
     losses.set(method, ofEach);
-    const error = expectedCalibrationError(
+    const error = computeExpectedCalibrationError(
       held.map(({ confidence }) => confidence),
       held.map(({ isRight }) => isRight),
     );
     return { method, nll: meanOf(ofEach), expectedCalibrationError: error };
   });
-  return { chosen: chooseMethod(losses), trials };
+  return { chosen: selectMethod(losses), trials };
 }
 
 /** The one with the least loss, unless a simpler one is within one standard error of it (Breiman et al. 1984). */
-function chooseMethod(losses: ReadonlyMap<Method, readonly number[]>): Method {
+function selectMethod(
+  losses: ReadonlyMap<CalibrationMethod, readonly number[]>,
+): CalibrationMethod {
   const [best] = [...losses].toSorted(([, a], [, b]) => meanOf(a) - meanOf(b));
   if (best === undefined) throw new RangeError("there is no method");
   const isAsGood = (own: readonly number[]) => {
@@ -127,7 +132,7 @@ function chooseMethod(losses: ReadonlyMap<Method, readonly number[]>): Method {
       Math.max(1, differences.length);
     return mean <= error;
   };
-  return METHODS.find((method) => isAsGood(losses.get(method) ?? [])) ?? best[0];
+  return CALIBRATION_METHODS.find((method) => isAsGood(losses.get(method) ?? [])) ?? best[0];
 }
 
 const meanOf = (values: readonly number[]): number =>

@@ -3,8 +3,8 @@
 import type { ModelReport } from "../../protocol/report.ts";
 import { canonicalJson } from "../../registry/canonical-json.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
-import { digestOf } from "../digest.ts";
-import type { CalibrationCurves, CascadePoint } from "./curves.ts";
+import { sha256HexSync } from "../sha256-sync.ts";
+import type { CalibrationCurves, CascadePoint } from "./calibration-curves.ts";
 
 /** Enough for a curve, and a few kilobytes. */
 const MAX_POINTS = 48;
@@ -12,11 +12,11 @@ const MAX_POINTS = 48;
 type Tier = Pick<ClassificationProject["tiers"][number], "graph" | "calibration">;
 
 /** Changes with what a report is about. */
-export const tierDigest = ({ calibration }: Tier, graph: Uint8Array): string =>
-  digestOf(graph, canonicalJson(calibration));
+export const computeTierDigest = ({ calibration }: Tier, graph: Uint8Array): string =>
+  sha256HexSync(graph, canonicalJson(calibration));
 
 /** @param fileOf the bytes of a file that the project names */
-export function modelReportOf(
+export function buildModelReport(
   { model, tiers, risk }: ClassificationProject,
   { tested, reliability, cascade, chosen, alone }: CalibrationCurves,
   fileOf: (path: string) => Uint8Array,
@@ -24,7 +24,7 @@ export function modelReportOf(
   const points =
     chosen === undefined
       ? []
-      : [...thinned(cascade), chosen].toSorted((a, b) => a.coverage - b.coverage);
+      : [...downsamplePoints(cascade), chosen].toSorted((a, b) => a.coverage - b.coverage);
   return {
     schemaVersion: 1,
     model,
@@ -37,36 +37,36 @@ export function modelReportOf(
       return {
         id: tier.id,
         place: tier.place,
-        digest: tierDigest(tier, fileOf(tier.graph)),
-        accuracy: rounded(alone[position]?.accuracy ?? 0),
-        expectedCalibrationError: rounded(expectedCalibrationError),
+        digest: computeTierDigest(tier, fileOf(tier.graph)),
+        accuracy: roundTo4Decimals(alone[position]?.accuracy ?? 0),
+        expectedCalibrationError: roundTo4Decimals(expectedCalibrationError),
         bins: bins.map(({ samples, meanConfidence, accuracy }) => ({
           samples,
-          meanConfidence: rounded(meanConfidence),
-          accuracy: rounded(accuracy),
+          meanConfidence: roundTo4Decimals(meanConfidence),
+          accuracy: roundTo4Decimals(accuracy),
         })),
       };
     }),
     points: points
-      .filter((point, index) => !equal(point.thresholds, points[index - 1]?.thresholds))
+      .filter((point, index) => !areEqual(point.thresholds, points[index - 1]?.thresholds))
       .map(({ thresholds, shares, risk, accuracy, holds }) => ({
         thresholds: [...thresholds],
-        shares: shares.map(rounded),
-        risk: rounded(risk),
-        accuracy: rounded(accuracy),
+        shares: shares.map(roundTo4Decimals),
+        risk: roundTo4Decimals(risk),
+        accuracy: roundTo4Decimals(accuracy),
         holds,
       })),
   };
 }
 
 /** Thresholds stay as they are: they are compared with confidences. */
-const rounded = (value: number): number => Number(value.toFixed(4));
+const roundTo4Decimals = (value: number): number => Number(value.toFixed(4));
 
-const equal = (some: readonly number[], others: readonly number[] | undefined): boolean =>
+const areEqual = (some: readonly number[], others: readonly number[] | undefined): boolean =>
   some.every((value, index) => value === others?.[index]);
 
 /** The first and the last always. */
-function thinned(points: readonly CascadePoint[]): CascadePoint[] {
+function downsamplePoints(points: readonly CascadePoint[]): CascadePoint[] {
   const step = Math.max(1, (points.length - 1) / (MAX_POINTS - 1));
   return Array.from(
     { length: Math.min(points.length, MAX_POINTS) },

@@ -5,31 +5,31 @@ import type { RiskRecord } from "../../registry/manifest.ts";
 export type RiskKind = RiskRecord["what"];
 
 /** What a part of the samples says of a cascade against its last tier. */
-export interface Losses {
+export interface WinLossCounts {
   readonly samples: number;
   /** Answered otherwise than by the last tier; with `accuracy`, wrong where the last tier is right. */
-  readonly lost: number;
+  readonly losses: number;
   /** Right where the last tier is wrong; 0 with `disagreement`. */
-  readonly won: number;
+  readonly wins: number;
 }
 
 /** (lost - won) / samples */
-export const empiricalRisk = ({ samples, lost, won }: Losses): number =>
+export const empiricalRisk = ({ samples, losses: lost, wins: won }: WinLossCounts): number =>
   (lost - won) / Math.max(1, samples);
 
 /**
  * An upper bound of the chance to see losses as small as these, if the risk were `epsilon` or more and samples were drawn
  * independently of each other from what is served. So it falls to `delta` or lower with a chance of `delta` at most.
  */
-export function riskPValue(what: RiskKind, losses: Losses, epsilon: number): number {
+export function computeRiskPValue(what: RiskKind, losses: WinLossCounts, epsilon: number): number {
   return what === "disagreement"
-    ? binomialAtMost(losses.samples, epsilon, losses.lost)
-    : lossPValue(losses, epsilon);
+    ? binomialCdf(losses.samples, epsilon, losses.losses)
+    : bergerBoosPValue(losses, epsilon);
 }
 
 /** The share of the p-value that goes to not knowing how often the cascade wins. */
-const NUISANCE = 0.002;
-const CELLS = 64;
+const NUISANCE_LEVEL = 0.002;
+const NUISANCE_GRID_CELLS = 64;
 
 /**
  * Lost and won are counts of a trinomial with the chances a and b; the risk is a - b, and b is not known. Berger and Boos
@@ -37,25 +37,31 @@ const CELLS = 64;
  * most its Clopper-Pearson bound, plus the chance that b is above it. As lost - won grows with a and falls with b, it is
  * the more likely to be small the smaller a and the larger b: the ends of a cell of b's bound what is between them.
  */
-function lossPValue({ samples, lost, won }: Losses, epsilon: number): number {
-  const most = Math.min(clopperPearsonUpper(samples, won, NUISANCE), (1 - epsilon) / 2);
+function bergerBoosPValue(
+  { samples, losses: lost, wins: won }: WinLossCounts,
+  epsilon: number,
+): number {
+  const most = Math.min(clopperPearsonUpper(samples, won, NUISANCE_LEVEL), (1 - epsilon) / 2);
   let largest = 0;
-  for (let cell = 0; cell < CELLS && largest < 1; cell++) {
-    const [low, high] = [(most * cell) / CELLS, (most * (cell + 1)) / CELLS];
-    largest = Math.max(largest, differenceAtMost(samples, epsilon + low, high, lost - won));
+  for (let cell = 0; cell < NUISANCE_GRID_CELLS && largest < 1; cell++) {
+    const [low, high] = [
+      (most * cell) / NUISANCE_GRID_CELLS,
+      (most * (cell + 1)) / NUISANCE_GRID_CELLS,
+    ];
+    largest = Math.max(largest, trinomialDifferenceCdf(samples, epsilon + low, high, lost - won));
   }
-  return Math.min(1, largest + NUISANCE);
+  return Math.min(1, largest + NUISANCE_LEVEL);
 }
 
 const NEGLIGIBLE = 1e-9;
 
 /** P(lost - won <= most) of a trinomial with these chances of `lost` and `won`, from above by less than 1e-9. */
-function differenceAtMost(samples: number, a: number, b: number, most: number): number {
+function trinomialDifferenceCdf(samples: number, a: number, b: number, most: number): number {
   let [sum, seen] = [0, 0];
   for (let won = 0; won <= samples && 1 - seen > NEGLIGIBLE; won++) {
-    const chance = Math.exp(logBinomial(samples, b, won));
+    const chance = Math.exp(logBinomialPmf(samples, b, won));
     seen += chance;
-    sum += chance * binomialAtMost(samples - won, Math.min(1, a / (1 - b)), most + won);
+    sum += chance * binomialCdf(samples - won, Math.min(1, a / (1 - b)), most + won);
   }
   return Math.min(1, sum + Math.max(0, 1 - seen));
 }
@@ -66,21 +72,21 @@ export function clopperPearsonUpper(samples: number, successes: number, alpha: n
   if (successes >= samples) return 1;
   for (let step = 0; step < 50; step++) {
     const middle = (low + high) / 2;
-    if (binomialAtMost(samples, middle, successes) > alpha) low = middle;
+    if (binomialCdf(samples, middle, successes) > alpha) low = middle;
     else high = middle;
   }
   return high;
 }
 
 /** P(Binomial(samples, chance) <= most) */
-export function binomialAtMost(samples: number, chance: number, most: number): number {
+export function binomialCdf(samples: number, chance: number, most: number): number {
   if (most < 0) return 0;
   if (most >= samples || chance <= 0) return 1;
   if (chance >= 1) return 0;
   const odds = chance / (1 - chance);
   // From the likeliest term down: what is left out is less than 1e-17 of it.
   const start = Math.min(most, Math.floor(samples * chance));
-  const first = Math.exp(logBinomial(samples, chance, start));
+  const first = Math.exp(logBinomialPmf(samples, chance, start));
   let sum = first;
   for (let count = start, term = first; count > 0 && term > sum * 1e-17; count--)
     sum += term *= count / ((samples - count + 1) * odds);
@@ -89,7 +95,7 @@ export function binomialAtMost(samples: number, chance: number, most: number): n
   return Math.min(1, sum);
 }
 
-function logBinomial(samples: number, chance: number, count: number): number {
+function logBinomialPmf(samples: number, chance: number, count: number): number {
   if (chance <= 0) return count === 0 ? 0 : Number.NEGATIVE_INFINITY;
   return (
     logFactorial(samples) -
@@ -108,5 +114,5 @@ function logFactorial(value: number): number {
 }
 
 /** The fewest samples with which a cascade that loses nothing at all has this p-value. */
-export const fewestSamples = (epsilon: number, delta: number): number =>
+export const minSamplesForBound = (epsilon: number, delta: number): number =>
   Math.ceil(Math.log(delta) / Math.log1p(-epsilon));

@@ -9,33 +9,33 @@ export class ByteReader {
     this.offset = offset;
   }
 
-  get atEnd(): boolean {
+  get isAtEnd(): boolean {
     return this.offset >= this.bytes.byteLength;
   }
 
   /** @throws Error at the end of the bytes, as all the others do. */
-  byte(): number {
+  readByte(): number {
     const value = this.bytes[this.offset++];
     if (value === undefined) throw new Error("the module ends too early");
     return value;
   }
 
-  unsigned(): number {
+  readUleb128(): number {
     let value = 0;
     for (let shift = 0; ; shift += 7) {
-      const byte = this.byte();
+      const byte = this.readByte();
       value += (byte & 0x7f) * 2 ** shift;
       if (byte < 0x80) return value;
     }
   }
 
   /** Of any width, signed or not. */
-  skipInteger(): void {
-    while (this.byte() >= 0x80);
+  skipLeb128(): void {
+    while (this.readByte() >= 0x80);
   }
 
   /** A view, not a copy. */
-  take(count: number): Uint8Array {
+  readBytes(count: number): Uint8Array {
     const end = this.offset + count;
     if (end > this.bytes.byteLength) throw new Error("the module ends too early");
     const taken = this.bytes.subarray(this.offset, end);
@@ -43,8 +43,8 @@ export class ByteReader {
     return taken;
   }
 
-  name(): string {
-    return new TextDecoder().decode(this.take(this.unsigned()));
+  readName(): string {
+    return new TextDecoder().decode(this.readBytes(this.readUleb128()));
   }
 }
 
@@ -56,40 +56,40 @@ export class ByteWriter {
     return this.#length;
   }
 
-  byte(value: number): this {
+  writeByte(value: number): this {
     this.#reserve(1);
     this.#bytes[this.#length++] = value;
     return this;
   }
 
-  unsigned(value: number): this {
+  writeUleb128(value: number): this {
     let rest = value;
-    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.byte((rest % 0x80) | 0x80);
-    return this.byte(rest);
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.writeByte((rest % 0x80) | 0x80);
+    return this.writeByte(rest);
   }
 
   /** A 32-bit signed integer. */
-  signed(value: number): this {
+  writeSleb128(value: number): this {
     let rest = value | 0;
     for (;;) {
       const low = rest & 0x7f;
       rest >>= 7;
       const done = (rest === 0 && (low & 0x40) === 0) || (rest === -1 && (low & 0x40) !== 0);
-      this.byte(done ? low : low | 0x80);
+      this.writeByte(done ? low : low | 0x80);
       if (done) return this;
     }
   }
 
-  bytes(values: Uint8Array): this {
+  writeBytes(values: Uint8Array): this {
     this.#reserve(values.byteLength);
     this.#bytes.set(values, this.#length);
     this.#length += values.byteLength;
     return this;
   }
 
-  name(text: string): this {
+  writeName(text: string): this {
     const encoded = new TextEncoder().encode(text);
-    return this.unsigned(encoded.byteLength).bytes(encoded);
+    return this.writeUleb128(encoded.byteLength).writeBytes(encoded);
   }
 
   finish(): Uint8Array<ArrayBuffer> {

@@ -4,19 +4,19 @@ import { access, cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/prom
 import { join } from "node:path";
 import type { ImageCodecFiles } from "../../runtime/native/image-codecs.ts";
 import type { EncodedSnapshot } from "../../runtime/wasm/snapshot-format.ts";
-import { digestOf } from "../digest.ts";
-import { type EngineReport, engineReportSchema } from "./report.ts";
+import { sha256HexSync } from "../sha256-sync.ts";
+import { type EngineReport, engineReportSchema } from "./engine-report.ts";
 
 export interface DeploymentFiles {
   readonly report: EngineReport;
   /** Undefined where the full engine is deployed. */
-  readonly cutWasm: Uint8Array | undefined;
+  readonly strippedWasm: Uint8Array | undefined;
   /** `graph` is its SHA-256. */
   readonly bundled: readonly { readonly graph: string; readonly snapshot: EncodedSnapshot }[];
   /** By SHA-256. */
   readonly artifacts: ReadonlyMap<string, Uint8Array>;
   /** Undefined where no edge tier takes images. */
-  readonly images:
+  readonly imageDecoding:
     | { readonly codecs: ImageCodecFiles; readonly maxMemoryBytes: number }
     | undefined;
   readonly warmUpRuns: number;
@@ -25,7 +25,7 @@ export interface DeploymentFiles {
   readonly engineFolder: string;
 }
 
-export async function readReport(folder: string): Promise<EngineReport | undefined> {
+export async function readEngineReport(folder: string): Promise<EngineReport | undefined> {
   try {
     return engineReportSchema.parse(
       JSON.parse(await readFile(join(folder, "report.json"), "utf8")),
@@ -36,18 +36,28 @@ export async function readReport(folder: string): Promise<EngineReport | undefin
 }
 
 /** Whether the engine and the module that names everything are there, as the report says. */
-export async function isWhole(folder: string, { engine }: EngineReport): Promise<boolean> {
+export async function isDeploymentComplete(
+  folder: string,
+  { engine }: EngineReport,
+): Promise<boolean> {
   try {
     await access(join(folder, "deployment.mjs"));
-    return digestOf(await readFile(join(folder, "engine.wasm"))) === engine.sha256;
+    return sha256HexSync(await readFile(join(folder, "engine.wasm"))) === engine.sha256;
   } catch {
     return false;
   }
 }
 
 /** Writes a folder beside it first: a build that is broken off leaves the old deployment whole. */
-export async function writeDeployment(folder: string, files: DeploymentFiles): Promise<void> {
-  const { report, cutWasm, bundled, artifacts, images, engineFolder } = files;
+export async function writeDeploymentFolder(folder: string, files: DeploymentFiles): Promise<void> {
+  const {
+    report,
+    strippedWasm: cutWasm,
+    bundled,
+    artifacts,
+    imageDecoding: images,
+    engineFolder,
+  } = files;
   const next = `${folder}.${process.pid}`;
   await rm(next, { recursive: true, force: true });
   await mkdir(next, { recursive: true });
@@ -57,29 +67,30 @@ export async function writeDeployment(folder: string, files: DeploymentFiles): P
   else await writeFile(join(next, "engine.wasm"), cutWasm);
   if (report.fallback) await cp(full, join(next, "full.wasm"));
   for (const { graph, snapshot } of bundled)
-    await writeFile(join(next, snapshotName(graph)), snapshot.bytes);
-  for (const [sha256, bytes] of artifacts) await writeFile(join(next, artifactName(sha256)), bytes);
+    await writeFile(join(next, snapshotFileName(graph)), snapshot.bytes);
+  for (const [sha256, bytes] of artifacts)
+    await writeFile(join(next, artifactFileName(sha256)), bytes);
   for (const [name, wasm] of Object.entries(images?.codecs ?? {}))
-    await writeFile(join(next, codecName(name)), wasm);
-  await writeFile(join(next, "deployment.mjs"), moduleText(files));
+    await writeFile(join(next, codecFileName(name)), wasm);
+  await writeFile(join(next, "deployment.mjs"), renderDeploymentModule(files));
   await writeFile(join(next, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   await rm(folder, { recursive: true, force: true });
   await rename(next, folder);
 }
 
-const snapshotName = (graph: string) => `snapshot-${graph.slice(0, 12)}.bin`;
+const snapshotFileName = (graph: string) => `snapshot-${graph.slice(0, 12)}.bin`;
 
-const artifactName = (sha256: string) => `artifact-${sha256.slice(0, 12)}.bin`;
+const artifactFileName = (sha256: string) => `artifact-${sha256.slice(0, 12)}.bin`;
 
 /** Of an image format. */
-const codecName = (format: string) => `image-${format}.wasm`;
+const codecFileName = (format: string) => `image-${format}.wasm`;
 
 /** Exports a `Deployment` (runtime/wasm/deployment.ts). */
-function moduleText({
+function renderDeploymentModule({
   report: { engine, fallback },
   bundled,
   artifacts,
-  images,
+  imageDecoding: images,
   warmUpRuns,
   sessionBudgetBytes,
 }: DeploymentFiles): string {
@@ -91,11 +102,11 @@ ${[
   'import wasm from "./engine.wasm";',
   ...(fallback ? ['import fullWasm from "./full.wasm";'] : []),
   ...bundled.map(
-    ({ graph }, index) => `import snapshot${index} from ${text(`./${snapshotName(graph)}`)};`,
+    ({ graph }, index) => `import snapshot${index} from ${text(`./${snapshotFileName(graph)}`)};`,
   ),
-  ...formats.map((format) => `import ${format} from ${text(`./${codecName(format)}`)};`),
+  ...formats.map((format) => `import ${format} from ${text(`./${codecFileName(format)}`)};`),
   ...[...artifacts.keys()].map(
-    (sha256, index) => `import artifact${index} from ${text(`./${artifactName(sha256)}`)};`,
+    (sha256, index) => `import artifact${index} from ${text(`./${artifactFileName(sha256)}`)};`,
   ),
 ].join("\n")}
 

@@ -3,23 +3,23 @@
 import type { PublishSource, TierSnapshot } from "../../registry/publish.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
 import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
-import { edgeGraphs } from "../edge-graphs.ts";
-import { compressed, makeSnapshots, type SnapshotsOptions } from "./snapshots.ts";
+import { collectEdgeGraphs } from "../edge-graphs.ts";
+import { compressSnapshot, createSnapshots, type SnapshotOptions } from "./graph-snapshots.ts";
 
 export interface ProjectSnapshots {
   /** With the snapshots of its edge tiers. */
   readonly source: PublishSource;
   /** Edge tiers of which none could be made, and why. */
-  readonly without: readonly { readonly tier: string; readonly reason: string }[];
+  readonly skippedTiers: readonly { readonly tier: string; readonly reason: string }[];
 }
 
 /** @throws invalid_project, component_failed */
-export async function withSnapshots(
+export async function attachSnapshots(
   source: PublishSource,
-  options: SnapshotsOptions,
+  options: SnapshotOptions,
 ): Promise<ProjectSnapshots> {
-  const graphs = edgeGraphs(source);
-  const made = await makeSnapshots(graphs, options);
+  const graphs = collectEdgeGraphs(source);
+  const made = await createSnapshots(graphs, options);
   const snapshots = new Map<string, TierSnapshot>();
   const without: { tier: string; reason: string }[] = [];
   for (const { tier, sha256 } of graphs) {
@@ -27,7 +27,7 @@ export async function withSnapshots(
     if (snapshot === undefined || "reason" in snapshot)
       without.push({ tier, reason: snapshot?.reason ?? "it was not made" });
     else {
-      const { bytes, head } = await compressed(snapshot, options.engineSha256, sha256);
+      const { bytes, head } = await compressSnapshot(snapshot, options.engineSha256, sha256);
       snapshots.set(tier, {
         bytes,
         head,
@@ -37,5 +37,5 @@ export async function withSnapshots(
       });
     }
   }
-  return { source: { ...source, snapshots }, without };
+  return { source: { ...source, snapshots }, skippedTiers: without };
 }

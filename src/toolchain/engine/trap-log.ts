@@ -3,10 +3,10 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import type { CutFunction } from "../../runtime/wasm/traps.ts";
-import { parseModule } from "./wasm-module.ts";
+import { parseWasmModule } from "./wasm-module.ts";
 
 /** As serving/edge-sessions.ts writes it; `engine` is the SHA-256 of the full engine. */
-const trapSchema = z.object({
+const trapRecordSchema = z.object({
   event: z.literal("engine_trap"),
   engine: z.string(),
   function: z.int().optional(),
@@ -14,16 +14,16 @@ const trapSchema = z.object({
 });
 
 export interface TrapLog {
-  readonly cut: readonly CutFunction[];
+  readonly calledFunctions: readonly CutFunction[];
   /** Lines about other engines, whose numbers mean other functions. */
-  readonly ofOtherEngines: number;
+  readonly otherEngineCount: number;
 }
 
 /** @param text JSON lines, among lines of any other kind; each may begin with a time or a name @param engine SHA-256 of the full engine */
-export function readTrapLog(text: string, engine: string): TrapLog {
+export function parseTrapLog(text: string, engine: string): TrapLog {
   const records = text.split("\n").flatMap((line) => {
     try {
-      return [trapSchema.parse(JSON.parse(line.slice(Math.max(line.indexOf("{"), 0))))];
+      return [trapRecordSchema.parse(JSON.parse(line.slice(Math.max(line.indexOf("{"), 0))))];
     } catch {
       return [];
     }
@@ -32,16 +32,16 @@ export function readTrapLog(text: string, engine: string): TrapLog {
   const cut = own.flatMap(({ function: index, slot }): CutFunction[] =>
     index !== undefined ? [{ function: index }] : slot !== undefined ? [{ slot }] : [],
   );
-  return { cut, ofOtherEngines: records.length - own.length };
+  return { calledFunctions: cut, otherEngineCount: records.length - own.length };
 }
 
 /** Numbers of the functions, those in table slots looked up. @param enginePath of the full engine */
-export async function functionsOf(
+export async function resolveFunctionIndices(
   cut: readonly CutFunction[],
   enginePath: string,
 ): Promise<number[]> {
   if (cut.length === 0) return [];
-  const { slots } = parseModule(await readFile(enginePath));
+  const { tableSlots: slots } = parseWasmModule(await readFile(enginePath));
   return [
     ...new Set(
       cut.flatMap((one) => ("function" in one ? [one.function] : (slots[one.slot] ?? []))),

@@ -2,9 +2,9 @@
 // (core specification 3.0, section 5.5). Function indices count imported functions first.
 
 import { ByteReader, ByteWriter } from "./byte-stream.ts";
-import { OP } from "./instructions.ts";
+import { OPCODE } from "./instructions.ts";
 
-export const SECTION = {
+export const SECTION_ID = {
   custom: 0,
   type: 1,
   import: 2,
@@ -19,14 +19,14 @@ export const SECTION = {
   data: 11,
   dataCount: 12,
 } as const;
-export const KIND = { function: 0, table: 1, memory: 2, global: 3 } as const;
-const LIMITS = { withMaximum: 1, sharedWithMaximum: 3 } as const;
+export const EXTERNAL_KIND = { function: 0, table: 1, memory: 2, global: 3 } as const;
+const LIMITS_FLAGS = { withMaximum: 1, sharedWithMaximum: 3 } as const;
 
 /** In pages of 64 KiB. */
 export interface MemoryLimits {
   initialPages: number;
   maximumPages: number;
-  shared: boolean;
+  isShared: boolean;
 }
 
 export interface WasmExport {
@@ -36,109 +36,115 @@ export interface WasmExport {
 }
 
 export interface WasmModule {
-  readonly importedFunctions: number;
+  readonly importedFunctionCount: number;
   /** Of the one imported memory; changing it changes the module. */
   readonly memory: MemoryLimits;
   /** Of the defined functions, with their local declarations and `end`. */
-  readonly bodies: Uint8Array[];
+  readonly functionBodies: Uint8Array[];
   /** Function of every slot of the table; undefined is null. */
-  readonly slots: (number | undefined)[];
+  readonly tableSlots: (number | undefined)[];
   readonly exports: WasmExport[];
   /** All defined here, all i32, with the value they start with. */
   readonly globals: { readonly mutable: boolean; value: number }[];
-  start: number | undefined;
+  startFunction: number | undefined;
   /** False leaves the data segments out. */
-  keepData: boolean;
+  includeData: boolean;
   /** Sections by their number, as they were. */
-  readonly raw: ReadonlyMap<number, Uint8Array>;
+  readonly rawSections: ReadonlyMap<number, Uint8Array>;
 }
 
 /** @throws Error if the binary has a form that onnxruntime-web's engine does not have */
-export function parseModule(bytes: Uint8Array): WasmModule {
+export function parseWasmModule(bytes: Uint8Array): WasmModule {
   const raw = new Map<number, Uint8Array>();
   const reader = new ByteReader(bytes, 8);
-  while (!reader.atEnd) {
-    const id = reader.byte();
-    const content = reader.take(reader.unsigned());
-    if (id !== SECTION.custom) raw.set(id, content);
+  while (!reader.isAtEnd) {
+    const id = reader.readByte();
+    const content = reader.readBytes(reader.readUleb128());
+    if (id !== SECTION_ID.custom) raw.set(id, content);
   }
   const section = (id: number) => new ByteReader(raw.get(id) ?? Uint8Array.of(0));
-  const { importedFunctions, memory } = readImports(section(SECTION.import));
+  const { importedFunctions, memory } = readImports(section(SECTION_ID.import));
   return {
-    importedFunctions,
+    importedFunctionCount: importedFunctions,
     memory,
-    bodies: readVector(section(SECTION.code), (code) => code.take(code.unsigned())),
-    slots: readSlots(section(SECTION.element), readTableSize(section(SECTION.table))),
-    exports: readVector(section(SECTION.export), (exports) => ({
-      name: exports.name(),
-      kind: exports.byte(),
-      index: exports.unsigned(),
+    functionBodies: readVector(section(SECTION_ID.code), (code) =>
+      code.readBytes(code.readUleb128()),
+    ),
+    tableSlots: readSlots(section(SECTION_ID.element), readTableSize(section(SECTION_ID.table))),
+    exports: readVector(section(SECTION_ID.export), (exports) => ({
+      name: exports.readName(),
+      kind: exports.readByte(),
+      index: exports.readUleb128(),
     })),
-    globals: readVector(section(SECTION.global), readGlobal),
-    start: raw.has(SECTION.start) ? section(SECTION.start).unsigned() : undefined,
-    keepData: true,
-    raw,
+    globals: readVector(section(SECTION_ID.global), readGlobal),
+    startFunction: raw.has(SECTION_ID.start) ? section(SECTION_ID.start).readUleb128() : undefined,
+    includeData: true,
+    rawSections: raw,
   };
 }
 
-export function encodeModule(module: WasmModule): Uint8Array<ArrayBuffer> {
-  const writer = new ByteWriter().bytes(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
+export function encodeWasmModule(module: WasmModule): Uint8Array<ArrayBuffer> {
+  const writer = new ByteWriter().writeBytes(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0));
   const section = (id: number, content: Uint8Array | undefined) => {
-    if (content !== undefined) writer.byte(id).unsigned(content.byteLength).bytes(content);
+    if (content !== undefined)
+      writer.writeByte(id).writeUleb128(content.byteLength).writeBytes(content);
   };
-  section(SECTION.type, module.raw.get(SECTION.type));
+  section(SECTION_ID.type, module.rawSections.get(SECTION_ID.type));
   section(
-    SECTION.import,
-    withMemoryLimits(module.raw.get(SECTION.import) as Uint8Array, module.memory),
+    SECTION_ID.import,
+    replaceMemoryLimits(module.rawSections.get(SECTION_ID.import) as Uint8Array, module.memory),
   );
-  section(SECTION.function, module.raw.get(SECTION.function));
-  section(SECTION.table, module.raw.get(SECTION.table));
+  section(SECTION_ID.function, module.rawSections.get(SECTION_ID.function));
+  section(SECTION_ID.table, module.rawSections.get(SECTION_ID.table));
   section(
-    SECTION.global,
-    vector(module.globals, (out, { mutable, value }) =>
+    SECTION_ID.global,
+    encodeVector(module.globals, (out, { mutable, value }) =>
       out
-        .bytes(Uint8Array.of(0x7f, mutable ? 1 : 0, OP.i32Const))
-        .signed(value)
-        .byte(OP.end),
+        .writeBytes(Uint8Array.of(0x7f, mutable ? 1 : 0, OPCODE.i32Const))
+        .writeSleb128(value)
+        .writeByte(OPCODE.end),
     ),
   );
   section(
-    SECTION.export,
-    vector(module.exports, (out, { name, kind, index }) =>
-      out.name(name).byte(kind).unsigned(index),
+    SECTION_ID.export,
+    encodeVector(module.exports, (out, { name, kind, index }) =>
+      out.writeName(name).writeByte(kind).writeUleb128(index),
     ),
   );
-  if (module.start !== undefined)
-    section(SECTION.start, new ByteWriter().unsigned(module.start).finish());
-  section(SECTION.element, encodeSlots(module.slots));
-  if (module.keepData) section(SECTION.dataCount, module.raw.get(SECTION.dataCount));
+  if (module.startFunction !== undefined)
+    section(SECTION_ID.start, new ByteWriter().writeUleb128(module.startFunction).finish());
+  section(SECTION_ID.element, encodeSlots(module.tableSlots));
+  if (module.includeData)
+    section(SECTION_ID.dataCount, module.rawSections.get(SECTION_ID.dataCount));
   section(
-    SECTION.code,
-    vector(module.bodies, (out, body) => out.unsigned(body.byteLength).bytes(body)),
+    SECTION_ID.code,
+    encodeVector(module.functionBodies, (out, body) =>
+      out.writeUleb128(body.byteLength).writeBytes(body),
+    ),
   );
-  if (module.keepData) section(SECTION.data, module.raw.get(SECTION.data));
+  if (module.includeData) section(SECTION_ID.data, module.rawSections.get(SECTION_ID.data));
   return writer.finish();
 }
 
 /** Where a body's instructions begin. */
 export function skipLocals(body: Uint8Array): ByteReader {
   const reader = new ByteReader(body);
-  for (let groups = reader.unsigned(); groups > 0; groups--) {
-    reader.skipInteger();
-    reader.byte();
+  for (let groups = reader.readUleb128(); groups > 0; groups--) {
+    reader.skipLeb128();
+    reader.readByte();
   }
   return reader;
 }
 
 function readVector<Item>(reader: ByteReader, read: (reader: ByteReader) => Item): Item[] {
-  return Array.from({ length: reader.unsigned() }, () => read(reader));
+  return Array.from({ length: reader.readUleb128() }, () => read(reader));
 }
 
-function vector<Item>(
+function encodeVector<Item>(
   items: readonly Item[],
   write: (out: ByteWriter, item: Item) => unknown,
 ): Uint8Array {
-  const out = new ByteWriter().unsigned(items.length);
+  const out = new ByteWriter().writeUleb128(items.length);
   for (const item of items) write(out, item);
   return out.finish();
 }
@@ -146,14 +152,14 @@ function vector<Item>(
 function readImports(reader: ByteReader): { importedFunctions: number; memory: MemoryLimits } {
   let importedFunctions = 0;
   let memory: MemoryLimits | undefined;
-  for (let left = reader.unsigned(); left > 0; left--) {
-    reader.name();
-    reader.name();
-    const kind = reader.byte();
-    if (kind === KIND.function) {
-      reader.unsigned();
+  for (let left = reader.readUleb128(); left > 0; left--) {
+    reader.readName();
+    reader.readName();
+    const kind = reader.readByte();
+    if (kind === EXTERNAL_KIND.function) {
+      reader.readUleb128();
       importedFunctions++;
-    } else if (kind === KIND.memory) memory = readLimits(reader);
+    } else if (kind === EXTERNAL_KIND.memory) memory = readLimits(reader);
     else throw new Error(`imports of kind ${kind} are not known`);
   }
   if (memory === undefined) throw new Error("the module imports no memory");
@@ -161,50 +167,51 @@ function readImports(reader: ByteReader): { importedFunctions: number; memory: M
 }
 
 function readLimits(reader: ByteReader): MemoryLimits {
-  const flags = reader.byte();
-  if (flags !== LIMITS.withMaximum && flags !== LIMITS.sharedWithMaximum)
+  const flags = reader.readByte();
+  if (flags !== LIMITS_FLAGS.withMaximum && flags !== LIMITS_FLAGS.sharedWithMaximum)
     throw new Error(`memory limits of form ${flags} are not known`);
   return {
-    initialPages: reader.unsigned(),
-    maximumPages: reader.unsigned(),
-    shared: flags === LIMITS.sharedWithMaximum,
+    initialPages: reader.readUleb128(),
+    maximumPages: reader.readUleb128(),
+    isShared: flags === LIMITS_FLAGS.sharedWithMaximum,
   };
 }
 
-function withMemoryLimits(
+function replaceMemoryLimits(
   imports: Uint8Array,
-  { initialPages, maximumPages, shared }: MemoryLimits,
+  { initialPages, maximumPages, isShared: shared }: MemoryLimits,
 ): Uint8Array {
   const reader = new ByteReader(imports);
-  for (let left = reader.unsigned(); left > 0; left--) {
-    reader.name();
-    reader.name();
-    if (reader.byte() !== KIND.memory) reader.unsigned();
+  for (let left = reader.readUleb128(); left > 0; left--) {
+    reader.readName();
+    reader.readName();
+    if (reader.readByte() !== EXTERNAL_KIND.memory) reader.readUleb128();
     else {
-      const out = new ByteWriter().bytes(imports.subarray(0, reader.offset));
+      const out = new ByteWriter().writeBytes(imports.subarray(0, reader.offset));
       readLimits(reader);
       out
-        .byte(shared ? LIMITS.sharedWithMaximum : LIMITS.withMaximum)
-        .unsigned(initialPages)
-        .unsigned(maximumPages);
-      return out.bytes(imports.subarray(reader.offset)).finish();
+        .writeByte(shared ? LIMITS_FLAGS.sharedWithMaximum : LIMITS_FLAGS.withMaximum)
+        .writeUleb128(initialPages)
+        .writeUleb128(maximumPages);
+      return out.writeBytes(imports.subarray(reader.offset)).finish();
     }
   }
   return imports;
 }
 
 function readTableSize(reader: ByteReader): number {
-  if (reader.unsigned() !== 1) throw new Error("the module does not have exactly one table");
-  reader.take(2); // funcref, limits with a maximum
-  return reader.unsigned();
+  if (reader.readUleb128() !== 1) throw new Error("the module does not have exactly one table");
+  reader.readBytes(2); // funcref, limits with a maximum
+  return reader.readUleb128();
 }
 
 function readSlots(reader: ByteReader, size: number): (number | undefined)[] {
   const slots = Array.from<number | undefined>({ length: size });
-  for (let left = reader.unsigned(); left > 0; left--) {
-    if (reader.unsigned() !== 0) throw new Error("element segments must be active, of functions");
+  for (let left = reader.readUleb128(); left > 0; left--) {
+    if (reader.readUleb128() !== 0)
+      throw new Error("element segments must be active, of functions");
     const offset = readConstant(reader);
-    readVector(reader, (functions) => functions.unsigned()).forEach(
+    readVector(reader, (functions) => functions.readUleb128()).forEach(
       (index, position) => (slots[offset + position] = index),
     );
   }
@@ -221,28 +228,33 @@ function encodeSlots(slots: readonly (number | undefined)[]): Uint8Array {
       last.functions.push(index);
     else runs.push({ offset: slot, functions: [index] });
   });
-  return vector(runs, (out, { offset, functions }) => {
-    out.unsigned(0).byte(OP.i32Const).signed(offset).byte(OP.end).unsigned(functions.length);
-    for (const index of functions) out.unsigned(index);
+  return encodeVector(runs, (out, { offset, functions }) => {
+    out
+      .writeUleb128(0)
+      .writeByte(OPCODE.i32Const)
+      .writeSleb128(offset)
+      .writeByte(OPCODE.end)
+      .writeUleb128(functions.length);
+    for (const index of functions) out.writeUleb128(index);
   });
 }
 
 function readGlobal(reader: ByteReader): { mutable: boolean; value: number } {
-  if (reader.byte() !== 0x7f) throw new Error("globals must be i32");
-  return { mutable: reader.byte() === 1, value: readConstant(reader) };
+  if (reader.readByte() !== 0x7f) throw new Error("globals must be i32");
+  return { mutable: reader.readByte() === 1, value: readConstant(reader) };
 }
 
 /** i32.const and end */
 function readConstant(reader: ByteReader): number {
-  if (reader.byte() !== OP.i32Const) throw new Error("constants must be i32.const");
+  if (reader.readByte() !== OPCODE.i32Const) throw new Error("constants must be i32.const");
   let value = 0;
   let shift = 0;
   let byte: number;
   do {
-    byte = reader.byte();
+    byte = reader.readByte();
     value |= (byte & 0x7f) << shift;
     shift += 7;
   } while (byte >= 0x80);
-  if (reader.byte() !== OP.end) throw new Error("constants must be one instruction");
+  if (reader.readByte() !== OPCODE.end) throw new Error("constants must be one instruction");
   return shift < 32 && (byte & 0x40) !== 0 ? value | (-1 << shift) : value;
 }

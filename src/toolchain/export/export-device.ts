@@ -3,7 +3,7 @@
 import { toolchainErrors } from "../errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { basename } from "node:path";
-import { LOGITS } from "../../cascade/calibration.ts";
+import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import {
   DEVICE_MANIFEST_FILE,
@@ -14,10 +14,14 @@ import {
 } from "../../registry/device-manifest.ts";
 import { isClassification } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { differenceOf, ONNX_RUNTIME_VERSION, toOrtFormat } from "./ort-format.ts";
+import {
+  measureLargestDifference,
+  ONNX_RUNTIME_VERSION,
+  convertToOrtFormat,
+} from "./ort-format.ts";
 
 /** Rounding may differ between fusions; what is more is another graph. */
-const MAX_DIFFERENCE = 0.01;
+const MAX_RELATIVE_DIFFERENCE = 0.01;
 
 export interface DeviceExport {
   readonly manifest: DeviceManifest;
@@ -64,9 +68,9 @@ export async function exportForDevice(
   const exported: DeviceTier[] = [];
   for (const { id, precision, graph, inputs, outputs, preprocessor, calibration, exit } of tiers) {
     const onnx = read(graph);
-    const ort = await toOrtFormat(onnx);
-    const difference = (differences[id] = await differenceOf(onnx, ort, LOGITS));
-    if (!(difference <= MAX_DIFFERENCE))
+    const ort = await convertToOrtFormat(onnx);
+    const difference = (differences[id] = await measureLargestDifference(onnx, ort, LOGITS_OUTPUT));
+    if (!(difference <= MAX_RELATIVE_DIFFERENCE))
       throw toolchainErrors.notExportable(
         project.model,
         `in ONNX Runtime's format, tier ${id} answers otherwise (by ${(100 * difference).toFixed(1)} % of its largest logit)`,

@@ -4,17 +4,17 @@
 import { env } from "onnxruntime-node";
 import { asFloat32 } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { warmUpInputs } from "../engine/sample-inputs.ts";
-import { optimisedBytes } from "../passes/runtime-optimisation.ts";
+import { createWarmUpInputs } from "../engine/synthetic-inputs.ts";
+import { optimizeBytes } from "../passes/runtime-optimization.ts";
 
 export const ONNX_RUNTIME_VERSION: string = env.versions.node ?? env.versions.common;
 
 /** `extended` fuses into ONNX Runtime's own operators, and keeps to what every processor runs; `all` would lay tensors out for this one. @throws session_failed */
-export const toOrtFormat = (onnx: Uint8Array): Promise<Uint8Array> =>
-  optimisedBytes(onnx, "extended", "ort");
+export const convertToOrtFormat = (onnx: Uint8Array): Promise<Uint8Array> =>
+  optimizeBytes(onnx, "extended", "ort");
 
 /** The largest difference between an output's numbers, as a share of their largest magnitude. @throws session_failed where one does not run */
-export async function differenceOf(
+export async function measureLargestDifference(
   onnx: Uint8Array,
   ort: Uint8Array,
   output: string,
@@ -26,7 +26,7 @@ export async function differenceOf(
   const [before, after] = [await open(onnx), await open(ort)];
   let largest = 0;
   let difference = 0;
-  for (const inputs of warmUpInputs(before.inputs)) {
+  for (const inputs of createWarmUpInputs(before.inputs)) {
     const expected = asFloat32(output, (await before.run(inputs))[output], 2).data;
     const found = asFloat32(output, (await after.run(inputs))[output], 2).data;
     expected.forEach((value, index) => {

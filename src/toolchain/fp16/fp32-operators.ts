@@ -3,87 +3,89 @@
 // runtime has no FP16 kernel (Min, Max, TopK, Resize, Upsample); ONNX Runtime puts casts around those itself. It does so
 // only where an input is FP16.
 
-import { constantOf } from "../onnx/constants.ts";
-import { domainOf, isOnnxNode } from "../onnx/nodes.ts";
+import { readFloatConstant } from "../onnx/constants.ts";
+import { domainOf, isOnnxOp } from "../onnx/nodes.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import type { ValueTable } from "../onnx/values.ts";
+import type { ValueTable } from "../onnx/value-table.ts";
 
-const SUMS = "sums of squares or exponentials leave FP16's range";
-const COORDINATES = "coordinates: FP16 has no fractions above 1,024";
-const FROM_NOTHING = "ONNX Runtime's CPU provider cannot make FP16 numbers out of none";
+const OVERFLOWING_SUM = "sums of squares or exponentials leave FP16's range";
+const COORDINATE_PRECISION = "coordinates: FP16 has no fractions above 1,024";
+const NO_FP16_INPUT = "ONNX Runtime's CPU provider cannot make FP16 numbers out of none";
 
-const reasons: Readonly<Record<string, string>> = {
+const FP32_REASONS: Readonly<Record<string, string>> = {
   CumSum: "a running sum: FP16 cannot add 1 to 2,048",
-  ReduceSumSquare: SUMS,
-  ReduceL2: SUMS,
-  ReduceLogSumExp: SUMS,
-  LpNormalization: SUMS,
-  DFT: SUMS,
-  STFT: SUMS,
-  MeanVarianceNormalization: SUMS,
-  EyeLike: FROM_NOTHING,
-  MelWeightMatrix: FROM_NOTHING,
-  BlackmanWindow: FROM_NOTHING,
-  HammingWindow: FROM_NOTHING,
-  HannWindow: FROM_NOTHING,
-  RoiAlign: COORDINATES,
-  GridSample: COORDINATES,
-  AffineGrid: COORDINATES,
-  RandomNormal: FROM_NOTHING,
-  RandomNormalLike: FROM_NOTHING,
-  RandomUniform: FROM_NOTHING,
-  RandomUniformLike: FROM_NOTHING,
+  ReduceSumSquare: OVERFLOWING_SUM,
+  ReduceL2: OVERFLOWING_SUM,
+  ReduceLogSumExp: OVERFLOWING_SUM,
+  LpNormalization: OVERFLOWING_SUM,
+  DFT: OVERFLOWING_SUM,
+  STFT: OVERFLOWING_SUM,
+  MeanVarianceNormalization: OVERFLOWING_SUM,
+  EyeLike: NO_FP16_INPUT,
+  MelWeightMatrix: NO_FP16_INPUT,
+  BlackmanWindow: NO_FP16_INPUT,
+  HammingWindow: NO_FP16_INPUT,
+  HannWindow: NO_FP16_INPUT,
+  RoiAlign: COORDINATE_PRECISION,
+  GridSample: COORDINATE_PRECISION,
+  AffineGrid: COORDINATE_PRECISION,
+  RandomNormal: NO_FP16_INPUT,
+  RandomNormalLike: NO_FP16_INPUT,
+  RandomUniform: NO_FP16_INPUT,
+  RandomUniformLike: NO_FP16_INPUT,
   Det: "differences of products cancel",
   BitCast: "reads the bits of an FP32 number",
   QLinearMatMul: "computes in INT8; only its scales are FP32, and FP16 would make them coarse",
 };
 
 /** Of the operators that ONNX and ONNX Runtime specify, some under one name. */
-export function reasonForFp32(node: NodeProto): string | undefined {
+export function findFp32Reason(node: NodeProto): string | undefined {
   if (domainOf(node) === "ai.onnx.ml") return "has FP32 numbers in its attributes";
-  return ["", "com.microsoft"].includes(domainOf(node)) && Object.hasOwn(reasons, node.opType)
-    ? reasons[node.opType]
+  return ["", "com.microsoft"].includes(domainOf(node)) && Object.hasOwn(FP32_REASONS, node.opType)
+    ? FP32_REASONS[node.opType]
     : undefined;
 }
 
-export const SQUARES =
+export const VARIANCE_REASON =
   "part of a variance: squares above 255 leave FP16's range, and its smallest steps are coarser than epsilon";
 
 /**
  * Normalisations written out in parts, as exporters did before LayerNormalization and RMSNormalization were operators: a
  * square, its mean or sum, then up to a division or multiplication by the root of it.
  */
-export function* varianceNodes(table: ValueTable): Generator<NodeProto> {
+export function* findVarianceNodes(table: ValueTable): Generator<NodeProto> {
   for (const square of table.nodes) {
     if (!isSquare(table, square)) continue;
-    const mean = onlyReader(table, square);
-    if (mean === undefined || !isOnnxNode(mean, "ReduceMean", "ReduceSum", "GlobalAveragePool"))
+    const mean = findSoleConsumer(table, square);
+    if (mean === undefined || !isOnnxOp(mean, "ReduceMean", "ReduceSum", "GlobalAveragePool"))
       continue;
-    const root = rootAfter(table, mean);
+    const root = findRootPath(table, mean);
     if (root !== undefined) yield* [square, mean, ...root];
   }
 }
 
 function isSquare(table: ValueTable, node: NodeProto): boolean {
   const [base, exponent] = table.inputsOf(node);
-  if (isOnnxNode(node, "Mul")) return base !== undefined && base === exponent;
-  return isOnnxNode(node, "Pow") && constantOf(exponent)?.every((value) => value === 2) === true;
+  if (isOnnxOp(node, "Mul")) return base !== undefined && base === exponent;
+  return (
+    isOnnxOp(node, "Pow") && readFloatConstant(exponent)?.every((value) => value === 2) === true
+  );
 }
 
 /** The nodes from a mean's reader on, up to what is divided or multiplied by the root; undefined where no root is taken. */
-function rootAfter(table: ValueTable, mean: NodeProto): NodeProto[] | undefined {
+function findRootPath(table: ValueTable, mean: NodeProto): NodeProto[] | undefined {
   const path: NodeProto[] = [];
   let rooted = false;
   for (
-    let node = onlyReader(table, mean);
+    let node = findSoleConsumer(table, mean);
     node !== undefined && path.length < 6;
-    node = onlyReader(table, node)
+    node = findSoleConsumer(table, node)
   ) {
     const normalises =
-      rooted && isOnnxNode(node, "Div", "Mul") && !constantOf(table.inputsOf(node)[0]); // 1 / root is a step on the way
+      rooted && isOnnxOp(node, "Div", "Mul") && !readFloatConstant(table.inputsOf(node)[0]); // 1 / root is a step on the way
     if (
       !normalises &&
-      !isOnnxNode(
+      !isOnnxOp(
         node,
         "Sqrt",
         "Pow",
@@ -100,12 +102,12 @@ function rootAfter(table: ValueTable, mean: NodeProto): NodeProto[] | undefined 
       break;
     path.push(node);
     if (normalises) break;
-    rooted ||= isOnnxNode(node, "Sqrt", "Pow");
+    rooted ||= isOnnxOp(node, "Sqrt", "Pow");
   }
   return rooted ? path : undefined;
 }
 
-function onlyReader(table: ValueTable, node: NodeProto): NodeProto | undefined {
+function findSoleConsumer(table: ValueTable, node: NodeProto): NodeProto | undefined {
   const [use, ...others] = table.outputsOf(node)[0]?.uses ?? [];
   return use?.kind === "node" && others.length === 0 ? use.node : undefined;
 }

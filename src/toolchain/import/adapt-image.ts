@@ -1,10 +1,10 @@
 // Makes an image graph's input the one that the image preprocessor gives: `pixels`, FP32 [batch, 3, height, width].
 
 import type { Model } from "../onnx/model-file.ts";
-import { codeOf } from "../onnx/tensors.ts";
+import { toDataType } from "../onnx/tensor-data.ts";
 import { PIXELS } from "../../tasks/image/image-preprocessor.ts";
-import { dimsOf, elementCodeOf, renameInput, takeChannelsFirst } from "./adapt-inputs.ts";
-import type { Problem } from "./problem.ts";
+import { readDeclaredDims, elemTypeOf, renameInput, convertInputToNchw } from "./adapt-inputs.ts";
+import type { ImportProblem } from "./import-problem.ts";
 
 export interface ImageSize {
   readonly width: number;
@@ -17,9 +17,9 @@ const CHANNELS = 3;
 export function adaptImage(
   model: Model,
   wanted: ImageSize | undefined,
-): (ImageSize & { readonly notes: readonly string[] }) | Problem {
+): (ImageSize & { readonly notes: readonly string[] }) | ImportProblem {
   const [input, ...others] = model.graph.input;
-  const dims = input && dimsOf(input);
+  const dims = input && readDeclaredDims(input);
   const shown = model.graph.input.map(({ name }) => JSON.stringify(name)).join(", ");
   const remedy =
     "Export it so that it takes one FP32 tensor [batch, 3, height, width], or import it with --task tensor.";
@@ -28,13 +28,13 @@ export function adaptImage(
       problem: `its inputs are ${shown}, where an image's is one of four dimensions`,
       remedy,
     };
-  if (elementCodeOf(input) !== codeOf("float"))
+  if (elemTypeOf(input) !== toDataType("float"))
     return { problem: `its input ${shown} is not FP32`, remedy };
 
   const notes: string[] = [];
   const isChannelsLast = dims[1] !== CHANNELS && dims[3] === CHANNELS;
   if (isChannelsLast) {
-    takeChannelsFirst(model, input.name);
+    convertInputToNchw(model, input.name);
     notes.push("the image's channels come first now, and a Transpose puts them last for the graph");
   } else if (dims[1] !== CHANNELS) {
     return {

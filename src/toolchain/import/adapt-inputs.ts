@@ -1,20 +1,27 @@
 // Makes a graph's inputs those that a task's preprocessor gives, where nodes put in front of it can.
 
 import { create } from "@bufbuild/protobuf";
-import { FreshNames, NodeChanges, redirect } from "../onnx/edit.ts";
+import { UniqueNames, NodeChanges, redirectUse } from "../onnx/graph-edits.ts";
 import type { Model } from "../onnx/model-file.ts";
-import { intAttribute, intsAttribute, makeNode, tensorAttribute } from "../onnx/nodes.ts";
+import {
+  makeIntAttribute,
+  makeIntsAttribute,
+  makeNode,
+  makeTensorAttribute,
+} from "../onnx/nodes.ts";
 import {
   type TensorShapeProto_Dimension,
   TensorShapeProto_DimensionSchema,
   type ValueInfoProto,
 } from "../onnx/proto/onnx_pb.js";
-import { renameValue } from "../onnx/rename.ts";
-import { codeOf, makeTensor } from "../onnx/tensors.ts";
-import { type Value, valuesOf } from "../onnx/values.ts";
+import { renameValue } from "../onnx/rename-value.ts";
+import { toDataType, makeTensor } from "../onnx/tensor-data.ts";
+import { type Value, buildValueTable } from "../onnx/value-table.ts";
 
 /** A dimension as declared: a size, or undefined where it may be any. */
-export function dimsOf(info: ValueInfoProto): readonly (number | undefined)[] | undefined {
+export function readDeclaredDims(
+  info: ValueInfoProto,
+): readonly (number | undefined)[] | undefined {
   const type = info.type?.value;
   if (type?.case !== "tensorType") return undefined;
   return type.value.shape?.dim.map(({ value }) =>
@@ -23,62 +30,62 @@ export function dimsOf(info: ValueInfoProto): readonly (number | undefined)[] | 
 }
 
 /** As onnx writes it: `float`. */
-export function elementCodeOf(info: ValueInfoProto): number {
+export function elemTypeOf(info: ValueInfoProto): number {
   const type = info.type?.value;
   return type?.case === "tensorType" ? type.value.elemType : 0;
 }
 
 /** @param name of an input of the model */
 export function renameInput(model: Model, name: string, wanted: string): void {
-  const table = valuesOf(model);
-  const value = inputValue(table.values, model, name);
+  const table = buildValueTable(model);
+  const value = findInputValue(table.values, model, name);
   if (value !== undefined) renameValue(model, table, value, wanted);
 }
 
 /** The input takes INT64, and a Cast gives the graph what it took before. */
-export function takeInt64(model: Model, name: string): void {
-  const before = elementCodeOf(infoOf(model, name));
-  putInFront(model, name, (from, to) =>
+export function convertInputToInt64(model: Model, name: string): void {
+  const before = elemTypeOf(findInputInfo(model, name));
+  insertBeforeInput(model, name, (from, to) =>
     makeNode({
-      name: to,
+      reserveName: to,
       op: "Cast",
       inputs: [from],
       outputs: [to],
-      attributes: [intAttribute("to", before)],
+      attributes: [makeIntAttribute("to", before)],
     }),
   );
-  const type = infoOf(model, name).type?.value;
-  if (type?.case === "tensorType") type.value.elemType = codeOf("int64");
+  const type = findInputInfo(model, name).type?.value;
+  if (type?.case === "tensorType") type.value.elemType = toDataType("int64");
 }
 
 /** The input is no more: the graph gets zeros of the shape of another one, which has its type. */
-export function giveZeros(model: Model, name: string, like: string): void {
-  const names = new FreshNames(model);
-  const size = names.take(`${name}_size`);
+export function replaceInputWithZeros(model: Model, name: string, like: string): void {
+  const names = new UniqueNames(model);
+  const size = names.reserve(`${name}_size`);
   const zero = makeTensor("value", "int64", [1n], BigInt64Array.of(0n));
-  const isInt32 = elementCodeOf(infoOf(model, name)) === codeOf("int32");
-  const zeros = isInt32 ? names.take(`${name}_zeros`) : name;
+  const isInt32 = elemTypeOf(findInputInfo(model, name)) === toDataType("int32");
+  const zeros = isInt32 ? names.reserve(`${name}_zeros`) : name;
   const changes = new NodeChanges();
   changes.insertFirst(
     model.graph,
-    makeNode({ name: size, op: "Shape", inputs: [like], outputs: [size] }),
+    makeNode({ reserveName: size, op: "Shape", inputs: [like], outputs: [size] }),
     makeNode({
-      name: names.take(`make_${name}`),
+      reserveName: names.reserve(`make_${name}`),
       op: "ConstantOfShape",
       inputs: [size],
       outputs: [zeros],
-      attributes: [tensorAttribute("value", zero)],
+      attributes: [makeTensorAttribute("value", zero)],
     }),
   );
   if (isInt32)
     changes.insertFirst(
       model.graph,
       makeNode({
-        name: names.take(`cast_${name}`),
+        reserveName: names.reserve(`cast_${name}`),
         op: "Cast",
         inputs: [zeros],
         outputs: [name],
-        attributes: [intAttribute("to", codeOf("int32"))],
+        attributes: [makeIntAttribute("to", toDataType("int32"))],
       }),
     );
   changes.apply(model);
@@ -86,56 +93,60 @@ export function giveZeros(model: Model, name: string, like: string): void {
 }
 
 /** The input takes [batch, channels, height, width], and a Transpose gives the graph the channels last. */
-export function takeChannelsFirst(model: Model, name: string): void {
-  putInFront(model, name, (from, to) =>
+export function convertInputToNchw(model: Model, name: string): void {
+  insertBeforeInput(model, name, (from, to) =>
     makeNode({
-      name: to,
+      reserveName: to,
       op: "Transpose",
       inputs: [from],
       outputs: [to],
-      attributes: [intsAttribute("perm", [0, 2, 3, 1])],
+      attributes: [makeIntsAttribute("perm", [0, 2, 3, 1])],
     }),
   );
-  const type = infoOf(model, name).type?.value;
+  const type = findInputInfo(model, name).type?.value;
   if (type?.case !== "tensorType" || type.value.shape === undefined) return;
   const [batch, height, width, channels] = type.value.shape.dim;
   type.value.shape.dim = [batch, channels, height, width].filter((dim) => dim !== undefined);
 }
 
 /** Lets the first dimension of all inputs and outputs be any. Whether the graph works with that, only running it tells. */
-export function openBatch(model: Model): void {
+export function makeBatchDynamic(model: Model): void {
   const { graph } = model;
   for (const info of [...graph.input, ...graph.output]) {
     const type = info.type?.value;
     const dims = type?.case === "tensorType" ? type.value.shape?.dim : undefined;
-    if (dims !== undefined && dims.length > 0) dims[0] = anySize("batch");
+    if (dims !== undefined && dims.length > 0) dims[0] = dynamicDimension("batch");
   }
   graph.valueInfo = []; // they tell shapes of the batch that it was exported with
 }
 
-const anySize = (name: string): TensorShapeProto_Dimension =>
+const dynamicDimension = (name: string): TensorShapeProto_Dimension =>
   create(TensorShapeProto_DimensionSchema, { value: { case: "dimParam", value: name } });
 
-function putInFront(
+function insertBeforeInput(
   model: Model,
   name: string,
   make: (from: string, to: string) => ReturnType<typeof makeNode>,
 ): void {
-  const value = inputValue(valuesOf(model).values, model, name);
+  const value = findInputValue(buildValueTable(model).values, model, name);
   if (value === undefined) return;
-  const inner = new FreshNames(model).take(`${name}_inner`);
-  for (const use of value.uses) redirect(use, inner);
+  const inner = new UniqueNames(model).reserve(`${name}_inner`);
+  for (const use of value.uses) redirectUse(use, inner);
   const changes = new NodeChanges();
   changes.insertFirst(model.graph, make(name, inner));
   changes.apply(model);
 }
 
-const inputValue = (values: readonly Value[], { graph }: Model, name: string): Value | undefined =>
+const findInputValue = (
+  values: readonly Value[],
+  { graph }: Model,
+  name: string,
+): Value | undefined =>
   values.find(
     (value) => value.name === name && value.graph === graph && value.origin.kind === "input",
   );
 
-function infoOf({ graph }: Model, name: string): ValueInfoProto {
+function findInputInfo({ graph }: Model, name: string): ValueInfoProto {
   const info = graph.input.find((input) => input.name === name);
   if (info === undefined) throw new RangeError(`the graph has no input ${name}`);
   return info;

@@ -2,23 +2,29 @@
 // would serve it, described.
 
 import { importErrors } from "./errors.ts";
-import { LOGITS } from "../../cascade/calibration.ts";
+import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
-import type { Runner } from "../judge/runner.ts";
-import { type Model, writeModel } from "../onnx/model-file.ts";
-import { isNotComparable } from "../passes/check.ts";
-import { type Adapted, adaptToTask, type TaskChoice } from "./adapt.ts";
-import { sizeProblems } from "./declared-sizes.ts";
-import { type Described, describeProject } from "./describe.ts";
-import { operatorProblems, precisionOf, weightNotes } from "./operators.ts";
-import type { Problem } from "./problem.ts";
-import { problemAtEdge, problemWithBatch, reasonIn, type Trial, tryIn } from "./trial.ts";
+import type { Runner } from "../evaluate/runner.ts";
+import { type Model, serializeModel } from "../onnx/model-file.ts";
+import { isNotComparableError } from "../passes/verify-outputs.ts";
+import { type AdaptedModel, adaptToTask, type TaskOptions } from "./adapt-to-task.ts";
+import { findSizeProblems } from "./input-size-limits.ts";
+import { type ModelProjectParts, createModelProject } from "./create-model-project.ts";
+import { findOperatorProblems, detectPrecision, findNonFiniteWeights } from "./static-checks.ts";
+import type { ImportProblem } from "./import-problem.ts";
+import {
+  findEdgeProblem,
+  findBatchProblem,
+  shortReason,
+  type TrialRun,
+  runTrial,
+} from "./trial-run.ts";
 
-export const PLACES = ["auto", "edge", "region"] as const;
+export const PLACE_CHOICES = ["auto", "edge", "region"] as const;
 /** `auto`: the edge if it can serve the model, else a region. */
-export type PlaceChoice = (typeof PLACES)[number];
+export type PlaceChoice = (typeof PLACE_CHOICES)[number];
 
 export interface ImportRequest {
   /** Is changed to what is served. */
@@ -28,26 +34,26 @@ export interface ImportRequest {
   readonly sha256: string;
   /** The model's name. */
   readonly name: string;
-  readonly task: TaskChoice;
+  readonly task: TaskOptions;
   readonly place: PlaceChoice;
   readonly deadlineMs: number;
 }
 
-export interface ImportTools {
+export interface ImportContext {
   readonly region: Runner;
   /** Opened only if it is wanted. */
-  readonly edge: () => Promise<Runner>;
+  readonly openEdge: () => Promise<Runner>;
   /** Of an isolate, for all sessions. */
   readonly sessionBudgetBytes: number;
   /** Rows to try the model with, one each; made up where there are none. */
-  readonly samplesFor: (
-    adapted: Adapted,
+  readonly loadSamples: (
+    adapted: AdaptedModel,
     ports: { readonly inputs: readonly TensorSpec[]; readonly outputs: readonly TensorSpec[] },
   ) => Promise<readonly NamedTensors[]>;
   readonly onProgress?: (step: string) => void;
 }
 
-export interface Imported {
+export interface ImportResult {
   readonly project: ModelProject;
   /** By the paths that the project names. */
   readonly files: ReadonlyMap<string, Uint8Array>;
@@ -58,57 +64,63 @@ export interface Imported {
   /** Why it is not at the edge, where that was left open. */
   readonly notAtTheEdge: string | null;
   /** What it answered to the samples. */
-  readonly answers: readonly NamedTensors[];
+  readonly sampleOutputs: readonly NamedTensors[];
 }
 
 /** @throws not_importable with all that is wrong, and what reading samples throws */
 export async function importModel(
   { model, file, sha256, name, task, place, deadlineMs }: ImportRequest,
-  tools: ImportTools,
-): Promise<Imported> {
-  const { region, edge, sessionBudgetBytes, samplesFor, onProgress = () => {} } = tools;
-  const refusal = (problems: readonly Problem[]) =>
+  tools: ImportContext,
+): Promise<ImportResult> {
+  const {
+    region,
+    openEdge: edge,
+    sessionBudgetBytes,
+    loadSamples: samplesFor,
+    onProgress = () => {},
+  } = tools;
+  const refusal = (problems: readonly ImportProblem[]) =>
     importErrors.notImportable(
       file,
       problems.map(({ problem }) => problem),
       [...new Set(problems.map(({ remedy }) => remedy))],
     );
-  const refuse = (problems: readonly Problem[]) => {
+  const refuse = (problems: readonly ImportProblem[]) => {
     if (problems.length > 0) throw refusal(problems);
   };
   onProgress("checking operators and weights");
-  const format = lowerFormat(model);
-  const operators = operatorProblems(model);
+  const format = lowerIrVersion(model);
+  const operators = findOperatorProblems(model);
   const adapted = adaptToTask(model, task);
-  refuse([...operators, ...sizeProblems(model), ...adapted.problems]);
+  refuse([...operators, ...findSizeProblems(model), ...adapted.problems]);
 
   onProgress("trying it in onnxruntime-node");
-  const graph = writeModel(model);
+  const graph = serializeModel(model);
   let samples: readonly NamedTensors[] = [];
-  const trial = await tryIn(
+  const trial = await runTrial(
     region,
     graph,
     async (ports) => (samples = await samplesFor(adapted, ports)),
   ).catch((error: unknown): never => {
-    if (isNotComparable(error))
+    if (isNotComparableError(error))
       throw refusal([
         {
-          problem: `no inputs can be made up for it: ${reasonIn(error)}`,
+          problem: `no inputs can be made up for it: ${shortReason(error)}`,
           remedy: "Give inputs that it takes with --samples.",
         },
       ]);
     if (!(error instanceof EdgeTierError) || error.code !== "session_failed") throw error;
     throw refusal([
       {
-        problem: reasonIn(error),
+        problem: shortReason(error),
         remedy:
           "Export it again for the ONNX Runtime that serves it: with an earlier opset version, or without what is named.",
       },
     ]);
   });
-  refuse(trialProblems(trial));
-  if (adapted.batchOpened) {
-    const problem = await problemWithBatch(region, graph, samples);
+  refuse(findTrialProblems(trial));
+  if (adapted.hadFixedBatch) {
+    const problem = await findBatchProblem(region, graph, samples);
     if (problem !== undefined)
       refuse([
         {
@@ -118,7 +130,7 @@ export async function importModel(
         },
       ]);
   }
-  const described: Described = {
+  const described: ModelProjectParts = {
     adapted,
     trial,
     file,
@@ -127,16 +139,22 @@ export async function importModel(
     deadlineMs,
     model,
     graph,
-    precision: precisionOf(model),
+    precision: detectPrecision(model),
   };
-  refuse(labelProblems(adapted, trial));
+  refuse(findLabelProblems(adapted, trial));
 
   let notAtTheEdge: string | undefined;
   if (place !== "region") {
     onProgress("trying it in the edge's engine");
     notAtTheEdge =
-      unservable(trial) ??
-      (await problemAtEdge(await edge(), graph, samples, trial.answers, sessionBudgetBytes));
+      findTextTensorProblem(trial) ??
+      (await findEdgeProblem(
+        await edge(),
+        graph,
+        samples,
+        trial.sampleOutputs,
+        sessionBudgetBytes,
+      ));
     if (notAtTheEdge !== undefined && place === "edge")
       refuse([
         {
@@ -146,35 +164,35 @@ export async function importModel(
       ]);
   }
   const servedAt = place === "region" || notAtTheEdge !== undefined ? "region" : "edge";
-  const { project, files, missing } = describeProject(described, servedAt);
+  const { project, files, missing } = createModelProject(described, servedAt);
   return {
     project,
     files,
-    notes: [...format, ...adapted.notes, ...weightNotes(model)],
+    notes: [...format, ...adapted.notes, ...findNonFiniteWeights(model)],
     missing,
     notAtTheEdge: notAtTheEdge ?? null,
-    answers: trial.answers,
+    sampleOutputs: trial.sampleOutputs,
   };
 }
 
 /** Of the file format, as ONNX Runtime 1.30 takes it. What a later version adds, it refuses by its own name. */
-const NEWEST_FORMAT = 13n;
+const MAX_IR_VERSION = 13n;
 
-function lowerFormat(model: Model): string[] {
+function lowerIrVersion(model: Model): string[] {
   const { irVersion } = model;
-  if (irVersion <= NEWEST_FORMAT) return [];
-  model.irVersion = NEWEST_FORMAT;
+  if (irVersion <= MAX_IR_VERSION) return [];
+  model.irVersion = MAX_IR_VERSION;
   return [
-    `it was of version ${irVersion} of the format, and is of ${NEWEST_FORMAT} now, the newest that ONNX Runtime takes`,
+    `it was of version ${irVersion} of the format, and is of ${MAX_IR_VERSION} now, the newest that ONNX Runtime takes`,
   ];
 }
 
-const unservable = ({ inputs, outputs }: Trial): string | undefined => {
+const findTextTensorProblem = ({ inputs, outputs }: TrialRun): string | undefined => {
   const text = [...inputs, ...outputs].find(({ datatype }) => datatype === "BYTES");
   return text && `${text.name} is text, and the edge runs numbers only`;
 };
 
-function trialProblems({ inputs, outputs, failed }: Trial): Problem[] {
+function findTrialProblems({ inputs, outputs, failure: failed }: TrialRun): ImportProblem[] {
   if (inputs.length === 0)
     return [
       {
@@ -195,8 +213,11 @@ function trialProblems({ inputs, outputs, failed }: Trial): Problem[] {
 }
 
 /** Logits and labels are as many. */
-function labelProblems({ labels, classification }: Adapted, { outputs }: Trial): Problem[] {
-  const width = outputs.find(({ name }) => name === LOGITS)?.shape.at(-1);
+function findLabelProblems(
+  { labels, isClassification: classification }: AdaptedModel,
+  { outputs }: TrialRun,
+): ImportProblem[] {
+  const width = outputs.find(({ name }) => name === LOGITS_OUTPUT)?.shape.at(-1);
   if (
     !classification ||
     labels === undefined ||

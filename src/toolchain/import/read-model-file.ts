@@ -17,14 +17,19 @@ import {
 import { open } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { reasonOf } from "../../core/errors.ts";
-import { locationOf, type Model, type ReadExternal, readModel } from "../onnx/model-file.ts";
+import {
+  externalDataLocation,
+  type Model,
+  type ReadExternalData,
+  parseModel,
+} from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
-import { byteSizeOf } from "../onnx/tensors.ts";
+import { byteSizeOf } from "../onnx/tensor-data.ts";
 
 /** Of a model with its data: what an artifact, and a protobuf file, may have. */
 export const MAX_MODEL_BYTES = 2_147_483_647;
 
-export interface ReadModelFile {
+export interface LoadedModelFile {
   readonly model: Model;
   /** Of the file itself. */
   readonly bytes: Uint8Array;
@@ -33,23 +38,23 @@ export interface ReadModelFile {
 }
 
 /** @throws model_file_unreadable, invalid_model_file, external_data, model_file_too_large */
-export async function readModelFile(path: string): Promise<ReadModelFile> {
-  const bytes = await readWhole(path);
+export async function readModelFile(path: string): Promise<LoadedModelFile> {
+  const bytes = await readFileBytes(path);
   const dataFiles = new Set<string>();
   let total = bytes.byteLength;
-  const readExternal = externalDataIn(dirname(path));
-  const model = readModel(bytes, (tensor) => {
+  const readExternal = createExternalDataReader(dirname(path));
+  const model = parseModel(bytes, (tensor) => {
     const needed = Number(byteSizeOf(tensor) ?? 0n);
     total += needed;
     if (total > MAX_MODEL_BYTES)
       throw importErrors.modelFileTooLarge(basename(path), total, MAX_MODEL_BYTES);
-    dataFiles.add(locationOf(tensor));
+    dataFiles.add(externalDataLocation(tensor));
     return readExternal(tensor);
   });
   return { model, bytes, dataFiles: [...dataFiles] };
 }
 
-async function readWhole(path: string): Promise<Uint8Array> {
+async function readFileBytes(path: string): Promise<Uint8Array> {
   try {
     await using file = await open(path);
     const { size } = await file.stat();
@@ -63,20 +68,20 @@ async function readWhole(path: string): Promise<Uint8Array> {
 }
 
 /** Reads tensors' data from files in a folder, and from nowhere else. */
-export function externalDataIn(folder: string): ReadExternal {
+export function createExternalDataReader(folder: string): ReadExternalData {
   return (tensor) => {
     const refused = (reason: string) =>
-      onnxErrors.externalDataRefused(tensor.name, locationOf(tensor), reason);
-    const problem = problemWithLocation(folder, locationOf(tensor));
+      onnxErrors.externalDataRejected(tensor.name, externalDataLocation(tensor), reason);
+    const problem = findLocationProblem(folder, externalDataLocation(tensor));
     if (problem !== undefined) throw refused(problem);
     try {
       // Whoever swaps the file for a link meanwhile gets an error, too.
       const file = openSync(
-        join(folder, locationOf(tensor)),
+        join(folder, externalDataLocation(tensor)),
         constants.O_RDONLY | constants.O_NOFOLLOW,
       );
       try {
-        const range = rangeOf(tensor, fstatSync(file));
+        const range = locateData(tensor, fstatSync(file));
         if (typeof range === "string") throw refused(range);
         return readRange(file, range);
       } finally {
@@ -90,7 +95,7 @@ export function externalDataIn(folder: string): ReadExternal {
   };
 }
 
-function problemWithLocation(folder: string, location: string): string | undefined {
+function findLocationProblem(folder: string, location: string): string | undefined {
   if (location === "") return "is no name";
   if (location.includes("\0") || location.includes("\\"))
     return "has characters that no file's name should have";
@@ -98,14 +103,14 @@ function problemWithLocation(folder: string, location: string): string | undefin
   const parts = location.split("/");
   if (parts.includes("..")) return "leaves the model's folder";
   for (let count = 1; count <= parts.length; count++) {
-    const found = lstatOf(join(folder, ...parts.slice(0, count)));
+    const found = tryLstat(join(folder, ...parts.slice(0, count)));
     if (found === undefined) return "is not there";
     if (found.isSymbolicLink()) return "is a link, or lies behind one";
   }
   return undefined;
 }
 
-function lstatOf(path: string): Stats | undefined {
+function tryLstat(path: string): Stats | undefined {
   try {
     return lstatSync(path);
   } catch {
@@ -113,18 +118,21 @@ function lstatOf(path: string): Stats | undefined {
   }
 }
 
-interface Range {
+interface ByteRange {
   readonly offset: number;
   readonly length: number;
 }
 
 /** Where in the file the tensor's data is, or why it is not. */
-function rangeOf(tensor: TensorProto, file: Stats): Range | string {
+function locateData(tensor: TensorProto, file: Stats): ByteRange | string {
   if (!file.isFile()) return "is no file";
   if (file.nlink > 1) return "has other names (hard links), of which one may lie elsewhere";
   const needed = byteSizeOf(tensor);
   if (needed === undefined) return "is for a type that cannot be kept in a file";
-  const [offset, length] = [numberOf(tensor, "offset", 0n), numberOf(tensor, "length", needed)];
+  const [offset, length] = [
+    readExternalDataNumber(tensor, "offset", 0n),
+    readExternalDataNumber(tensor, "length", needed),
+  ];
   if (offset === undefined || length === undefined)
     return "has an offset or length that is not a whole number from 0";
   if (length !== needed) return `gives ${length} bytes to a tensor of ${needed}`;
@@ -133,7 +141,7 @@ function rangeOf(tensor: TensorProto, file: Stats): Range | string {
   return { offset: Number(offset), length: Number(length) };
 }
 
-function numberOf(
+function readExternalDataNumber(
   { externalData }: TensorProto,
   wanted: string,
   otherwise: bigint,
@@ -143,7 +151,7 @@ function numberOf(
   return /^\d{1,18}$/.test(text) ? BigInt(text) : undefined;
 }
 
-function readRange(file: number, { offset, length }: Range): Uint8Array {
+function readRange(file: number, { offset, length }: ByteRange): Uint8Array {
   const bytes = new Uint8Array(length);
   for (let done = 0; done < length;) {
     const read = readSync(file, bytes, done, length - done, offset + done);

@@ -16,8 +16,8 @@ import {
   typedArrays,
 } from "../../core/tensor.ts";
 import { TensorProtoSchema } from "../onnx/proto/onnx_pb.js";
-import { problemWithData } from "../onnx/tensors.ts";
-import { toTensor } from "../onnx/tensor-values.ts";
+import { findDataProblem } from "../onnx/tensor-data.ts";
+import { toTensor } from "../onnx/tensor-conversion.ts";
 
 export interface TensorSample {
   readonly inputs: NamedTensors;
@@ -25,16 +25,22 @@ export interface TensorSample {
   readonly outputs: NamedTensors;
 }
 
-const element = z.union([z.number(), z.boolean(), z.string()]);
-interface Nested extends ReadonlyArray<z.output<typeof element> | Nested> {}
-const nested: z.ZodType<Nested> = z.array(z.union([element, z.lazy(() => nested)]));
-const tensorSchema = z.object({ name: z.string(), shape: z.array(z.int().min(0)), data: nested });
+const elementSchema = z.union([z.number(), z.boolean(), z.string()]);
+interface Nested extends ReadonlyArray<z.output<typeof elementSchema> | Nested> {}
+const nestedSchema: z.ZodType<Nested> = z.array(
+  z.union([elementSchema, z.lazy(() => nestedSchema)]),
+);
+const tensorSchema = z.object({
+  name: z.string(),
+  shape: z.array(z.int().min(0)),
+  data: nestedSchema,
+});
 const lineSchema = z.object({
   inputs: z.array(tensorSchema).min(1),
   outputs: z.array(tensorSchema).default([]),
 });
 
-export interface Ports {
+export interface TensorSpecs {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
 }
@@ -42,14 +48,14 @@ export interface Ports {
 /** @throws invalid_tensor_samples */
 export async function readTensorSamples(
   path: string,
-  ports: Ports,
+  ports: TensorSpecs,
   limit = Number.POSITIVE_INFINITY,
 ): Promise<TensorSample[]> {
   try {
     const isFolder = (await stat(path)).isDirectory();
     const samples = isFolder
-      ? await fromFolder(path, ports, limit)
-      : fromLines(await readFile(path, "utf8"), ports, limit);
+      ? await readSampleFolder(path, ports, limit)
+      : parseSampleLines(await readFile(path, "utf8"), ports, limit);
     if (samples.length === 0) throw importErrors.invalidTensorSamples(path, "it has none");
     return samples;
   } catch (error) {
@@ -62,7 +68,11 @@ export async function readTensorSamples(
   }
 }
 
-function fromLines(text: string, { inputs, outputs }: Ports, limit: number): TensorSample[] {
+function parseSampleLines(
+  text: string,
+  { inputs, outputs }: TensorSpecs,
+  limit: number,
+): TensorSample[] {
   const lines = text
     .split("\n")
     .filter((line) => line.trim() !== "")
@@ -71,7 +81,7 @@ function fromLines(text: string, { inputs, outputs }: Ports, limit: number): Ten
     const parsed = lineSchema.safeParse(JSON.parse(line));
     if (!parsed.success) throw new Error(`line ${index + 1}: ${problemsOf(parsed.error)[0]}`);
     const named = (given: readonly z.output<typeof tensorSchema>[], specs: readonly TensorSpec[]) =>
-      Object.fromEntries(given.map((one) => [one.name, tensorOf(one, specs)]));
+      Object.fromEntries(given.map((one) => [one.name, toTypedTensor(one, specs)]));
     return {
       inputs: named(parsed.data.inputs, inputs),
       outputs: named(parsed.data.outputs, outputs),
@@ -79,7 +89,7 @@ function fromLines(text: string, { inputs, outputs }: Ports, limit: number): Ten
   });
 }
 
-function tensorOf(
+function toTypedTensor(
   { name, shape, data }: z.output<typeof tensorSchema>,
   specs: readonly TensorSpec[],
 ): Tensor {
@@ -108,11 +118,17 @@ function tensorOf(
   return { datatype, shape, data: array } as Tensor;
 }
 
-const flatten = (data: Nested): z.output<typeof element>[] =>
-  data.flatMap((one) => (Array.isArray(one) ? flatten(one) : [one as z.output<typeof element>]));
+const flatten = (data: Nested): z.output<typeof elementSchema>[] =>
+  data.flatMap((one) =>
+    Array.isArray(one) ? flatten(one) : [one as z.output<typeof elementSchema>],
+  );
 
 /** The folder itself, or each folder in it that has inputs. */
-async function fromFolder(folder: string, ports: Ports, limit: number): Promise<TensorSample[]> {
+async function readSampleFolder(
+  folder: string,
+  ports: TensorSpecs,
+  limit: number,
+): Promise<TensorSample[]> {
   const names = (await readdir(folder, { recursive: true })).filter((name) =>
     /^(?:in|out)put_\d+\.pb$/.test(basename(name)),
   );
@@ -127,7 +143,7 @@ async function fromFolder(folder: string, ports: Ports, limit: number): Promise<
         .toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
       return Object.fromEntries(
         await Promise.all(
-          files.map(async (name, index) => await readTensor(join(folder, name), index, specs)),
+          files.map(async (name, index) => await readTensorFile(join(folder, name), index, specs)),
         ),
       );
     };
@@ -140,14 +156,14 @@ async function fromFolder(folder: string, ports: Ports, limit: number): Promise<
 }
 
 /** Its name is the file's own, or that of the input or output at its position. */
-async function readTensor(
+async function readTensorFile(
   path: string,
   index: number,
   specs: readonly TensorSpec[],
 ): Promise<[string, Tensor]> {
   const proto = fromBinary(TensorProtoSchema, await readFile(path));
   const problem =
-    proto.externalData.length > 0 ? "has its data in another file" : problemWithData(proto);
+    proto.externalData.length > 0 ? "has its data in another file" : findDataProblem(proto);
   const tensor = problem === undefined ? toTensor(proto) : undefined;
   if (tensor === undefined)
     throw new Error(`${path} ${problem ?? "is of a type that no session takes"}`);

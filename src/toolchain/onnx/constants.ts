@@ -1,15 +1,15 @@
 // Values that are the same whatever a model is asked: initializers, and the outputs of Constant nodes.
 
-import { isOnnxNode } from "./nodes.ts";
+import { isOnnxOp } from "./nodes.ts";
 import type { TensorProto } from "./proto/onnx_pb.js";
-import { floatsOf, makeTensor } from "./tensors.ts";
-import type { Value } from "./values.ts";
+import { readFloats, makeTensor } from "./tensor-data.ts";
+import type { Value } from "./value-table.ts";
 
 /** Undefined for what is no constant, or one that is not written as a tensor of its own elements (strings, sparse ones). */
-export function constantTensorOf(value: Value | undefined): TensorProto | undefined {
+export function readConstantTensor(value: Value | undefined): TensorProto | undefined {
   const origin = value?.origin;
-  if (origin?.kind === "initializer") return origin.constant ? origin.tensor : undefined;
-  if (origin?.kind !== "node" || !isOnnxNode(origin.node, "Constant")) return undefined;
+  if (origin?.kind === "initializer") return origin.isConstant ? origin.tensor : undefined;
+  if (origin?.kind !== "node" || !isOnnxOp(origin.node, "Constant")) return undefined;
   const [attribute] = origin.node.attribute;
   switch (attribute?.name) {
     case "value":
@@ -38,7 +38,7 @@ export function constantTensorOf(value: Value | undefined): TensorProto | undefi
 }
 
 /** The numbers of an FP32 constant. */
-export function constantOf(value: Value | undefined): Float32Array | undefined {
-  const tensor = value?.type === "float" ? constantTensorOf(value) : undefined;
-  return tensor && floatsOf(tensor);
+export function readFloatConstant(value: Value | undefined): Float32Array | undefined {
+  const tensor = value?.type === "float" ? readConstantTensor(value) : undefined;
+  return tensor && readFloats(tensor);
 }

@@ -33,7 +33,7 @@ export const onnxErrors = {
       "external_data",
       `Tensor ${shown(tensor)} has its data in another file, ${shown(location)}.`,
     ),
-  externalDataRefused: (tensor: string, location: string, reason: string) =>
+  externalDataRejected: (tensor: string, location: string, reason: string) =>
     makeError(
       "external_data",
       `Tensor ${shown(tensor)} has its data in ${shown(location)}, which ${reason}.`,

@@ -2,14 +2,14 @@
 
 import type { Model } from "./model-file.ts";
 import type { GraphProto, TensorProto } from "./proto/onnx_pb.js";
-import { graphsWithin } from "./walk.ts";
+import { traverseGraphs } from "./graph-traversal.ts";
 
 /** The version of the format from which on an initializer need not be an input as well. */
-const PLAIN_INITIALIZERS = 4n;
+const MIN_IR_VERSION = 4n;
 
 /** The tensor's name must be new in the model. */
 export function addInitializer(model: Model, graph: GraphProto, tensor: TensorProto): void {
-  if (model.irVersion < PLAIN_INITIALIZERS) freezeInitializers(model);
+  if (model.irVersion < MIN_IR_VERSION) freezeInitializers(model);
   graph.initializer.push(tensor);
 }
 
@@ -19,12 +19,12 @@ export function addInitializer(model: Model, graph: GraphProto, tensor: TensorPr
  */
 export function freezeInitializers(model: Model): number {
   let count = 0;
-  for (const graph of graphsWithin(model.graph)) {
+  for (const graph of traverseGraphs(model.graph)) {
     const names = new Set(graph.initializer.map(({ name }) => name));
     const inputs = graph.input.filter(({ name }) => !names.has(name));
     count += graph.input.length - inputs.length;
     graph.input = inputs;
   }
-  if (model.irVersion < PLAIN_INITIALIZERS) model.irVersion = PLAIN_INITIALIZERS;
+  if (model.irVersion < MIN_IR_VERSION) model.irVersion = MIN_IR_VERSION;
   return count;
 }

@@ -12,8 +12,8 @@ import {
   TensorProto_DataLocation,
   TensorProtoSchema,
 } from "./proto/onnx_pb.js";
-import { problemWithData } from "./tensors.ts";
-import { graphsWithin, tensorsOfGraph, tensorsOfNodes } from "./walk.ts";
+import { findDataProblem } from "./tensor-data.ts";
+import { traverseGraphs, tensorsOfGraph, tensorsOfNodes } from "./graph-traversal.ts";
 
 /** A model of which this much is sure: it has a graph, it says which operators it uses, and all its data is in it and fills its shapes. */
 export interface Model extends ModelProto {
@@ -21,23 +21,26 @@ export interface Model extends ModelProto {
 }
 
 /** Gives the data of a tensor that is in another file. @throws external_data */
-export type ReadExternal = (tensor: TensorProto) => Uint8Array;
+export type ReadExternalData = (tensor: TensorProto) => Uint8Array;
 
 /**
  * The model's tensors are views of `bytes`.
  * @param readExternal without it, data in another file is refused
  * @throws invalid_model_file, external_data
  */
-export function readModel(bytes: Uint8Array, readExternal: ReadExternal = refuseExternal): Model {
-  const model = parse(bytes);
+export function parseModel(
+  bytes: Uint8Array,
+  readExternal: ReadExternalData = rejectExternalData,
+): Model {
+  const model = decodeModelProto(bytes);
   if (!hasGraph(model)) throw onnxErrors.invalidModelFile("it has no graph");
   if (model.opsetImport.length === 0)
     throw onnxErrors.invalidModelFile(
       "it does not say which version of the operators it uses (opset_import)",
     );
-  for (const tensor of tensorsOf(model)) {
-    if (isExternal(tensor)) bringIn(tensor, readExternal(tensor));
-    const problem = problemWithData(tensor);
+  for (const tensor of traverseTensors(model)) {
+    if (isExternal(tensor)) inlineExternalData(tensor, readExternal(tensor));
+    const problem = findDataProblem(tensor);
     if (problem !== undefined)
       throw onnxErrors.invalidModelFile(`tensor ${JSON.stringify(tensor.name)} ${problem}`);
   }
@@ -45,11 +48,11 @@ export function readModel(bytes: Uint8Array, readExternal: ReadExternal = refuse
 }
 
 /** The same model gives the same bytes; one that was read and not changed, the bytes that it was read from, if they were in the order of ONNX's own writer. */
-export function writeModel(model: ModelProto): Uint8Array {
+export function serializeModel(model: ModelProto): Uint8Array {
   return toBinary(ModelProtoSchema, model);
 }
 
-function parse(bytes: Uint8Array): ModelProto {
+function decodeModelProto(bytes: Uint8Array): ModelProto {
   try {
     return fromBinary(ModelProtoSchema, bytes);
   } catch (error) {
@@ -59,13 +62,13 @@ function parse(bytes: Uint8Array): ModelProto {
 
 const hasGraph = (model: ModelProto): model is Model => model.graph !== undefined;
 
-function* tensorsOf({ graph, functions, trainingInfo }: Model): Generator<TensorProto> {
+function* traverseTensors({ graph, functions, trainingInfo }: Model): Generator<TensorProto> {
   const roots = [
     graph,
     ...trainingInfo.flatMap(({ initialization, algorithm }) => [initialization, algorithm]),
   ];
   for (const root of roots)
-    if (root !== undefined) for (const one of graphsWithin(root)) yield* tensorsOfGraph(one);
+    if (root !== undefined) for (const one of traverseGraphs(root)) yield* tensorsOfGraph(one);
   for (const { node } of functions) yield* tensorsOfNodes(node);
 }
 
@@ -73,14 +76,14 @@ const isExternal = ({ dataLocation, externalData }: TensorProto): boolean =>
   dataLocation === TensorProto_DataLocation.EXTERNAL || externalData.length > 0;
 
 /** Where the data of an external tensor is, as the model says it. */
-export const locationOf = ({ externalData }: TensorProto): string =>
+export const externalDataLocation = ({ externalData }: TensorProto): string =>
   externalData.find(({ key }) => key === "location")?.value ?? "";
 
-function refuseExternal(tensor: TensorProto): never {
-  throw onnxErrors.externalData(tensor.name, locationOf(tensor));
+function rejectExternalData(tensor: TensorProto): never {
+  throw onnxErrors.externalData(tensor.name, externalDataLocation(tensor));
 }
 
-function bringIn(tensor: TensorProto, data: Uint8Array): void {
+function inlineExternalData(tensor: TensorProto, data: Uint8Array): void {
   tensor.rawData = data;
   tensor.externalData = [];
   clearField(tensor, TensorProtoSchema.field.dataLocation);

@@ -10,8 +10,8 @@ import {
   type TensorProto,
 } from "./proto/onnx_pb.js";
 
-export interface NewNode {
-  readonly name: string;
+export interface NodeSpec {
+  readonly reserveName: string;
   readonly op: string;
   /** None for ONNX's own operators. */
   readonly domain?: string;
@@ -21,13 +21,13 @@ export interface NewNode {
 }
 
 export function makeNode({
-  name,
+  reserveName: name,
   op,
   domain,
   inputs,
   outputs,
   attributes = [],
-}: NewNode): NodeProto {
+}: NodeSpec): NodeProto {
   return create(NodeProtoSchema, {
     name,
     opType: op,
@@ -38,14 +38,14 @@ export function makeNode({
   });
 }
 
-export const intAttribute = (name: string, value: number): AttributeProto =>
+export const makeIntAttribute = (name: string, value: number): AttributeProto =>
   create(AttributeProtoSchema, { name, type: AttributeType.INT, i: BigInt(value) });
-export const intsAttribute = (name: string, values: readonly number[]): AttributeProto =>
+export const makeIntsAttribute = (name: string, values: readonly number[]): AttributeProto =>
   create(AttributeProtoSchema, { name, type: AttributeType.INTS, ints: values.map(BigInt) });
-export const tensorAttribute = (name: string, value: TensorProto): AttributeProto =>
+export const makeTensorAttribute = (name: string, value: TensorProto): AttributeProto =>
   create(AttributeProtoSchema, { name, type: AttributeType.TENSOR, t: value });
 
-export const attributeOf = ({ attribute }: NodeProto, name: string): AttributeProto | undefined =>
+export const findAttribute = ({ attribute }: NodeProto, name: string): AttributeProto | undefined =>
   attribute.find((one) => one.name === name);
 
 /** In the place of the one of the same name, or at the end. */
@@ -62,9 +62,9 @@ export function removeAttribute(node: NodeProto, name: string): void {
 /** The domain of ONNX's own operators has two names. */
 export const domainOf = ({ domain }: { readonly domain: string }): string =>
   domain === "ai.onnx" ? "" : domain;
-export const isOnnxNode = (node: NodeProto, ...ops: readonly string[]): boolean =>
+export const isOnnxOp = (node: NodeProto, ...ops: readonly string[]): boolean =>
   domainOf(node) === "" && ops.includes(node.opType);
 
 /** How a node is called in messages: by its name, or by what it makes. */
-export const labelOf = (node: NodeProto): string =>
+export const displayNameOf = (node: NodeProto): string =>
   node.name || node.output.find((name) => name !== "") || node.opType;

@@ -5,8 +5,8 @@ import { create } from "@bufbuild/protobuf";
 import { EdgeTierError } from "../../core/errors.ts";
 import { elementCount, type TensorSpec, typedArrays } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { constantTensorOf } from "../onnx/constants.ts";
-import { type Model, writeModel } from "../onnx/model-file.ts";
+import { readConstantTensor } from "../onnx/constants.ts";
+import { type Model, serializeModel } from "../onnx/model-file.ts";
 import { domainOf } from "../onnx/nodes.ts";
 import {
   GraphProtoSchema,
@@ -16,13 +16,13 @@ import {
   type TensorProto,
   ValueInfoProtoSchema,
 } from "../onnx/proto/onnx_pb.js";
-import { codeOf, renamedTensor } from "../onnx/tensors.ts";
-import { datatypeOf, fromTensor } from "../onnx/tensor-values.ts";
-import type { Value, ValueTable } from "../onnx/values.ts";
-import { bodiesOf } from "../onnx/walk.ts";
+import { toDataType, withTensorName } from "../onnx/tensor-data.ts";
+import { datatypeOf, toTensorProto } from "../onnx/tensor-conversion.ts";
+import type { Value, ValueTable } from "../onnx/value-table.ts";
+import { subgraphsOf } from "../onnx/graph-traversal.ts";
 
 /** What differs from run to run; and what is stored in 8 bits, which is to stay so. */
-const NEVER = new Set([
+const UNFOLDABLE_OPS = new Set([
   "RandomNormal",
   "RandomNormalLike",
   "RandomUniform",
@@ -35,9 +35,9 @@ const NEVER = new Set([
   "DynamicQuantizeLinear",
 ]);
 /** Their size depends on the numbers, but not beyond the input's, times its dimensions. */
-const BOUNDED = new Set(["NonZero", "Compress", "Unique"]);
+const BOUNDED_SIZE_OPS = new Set(["NonZero", "Compress", "Unique"]);
 /** One result; larger ones are left to be computed with each request. */
-const MAX_BYTES = 256 * 1024 * 1024;
+const MAX_CONSTANT_BYTES = 256 * 1024 * 1024;
 
 /** @returns constants of all kinds; those that had to be computed under no name of the graph's */
 export async function computeConstants(
@@ -47,12 +47,12 @@ export async function computeConstants(
 ): Promise<ReadonlyMap<Value, TensorProto>> {
   const known = new Map<Value, TensorProto>();
   for (const value of table.values) {
-    const tensor = constantTensorOf(value);
+    const tensor = readConstantTensor(value);
     if (tensor !== undefined) known.set(value, tensor);
   }
   let waiting = table.nodes.filter(
     (node) =>
-      mayBeComputed(node, table) &&
+      isFoldable(node, table) &&
       !table.outputsOf(node).every((value) => value === undefined || known.has(value)),
   );
   for (;;) {
@@ -63,13 +63,13 @@ export async function computeConstants(
         : later
       ).push(node);
     if (ready.length === 0) return known;
-    for (const [value, tensor] of await compute(model, table, ready, known, runtime))
+    for (const [value, tensor] of await computeNodes(model, table, ready, known, runtime))
       known.set(value, tensor);
     waiting = later;
   }
 }
 
-function mayBeComputed(node: NodeProto, table: ValueTable): boolean {
+function isFoldable(node: NodeProto, table: ValueTable): boolean {
   const datatypes = table.outputsOf(node).map((value) => value && datatypeOf(value.type ?? ""));
   const isServed = table
     .outputsOf(node)
@@ -81,38 +81,42 @@ function mayBeComputed(node: NodeProto, table: ValueTable): boolean {
           datatypes[position] !== "BF16"),
     );
   return (
-    domainOf(node) === "" && !NEVER.has(node.opType) && bodiesOf(node).length === 0 && isServed
+    domainOf(node) === "" &&
+    !UNFOLDABLE_OPS.has(node.opType) &&
+    subgraphsOf(node).length === 0 &&
+    isServed
   );
 }
 
-type Results = readonly (readonly [Value, TensorProto])[];
+type ComputedConstants = readonly (readonly [Value, TensorProto])[];
 
 /** Nodes that the runtime cannot compute, or not within the bounds, are left out. */
-async function compute(
+async function computeNodes(
   model: Model,
   table: ValueTable,
   nodes: readonly NodeProto[],
   known: ReadonlyMap<Value, TensorProto>,
   runtime: Runtime,
-): Promise<Results> {
-  const { bytes, names } = modelOf(model, table, nodes, known);
+): Promise<ComputedConstants> {
+  const { bytes, names } = buildConstantModel(model, table, nodes, known);
   try {
     const session = await runtime.createSession(bytes);
     try {
       const shapes = new Map(session.outputs.map((spec) => [spec.name, spec]));
       const small = nodes.filter(
         (node) =>
-          BOUNDED.has(node.opType) ||
+          BOUNDED_SIZE_OPS.has(node.opType) ||
           table
             .outputsOf(node)
             .every((value) => value === undefined || isSmall(shapes.get(names.get(value) ?? ""))),
       );
       if (small.length === 0) return [];
-      if (small.length < nodes.length) return await compute(model, table, small, known, runtime);
+      if (small.length < nodes.length)
+        return await computeNodes(model, table, small, known, runtime);
       const outputs = await session.run({});
       return [...names].flatMap(([value, name]) => {
         const tensor = outputs[name];
-        return tensor === undefined ? [] : [[value, fromTensor(name, tensor)] as const];
+        return tensor === undefined ? [] : [[value, toTensorProto(name, tensor)] as const];
       });
     } finally {
       await session.dispose();
@@ -121,7 +125,8 @@ async function compute(
     if (!(error instanceof EdgeTierError) || error.code === "internal") throw error;
     if (nodes.length === 1) return [];
     const each: (readonly [Value, TensorProto])[] = [];
-    for (const node of nodes) each.push(...(await compute(model, table, [node], known, runtime)));
+    for (const node of nodes)
+      each.push(...(await computeNodes(model, table, [node], known, runtime)));
     return each;
   }
 }
@@ -131,7 +136,7 @@ function isSmall(spec: TensorSpec | undefined): boolean {
   try {
     return (
       elementCount(spec.name, spec.shape) * typedArrays[spec.datatype].BYTES_PER_ELEMENT <=
-      MAX_BYTES
+      MAX_CONSTANT_BYTES
     );
   } catch {
     return false; // too many elements to count
@@ -139,7 +144,7 @@ function isSmall(spec: TensorSpec | undefined): boolean {
 }
 
 /** Under names of their own: nodes of different graphs may use the same names. */
-function modelOf(
+function buildConstantModel(
   { irVersion, opsetImport }: Model,
   table: ValueTable,
   nodes: readonly NodeProto[],
@@ -166,20 +171,20 @@ function modelOf(
   const graph = create(GraphProtoSchema, {
     name: "constants",
     node: copies,
-    initializer: [...inputs].flatMap(([value, name]) => renamed(known.get(value), name)),
+    initializer: [...inputs].flatMap(([value, name]) => initializerFor(known.get(value), name)),
     output: [...outputs].map(([{ type = "" }, name]) =>
       create(ValueInfoProtoSchema, {
         name,
-        type: { value: { case: "tensorType", value: { elemType: codeOf(type) } } },
+        type: { value: { case: "tensorType", value: { elemType: toDataType(type) } } },
       }),
     ),
   });
   const version = irVersion < 4n ? 4n : irVersion;
   return {
-    bytes: writeModel(create(ModelProtoSchema, { irVersion: version, opsetImport, graph })),
+    bytes: serializeModel(create(ModelProtoSchema, { irVersion: version, opsetImport, graph })),
     names: outputs,
   };
 }
 
-const renamed = (tensor: TensorProto | undefined, name: string): TensorProto[] =>
-  tensor === undefined ? [] : [renamedTensor(tensor, name)];
+const initializerFor = (tensor: TensorProto | undefined, name: string): TensorProto[] =>
+  tensor === undefined ? [] : [withTensorName(tensor, name)];

@@ -1,17 +1,17 @@
 // Lets equal initializers of a graph be one.
 
-import { digestOf } from "../digest.ts";
+import { sha256HexSync } from "../sha256-sync.ts";
 import { bytesOf } from "../../core/bytes.ts";
 import type { Model } from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
-import { replaceValues } from "../onnx/replace.ts";
-import { toTensor } from "../onnx/tensor-values.ts";
-import type { Value } from "../onnx/values.ts";
-import { tableOf } from "./pass.ts";
+import { replaceValues } from "../onnx/replace-values.ts";
+import { toTensor } from "../onnx/tensor-conversion.ts";
+import type { Value } from "../onnx/value-table.ts";
+import { buildSortedValueTable } from "./pass.ts";
 
 /** @returns initializers removed */
 export function dedupeInitializers(model: Model): number {
-  const table = tableOf(model);
+  const table = buildSortedValueTable(model);
   const seen = new Map<string, Value>();
   const replacements = new Map<Value, Value>();
   const numbers = new Map(
@@ -20,7 +20,7 @@ export function dedupeInitializers(model: Model): number {
   for (const value of table.values) {
     const { origin, graph } = value;
     const content =
-      origin.kind === "initializer" && origin.constant ? contentOf(origin.tensor) : undefined;
+      origin.kind === "initializer" && origin.isConstant ? contentKey(origin.tensor) : undefined;
     if (content === undefined) continue;
     const key = `${numbers.get(graph)} ${content}`;
     const first = seen.get(key);
@@ -44,10 +44,10 @@ export function dedupeInitializers(model: Model): number {
 }
 
 /** The same text only for equal tensors; undefined where it is not worth looking, as for texts. */
-function contentOf(tensor: TensorProto): string | undefined {
+function contentKey(tensor: TensorProto): string | undefined {
   const { rawData, dims, dataType } = tensor;
   const listed = rawData.length > 0 ? undefined : toTensor(tensor);
   if (listed?.datatype === "BYTES" || (rawData.length === 0 && listed === undefined))
     return undefined;
-  return `${dataType} [${dims.join(",")}] ${digestOf(listed === undefined ? rawData : bytesOf(listed.data))}`;
+  return `${dataType} [${dims.join(",")}] ${sha256HexSync(listed === undefined ? rawData : bytesOf(listed.data))}`;
 }

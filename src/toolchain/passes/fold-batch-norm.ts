@@ -1,40 +1,40 @@
 // Folds BatchNormalization into the Conv, ConvTranspose or Gemm before it: y = s (x - mean) / sqrt(variance + epsilon) + b
 // is a factor and a summand for each channel, which weights and bias can hold.
 
-import { constantOf } from "../onnx/constants.ts";
-import { FreshNames, NodeChanges } from "../onnx/edit.ts";
-import { floatOf, intOf, soleReaderOf } from "../onnx/find.ts";
+import { readFloatConstant } from "../onnx/constants.ts";
+import { UniqueNames, NodeChanges } from "../onnx/graph-edits.ts";
+import { readFloatAttribute, readIntAttribute, soleConsumerOf } from "../onnx/graph-queries.ts";
 import type { Model } from "../onnx/model-file.ts";
-import { isOnnxNode } from "../onnx/nodes.ts";
+import { isOnnxOp } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import type { ValueTable } from "../onnx/values.ts";
-import { layerOf, rewriteLayer } from "./layer.ts";
-import { tableOf } from "./pass.ts";
+import type { ValueTable } from "../onnx/value-table.ts";
+import { findWeightedLayer, replaceLayerConstants } from "./weighted-layer.ts";
+import { buildSortedValueTable } from "./pass.ts";
 
 /** Before it, a node says itself whether it trains. */
-const OLDEST_OPSET = 7;
+const MIN_OPSET = 7;
 
 /** @returns nodes folded */
 export function foldBatchNorm(model: Model): number {
-  if ((opsetsOf(model).get("") ?? 0) < OLDEST_OPSET) return 0;
-  const table = tableOf(model);
-  const names = new FreshNames(model);
+  if ((opsetsOf(model).get("") ?? 0) < MIN_OPSET) return 0;
+  const table = buildSortedValueTable(model);
+  const names = new UniqueNames(model);
   const changes = new NodeChanges();
   let count = 0;
   for (const node of table.nodes) {
     const [input] = table.inputsOf(node);
-    if (!isOnnxNode(node, "BatchNormalization") || soleReaderOf(input) !== node) continue;
-    const layer = layerOf(input, table);
-    const line = layer && linesOf(node, table, layer.channels);
+    if (!isOnnxOp(node, "BatchNormalization") || soleConsumerOf(input) !== node) continue;
+    const layer = findWeightedLayer(input, table);
+    const line = layer && readChannelAffine(node, table, layer.channels);
     if (layer === undefined || line === undefined) continue;
     const weights = layer.weights.map(
-      (weight, index) => weight * (line.factors[layer.channelOf(index)] ?? 0),
+      (weight, index) => weight * (line.scales[layer.channelOf(index)] ?? 0),
     );
     const bias = layer.bias.map(
-      (summand, channel) => summand * (line.factors[channel] ?? 0) + (line.summands[channel] ?? 0),
+      (summand, channel) => summand * (line.scales[channel] ?? 0) + (line.offsets[channel] ?? 0),
     );
-    rewriteLayer(model, names, layer, { weights, bias });
+    replaceLayerConstants(model, names, layer, { weights, bias });
     layer.node.output[0] = node.output[0] ?? "";
     changes.remove(node);
     count++;
@@ -43,24 +43,28 @@ export function foldBatchNorm(model: Model): number {
   return count;
 }
 
-interface Lines {
-  readonly factors: Float64Array;
-  readonly summands: Float64Array;
+interface ChannelAffine {
+  readonly scales: Float64Array;
+  readonly offsets: Float64Array;
 }
 
 /** Undefined for one that trains, or whose parameters are not FP32 constants for each channel. */
-function linesOf(node: NodeProto, table: ValueTable, channels: number): Lines | undefined {
+function readChannelAffine(
+  node: NodeProto,
+  table: ValueTable,
+  channels: number,
+): ChannelAffine | undefined {
   const inInference =
-    intOf(node, "training_mode", 0) === 0 &&
-    intOf(node, "spatial", 1) === 1 &&
+    readIntAttribute(node, "training_mode", 0) === 0 &&
+    readIntAttribute(node, "spatial", 1) === 1 &&
     node.output.slice(1).every((name) => name === "");
-  const [scale, shift, mean, variance] = table.inputsOf(node).slice(1).map(constantOf);
+  const [scale, shift, mean, variance] = table.inputsOf(node).slice(1).map(readFloatConstant);
   if (
     !inInference ||
     ![scale, shift, mean, variance].every((values) => values?.length === channels)
   )
     return undefined;
-  const epsilon = floatOf(node, "epsilon", 1e-5);
+  const epsilon = readFloatAttribute(node, "epsilon", 1e-5);
   const factors = Float64Array.from(
     { length: channels },
     (_, channel) => (scale?.[channel] ?? 0) / Math.sqrt((variance?.[channel] ?? 0) + epsilon),
@@ -68,5 +72,7 @@ function linesOf(node: NodeProto, table: ValueTable, channels: number): Lines | 
   const summands = factors.map(
     (factor, channel) => (shift?.[channel] ?? 0) - (mean?.[channel] ?? 0) * factor,
   );
-  return [...factors, ...summands].every(Number.isFinite) ? { factors, summands } : undefined;
+  return [...factors, ...summands].every(Number.isFinite)
+    ? { scales: factors, offsets: summands }
+    : undefined;
 }

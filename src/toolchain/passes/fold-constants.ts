@@ -1,16 +1,16 @@
 // Stores what does not depend on the model's inputs as initializers, computed once (compute-constants.ts).
 
-import { constantTensorOf } from "../onnx/constants.ts";
-import { NodeChanges } from "../onnx/edit.ts";
+import { readConstantTensor } from "../onnx/constants.ts";
+import { NodeChanges } from "../onnx/graph-edits.ts";
 import { addInitializer } from "../onnx/initializers.ts";
 import type { Model } from "../onnx/model-file.ts";
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
-import { byteSizeOf, renamedTensor } from "../onnx/tensors.ts";
-import type { Value, ValueTable } from "../onnx/values.ts";
+import { byteSizeOf, withTensorName } from "../onnx/tensor-data.ts";
+import type { Value, ValueTable } from "../onnx/value-table.ts";
 import { computeConstants } from "./compute-constants.ts";
-import { type PassTools, tableOf } from "./pass.ts";
+import { type PassContext, buildSortedValueTable } from "./pass.ts";
 
-export interface FoldOptions {
+export interface ConstantFoldingOptions {
   /** How much larger a result may be than the constants that nothing else needs. */
   readonly maxGrowthBytes?: number;
 }
@@ -18,10 +18,10 @@ export interface FoldOptions {
 /** Constant nodes become initializers too. An output of a graph stays computed. @returns nodes removed */
 export async function foldConstants(
   model: Model,
-  { runtime }: PassTools,
-  { maxGrowthBytes = 65_536 }: FoldOptions = {},
+  { runtime }: PassContext,
+  { maxGrowthBytes = 65_536 }: ConstantFoldingOptions = {},
 ): Promise<number> {
-  const table = tableOf(model);
+  const table = buildSortedValueTable(model);
   const known = await computeConstants(model, table, runtime);
   const removed = new Set<NodeProto>();
   // From the last to the first: it is decided of all readers before, so what is read by none that stays is not stored.
@@ -34,12 +34,12 @@ export async function foldConstants(
     const stored = results.filter(({ uses }) =>
       uses.some((use) => use.kind === "node" && !removed.has(use.node)),
     );
-    const bytes = stored.reduce((total, value) => total + bytesOfTensor(known.get(value)), 0);
-    if (bytes > maxGrowthBytes + bytesBehind(node, table, removed)) continue;
+    const bytes = stored.reduce((total, value) => total + tensorBytes(known.get(value)), 0);
+    if (bytes > maxGrowthBytes + freedBytes(node, table, removed)) continue;
     for (const value of stored) {
       const tensor = known.get(value);
       if (tensor !== undefined)
-        addInitializer(model, value.graph, renamedTensor(tensor, value.name));
+        addInitializer(model, value.graph, withTensorName(tensor, value.name));
     }
     removed.add(node);
   }
@@ -50,7 +50,7 @@ export async function foldConstants(
 }
 
 /** Of the constants that only this node and what leads to it need; of a Constant node, its own. */
-function bytesBehind(node: NodeProto, table: ValueTable, removed: ReadonlySet<NodeProto>): number {
+function freedBytes(node: NodeProto, table: ValueTable, removed: ReadonlySet<NodeProto>): number {
   const before = new Set([node]);
   const read = new Set<Value>();
   const waiting = [node];
@@ -66,10 +66,10 @@ function bytesBehind(node: NodeProto, table: ValueTable, removed: ReadonlySet<No
   const isFreed = ({ uses }: Value) =>
     uses.every((use) => use.kind === "node" && (before.has(use.node) || removed.has(use.node)));
   return [...table.outputsOf(node), ...[...read].filter(isFreed)].reduce(
-    (total, value) => total + bytesOfTensor(constantTensorOf(value)),
+    (total, value) => total + tensorBytes(readConstantTensor(value)),
     0,
   );
 }
 
-const bytesOfTensor = (tensor: TensorProto | undefined): number =>
+const tensorBytes = (tensor: TensorProto | undefined): number =>
   tensor === undefined ? 0 : Number(byteSizeOf(tensor) ?? 0n);

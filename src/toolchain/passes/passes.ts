@@ -1,15 +1,15 @@
 // All passes by name, in the order in which they are run.
 
-import { removeNeedlessCasts } from "../onnx/needless-casts.ts";
+import { removeRedundantCasts } from "../onnx/redundant-casts.ts";
 import { freezeInitializers } from "../onnx/initializers.ts";
 import { dedupeInitializers } from "./dedupe-initializers.ts";
 import { foldBatchNorm } from "./fold-batch-norm.ts";
 import { foldConstants } from "./fold-constants.ts";
 import { mergeBias } from "./merge-bias.ts";
-import { type Pass, tableOf } from "./pass.ts";
+import { type Pass, buildSortedValueTable } from "./pass.ts";
 import { removeIdentity } from "./remove-identity.ts";
 import { removeUnused } from "./remove-unused.ts";
-import { optimiseByRuntime, RUNTIME_LEVELS } from "./runtime-optimisation.ts";
+import { optimizeWithRuntime, GRAPH_OPTIMIZATION_LEVELS } from "./runtime-optimization.ts";
 
 /** Run by default, again and again until none changes anything. */
 export const GRAPH_PASSES: readonly Pass[] = [
@@ -22,7 +22,7 @@ export const GRAPH_PASSES: readonly Pass[] = [
   {
     name: "remove-casts",
     description: "casts go that change nothing",
-    run: (model) => (tableOf(model), removeNeedlessCasts(model).size),
+    run: (model) => (buildSortedValueTable(model), removeRedundantCasts(model).size),
   },
   {
     name: "fold-constants",
@@ -52,8 +52,8 @@ export const GRAPH_PASSES: readonly Pass[] = [
 ];
 
 /** ONNX Runtime's own optimisation at each level: only where it is asked for, once, after the others. */
-export const RUNTIME_PASSES: readonly Pass[] = RUNTIME_LEVELS.map((level) => ({
+export const RUNTIME_PASSES: readonly Pass[] = GRAPH_OPTIMIZATION_LEVELS.map((level) => ({
   name: `onnxruntime-${level}`,
   description: `ONNX Runtime's own optimisation, level ${level}`,
-  run: (model) => optimiseByRuntime(model, level),
+  run: (model) => optimizeWithRuntime(model, level),
 }));

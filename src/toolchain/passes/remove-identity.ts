@@ -1,22 +1,22 @@
 // Removes nodes that give what they take: Identity, and Dropout as it is in inference.
 
-import { constantTensorOf } from "../onnx/constants.ts";
-import { NodeChanges } from "../onnx/edit.ts";
-import { intOf } from "../onnx/find.ts";
+import { readConstantTensor } from "../onnx/constants.ts";
+import { NodeChanges } from "../onnx/graph-edits.ts";
+import { readIntAttribute } from "../onnx/graph-queries.ts";
 import type { Model } from "../onnx/model-file.ts";
-import { isOnnxNode } from "../onnx/nodes.ts";
+import { isOnnxOp } from "../onnx/nodes.ts";
 import { opsetsOf } from "../onnx/operators/signatures.ts";
 import type { NodeProto } from "../onnx/proto/onnx_pb.js";
-import { replaceValues } from "../onnx/replace.ts";
-import type { Value, ValueTable } from "../onnx/values.ts";
-import { tableOf } from "./pass.ts";
+import { replaceValues } from "../onnx/replace-values.ts";
+import type { Value, ValueTable } from "../onnx/value-table.ts";
+import { buildSortedValueTable } from "./pass.ts";
 
 /** From this version on, Dropout is no training unless it is told so. */
-const INFERENCE_BY_DEFAULT = 7;
+const DROPOUT_INFERENCE_OPSET = 7;
 
 /** An output that is an input, or a constant, keeps its Identity. @returns nodes removed */
 export function removeIdentity(model: Model): number {
-  const table = tableOf(model);
+  const table = buildSortedValueTable(model);
   const opset = opsetsOf(model).get("") ?? 0;
   const replacements = new Map<Value, Value>();
   for (const node of table.nodes) {
@@ -25,8 +25,8 @@ export function removeIdentity(model: Model): number {
     if (input === undefined || output === undefined || (mask !== undefined && mask.uses.length > 0))
       continue;
     if (
-      isOnnxNode(node, "Identity") ||
-      (isOnnxNode(node, "Dropout") && isInference(node, table, opset))
+      isOnnxOp(node, "Identity") ||
+      (isOnnxOp(node, "Dropout") && isInference(node, table, opset))
     )
       replacements.set(output, input);
   }
@@ -38,11 +38,11 @@ export function removeIdentity(model: Model): number {
 }
 
 function isInference(node: NodeProto, table: ValueTable, opset: number): boolean {
-  if (opset < INFERENCE_BY_DEFAULT) return intOf(node, "is_test", 0) === 1;
+  if (opset < DROPOUT_INFERENCE_OPSET) return readIntAttribute(node, "is_test", 0) === 1;
   const training = table.inputsOf(node)[2];
   return (
     training === undefined ||
-    constantTensorOf(training)?.rawData[0] === 0 ||
-    constantTensorOf(training)?.int32Data[0] === 0
+    readConstantTensor(training)?.rawData[0] === 0 ||
+    readConstantTensor(training)?.int32Data[0] === 0
   );
 }

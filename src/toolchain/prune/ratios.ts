@@ -2,10 +2,13 @@
 import { toolchainErrors } from "../errors.ts";
 
 /** From 0 to below 1. By name: those that are not named lose nothing. */
-export type Ratios = number | ReadonlyMap<string, number>;
+export type PruningRatios = number | ReadonlyMap<string, number>;
 
 /** @throws invalid_pruning for a ratio out of range, and for a name that there is not */
-export function ratiosOf(names: readonly string[], ratios: Ratios): ReadonlyMap<string, number> {
+export function resolveRatios(
+  names: readonly string[],
+  ratios: PruningRatios,
+): ReadonlyMap<string, number> {
   const byName = typeof ratios === "number" ? new Map(names.map((name) => [name, ratios])) : ratios;
   for (const [name, ratio] of byName) {
     checkRatio(ratio);
@@ -24,4 +27,4 @@ function checkRatio(ratio: number): void {
 }
 
 /** Rounded down, but 0.3 of 10 is 3, although 10 * 0.3 may be a little less. */
-export const countOf = (all: number, ratio: number): number => Math.floor(all * ratio + 1e-9);
+export const countToPrune = (all: number, ratio: number): number => Math.floor(all * ratio + 1e-9);

@@ -1,59 +1,59 @@
 // How much each part of a graph minds being pruned: it alone is pruned by some ratios, and each result is judged.
 
-import { type Model, readModel, writeModel } from "../onnx/model-file.ts";
-import { type ChannelOptions, Channels } from "./channels.ts";
-import { prunableLayers, pruneMagnitudes, sizeOfNonZeros } from "./magnitude.ts";
-import type { Ratios } from "./ratios.ts";
-import type { Shapes } from "./shapes.ts";
+import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
+import { type ChannelPrunerOptions, ChannelPruner } from "./prune-channels.ts";
+import { listWeightedLayers, pruneByMagnitude, computeNonZeroBytes } from "./prune-magnitude.ts";
+import type { PruningRatios } from "./ratios.ts";
+import type { TensorShapes } from "./measure-shapes.ts";
 
 /** How good a graph is: the more the better, as accuracy on samples in the runtime that the graph is for. */
-export type Judge = (model: Uint8Array) => Promise<number>;
+export type ModelScorer = (model: Uint8Array) => Promise<number>;
 
 /** A graph that can be pruned in parts, again and again from the original. */
-export interface Subject {
+export interface PruningTarget {
   /** Groups of channels, or layers. */
   readonly parts: readonly string[];
-  prune(ratios: Ratios): Uint8Array;
+  prune(ratios: PruningRatios): Uint8Array;
   /** What the pruned graph costs, in the unit that a budget is given in. */
-  cost(ratios: Ratios): number;
+  computeCost(ratios: PruningRatios): number;
 }
 
 /** @throws nothing_to_prune, invalid_pruning */
-export function channelSubject(
+export function createChannelTarget(
   bytes: Uint8Array,
-  shapes: Shapes,
+  shapes: TensorShapes,
   unit: "macs" | "bytes",
-  options: ChannelOptions = {},
-): Subject {
-  const original = new Channels(readModel(bytes), shapes, options);
+  options: ChannelPrunerOptions = {},
+): PruningTarget {
+  const original = new ChannelPruner(parseModel(bytes), shapes, options);
   return {
     parts: original.groups,
     prune: (ratios) =>
-      changed(bytes, (model) => {
-        const channels = new Channels(model, shapes, options);
-        channels.remove(channels.choose(ratios));
+      editModel(bytes, (model) => {
+        const channels = new ChannelPruner(model, shapes, options);
+        channels.removeUnits(channels.selectUnits(ratios));
       }),
-    cost: (ratios) => original.costWithout(original.choose(ratios))[unit],
+    computeCost: (ratios) => original.computeCostWithout(original.selectUnits(ratios))[unit],
   };
 }
 
 /** It costs the bytes of the weights that are not 0: about what a compressed file grows and shrinks by. @throws nothing_to_prune */
-export function magnitudeSubject(bytes: Uint8Array): Subject {
-  const original = readModel(bytes);
+export function createMagnitudeTarget(bytes: Uint8Array): PruningTarget {
+  const original = parseModel(bytes);
   return {
-    parts: prunableLayers(original),
-    prune: (ratio) => changed(bytes, (model) => void pruneMagnitudes(model, { ratio })),
-    cost: (ratio) => sizeOfNonZeros(original, ratio),
+    parts: listWeightedLayers(original),
+    prune: (ratio) => editModel(bytes, (model) => void pruneByMagnitude(model, { ratio })),
+    computeCost: (ratio) => computeNonZeroBytes(original, ratio),
   };
 }
 
-function changed(bytes: Uint8Array, change: (model: Model) => void): Uint8Array {
-  const model = readModel(bytes);
+function editModel(bytes: Uint8Array, change: (model: Model) => void): Uint8Array {
+  const model = parseModel(bytes);
   change(model);
-  return writeModel(model);
+  return serializeModel(model);
 }
 
-export interface Sensitivity {
+export interface PruningSensitivity {
   /** The judge's score of the original. */
   readonly score: number;
   readonly parts: readonly PartSensitivity[];
@@ -73,22 +73,22 @@ export interface SensitivityPoint {
   readonly loss: number;
 }
 
-export interface SensitivityOptions {
+export interface MeasureSensitivityOptions {
   readonly ratios?: readonly number[];
   readonly onProgress?: (done: number, of: number) => void;
 }
 
-export const RATIOS = [0.1, 0.3, 0.5, 0.7] as const;
+export const DEFAULT_RATIOS = [0.1, 0.3, 0.5, 0.7] as const;
 
 /** Ratios that come to the same, as where a multiple has to be left, are judged once. */
 export async function measureSensitivity(
-  subject: Subject,
-  judge: Judge,
-  { ratios = RATIOS, onProgress = () => {} }: SensitivityOptions = {},
-): Promise<Sensitivity> {
+  subject: PruningTarget,
+  judge: ModelScorer,
+  { ratios = DEFAULT_RATIOS, onProgress = () => {} }: MeasureSensitivityOptions = {},
+): Promise<PruningSensitivity> {
   const nothing = {
     ratio: 0,
-    cost: subject.cost(0),
+    cost: subject.computeCost(0),
     score: await judge(subject.prune(0)),
     loss: 0,
   };
@@ -97,7 +97,7 @@ export async function measureSensitivity(
     const points: SensitivityPoint[] = [];
     for (const ratio of ratios.toSorted((a, b) => a - b)) {
       const only = new Map([[part, ratio]]);
-      const cost = subject.cost(only);
+      const cost = subject.computeCost(only);
       const same = [nothing, ...points].find((point) => point.cost === cost);
       const score = same?.score ?? (await judge(subject.prune(only)));
       points.push({ ratio, cost, score, loss: nothing.score - score });

@@ -1,10 +1,10 @@
 // A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
 
 import { roundScale, type Scale } from "../../core/scale.ts";
-import type { CalibrationCurves, Reliability } from "../calibrate/curves.ts";
+import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";
 import type { RiskRecord } from "../../registry/manifest.ts";
-import { htmlTable, plotFigures, reportPage } from "./report-page.ts";
-import { escapeXml, type Plot, rangeOf, type Series } from "./svg-plot.ts";
+import { renderHtmlTable, renderPlots, renderReportPage } from "./report-page.ts";
+import { escapeXml, type Plot, paddedRange, type PlotSeries } from "./svg-plot.ts";
 
 export interface CalibrationReport {
   readonly model: string;
@@ -23,7 +23,7 @@ const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
 const percentTick = (value: number) => `${Number((100 * value).toFixed(3))} %`;
 const milliseconds = (value: number) => `${value.toFixed(2)} ms`;
 
-export function calibrationReport({ model, risk, tiers, curves }: CalibrationReport): string {
+export function renderCalibrationReport({ model, risk, tiers, curves }: CalibrationReport): string {
   const plots = [
     ...reliabilityPlots(curves),
     ...(risk === undefined ? [] : [riskPlot(curves, risk), latencyPlot(curves)]),
@@ -38,14 +38,17 @@ export function calibrationReport({ model, risk, tiers, curves }: CalibrationRep
       after?.expectedCalibrationError.toFixed(4) ?? "",
     ];
   });
-  return reportPage(`${model}: calibration`, [
-    `<p>${escapeXml(promiseOf(risk, curves))}</p>`,
-    htmlTable(["Tier", "Method", "Exit", "ECE before", "ECE after"], rows),
-    plotFigures(plots),
+  return renderReportPage(`${model}: calibration`, [
+    `<p>${escapeXml(describeGuarantee(risk, curves))}</p>`,
+    renderHtmlTable(["Tier", "Method", "Exit", "ECE before", "ECE after"], rows),
+    renderPlots(plots),
   ]);
 }
 
-function promiseOf(risk: RiskRecord | undefined, { tested, chosen }: CalibrationCurves): string {
+function describeGuarantee(
+  risk: RiskRecord | undefined,
+  { tested, chosen }: CalibrationCurves,
+): string {
   if (risk === undefined || chosen === undefined)
     return `One tier, which answers everything; ${tested} samples tested.`;
   const what =
@@ -56,18 +59,18 @@ function promiseOf(risk: RiskRecord | undefined, { tested, chosen }: Calibration
 }
 
 /** Bins of fewer samples say hardly anything, and would be all that one sees. */
-const MIN_IN_BIN = 10;
+const MIN_BIN_SAMPLES = 10;
 
-const binPoints = ({ bins }: Reliability): Series["points"] =>
+const binPoints = ({ bins }: ReliabilityDiagram): PlotSeries["points"] =>
   bins
-    .filter(({ samples }) => samples >= MIN_IN_BIN)
+    .filter(({ samples }) => samples >= MIN_BIN_SAMPLES)
     .map(({ meanConfidence, accuracy }) => [meanConfidence, accuracy]);
 
 function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   return reliability.map(({ tier, before, after }, position) => ({
     id: `reliability-${position}`,
     title: `Reliability of ${tier}`,
-    description: `Accuracy by confidence, in bins of ${MIN_IN_BIN} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
+    description: `Accuracy by confidence, in bins of ${MIN_BIN_SAMPLES} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
     x: { label: "confidence", from: 0, to: 1, format: percentTick },
     y: { label: "accuracy", from: 0, to: 1, format: percentTick },
     series: [
@@ -86,10 +89,10 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   }));
 }
 
-const scaleOf = (values: readonly number[]): Scale => roundScale(...rangeOf(values));
+const computeScale = (values: readonly number[]): Scale => roundScale(...paddedRange(values));
 
 function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: RiskRecord): Plot {
-  const y = scaleOf([
+  const y = computeScale([
     0,
     2 * epsilon,
     ...cascade.filter(({ risk }) => risk < 4 * epsilon).map(({ risk }) => risk),
@@ -104,7 +107,7 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
       {
         name: "allowed",
         kind: "dashed",
-        colour: 0,
+        color: 0,
         points: [
           [0, epsilon],
           [1, epsilon],
@@ -113,13 +116,13 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
       {
         name: "cascade",
         kind: "line",
-        colour: 2,
+        color: 2,
         points: cascade.map(({ coverage, risk }) => [coverage, risk]),
       },
       {
         name: "chosen",
         kind: "chosen",
-        colour: 3,
+        color: 3,
         points: chosen === undefined ? [] : [[chosen.coverage, chosen.risk]],
       },
     ],
@@ -129,8 +132,8 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
 function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
   const all = [...cascade, ...alone, ...(chosen === undefined ? [] : [chosen])];
   const [x, y] = [
-    scaleOf(all.map(({ meanMs }) => meanMs)),
-    scaleOf(all.map(({ accuracy }) => accuracy)),
+    computeScale(all.map(({ meanMs }) => meanMs)),
+    computeScale(all.map(({ accuracy }) => accuracy)),
   ];
   return {
     id: "accuracy-latency",
@@ -142,19 +145,19 @@ function latencyPlot({ cascade, chosen, alone }: CalibrationCurves): Plot {
       {
         name: "cascade",
         kind: "line",
-        colour: 2,
+        color: 2,
         points: cascade.map(({ meanMs, accuracy }) => [meanMs, accuracy]),
       },
       {
         name: "a tier alone",
         kind: "points",
-        colour: 1,
+        color: 1,
         points: alone.map(({ meanMs, accuracy }) => [meanMs, accuracy]),
       },
       {
         name: "chosen",
         kind: "chosen",
-        colour: 3,
+        color: 3,
         points: chosen === undefined ? [] : [[chosen.meanMs, chosen.accuracy]],
       },
     ],

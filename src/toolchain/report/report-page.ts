@@ -1,9 +1,9 @@
 // A report as one HTML page: text, tables, and plots with their legends. No scripts; nothing is loaded from elsewhere.
 
-import { escapeXml, type Plot, type Series, svgPlot } from "./svg-plot.ts";
+import { escapeXml, type Plot, type PlotSeries, renderSvgPlot } from "./svg-plot.ts";
 
 /** @param parts HTML */
-export function reportPage(title: string, parts: readonly string[]): string {
+export function renderReportPage(title: string, parts: readonly string[]): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -22,7 +22,7 @@ ${parts.join("\n")}
 `;
 }
 
-export function htmlTable(
+export function renderHtmlTable(
   heads: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
@@ -33,13 +33,13 @@ export function htmlTable(
 }
 
 /** Side by side where there is room. */
-export function plotFigures(plots: readonly Plot[]): string {
+export function renderPlots(plots: readonly Plot[]): string {
   return `<div class="plots">
-${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${svgPlot(plot)}<figcaption>${plot.series.map(legendOf).join(" ")}</figcaption></figure>`).join("\n")}
+${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${renderSvgPlot(plot)}<figcaption>${plot.series.map(renderLegend).join(" ")}</figcaption></figure>`).join("\n")}
 </div>`;
 }
 
-const legendOf = ({ name, colour, kind }: Series) =>
+const renderLegend = ({ name, color: colour, kind }: PlotSeries) =>
   `<span class="key ${kind} colour-${colour}">${escapeXml(name)}</span>`;
 
 /** Colours are told apart by those who do not see red or green, and each kind of series has a form of its own. */

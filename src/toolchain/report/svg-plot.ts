@@ -1,14 +1,14 @@
 // A plot as SVG: lines and points over two axes, for a page that has the colours (report-page.ts). No scripts.
 
-export interface Series {
+export interface PlotSeries {
   readonly name: string;
   readonly kind: "line" | "dashed" | "points" | "chosen";
   /** From 0; colours of the page. */
-  readonly colour: number;
+  readonly color: number;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
-export interface Axis {
+export interface PlotAxis {
   readonly label: string;
   readonly from: number;
   readonly to: number;
@@ -23,24 +23,24 @@ export interface Plot {
   readonly title: string;
   /** What the plot shows, for those who do not see it. */
   readonly description: string;
-  readonly x: Axis;
-  readonly y: Axis;
-  readonly series: readonly Series[];
+  readonly x: PlotAxis;
+  readonly y: PlotAxis;
+  readonly series: readonly PlotSeries[];
 }
 
 const [WIDTH, HEIGHT] = [480, 320];
-const EDGE = { left: 80, right: 28, top: 16, bottom: 48 } as const;
-const TICKS = 5;
+const MARGIN = { left: 80, right: 28, top: 16, bottom: 48 } as const;
+const DEFAULT_TICK_COUNT = 5;
 
 export function escapeXml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /** Values outside the axes are drawn at their ends. */
-export function svgPlot({ id, title, description, x, y, series }: Plot): string {
-  const left = (value: number) => place(value, x, EDGE.left, WIDTH - EDGE.right);
-  const top = (value: number) => place(value, y, HEIGHT - EDGE.bottom, EDGE.top);
-  const [x0, x1, y0, y1] = [EDGE.left, WIDTH - EDGE.right, HEIGHT - EDGE.bottom, EDGE.top];
+export function renderSvgPlot({ id, title, description, x, y, series }: Plot): string {
+  const left = (value: number) => toPixel(value, x, MARGIN.left, WIDTH - MARGIN.right);
+  const top = (value: number) => toPixel(value, y, HEIGHT - MARGIN.bottom, MARGIN.top);
+  const [x0, x1, y0, y1] = [MARGIN.left, WIDTH - MARGIN.right, HEIGHT - MARGIN.bottom, MARGIN.top];
   const grid = [
     ...ticksOf(x).map(
       (value) =>
@@ -55,12 +55,12 @@ export function svgPlot({ id, title, description, x, y, series }: Plot): string 
     `<text class="label" x="${(x0 + x1) / 2}" y="${HEIGHT - 10}" text-anchor="middle">${escapeXml(x.label)}</text>`,
     `<text class="label" transform="translate(14 ${(y0 + y1) / 2}) rotate(-90)" text-anchor="middle">${escapeXml(y.label)}</text>`,
   ];
-  const drawn = series.map((one) => drawSeries(one, left, top));
+  const drawn = series.map((one) => renderSeries(one, left, top));
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}-title ${id}-desc"><title id="${id}-title">${escapeXml(title)}</title><desc id="${id}-desc">${escapeXml(description)}</desc>${grid.join("")}${labels.join("")}${drawn.join("")}</svg>`;
 }
 
-function drawSeries(
-  { name, kind, colour, points }: Series,
+function renderSeries(
+  { name, kind, color: colour, points }: PlotSeries,
   left: (x: number) => number,
   top: (y: number) => number,
 ): string {
@@ -82,16 +82,20 @@ function drawSeries(
   );
 }
 
-function place(value: number, { from, to }: Axis, start: number, end: number): number {
+function toPixel(value: number, { from, to }: PlotAxis, start: number, end: number): number {
   const share = to === from ? 0.5 : Math.min(1, Math.max(0, (value - from) / (to - from)));
   return Math.round(10 * (start + share * (end - start))) / 10;
 }
 
-const ticksOf = ({ from, to, ticks }: Axis): readonly number[] =>
-  ticks ?? Array.from({ length: TICKS + 1 }, (_, tick) => from + (tick / TICKS) * (to - from));
+const ticksOf = ({ from, to, ticks }: PlotAxis): readonly number[] =>
+  ticks ??
+  Array.from(
+    { length: DEFAULT_TICK_COUNT + 1 },
+    (_, tick) => from + (tick / DEFAULT_TICK_COUNT) * (to - from),
+  );
 
 /** A little room around the values. */
-export function rangeOf(values: readonly number[]): readonly [from: number, to: number] {
+export function paddedRange(values: readonly number[]): readonly [from: number, to: number] {
   const known = values.filter(Number.isFinite);
   const [least, most] = [Math.min(...known), Math.max(...known)];
   if (known.length === 0) return [0, 1];

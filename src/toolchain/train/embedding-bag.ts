@@ -1,27 +1,27 @@
 // Texts as the sum of their features' embeddings over the root of their number: the first layer of students on hashed n-grams.
 
 import { Adam } from "./adam.ts";
-import { roundColumns } from "./fake-quantise.ts";
+import { fakeQuantizeColumns } from "./fake-quantize.ts";
 import type { InputLayer } from "./input-layer.ts";
 
 /** The features of many samples, one after the other. */
-export interface Bags {
+export interface FeatureBags {
   /** Rows of the table; row 0 is padding, and always zeros. */
   readonly ids: Int32Array;
   /** Where each sample's begin, and at the end where the last one's stop. */
-  readonly starts: Uint32Array;
+  readonly offsets: Uint32Array;
 }
 
-export function bagsOf(samples: readonly Int32Array[]): Bags {
+export function packBags(samples: readonly Int32Array[]): FeatureBags {
   const starts = new Uint32Array(samples.length + 1);
   samples.forEach((ids, sample) => (starts[sample + 1] = (starts[sample] ?? 0) + ids.length));
   const ids = new Int32Array(starts.at(-1) ?? 0);
   samples.forEach((own, sample) => ids.set(own, starts[sample]));
-  return { ids, starts };
+  return { ids, offsets: starts };
 }
 
 /** Normal numbers (Box and Muller), row 0 zeros. @returns [rows, width] */
-export function randomTable(
+export function randomEmbeddings(
   rows: number,
   width: number,
   deviation: number,
@@ -36,15 +36,15 @@ export interface EmbeddingBagOptions {
   /** Share of the features that a sample is learnt without, drawn anew each time. One at least stays. */
   readonly dropout?: number | undefined;
   /** The table is rounded to INT8, a scale for each column, as it will be when it is quantised. */
-  readonly isRounded?: boolean | undefined;
+  readonly isFakeQuantized?: boolean | undefined;
 }
 
 /** @param table [rows, width]; is changed by training */
-export function embeddingBag(
-  { ids, starts }: Bags,
+export function createEmbeddingBag(
+  { ids, offsets: starts }: FeatureBags,
   table: Float32Array,
   width: number,
-  { dropout = 0, isRounded = false }: EmbeddingBagOptions = {},
+  { dropout = 0, isFakeQuantized: isRounded = false }: EmbeddingBagOptions = {},
 ): InputLayer {
   const adam = new Adam(table);
   const gradients = new Float32Array(table.length);
@@ -54,11 +54,11 @@ export function embeddingBag(
   let ends = new Uint32Array(0);
 
   return {
-    samples: starts.length - 1,
+    sampleCount: starts.length - 1,
     width,
 
     forward(samples, rows, random) {
-      if (isRounded) roundColumns(table, width, rounded);
+      if (isRounded) fakeQuantizeColumns(table, width, rounded);
       take(samples, random);
       rows.fill(0);
       for (let position = 0, at = 0; position < samples.length; position++) {
@@ -75,7 +75,7 @@ export function embeddingBag(
       }
     },
 
-    learn(gradient, rate) {
+    backward(gradient, rate) {
       gradients.fill(0);
       const own = new Float32Array(width);
       for (let position = 0, at = 0; position < ends.length; position++) {

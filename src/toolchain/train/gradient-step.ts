@@ -3,20 +3,20 @@
 // was last released in 2024, and onnxruntime-training is not on npm.)
 
 import { defaultDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from "@jax-js/jax";
-import { WEIGHT_STEPS } from "./fake-quantise.ts";
-import type { DenseLayer } from "./network.ts";
+import { WEIGHT_QUANT_MAX } from "./fake-quantize.ts";
+import type { DenseLayer } from "./dense-layers.ts";
 
-export interface LossOptions {
+export interface GradientStepOptions {
   /** Rows of a batch. */
-  readonly batch: number;
+  readonly batchSize: number;
   /** `cross-entropy`: targets are probabilities, logits are learnt. `squares`: targets are the outputs. */
   readonly loss: "cross-entropy" | "squares";
   /** By which logits are divided for the soft targets; their loss is multiplied by its square (Hinton et al. 2015). */
   readonly temperature: number;
   /** The ranges of each layer's input, for layers that are to be quantised (fake-quantise.ts). */
-  readonly ranges?: readonly ActivationRange[] | undefined;
+  readonly activationRanges?: readonly ActivationRange[] | undefined;
   /** Whether `BatchInputs` has a mask for the last hidden layer. */
-  readonly isMasked: boolean;
+  readonly hasDropoutMask: boolean;
 }
 
 /** What UINT8 steps are spread over; holds 0. */
@@ -29,11 +29,11 @@ export interface BatchInputs {
   /** [batch, inputs] */
   readonly rows: Float32Array;
   /** [batch, outputs]; each row times the weight of its sample. */
-  readonly soft: Float32Array;
+  readonly softTargets: Float32Array;
   /** The same of labels, whose loss knows no temperature; only of `cross-entropy`. */
-  readonly hard: Float32Array;
+  readonly hardTargets: Float32Array;
   /** [batch, hidden]: what units are multiplied by. */
-  readonly mask: Float32Array;
+  readonly dropoutMask: Float32Array;
 }
 
 export interface Gradients {
@@ -44,33 +44,35 @@ export interface Gradients {
   readonly biases: readonly Float32Array[];
 }
 
-type Learnt = { rows: np.Array; weights: np.Array[]; biases: np.Array[] };
-type Given = { soft: np.Array; hard: np.Array; mask: np.Array };
+type TrainableParameters = { rows: np.Array; weights: np.Array[]; biases: np.Array[] };
+type BatchTargets = { soft: np.Array; hard: np.Array; mask: np.Array };
 
-const ACTIVATION_STEPS = 255;
+const ACTIVATION_QUANT_MAX = 255;
 
 /** @returns a function for batches of one size: compiled once */
-export async function createGradientStep(options: LossOptions): Promise<{
+export async function createGradientStep(options: GradientStepOptions): Promise<{
   run(layers: readonly DenseLayer[], batch: BatchInputs): Promise<Gradients>;
   dispose(): void;
 }> {
   await init("wasm");
   defaultDevice("wasm");
   const differentiate = jit(
-    valueAndGrad((learnt: Learnt, given: Given) => lossOf(learnt, given, options)),
+    valueAndGrad((learnt: TrainableParameters, given: BatchTargets) =>
+      computeLoss(learnt, given, options),
+    ),
   );
 
   return {
-    async run(layers, { rows, soft, hard, mask }) {
-      const { batch } = options;
+    async run(layers, { rows, softTargets: soft, hardTargets: hard, dropoutMask: mask }) {
+      const { batchSize: batch } = options;
       const matrix = (values: Float32Array) =>
-        arrayOf(values).reshape([batch, values.length / batch]);
-      const learnt: Learnt = {
+        copyToArray(values).reshape([batch, values.length / batch]);
+      const learnt: TrainableParameters = {
         rows: matrix(rows),
         weights: layers.map(({ weights, inputs, outputs }) =>
-          arrayOf(weights).reshape([inputs, outputs]),
+          copyToArray(weights).reshape([inputs, outputs]),
         ),
-        biases: layers.map(({ bias }) => arrayOf(bias)),
+        biases: layers.map(({ bias }) => copyToArray(bias)),
       };
       const [loss, gradients] = differentiate(learnt, {
         soft: matrix(soft),
@@ -78,10 +80,10 @@ export async function createGradientStep(options: LossOptions): Promise<{
         mask: matrix(mask),
       });
       const values = {
-        loss: (await floats(loss))[0] ?? Number.NaN,
-        rows: await floats(gradients.rows),
-        weights: await all(gradients.weights),
-        biases: await all(gradients.biases),
+        loss: (await readFloats(loss))[0] ?? Number.NaN,
+        rows: await readFloats(gradients.rows),
+        weights: await readAll(gradients.weights),
+        biases: await readAll(gradients.biases),
       };
       return values;
     },
@@ -90,25 +92,31 @@ export async function createGradientStep(options: LossOptions): Promise<{
 }
 
 /** Of a copy: numbers are read when they are needed, and may have changed by then. */
-const arrayOf = (values: Float32Array): np.Array => np.array(new Float32Array(values));
+const copyToArray = (values: Float32Array): np.Array => np.array(new Float32Array(values));
 
-async function all(arrays: readonly np.Array[]): Promise<Float32Array[]> {
+async function readAll(arrays: readonly np.Array[]): Promise<Float32Array[]> {
   const values: Float32Array[] = [];
-  for (const array of arrays) values.push(await floats(array));
+  for (const array of arrays) values.push(await readFloats(array));
   return values;
 }
 
 /** Reading an array gives it up. */
-async function floats(array: np.Array): Promise<Float32Array> {
+async function readFloats(array: np.Array): Promise<Float32Array> {
   const data = await array.data();
   if (!(data instanceof Float32Array)) throw new TypeError("an array of other numbers than FP32");
   return data;
 }
 
-function lossOf(
-  { rows, weights, biases }: Learnt,
-  { soft, hard, mask }: Given,
-  { batch, loss, temperature, ranges, isMasked }: LossOptions,
+function computeLoss(
+  { rows, weights, biases }: TrainableParameters,
+  { soft, hard, mask }: BatchTargets,
+  {
+    batchSize: batch,
+    loss,
+    temperature,
+    activationRanges: ranges,
+    hasDropoutMask: isMasked,
+  }: GradientStepOptions,
 ): np.Array {
   let values = rows;
   weights.forEach((own, position) => {
@@ -116,8 +124,8 @@ function lossOf(
     const isLast = position === weights.length - 1;
     if (isLast && isMasked && position > 0) values = values.mul(mask.ref);
     const bias = biases[position];
-    const x = range === undefined ? values : roundedActivation(values, range);
-    const sums = np.dot(x, range === undefined ? own : roundedWeights(own));
+    const x = range === undefined ? values : fakeQuantizeActivation(values, range);
+    const sums = np.dot(x, range === undefined ? own : fakeQuantizeWeights(own));
     const outputs = bias === undefined ? sums : sums.add(bias);
     values = isLast ? outputs : nn.relu(outputs);
   });
@@ -138,23 +146,26 @@ function lossOf(
 }
 
 /** What is out of range has no gradient. */
-function roundedActivation(values: np.Array, { low, high }: ActivationRange): np.Array {
-  const scale = (high - low) / ACTIVATION_STEPS;
-  return straightThrough(np.clip(values, low, high), (clipped) =>
+function fakeQuantizeActivation(values: np.Array, { low, high }: ActivationRange): np.Array {
+  const scale = (high - low) / ACTIVATION_QUANT_MAX;
+  return straightThroughEstimator(np.clip(values, low, high), (clipped) =>
     np.round(clipped.mul(1 / scale)).mul(scale),
   );
 }
 
-function roundedWeights(weights: np.Array): np.Array {
+function fakeQuantizeWeights(weights: np.Array): np.Array {
   const scales = np.maximum(
-    lax.stopGradient(np.max(np.abs(weights.ref), 0)).mul(1 / WEIGHT_STEPS),
+    lax.stopGradient(np.max(np.abs(weights.ref), 0)).mul(1 / WEIGHT_QUANT_MAX),
     1e-12,
   );
-  return straightThrough(weights, (own) => np.round(own.div(scales.ref)).mul(scales));
+  return straightThroughEstimator(weights, (own) => np.round(own.div(scales.ref)).mul(scales));
 }
 
 /** The rounded values, with the gradient of what they are rounded from. */
-function straightThrough(values: np.Array, round: (values: np.Array) => np.Array): np.Array {
+function straightThroughEstimator(
+  values: np.Array,
+  round: (values: np.Array) => np.Array,
+): np.Array {
   const error = lax.stopGradient(round(values.ref).sub(values.ref));
   return values.add(error);
 }

@@ -2,19 +2,19 @@
 // (embedding-bag.ts) that are trained along.
 
 export interface InputLayer {
-  readonly samples: number;
+  readonly sampleCount: number;
   /** Numbers of a row. */
   readonly width: number;
   /** Writes the samples' rows into `rows`, one after the other. Random where it drops features. */
   forward(samples: Uint32Array, rows: Float32Array, random: () => number): void;
   /** Learns from the loss's gradient by the rows that `forward` wrote last. */
-  learn?(gradient: Float32Array, rate: number): void;
+  backward?(gradient: Float32Array, rate: number): void;
 }
 
 /** @param rows [n, width] */
-export function fixedRows(rows: Float32Array, width: number): InputLayer {
+export function createFixedInputLayer(rows: Float32Array, width: number): InputLayer {
   return {
-    samples: rows.length / width,
+    sampleCount: rows.length / width,
     width,
     forward(samples, into) {
       samples.forEach((sample, position) =>

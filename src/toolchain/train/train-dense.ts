@@ -6,10 +6,10 @@
 // The layers take features as they are: x W + b, a ReLU in between, logits at the end.
 
 import { seededRandom } from "../seeded-random.ts";
-import { fixedRows } from "./input-layer.ts";
-import { type DenseLayer, randomLayers } from "./network.ts";
-import { foldStandard, standardised, standardOf } from "./standardise.ts";
-import { type Targets, trainNetwork, type TrainOptions } from "./train-network.ts";
+import { createFixedInputLayer } from "./input-layer.ts";
+import { type DenseLayer, initDenseLayers } from "./dense-layers.ts";
+import { foldStandardization, standardize, fitStandardization } from "./standardize.ts";
+import { type TrainTargets, trainNetwork, type TrainOptions } from "./train-network.ts";
 
 export interface FeatureRows {
   /** [n, width], row-major. */
@@ -25,14 +25,21 @@ export interface TrainDenseOptions extends TrainOptions {
 /** @throws RangeError for targets that are not one a row */
 export async function trainDense(
   { rows, width }: FeatureRows,
-  targets: Targets,
+  targets: TrainTargets,
   options: TrainDenseOptions,
 ): Promise<DenseLayer[]> {
-  const standard = standardOf(rows, width);
-  const layers = randomLayers(
+  const standard = fitStandardization(rows, width);
+  const layers = initDenseLayers(
     [width, ...(options.hidden ?? []), targets.outputs],
     seededRandom(options.seed),
   );
-  await trainNetwork(fixedRows(standardised(rows, standard), width), layers, targets, options);
-  return layers.map((layer, position) => (position === 0 ? foldStandard(layer, standard) : layer));
+  await trainNetwork(
+    createFixedInputLayer(standardize(rows, standard), width),
+    layers,
+    targets,
+    options,
+  );
+  return layers.map((layer, position) =>
+    position === 0 ? foldStandardization(layer, standard) : layer,
+  );
 }

@@ -2,7 +2,7 @@
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 import { normalised, readVectors, shortened } from "../../../src/tasks/text/vectors.ts";
 
-export interface LabelledText {
+export interface LabeledText {
   readonly text: string;
   readonly label: string;
 }
@@ -10,7 +10,7 @@ export interface LabelledText {
 type Run = (inputs: NamedTensors) => Promise<NamedTensors>;
 
 /** One text at a time, as at the edge. */
-export async function vectorsBy(
+export async function computeVectors(
   run: Run,
   inputs: readonly NamedTensors[],
   output: string,
@@ -30,7 +30,7 @@ export async function vectorsBy(
 export const cosine = (one: Float32Array, other: Float32Array): number =>
   one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
 
-export function cosines(
+export function pairwiseCosines(
   vectors: readonly Float32Array[],
   others: readonly Float32Array[],
 ): { readonly mean: number; readonly worst: number; readonly p01: number } {
@@ -44,14 +44,18 @@ export function cosines(
   };
 }
 
-export interface Labelled {
+export interface LabeledVectors {
   readonly vectors: readonly Float32Array[];
   readonly labels: readonly string[];
 }
 
 /** The share of queries whose nearest neighbour has their label. */
-export function retrievalAccuracy(queries: Labelled, index: Labelled, dimensions: number): number {
-  const cut = ({ vectors }: Labelled) =>
+export function measureRetrievalAccuracy(
+  queries: LabeledVectors,
+  index: LabeledVectors,
+  dimensions: number,
+): number {
+  const cut = ({ vectors }: LabeledVectors) =>
     vectors.map((vector) => shortened(vector, dimensions, true));
   const known = cut(index);
   const right = cut(queries).filter((query, position) => {

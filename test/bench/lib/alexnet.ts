@@ -38,7 +38,7 @@ const [POOL_KERNEL, POOL_STRIDE] = [3, 2];
  * The bytes of an .onnx file. Input `pixels`: FP32 [N, 3, resolution, resolution], from -1 to 1. Output `logits`: FP32 [N, classes].
  * The same options give the same bytes.
  */
-export function makeAlexNet({
+export function createAlexNet({
   seed,
   width,
   hidden,

@@ -9,13 +9,13 @@ import { extract } from "tar";
 const FOLDER = join(import.meta.dirname, "../../../dist/samples/cifar10");
 const VALIDATION_PER_CLASS = 500;
 
-export interface CifarParts {
+export interface CifarSplits {
   /** Folders <class>/<file>. */
   readonly validation: string;
   readonly training: string;
 }
 
-export async function unpackCifar(archive: string): Promise<CifarParts> {
+export async function unpackCifar(archive: string): Promise<CifarSplits> {
   const parts = { validation: join(FOLDER, "validation"), training: join(FOLDER, "training") };
   if (existsSync(FOLDER)) return parts;
   await mkdir(dirname(FOLDER), { recursive: true });

@@ -6,11 +6,11 @@ import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import * as z from "zod";
-import type { ColdWorker } from "./cold-worker/bundle.ts";
-import { createSender } from "./load.ts";
+import type { ColdWorker } from "./cold-worker/bundle-cold-workers.ts";
+import { createSender } from "./checked-load.ts";
 
-export const REQUESTS = 10;
-const READY_WITHIN_MS = 60_000;
+export const REQUESTS_PER_ISOLATE = 10;
+const READY_TIMEOUT_MS = 60_000;
 const CONTROL_FD = 3;
 
 export interface IsolateSample {
@@ -21,7 +21,7 @@ export interface IsolateSample {
   /** Of the whole process, after the last request. */
   readonly peakBytes: number;
   /** Checksums of all logits, and of the inputs they were computed from: equal for equal seeds. */
-  readonly answers: string;
+  readonly checksums: string;
 }
 
 const listening = z.object({
@@ -50,9 +50,9 @@ export async function measureIsolate(
   process.once("exit", kill);
   let output = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => (output += text));
-  const timer = setTimeout(kill, READY_WITHIN_MS);
+  const timer = setTimeout(kill, READY_TIMEOUT_MS);
   try {
-    const port = await portOf(child.stdio[CONTROL_FD] as Readable);
+    const port = await readPort(child.stdio[CONTROL_FD] as Readable);
     if (port === undefined) throw new Error(`workerd did not come up: ${output}`);
     const send = createSender(`http://127.0.0.1:${port}`, 1);
     const ask = async (path: string) => {
@@ -69,9 +69,9 @@ export async function measureIsolate(
       answers.push(await ask(`/predict?seed=${seed}`));
       latenciesMs.push(performance.now() - sentAtMs);
     }
-    const peakBytes = await peakBytesOf(child.pid ?? 0);
+    const peakBytes = await readPeakRssBytes(child.pid ?? 0);
     send.close();
-    return { readyMs, latenciesMs, peakBytes, answers: answers.join(" ") };
+    return { readyMs, latenciesMs, peakBytes, checksums: answers.join(" ") };
   } finally {
     clearTimeout(timer);
     kill();
@@ -81,7 +81,7 @@ export async function measureIsolate(
 }
 
 /** @returns undefined if the process ends without listening */
-async function portOf(control: Readable): Promise<number | undefined> {
+async function readPort(control: Readable): Promise<number | undefined> {
   for await (const line of createInterface({ input: control })) {
     const message = listening.safeParse(JSON.parse(line));
     if (message.success) return message.data.port;
@@ -90,7 +90,7 @@ async function portOf(control: Readable): Promise<number | undefined> {
 }
 
 /** Peak resident set (VmHWM, in KiB: proc(5)). */
-async function peakBytesOf(pid: number): Promise<number> {
+async function readPeakRssBytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return 1024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]);
 }

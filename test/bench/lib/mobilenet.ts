@@ -46,12 +46,12 @@ const [POOLED_RANGE, POOLED_DEVIATION, LOGITS_RANGE, LOGITS_DEVIATION] = [3, 0.3
 interface Activation {
   readonly name: string;
   readonly channels: number;
-  readonly quantisation: Quantisation;
+  readonly quantisation: QuantizationParameters;
   readonly mean: number;
   readonly variance: number;
 }
 
-interface Quantisation {
+interface QuantizationParameters {
   /** Of the two constants, in the order in which operators take them. */
   readonly names: readonly [scale: string, zeroPoint: string];
   readonly scale: number;
@@ -62,7 +62,12 @@ interface Quantisation {
  * The same options give the same bytes. About half of all activations are 0 and 0.2 % saturate, at any depth, so that
  * different images have different logits.
  */
-export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOptions): Uint8Array {
+export function createMobileNet({
+  seed,
+  width,
+  resolution,
+  classes,
+}: MobileNetOptions): Uint8Array {
   const random = createRandom(seed);
   const nodes: OnnxNode[] = [];
   const initializers: Record<string, OnnxGraph["initializers"][string]> = {};
@@ -85,7 +90,11 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
     };
     return [`${layer}_weight`, `${layer}_weight_scale`, `${layer}_weight_zero_point`];
   };
-  const addQuantisation = (name: string, range: number, zeroPoint: number): Quantisation => {
+  const addQuantisation = (
+    name: string,
+    range: number,
+    zeroPoint: number,
+  ): QuantizationParameters => {
     initializers[`${name}_scale`] = {
       datatype: "FP32",
       shape: [],
@@ -163,7 +172,7 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
   const pooled = addQuantisation("pooled", POOLED_RANGE, 0);
   const logits = addQuantisation("logits", LOGITS_RANGE, 128);
   const dense = drawWeights(x.channels * classes);
-  centreColumns(dense, classes);
+  centerColumns(dense, classes);
   const denseScale =
     LOGITS_DEVIATION / (WEIGHT_DEVIATION * Math.sqrt(x.channels) * POOLED_DEVIATION);
   const denseNames = addWeights("dense", [x.channels, classes], dense, Float32Array.of(denseScale));
@@ -190,7 +199,7 @@ export function makeMobileNet({ seed, width, resolution, classes }: MobileNetOpt
 }
 
 /** Takes each column's mean out of a row-major matrix: what the bias does in a convolution, and QLinearMatMul has none. */
-function centreColumns(matrix: Int8Array, columns: number): void {
+function centerColumns(matrix: Int8Array, columns: number): void {
   const rows = matrix.length / columns;
   for (let column = 0; column < columns; column++) {
     let sum = 0;

@@ -25,7 +25,7 @@ export interface OnnxNode {
 }
 
 /** An input or output of the graph. A dimension with a name is variable, and the same wherever the name is. */
-export interface OnnxPort {
+export interface OnnxValueInfo {
   readonly name: string;
   readonly datatype: NumericDatatype;
   readonly shape: readonly (number | string)[];
@@ -35,8 +35,8 @@ export interface OnnxGraph {
   readonly name: string;
   /** Version of the operators of the standard domain. */
   readonly opset: number;
-  readonly inputs: readonly OnnxPort[];
-  readonly outputs: readonly OnnxPort[];
+  readonly inputs: readonly OnnxValueInfo[];
+  readonly outputs: readonly OnnxValueInfo[];
   /** In an order in which every node comes after those that it reads from. */
   readonly nodes: readonly OnnxNode[];
   /** Constant tensors by name. A scalar has the shape []. */
@@ -100,7 +100,7 @@ const nodeFields = (
 ];
 
 /** ValueInfoProto { name = 1, type = 2 { tensor_type = 1 { elem_type = 1, shape = 2 { dim = 1 { dim_value = 1 | dim_param = 2 } } } } } */
-function portFields({ name, datatype, shape }: OnnxPort): Uint8Array[] {
+function portFields({ name, datatype, shape }: OnnxValueInfo): Uint8Array[] {
   const dimensions = shape.map((size) =>
     message(1, [typeof size === "number" ? integer(1, size) : text(2, size)]),
   );

@@ -10,14 +10,14 @@ interface ProcessTime {
 }
 
 /** @returns undefined where there is no /proc */
-export async function cpuMsOf(pid: number): Promise<number | undefined> {
+export async function readProcessCpuMs(pid: number): Promise<number | undefined> {
   const names = await readdir("/proc").catch(() => []);
   const processes = new Map<number, ProcessTime>();
   await Promise.all(
     names
       .filter((name) => /^\d+$/.test(name))
       .map(async (name) => {
-        const time = await timeOf(name);
+        const time = await readProcessTime(name);
         if (time !== undefined) processes.set(Number(name), time);
       }),
   );
@@ -27,7 +27,7 @@ export async function cpuMsOf(pid: number): Promise<number | undefined> {
   return [...processes].reduce((sum, [one, { cpuMs }]) => (isBelow(one) ? sum + cpuMs : sum), 0);
 }
 
-async function timeOf(pid: string): Promise<ProcessTime | undefined> {
+async function readProcessTime(pid: string): Promise<ProcessTime | undefined> {
   // The command's name, in parentheses, may hold anything.
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { table } from "../../../src/cli/output.ts";
+import { renderTable } from "../../../src/cli/output.ts";
 
 type Figure = number | string;
 
@@ -19,7 +19,7 @@ export interface BenchReport {
   /** What a reader of the figures should know. */
   readonly notes?: readonly string[];
   /** False for a smoke run: nothing is written. */
-  readonly isKept?: boolean;
+  readonly isSaved?: boolean;
   /** False for what is printed some other way. */
   readonly isPrinted?: boolean;
   /** One per case; figures carry their units in their names. */
@@ -31,10 +31,10 @@ export interface BenchReport {
 const require = createRequire(import.meta.url);
 
 /** Prints the rows, the figures and the notes, and writes test/bench/results/<name>.json. */
-export async function report({
+export async function writeBenchReport({
   packages,
   otherVersions = {},
-  isKept = true,
+  isSaved: isKept = true,
   isPrinted = true,
   ...result
 }: BenchReport): Promise<void> {
@@ -67,17 +67,19 @@ function print({
   notes = [],
 }: Pick<BenchReport, "rows" | "figures" | "notes">): void {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  console.log(table([columns, ...rows.map((row) => columns.map((column) => shown(row[column])))]));
+  console.log(
+    renderTable([columns, ...rows.map((row) => columns.map((column) => shown(row[column])))]),
+  );
   console.log("");
-  console.log(table(Object.entries(figures).map(([name, value]) => [name, shown(value)])));
+  console.log(renderTable(Object.entries(figures).map(([name, value]) => [name, shown(value)])));
   for (const note of notes) console.log(`\n${note}`);
 }
 
 /** Four significant digits are more than any of these measurements can bear. */
-export const rounded = (value: number): number => Number(value.toPrecision(4));
+export const roundToFourDigits = (value: number): number => Number(value.toPrecision(4));
 
 const shown = (value: Figure | undefined): Figure =>
-  typeof value === "number" ? rounded(value) : (value ?? "");
+  typeof value === "number" ? roundToFourDigits(value) : (value ?? "");
 
 function versionOf(name: string): string {
   const manifest: { version: string } = require(

@@ -3,26 +3,31 @@
 import { join } from "node:path";
 import { mkdtemp } from "node:fs/promises";
 import {
-  type BareEdge,
-  startBareEdge,
-  startCountedEdge,
-} from "../../../src/cli/local/bare-edge.ts";
-import { quantile } from "../../../src/toolchain/judge/latency.ts";
+  type WorkerdEdge,
+  startWorkerdEdge,
+  startMetricsEdge,
+} from "../../../src/cli/local/workerd-edge.ts";
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import {
   type Call,
   closedLoop,
   createSender,
   openLoop,
   type Send,
-  summarise,
-} from "../lib/load.ts";
-import { cpuMsOf } from "../lib/process-cpu.ts";
+  summarizeLatencies,
+} from "../lib/checked-load.ts";
+import { readProcessCpuMs } from "../lib/process-cpu.ts";
 import { createRandom, type Random } from "../lib/random.ts";
-import { rounded } from "../lib/report.ts";
-import { callsOf, requireOk, type Result, type World } from "./world.ts";
+import { roundToFourDigits } from "../lib/report.ts";
+import {
+  createCalls,
+  assertOkReply,
+  type MetricsBenchResult,
+  type MetricsFixture,
+} from "./metrics-fixture.ts";
 
 const WARM_UP_SECONDS = 4;
-const SECONDS_A_TURN = 1;
+const SECONDS_PER_TURN = 1;
 const CONNECTIONS = 8;
 const RESAMPLES = 2_000;
 
@@ -36,7 +41,7 @@ export interface CostOptions {
 }
 
 /** Of one process, all its turns together. */
-interface Measured {
+interface ProcessMeasurement {
   requests: number;
   seconds: number;
   cpuMs: number;
@@ -46,22 +51,22 @@ interface Measured {
 interface Edges {
   readonly isBareFirst: boolean;
   /** As they were started. */
-  readonly all: readonly [BareEdge, BareEdge];
+  readonly all: readonly [WorkerdEdge, WorkerdEdge];
 }
 
-type Pair = readonly [without: Measured, counted: Measured];
+type Pair = readonly [without: ProcessMeasurement, counted: ProcessMeasurement];
 
-export async function compareCost(
-  world: World,
+export async function compareMetricsCost(
+  world: MetricsFixture,
   { pairs, turns, rate }: CostOptions,
-): Promise<Result> {
+): Promise<MetricsBenchResult> {
   const random = createRandom(world.seed);
   const kinds = [
-    { name: "L1 hit", figure: "hit", calls: callsOf(world.seed), rate, pairs: [] as Pair[] },
+    { name: "L1 hit", figure: "hit", calls: createCalls(world.seed), rate, pairs: [] as Pair[] },
     {
       name: "edge tier, cache off",
       figure: "computed",
-      calls: callsOf(world.seed, "bypass"),
+      calls: createCalls(world.seed, "bypass"),
       rate: rate / 4,
       pairs: [] as Pair[],
     },
@@ -80,7 +85,7 @@ export async function compareCost(
     rows: kinds.flatMap(({ name, pairs: measured }) =>
       ["nothing counted", "metrics"].map((which, side) => ({
         case: `${name}, ${which}`,
-        ...summary(measured.map((pair) => pair[side] as Measured)),
+        ...summary(measured.map((pair) => pair[side] as ProcessMeasurement)),
       })),
     ),
     figures: Object.assign(
@@ -91,10 +96,10 @@ export async function compareCost(
 }
 
 /** Whoever is started and warmed up first may be the better or the worse off for it. */
-async function startPair(world: World, isBareFirst: boolean): Promise<Edges> {
-  const startBare = () => startBareEdge(world.upload, world.variables);
+async function startPair(world: MetricsFixture, isBareFirst: boolean): Promise<Edges> {
+  const startBare = () => startWorkerdEdge(world.upload, world.variables);
   const startCounted = async () =>
-    startCountedEdge(world.upload, world.variables, {
+    startMetricsEdge(world.upload, world.variables, {
       folder: await mkdtemp(join(world.folder, "metrics-")),
     });
   if (isBareFirst) return { isBareFirst, all: [await startBare(), await startCounted()] };
@@ -113,60 +118,69 @@ async function measure(
   const sides = all.map((edge) => ({
     edge,
     send: createSender(edge.url, CONNECTIONS),
-    measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as Measured,
+    measured: { requests: 0, seconds: 0, cpuMs: 0, latenciesMs: [] } as ProcessMeasurement,
   }));
   for (const { send } of sides)
-    await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, requireOk);
+    await closedLoop(send, () => random.pick(calls), CONNECTIONS, WARM_UP_SECONDS, assertOkReply);
   for (let turn = 0; turn < turns; turn++) {
     // Whoever comes second may find the machine otherwise: so they take turns at that, too.
     for (const { edge, send, measured } of turn % 2 === 0 ? sides : sides.toReversed())
-      await takeTurn(edge, send, measured, calls, rate, random);
+      await runTurn(edge, send, measured, calls, rate, random);
   }
   for (const { send } of sides) send.close();
-  const [first, second] = sides.map(({ measured }) => measured) as [Measured, Measured];
+  const [first, second] = sides.map(({ measured }) => measured) as [
+    ProcessMeasurement,
+    ProcessMeasurement,
+  ];
   return isBareFirst ? [first, second] : [second, first];
 }
 
 /** As many as there can be, then as many as come at a fixed rate. */
-async function takeTurn(
-  { pid }: BareEdge,
+async function runTurn(
+  { pid }: WorkerdEdge,
   send: Send,
-  measured: Measured,
+  measured: ProcessMeasurement,
   calls: readonly Call[],
   rate: number,
   random: Random,
 ): Promise<void> {
-  const before = (await cpuMsOf(pid)) ?? Number.NaN;
+  const before = (await readProcessCpuMs(pid)) ?? Number.NaN;
   const perSecond = await closedLoop(
     send,
     () => random.pick(calls),
     CONNECTIONS,
-    SECONDS_A_TURN,
-    requireOk,
+    SECONDS_PER_TURN,
+    assertOkReply,
   );
-  measured.cpuMs += ((await cpuMsOf(pid)) ?? Number.NaN) - before;
-  measured.requests += perSecond * SECONDS_A_TURN;
-  measured.seconds += SECONDS_A_TURN;
-  const drawn = Array.from({ length: Math.round(rate * SECONDS_A_TURN) }, () => random.pick(calls));
-  measured.latenciesMs.push(...(await openLoop(send, drawn, rate, random, requireOk)).latenciesMs);
+  measured.cpuMs += ((await readProcessCpuMs(pid)) ?? Number.NaN) - before;
+  measured.requests += perSecond * SECONDS_PER_TURN;
+  measured.seconds += SECONDS_PER_TURN;
+  const drawn = Array.from({ length: Math.round(rate * SECONDS_PER_TURN) }, () =>
+    random.pick(calls),
+  );
+  measured.latenciesMs.push(
+    ...(await openLoop(send, drawn, rate, random, assertOkReply)).latenciesMs,
+  );
 }
 
-const total = (all: readonly Measured[], of: "requests" | "seconds" | "cpuMs"): number =>
+const total = (all: readonly ProcessMeasurement[], of: "requests" | "seconds" | "cpuMs"): number =>
   all.reduce((sum, one) => sum + one[of], 0);
-const rateOf = (all: readonly Measured[]): number => total(all, "requests") / total(all, "seconds");
-const cpuOf = (all: readonly Measured[]): number => total(all, "cpuMs") / total(all, "requests");
+const rateOf = (all: readonly ProcessMeasurement[]): number =>
+  total(all, "requests") / total(all, "seconds");
+const cpuOf = (all: readonly ProcessMeasurement[]): number =>
+  total(all, "cpuMs") / total(all, "requests");
 
-function summary(all: readonly Measured[]) {
+function summary(all: readonly ProcessMeasurement[]) {
   return {
-    requestsPerSecond: rounded(rateOf(all)),
-    cpuMsPerRequest: rounded(cpuOf(all)),
-    ...summarise(all.flatMap(({ latenciesMs }) => latenciesMs)),
+    requestsPerSecond: roundToFourDigits(rateOf(all)),
+    cpuMsPerRequest: roundToFourDigits(cpuOf(all)),
+    ...summarizeLatencies(all.flatMap(({ latenciesMs }) => latenciesMs)),
   };
 }
 
 /** With metrics to without; the range holds 95 % of the ratios that pairs drawn anew from these give (bootstrap, Efron 1979). */
 function ratios(figure: string, pairs: readonly Pair[], random: Random): Record<string, number> {
-  const ratioOf = (of: (all: readonly Measured[]) => number, drawn: readonly Pair[]) =>
+  const ratioOf = (of: (all: readonly ProcessMeasurement[]) => number, drawn: readonly Pair[]) =>
     of(drawn.map(([, counted]) => counted)) / of(drawn.map(([without]) => without));
   const measured = (
     [
@@ -181,12 +195,15 @@ function ratios(figure: string, pairs: readonly Pair[], random: Random): Record<
       ),
     );
     return {
-      [`${figure}${name}`]: rounded(ratioOf(of, pairs)),
-      [`${figure}${name}Low`]: rounded(quantile(redrawn, 0.025)),
-      [`${figure}${name}High`]: rounded(quantile(redrawn, 0.975)),
+      [`${figure}${name}`]: roundToFourDigits(ratioOf(of, pairs)),
+      [`${figure}${name}Low`]: roundToFourDigits(quantile(redrawn, 0.025)),
+      [`${figure}${name}High`]: roundToFourDigits(quantile(redrawn, 0.975)),
     };
   });
-  const p99Of = (all: readonly Measured[]) =>
-    summarise(all.flatMap(({ latenciesMs }) => latenciesMs)).p99Ms;
-  return Object.assign({ [`${figure}P99Ratio`]: rounded(ratioOf(p99Of, pairs)) }, ...measured);
+  const p99Of = (all: readonly ProcessMeasurement[]) =>
+    summarizeLatencies(all.flatMap(({ latenciesMs }) => latenciesMs)).p99Ms;
+  return Object.assign(
+    { [`${figure}P99Ratio`]: roundToFourDigits(ratioOf(p99Of, pairs)) },
+    ...measured,
+  );
 }

@@ -29,14 +29,14 @@ const environmentSchema = z.object({
   versions: z.record(z.string(), z.string()),
 });
 
-export interface FoundPeers {
+export interface PeerDiscovery {
   readonly peers: readonly Peer[];
   /** What is not there, and why. */
   readonly missing: readonly string[];
 }
 
 /** @param python an interpreter; without one there are no peers */
-export async function findPeers(python: string | undefined): Promise<FoundPeers> {
+export async function findPeers(python: string | undefined): Promise<PeerDiscovery> {
   const toInstall =
     "node test/bench/peers/install.ts <folder> makes a Python environment with them";
   if (python === undefined)

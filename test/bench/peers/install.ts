@@ -8,10 +8,10 @@ if (folder === undefined) {
   console.error("node test/bench/peers/install.ts <folder> [python]");
   process.exit(1);
 }
-const run = (command: string, args: readonly string[]) =>
+const runChecked = (command: string, args: readonly string[]) =>
   execFileSync(command, args, { stdio: "inherit" });
-run(python, ["-m", "venv", folder]);
-run(join(folder, "bin/pip"), [
+runChecked(python, ["-m", "venv", folder]);
+runChecked(join(folder, "bin/pip"), [
   "install",
   "--quiet",
   "--requirement",

@@ -4,7 +4,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Peer, PythonEnvironment } from "./peer.ts";
-import { freePort, serve } from "./serve.ts";
+import { freePort, startPeerProcess } from "./peer-process.ts";
 
 export function createMlServer(environment: PythonEnvironment): Peer {
   return {
@@ -13,7 +13,7 @@ export function createMlServer(environment: PythonEnvironment): Peer {
       mlserver: environment.versions["mlserver"] ?? "",
       "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "",
     },
-    takesBinary: false,
+    supportsBinaryTensors: false,
     settings: [
       { maxQueueDelayUs: 1_000, instances: 1 },
       { maxQueueDelayUs: 5_000, instances: 1 },
@@ -48,7 +48,7 @@ export function createMlServer(environment: PythonEnvironment): Peer {
       };
       await writeFile(join(folder, "settings.json"), JSON.stringify(server));
       await writeFile(join(folder, "model-settings.json"), JSON.stringify(model));
-      return await serve({
+      return await startPeerProcess({
         name: "MLServer",
         model: name,
         command: join(environment.scripts, "mlserver"),

@@ -23,7 +23,7 @@ export interface Peer {
   readonly name: string;
   readonly versions: Readonly<Record<string, string>>;
   /** Whether it takes tensors as bytes; JSON otherwise. */
-  readonly takesBinary: boolean;
+  readonly supportsBinaryTensors: boolean;
   /** Those that are tried; its best counts. */
   readonly settings: readonly PeerSetting[];
   /** @throws if it does not come up */

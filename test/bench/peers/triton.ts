@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TensorSpec } from "../../../src/core/tensor.ts";
 import type { Peer, PeerModel, PeerSetting, PythonEnvironment } from "./peer.ts";
-import { freePort, serve } from "./serve.ts";
+import { freePort, startPeerProcess } from "./peer-process.ts";
 
 export function createTriton(environment: PythonEnvironment): Peer {
   const home = join(environment.packages, "pytriton/tritonserver");
@@ -15,7 +15,7 @@ export function createTriton(environment: PythonEnvironment): Peer {
       "nvidia-pytriton": environment.versions["nvidia-pytriton"] ?? "",
       "onnxruntime of the peers": environment.versions["onnxruntime"] ?? "",
     },
-    takesBinary: true,
+    supportsBinaryTensors: true,
     settings: [
       { maxQueueDelayUs: 0, instances: 1 },
       { maxQueueDelayUs: 2_000, instances: 1 },
@@ -36,9 +36,12 @@ export function createTriton(environment: PythonEnvironment): Peer {
         join(import.meta.dirname, "triton_model.py"),
         join(repository, model.name, "1/model.py"),
       );
-      await writeFile(join(repository, model.name, "config.pbtxt"), configOf(model, setting));
+      await writeFile(
+        join(repository, model.name, "config.pbtxt"),
+        renderModelConfig(model, setting),
+      );
       const port = await freePort();
-      return await serve({
+      return await startPeerProcess({
         name: "Triton",
         model: model.name,
         command: join(home, "bin/tritonserver"),
@@ -63,7 +66,7 @@ export function createTriton(environment: PythonEnvironment): Peer {
 }
 
 /** Triton's model configuration, in protocol buffers' text format. */
-function configOf(
+function renderModelConfig(
   { name, graph, inputs, outputs, maxBatchRows }: PeerModel,
   { maxQueueDelayUs, instances }: PeerSetting,
 ): string {

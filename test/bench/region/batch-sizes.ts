@@ -13,7 +13,7 @@ const statistics = z.object({
 });
 
 /** Runs by their rows; undefined where the server does not tell. */
-export async function batchCountsOf(
+export async function readBatchCounts(
   target: Target,
   model: string,
 ): Promise<Map<number, number> | undefined> {
@@ -28,7 +28,7 @@ export async function batchCountsOf(
 }
 
 /** @returns mean rows of a run, and the shares of runs by size up to powers of two */
-export function sizesRun(
+export function batchSizesBetween(
   before: ReadonlyMap<number, number> | undefined,
   after: ReadonlyMap<number, number> | undefined,
 ): Record<string, number | string> {

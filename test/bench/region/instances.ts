@@ -1,7 +1,7 @@
 // One to four session instances of a model, one thread each.
-import { rounded } from "../lib/report.ts";
-import { type Bench, type PartResult, withTargets } from "./bench.ts";
-import { type Case, highestRates, latencyRows } from "./compare.ts";
+import { roundToFourDigits } from "../lib/report.ts";
+import { type BenchContext, type PartResult, withTargets } from "./bench-context.ts";
+import { type BenchCase, findHighestRates, measureLatencyRows } from "./compare-cases.ts";
 import { startRegion } from "./target.ts";
 import type { Workload } from "./workload.ts";
 
@@ -9,24 +9,24 @@ const COUNTS = [1, 2, 3, 4];
 const SHARE = 0.9;
 
 export async function compareInstances(
-  { store, measuring }: Bench,
+  { store, trialSettings: measuring }: BenchContext,
   workload: Workload,
 ): Promise<PartResult> {
   return await withTargets(async (add) => {
-    const cases = new Map<number, Case>();
+    const cases = new Map<number, BenchCase>();
     for (const count of COUNTS) {
       const target = await add(
         startRegion(store, workload.model, { EDGETIER_REGION_INSTANCES: `${count}` }),
       );
       cases.set(count, { name: `${workload.model}, instances: ${count}`, target, workload });
     }
-    const highest = await highestRates([...cases.values()], measuring);
+    const highest = await findHighestRates([...cases.values()], measuring);
     const rates = new Map([...highest].map(([one, rate]) => [one, SHARE * rate]));
-    const rows = await latencyRows(rates, `${SHARE * 100} % of its highest rate`, measuring);
+    const rows = await measureLatencyRows(rates, `${SHARE * 100} % of its highest rate`, measuring);
     const figures = Object.fromEntries(
       [...cases].map(([count, one]) => [
         `highestRate.${workload.model}.instances${count}`,
-        rounded(highest.get(one) ?? Number.NaN),
+        roundToFourDigits(highest.get(one) ?? Number.NaN),
       ]),
     );
     return { rows: [...rows.values()], figures };

@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { reasonOf } from "../../../src/core/errors.ts";
-import { rounded } from "../lib/report.ts";
-import type { FoundPeers } from "../peers/find-peers.ts";
+import { roundToFourDigits } from "../lib/report.ts";
+import type { PeerDiscovery } from "../peers/find-peers.ts";
 import type { Peer, PeerSetting } from "../peers/peer.ts";
-import { type Bench, type PartResult, withTargets } from "./bench.ts";
-import { type Case, highestRates, latencyRows } from "./compare.ts";
+import { type BenchContext, type PartResult, withTargets } from "./bench-context.ts";
+import { type BenchCase, findHighestRates, measureLatencyRows } from "./compare-cases.ts";
 import { startRegion, type Target } from "./target.ts";
 import type { Encoding, GraphModel, Workload } from "./workload.ts";
 
@@ -26,21 +26,23 @@ const REGION_SETTINGS = [
   },
 ];
 
-interface SystemCase extends Case {
+interface SystemCase extends BenchCase {
   readonly system: string;
 }
 
 /** @param workloadIn the same requests in either encoding; undefined for one that makes no sense */
 export async function comparePeers(
-  bench: Bench,
-  { peers, missing }: FoundPeers,
+  bench: BenchContext,
+  { peers, missing }: PeerDiscovery,
   model: GraphModel,
   workloadIn: (encoding: Encoding) => Workload | undefined,
 ): Promise<PartResult> {
   const results: PartResult[] = [];
   for (const encoding of ["binary", "json"] as const) {
     const workload = workloadIn(encoding);
-    const able = peers.filter((peer) => (peer.takesBinary ? "binary" : "json") === encoding);
+    const able = peers.filter(
+      (peer) => (peer.supportsBinaryTensors ? "binary" : "json") === encoding,
+    );
     if (workload !== undefined && able.length > 0)
       results.push(await compare(bench, able, model, workload, encoding));
   }
@@ -56,7 +58,7 @@ export async function comparePeers(
 }
 
 async function compare(
-  { store, measuring }: Bench,
+  { store, trialSettings: measuring }: BenchContext,
   peers: readonly Peer[],
   model: GraphModel,
   workload: Workload,
@@ -102,14 +104,14 @@ async function compare(
   }
 
   async function measure(cases: readonly SystemCase[], name: string): Promise<PartResult> {
-    const tried = await highestRates(cases, { ...measuring, rounds: 1 });
+    const tried = await findHighestRates(cases, { ...measuring, rounds: 1 });
     const rows = [...tried].map(([one, rate]) => ({
       case: `${one.name}, highest rate, one search`,
-      perSecond: Number.isNaN(rate) ? "none" : rounded(rate),
+      perSecond: Number.isNaN(rate) ? "none" : roundToFourDigits(rate),
     }));
-    const best = bestOfEach(cases, tried);
-    const highest = await highestRates(best, measuring, tried);
-    const latencies = await latencyRows(
+    const best = selectBestSettings(cases, tried);
+    const highest = await findHighestRates(best, measuring, tried);
+    const latencies = await measureLatencyRows(
       new Map(best.map((one) => [one, SHARE * (highest.get(one) ?? Number.NaN)])),
       `best setting, ${SHARE * 100} % of its highest rate`,
       measuring,
@@ -117,9 +119,11 @@ async function compare(
     const figures: Record<string, number> = {};
     const [own] = best;
     for (const one of best) {
-      figures[`highestRate.${name}.${one.system}`] = rounded(highest.get(one) ?? Number.NaN);
+      figures[`highestRate.${name}.${one.system}`] = roundToFourDigits(
+        highest.get(one) ?? Number.NaN,
+      );
       if (own !== undefined && one !== own)
-        figures[`vsPeerRatio.${name}.${one.system}`] = rounded(
+        figures[`vsPeerRatio.${name}.${one.system}`] = roundToFourDigits(
           (highest.get(own) ?? Number.NaN) / (highest.get(one) ?? Number.NaN),
         );
     }
@@ -128,8 +132,11 @@ async function compare(
 }
 
 /** One case a system, in the order in which the systems come: the region first. A rate that none was found for is NaN. */
-function bestOfEach(cases: readonly SystemCase[], rates: ReadonlyMap<Case, number>): SystemCase[] {
-  const rateOf = (one: Case) => rates.get(one) || 0;
+function selectBestSettings(
+  cases: readonly SystemCase[],
+  rates: ReadonlyMap<BenchCase, number>,
+): SystemCase[] {
+  const rateOf = (one: BenchCase) => rates.get(one) || 0;
   const best = new Map<string, SystemCase>();
   for (const one of cases) {
     const before = best.get(one.system);

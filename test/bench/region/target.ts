@@ -1,17 +1,17 @@
 // What the benchmark of the region sends load to: a region, or a peer, as a process of its own.
 import { setTimeout as sleep } from "node:timers/promises";
 import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
-import { startListeningChild } from "../../../src/cli/local/listening.ts";
+import { startListeningChild } from "../../../src/cli/local/listening-child.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import { type S3Options, s3VariablesOf } from "../../../src/registry/s3-config.ts";
-import { createSender, type Send } from "../lib/load.ts";
+import { createSender, type Send } from "../lib/checked-load.ts";
 
-const READY_WITHIN_MS = 120_000;
+const READY_TIMEOUT_MS = 120_000;
 /** More than that wait at the client for one that is free. */
 const CONNECTIONS = 256;
 
 /** Of what a region prints, for when it does not come up. */
-const KEPT_LINES = 20;
+const MAX_LOG_LINES = 20;
 
 export interface Target {
   /** Of the process; its children's CPU time counts as its own. */
@@ -29,19 +29,19 @@ export interface ServerProcess {
 }
 
 /** Waits until it and its model are ready. @throws if it dies, or takes too long */
-export async function targetOf(
+export async function connectTarget(
   name: string,
   model: string,
   server: ServerProcess,
 ): Promise<Target> {
   const paths = ["/v2/health/ready", `/v2/models/${model}/ready`];
-  const giveUpAtMs = performance.now() + READY_WITHIN_MS;
-  while (!(await answersAll(server.url, paths))) {
+  const giveUpAtMs = performance.now() + READY_TIMEOUT_MS;
+  while (!(await areReady(server.url, paths))) {
     const died = await Promise.race([server.died, sleep(100)]);
     if (died === undefined && performance.now() < giveUpAtMs) continue;
     await server.stop();
     throw new Error(
-      `${name} did not become ready: ${died ?? `not within ${READY_WITHIN_MS / 1000} s`}`,
+      `${name} did not become ready: ${died ?? `not within ${READY_TIMEOUT_MS / 1000} s`}`,
     );
   }
   const send = createSender(server.url, CONNECTIONS);
@@ -55,7 +55,7 @@ export async function targetOf(
   };
 }
 
-async function answersAll(url: string, paths: readonly string[]): Promise<boolean> {
+async function areReady(url: string, paths: readonly string[]): Promise<boolean> {
   try {
     const answers = await Promise.all(
       paths.map((path) => fetch(`${url}${path}`, { signal: AbortSignal.timeout(5_000) })),
@@ -93,10 +93,10 @@ export async function startRegion(
   const lines: string[] = [];
   const onLine = (line: string) => {
     if (line.includes("request_failed")) console.error(line);
-    if (lines.push(line) > KEPT_LINES) lines.shift();
+    if (lines.push(line) > MAX_LOG_LINES) lines.shift();
   };
   try {
-    return await targetOf(
+    return await connectTarget(
       "region",
       model,
       await startListeningChild({ name: "region", file: REGION_ENTRY, environment, onLine }),

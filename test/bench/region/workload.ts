@@ -7,7 +7,7 @@ import type { ModelProject } from "../../../src/registry/manifest.ts";
 import type { PublishSource } from "../../../src/registry/publish.ts";
 import { TASK_INPUT_NAME } from "../../../src/tasks/task.ts";
 import { textClassification } from "../../../src/tasks/text-classification.ts";
-import type { Call } from "../lib/load.ts";
+import type { Call } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";
 
 export interface Workload {
@@ -21,21 +21,24 @@ const INTENT = "intent";
 /** Of a client that has to send equal lengths: longer than all but a few of the texts. */
 export const INTENT_TOKENS = 16;
 /** The input of convolutional models. */
-export const PIXELS = "pixels";
+export const PIXELS_INPUT = "pixels";
 const DISTINCT_TENSORS = 64;
 const DEADLINE_MS = 10_000;
 
 /** The task's own inputs, as the edge sends them. */
-export function intentTexts(texts: readonly string[]): Workload {
+export function createTextWorkload(texts: readonly string[]): Workload {
   const encoder = new TextEncoder();
   const inputs = (text: string): NamedTensors => ({
     [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [encoder.encode(text)] },
   });
-  return { model: INTENT, calls: texts.map((text) => callOf(INTENT, inputs(text), "binary")) };
+  return {
+    model: INTENT,
+    calls: texts.map((text) => createInferCall(INTENT, inputs(text), "binary")),
+  };
 }
 
 /** The graph's own tensors, of texts that are all padded to INTENT_TOKENS, for servers that know no text. */
-export function intentTensors(
+export function createTensorWorkload(
   project: PublishSource,
   texts: readonly string[],
   encoding: Encoding,
@@ -52,7 +55,10 @@ export function intentTensors(
   const tensors = texts
     .map((text) => preprocessor.encode([{ kind: "text", text }]))
     .filter((one) => lengthOf(one) <= INTENT_TOKENS);
-  return { model: INTENT, calls: tensors.map((one) => callOf(INTENT, padded(one), encoding)) };
+  return {
+    model: INTENT,
+    calls: tensors.map((one) => createInferCall(INTENT, padded(one), encoding)),
+  };
 }
 
 const lengthOf = (tensors: NamedTensors) => Object.values(tensors)[0]?.shape[1] ?? 0;
@@ -69,20 +75,24 @@ function padded(tensors: NamedTensors): NamedTensors {
 }
 
 /** One row of noise a request. */
-export function noise(
+export function createNoiseWorkload(
   model: string,
   spec: TensorSpec,
   random: Random,
   encoding: Encoding,
 ): Workload {
   const calls = Array.from({ length: DISTINCT_TENSORS }, () =>
-    callOf(model, { [spec.name]: noiseTensor(spec, 1, random) }, encoding),
+    createInferCall(model, { [spec.name]: createNoiseTensor(spec, 1, random) }, encoding),
   );
   return { model, calls };
 }
 
 /** From -1 to 1. */
-export function noiseTensor({ shape }: TensorSpec, rows: number, random: Random): TensorOf<"FP32"> {
+export function createNoiseTensor(
+  { shape }: TensorSpec,
+  rows: number,
+  random: Random,
+): TensorOf<"FP32"> {
   const own = [rows, ...shape.slice(1)];
   return {
     datatype: "FP32",
@@ -94,7 +104,7 @@ export function noiseTensor({ shape }: TensorSpec, rows: number, random: Random)
   };
 }
 
-export function callOf(model: string, inputs: NamedTensors, encoding: Encoding): Call {
+export function createInferCall(model: string, inputs: NamedTensors, encoding: Encoding): Call {
   const isBinary = encoding === "binary";
   const message = encodeInferRequest(
     { inputs, ...(isBinary && { parameters: { binary_data_output: true } }) },
@@ -110,14 +120,14 @@ export interface GraphModel {
   readonly outputs: readonly TensorSpec[];
 }
 
-export function pixelsOf({ name, inputs }: GraphModel): TensorSpec {
-  const spec = inputs.find((one) => one.name === PIXELS);
-  if (spec === undefined) throw new Error(`${name} takes no ${PIXELS}`);
+export function pixelSpecOf({ name, inputs }: GraphModel): TensorSpec {
+  const spec = inputs.find((one) => one.name === PIXELS_INPUT);
+  if (spec === undefined) throw new Error(`${name} takes no ${PIXELS_INPUT}`);
   return spec;
 }
 
 /** A project of the task `tensor`: a graph in the region, and nothing else. */
-export function projectOf({ name, graph, inputs, outputs }: GraphModel): PublishSource {
+export function createProject({ name, graph, inputs, outputs }: GraphModel): PublishSource {
   const specs = (ports: readonly TensorSpec[]) =>
     ports.map((spec) => ({ ...spec, shape: [...spec.shape] }));
   const project: ModelProject = {
@@ -144,7 +154,7 @@ export function projectOf({ name, graph, inputs, outputs }: GraphModel): Publish
 }
 
 /** The region's graph of a project, for those who run it themselves. */
-export function graphOf(source: PublishSource): GraphModel {
+export function readGraphModel(source: PublishSource): GraphModel {
   const { graph, inputs, outputs } = regionTierOf(source);
   return { name: source.project.model, graph: fileOf(source, graph), inputs, outputs };
 }

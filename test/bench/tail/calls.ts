@@ -1,23 +1,23 @@
 // Requests whose answer only the region is sure of, and how their answers are read.
 import { predictResponse } from "../../../src/protocol/predict.ts";
-import { type Call, createSender, type Reply } from "../lib/load.ts";
-import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
-import { MODEL } from "./system.ts";
+import { type Call, createSender, type Reply } from "../lib/checked-load.ts";
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
+import { MODEL } from "./tail-system.ts";
 
 const PATH = `/v1/models/${MODEL}/predict`;
 /** Long enough that no answer is cut short by it. */
-const PATIENT_MS = 10_000;
+const DEADLINE_MS = 10_000;
 
-export function predict(query: string, cache: "use" | "bypass" = "bypass"): Call {
+export function createPredictCall(query: string, cache: "use" | "bypass" = "bypass"): Call {
   return {
     path: PATH,
     body: JSON.stringify({ inputs: query, parameters: { cache } }),
-    headers: { "x-deadline-ms": String(PATIENT_MS) },
+    headers: { "x-deadline-ms": String(DEADLINE_MS) },
   };
 }
 
 /** @returns queries that the edge tier sends on */
-export async function queriesForTheRegion(
+export async function findEscalatedQueries(
   edgeUrl: string,
   count: number,
   seed: number,
@@ -25,8 +25,10 @@ export async function queriesForTheRegion(
   const send = createSender(edgeUrl, 4);
   const found: string[] = [];
   try {
-    for (const query of makeQueries(40 * count, seed)) {
-      const [output] = predictResponse.parse(JSON.parse((await send(predict(query))).body)).outputs;
+    for (const query of generateQueries(40 * count, seed)) {
+      const [output] = predictResponse.parse(
+        JSON.parse((await send(createPredictCall(query))).body),
+      ).outputs;
       if (output?.tier.startsWith("region") === true) found.push(query);
       if (found.length === count) return found;
     }
@@ -37,13 +39,16 @@ export async function queriesForTheRegion(
 }
 
 /** What became of requests. */
-export interface Tally {
+export interface OutcomeCounts {
   answers: number;
   degraded: number;
   errors: number;
 }
 
-export function tally({ status, body }: Reply, into: Tally): "full" | "degraded" | "error" {
+export function recordOutcome(
+  { status, body }: Reply,
+  into: OutcomeCounts,
+): "full" | "degraded" | "error" {
   into.answers++;
   if (status !== 200) {
     into.errors++;

@@ -1,14 +1,14 @@
 // Queries drawn by Zipf's law: which layer answers them, and how quickly.
-import { quantile } from "../../../src/toolchain/judge/latency.ts";
-import { createSender, openLoop } from "../lib/load.ts";
-import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
+import { createSender, openLoop } from "../lib/checked-load.ts";
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { createZipf, type Random } from "../lib/random.ts";
-import { predict } from "./calls.ts";
-import type { TailSystem } from "./system.ts";
+import { createPredictCall } from "./calls.ts";
+import type { TailSystem } from "./tail-system.ts";
 
 const EXPONENT = 1;
 
-export interface LayerFigures {
+export interface CacheLayerResult {
   readonly layer: string;
   readonly n: number;
   readonly share: number;
@@ -17,7 +17,7 @@ export interface LayerFigures {
 }
 
 /** From an empty cache on. */
-export async function measureZipf(
+export async function measureCacheLayers(
   system: TailSystem,
   {
     keys,
@@ -32,14 +32,14 @@ export async function measureZipf(
     readonly seed: number;
     readonly random: Random;
   },
-): Promise<LayerFigures[]> {
+): Promise<CacheLayerResult[]> {
   const edge = await system.startEdge();
   const send = createSender(edge.url);
   const byLayer = new Map<string, number[]>();
   try {
-    const queries = makeQueries(keys, seed);
+    const queries = generateQueries(keys, seed);
     const zipf = createZipf(random, keys, EXPONENT);
-    const calls = Array.from({ length: n }, () => predict(queries[zipf()] ?? "", "use"));
+    const calls = Array.from({ length: n }, () => createPredictCall(queries[zipf()] ?? "", "use"));
     const layered = async (call: (typeof calls)[number]) => {
       const startedAtMs = performance.now();
       const reply = await send(call);

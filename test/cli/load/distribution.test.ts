@@ -1,9 +1,9 @@
 // Percentiles, their bounds and histograms, as properties of any samples.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { arrivalsMs } from "../../../src/cli/load/arrivals.ts";
-import { isWithin } from "../../../src/cli/load/confidence.ts";
-import { distributionOf, histogramOf } from "../../../src/cli/load/distribution.ts";
+import { scheduleArrivalsMs } from "../../../src/cli/load/arrivals.ts";
+import { isWithinBound } from "../../../src/cli/load/percentile-bound.ts";
+import { createDistribution, computeHistogram } from "../../../src/cli/load/distribution.ts";
 import { createRandom } from "../../../src/cli/load/random.ts";
 
 const latencies = fc.array(fc.double({ min: 0, max: 100_000, noNaN: true }), {
@@ -16,7 +16,7 @@ describe("a distribution", () => {
   it("has its percentile at the first sample that enough others do not exceed", () => {
     fc.assert(
       fc.property(latencies, shares, (samples, share) => {
-        const { at, countAbove, n } = distributionOf(samples);
+        const { quantile: at, countAbove, count: n } = createDistribution(samples);
         const value = at(share);
         expect(countAbove(value)).toBe(samples.filter((sample) => sample > value).length);
         expect(countAbove(value)).toBeLessThanOrEqual((1 - share) * n + 1e-9);
@@ -28,11 +28,16 @@ describe("a distribution", () => {
   it("bounds a percentile by the value that few enough samples are above", () => {
     fc.assert(
       fc.property(latencies, shares, (samples, share) => {
-        const { atMost, countAbove, at, n } = distributionOf(samples);
+        const {
+          quantileUpperBound: atMost,
+          countAbove,
+          quantile: at,
+          count: n,
+        } = createDistribution(samples);
         const bound = atMost(share);
-        expect(bound === undefined).toBe(!isWithin(n, 0, share));
+        expect(bound === undefined).toBe(!isWithinBound(n, 0, share));
         expect(
-          bound === undefined || (isWithin(n, countAbove(bound), share) && bound >= at(share)),
+          bound === undefined || (isWithinBound(n, countAbove(bound), share) && bound >= at(share)),
         ).toBe(true);
       }),
     );
@@ -41,7 +46,7 @@ describe("a distribution", () => {
   it("is whole in its histogram, which has no gaps", () => {
     fc.assert(
       fc.property(latencies, (samples) => {
-        const buckets = histogramOf(distributionOf(samples));
+        const buckets = computeHistogram(createDistribution(samples));
         expect(buckets.reduce((sum, { count }) => sum + count, 0)).toBe(samples.length);
         expect(buckets.slice(1).map(({ fromMs }) => fromMs)).toEqual(
           buckets.slice(0, -1).map(({ toMs }) => toMs),
@@ -51,8 +56,8 @@ describe("a distribution", () => {
   });
 
   it("says nothing of no samples", () => {
-    const none = distributionOf([]);
-    expect([none.at(0.99), none.atMost(0.99), histogramOf(none)]).toEqual([
+    const none = createDistribution([]);
+    expect([none.quantile(0.99), none.quantileUpperBound(0.99), computeHistogram(none)]).toEqual([
       Number.NaN,
       undefined,
       [],
@@ -69,17 +74,17 @@ describe("arrivals", () => {
         fc.integer({ min: 1, max: 3_000 }),
         fc.integer({ min: 1, max: 99 }),
         (arrivals, rate, durationMs, seed) => {
-          const due = arrivalsMs(arrivals, rate, durationMs, createRandom(seed));
+          const due = scheduleArrivalsMs(arrivals, rate, durationMs, createRandom(seed));
           expect([...due]).toEqual([...due].toSorted((a, b) => a - b));
           expect(due.every((atMs) => atMs >= 0 && atMs < durationMs)).toBe(true);
-          expect(arrivalsMs(arrivals, rate, durationMs, createRandom(seed))).toEqual(due);
+          expect(scheduleArrivalsMs(arrivals, rate, durationMs, createRandom(seed))).toEqual(due);
         },
       ),
     );
   });
 
   it("of a Poisson process have gaps whose deviation is their mean", () => {
-    const due = arrivalsMs("poisson", 100, 1_000_000, createRandom(3));
+    const due = scheduleArrivalsMs("poisson", 100, 1_000_000, createRandom(3));
     const gaps = due.slice(1).map((atMs, index) => atMs - (due[index] ?? 0));
     const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
     const deviation = Math.sqrt(

@@ -5,9 +5,9 @@ import { createRateSearch, type RateSearch } from "../../../src/cli/load/rate-se
 /** Asks until the search is done. @returns the rates that were tried */
 function run(search: RateSearch, holds: (rate: number, trial: number) => boolean): number[] {
   const tried: number[] = [];
-  while (search.next !== undefined && tried.length < 100) {
-    tried.push(search.next);
-    search.tell(holds(search.next, tried.length));
+  while (search.nextRate !== undefined && tried.length < 100) {
+    tried.push(search.nextRate);
+    search.record(holds(search.nextRate, tried.length));
   }
   return tried;
 }
@@ -20,23 +20,23 @@ describe("createRateSearch", () => {
   ])("finds a rate %s to its resolution", (_where, limit) => {
     const search = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
     run(search, (rate) => rate <= limit);
-    expect(search.highest).toBeGreaterThan(limit / 1.04);
-    expect(search.highest).toBeLessThanOrEqual(limit);
+    expect(search.highestRate).toBeGreaterThan(limit / 1.04);
+    expect(search.highestRate).toBeLessThanOrEqual(limit);
   });
 
   it("takes one failure for chance, two for the limit", () => {
     const search = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
     const tried = run(search, (rate, trial) => trial !== 1 && rate <= 1_000);
     expect(tried.slice(0, 4)).toEqual([600, 600, 1_200, 1_200]);
-    expect(search.highest).toBeGreaterThan(1_000 / 1.04);
+    expect(search.highestRate).toBeGreaterThan(1_000 / 1.04);
   });
 
   it("gives up where nothing holds, and where everything does", () => {
     const none = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
     expect(run(none, () => false).at(-1)).toBeGreaterThan(100);
-    expect(none.highest).toBeUndefined();
+    expect(none.highestRate).toBeUndefined();
     const all = createRateSearch({ low: 600, high: 1_200, resolution: 1.04 });
-    expect(run(all, () => true).at(-1)).toBe(all.highest);
-    expect(all.highest).toBeLessThan(10_000);
+    expect(run(all, () => true).at(-1)).toBe(all.highestRate);
+    expect(all.highestRate).toBeLessThan(10_000);
   });
 });

@@ -1,9 +1,14 @@
 // Loads in virtual time, on servers whose latencies are known.
 import { describe, expect, it } from "vitest";
 import type { Reply } from "../../../src/cli/load/http-sender.ts";
-import { type LoadPlan, type LoadTools, runLoad } from "../../../src/cli/load/run-load.ts";
+import { type LoadPlan, type LoadDependencies, runLoad } from "../../../src/cli/load/run-load.ts";
 import { type Trial, trialSchema } from "../../../src/cli/load/report-schema.ts";
-import { oneByOne, reply, senderOf, VirtualTime } from "../../support/virtual-time.ts";
+import {
+  createSerialServer,
+  createReply,
+  createFakeSender,
+  VirtualClock,
+} from "../../support/virtual-clock.ts";
 
 const PLAN: LoadPlan = {
   arrivals: "constant",
@@ -16,36 +21,36 @@ const PLAN: LoadPlan = {
   rates: [100],
 };
 
-interface Options extends Partial<LoadPlan>, Pick<Partial<LoadTools>, "signal"> {
+interface Options extends Partial<LoadPlan>, Pick<Partial<LoadDependencies>, "signal"> {
   readonly lateMs?: number;
 }
 
 async function load(
-  server: (time: VirtualTime) => () => Promise<Reply>,
+  server: (time: VirtualClock) => () => Promise<Reply>,
   { signal = new AbortController().signal, lateMs, ...plan }: Options = {},
 ) {
-  const time = new VirtualTime();
+  const time = new VirtualClock();
   const lines: string[] = [];
   const tell = (line: string) => void lines.push(line);
   const result = await runLoad(
     { ...PLAN, ...plan },
     {
-      send: senderOf(server(time)),
+      send: createFakeSender(server(time)),
       calls: [{ path: "/" }],
-      tell,
-      show: tell,
-      showEveryMs: 1_000,
+      log: tell,
+      showProgress: tell,
+      progressIntervalMs: 1_000,
       signal,
       clock: time,
-      loop: { pace: time.pace(lateMs), nowMs: time.now },
+      loop: { pace: time.createPace(lateMs), nowMs: time.now },
     },
   );
   return { ...result, lines };
 }
 
-const answersIn = (ms: number) => (time: VirtualTime) => async () => {
-  await time.until(time.now() + ms);
-  return reply();
+const respondAfter = (ms: number) => (time: VirtualClock) => async () => {
+  await time.sleepUntil(time.now() + ms);
+  return createReply();
 };
 
 const first = ({ trials }: { readonly trials: readonly Trial[] }): Trial =>
@@ -54,7 +59,8 @@ const percentileOf = ({ latency }: Trial, wanted: number) =>
   latency.percentiles.find(({ percentile }) => percentile === wanted);
 
 describe("a server that stalls for a second", () => {
-  const stalled = (time: VirtualTime) => oneByOne(time, (call) => (call === 500 ? 1_000 : 2));
+  const stalled = (time: VirtualClock) =>
+    createSerialServer(time, (call) => (call === 500 ? 1_000 : 2));
 
   it("costs every call that was due meanwhile", async () => {
     const trial = first(await load(stalled));
@@ -85,7 +91,7 @@ describe("a trial", () => {
     ["poisson", 880, 1_120],
   ] as const)("offers the rate that was asked for, %s", async (arrivals, least, most) => {
     const { scheduled, offeredPerSecond, achievedPerSecond, generator } = first(
-      await load(answersIn(5), { arrivals }),
+      await load(respondAfter(5), { arrivals }),
     );
     expect(scheduled).toBeGreaterThanOrEqual(least);
     expect(scheduled).toBeLessThanOrEqual(most);
@@ -95,11 +101,11 @@ describe("a trial", () => {
   });
 
   it("does not count its warm-up, but what it leaves behind", async () => {
-    const slowAtFirst = (time: VirtualTime) => {
+    const slowAtFirst = (time: VirtualClock) => {
       let calls = 0;
       return async () => {
-        await time.until(time.now() + (calls++ < 100 ? 500 : 5));
-        return reply();
+        await time.sleepUntil(time.now() + (calls++ < 100 ? 500 : 5));
+        return createReply();
       };
     };
     const trial = first(await load(slowAtFirst, { warmUpMs: 1_000 }));
@@ -111,7 +117,7 @@ describe("a trial", () => {
   });
 
   it("says that the generator was the limit, and counts its lateness", async () => {
-    const trial = first(await load(answersIn(5), { lateMs: 20 }));
+    const trial = first(await load(respondAfter(5), { lateMs: 20 }));
     expect([trial.latency.minMs, trial.generator.sendLagMs.p50]).toEqual([25, 20]);
     expect(trial.warnings).toEqual([
       expect.stringContaining("This machine, not the server, may be the limit"),
@@ -119,7 +125,9 @@ describe("a trial", () => {
   });
 
   it("says that the server did not keep up", async () => {
-    const { achievedPerSecond, warnings } = first(await load((time) => oneByOne(time, () => 20)));
+    const { achievedPerSecond, warnings } = first(
+      await load((time) => createSerialServer(time, () => 20)),
+    );
     expect(achievedPerSecond).toBeCloseTo(50, 0);
     expect(warnings).toEqual([
       expect.stringContaining("did not keep up: 100 calls a second were offered"),
@@ -127,7 +135,7 @@ describe("a trial", () => {
   });
 
   it("tells each second how it goes", async () => {
-    const { lines } = await load(answersIn(5));
+    const { lines } = await load(respondAfter(5));
     expect(lines).toHaveLength(9); // the last call is due at 9.99 s
     expect(lines[4]).toBe(
       "5 of 10 s at 100/s: 100/s sent, 100/s answered, p50 5.00 ms, p99 5.00 ms, max 5.00 ms, 0 failed, 0 running",
@@ -136,12 +144,12 @@ describe("a trial", () => {
 
   it("ends when it is stopped, with what was measured until then", async () => {
     const controller = new AbortController();
-    const stopping = (time: VirtualTime) => {
+    const stopping = (time: VirtualClock) => {
       let calls = 0;
       return async () => {
         if (++calls === 500) controller.abort();
-        await time.until(time.now() + (calls >= 490 ? 5_000 : 5));
-        return reply();
+        await time.sleepUntil(time.now() + (calls >= 490 ? 5_000 : 5));
+        return createReply();
       };
     };
     const trial = first(await load(stopping, { signal: controller.signal }));
@@ -164,11 +172,11 @@ describe("the objective", () => {
     [662, 1, "held"],
     [662, 7, "missed"],
   ])("of %i calls with %i slow ones is %s", async (calls, slow, verdict) => {
-    const server = (time: VirtualTime) => {
+    const server = (time: VirtualClock) => {
       let count = 0;
       return async () => {
-        await time.until(time.now() + (count++ < slow ? 60 : 5));
-        return reply();
+        await time.sleepUntil(time.now() + (count++ < slow ? 60 : 5));
+        return createReply();
       };
     };
     const { slo } = first(await load(server, { durationMs: calls * 10 }));
@@ -176,16 +184,16 @@ describe("the objective", () => {
   });
 
   it("is missed by failures as by slowness", async () => {
-    const failing = (time: VirtualTime) => {
+    const failing = (time: VirtualClock) => {
       let calls = 0;
       return async () => {
-        await time.until(time.now() + 5);
+        await time.sleepUntil(time.now() + 5);
         calls++;
         if (calls % 20 === 1) throw new DOMException("", "TimeoutError");
         if (calls % 20 === 2) throw Object.assign(new Error("gone"), { code: "ECONNRESET" });
         return calls % 20 === 3
-          ? reply(503, {}, '{"code":"overloaded","detail":"Too much."}')
-          : reply();
+          ? createReply(503, {}, '{"code":"overloaded","detail":"Too much."}')
+          : createReply();
       };
     };
     const trial = first(await load(failing));
@@ -205,17 +213,17 @@ describe("the objective", () => {
 
 describe("what answers say of themselves", () => {
   it("is counted by tier, cache layer and phase", async () => {
-    const server = (time: VirtualTime) => {
+    const server = (time: VirtualClock) => {
       let calls = 0;
       return async () => {
-        await time.until(time.now() + 5);
+        await time.sleepUntil(time.now() + 5);
         const isRegion = ++calls % 4 === 0;
         const headers = {
           "x-edgetier-tier": isRegion ? "region" : "edge",
           "x-edgetier-cache": isRegion ? "miss" : "l1",
           "server-timing": isRegion ? "cache;dur=1, region;dur=12.5, total;dur=14" : "total;dur=2",
         };
-        return reply(200, headers, `{"outputs":[{"degraded":${calls % 10 === 0}}]}`);
+        return createReply(200, headers, `{"outputs":[{"degraded":${calls % 10 === 0}}]}`);
       };
     };
     const trial = first(await load(server));
@@ -243,7 +251,7 @@ describe("what answers say of themselves", () => {
 
 describe("the search for a rate", () => {
   const search = (near: number) =>
-    load((time) => oneByOne(time, () => 4), {
+    load((time) => createSerialServer(time, () => 4), {
       arrivals: "poisson",
       durationMs: 2_000,
       warmUpMs: 500,
@@ -267,7 +275,7 @@ describe("the search for a rate", () => {
   );
 
   it("finds none where nothing holds", async () => {
-    const { highestRatePerSecond } = await load(answersIn(60), {
+    const { highestRatePerSecond } = await load(respondAfter(60), {
       rates: { near: 100, objective: { ms: 50, percentile: 99 } },
     });
     expect(highestRatePerSecond).toBeNull();

@@ -13,7 +13,7 @@ export const MUTANT_SOURCES = [
 ];
 
 /** Varints with which lengths and dimensions become huge, negative or nothing. */
-const NUMBERS: readonly (readonly number[])[] = [
+const EXTREME_VARINTS: readonly (readonly number[])[] = [
   [0],
   [0x7f],
   [0xff, 0xff, 0xff, 0xff, 0x07],
@@ -45,7 +45,7 @@ export function createModelMutator(
           bytes.splice(at, 1 + below(8));
           break;
         case 4:
-          bytes.splice(at, 1, ...(NUMBERS[below(NUMBERS.length)] ?? []));
+          bytes.splice(at, 1, ...(EXTREME_VARINTS[below(EXTREME_VARINTS.length)] ?? []));
           break;
         default: {
           const other = source();

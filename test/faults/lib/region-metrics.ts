@@ -1,20 +1,23 @@
 // A region's own figures, read from its /metrics.
-import { ask } from "./ask.ts";
+import { sendRequest } from "./http-client.ts";
 
-export interface RegionFigures {
+export interface RegionMetricsSample {
   /** Waiting for their run. */
-  readonly pending: number;
-  readonly running: number;
+  readonly pendingCount: number;
+  readonly runsInFlight: number;
   /** Infer requests taken and not answered yet. */
   readonly inFlight: number;
-  readonly runs: number;
-  readonly rows: number;
-  readonly cancelled: number;
+  readonly runCount: number;
+  readonly rowCount: number;
+  readonly cancelledCount: number;
 }
 
 /** Over all models, or of one. */
-export async function regionFigures(region: string, model?: string): Promise<RegionFigures> {
-  const { text } = await ask(region, { path: "/metrics" });
+export async function readRegionMetrics(
+  region: string,
+  model?: string,
+): Promise<RegionMetricsSample> {
+  const { text } = await sendRequest(region, { path: "/metrics" });
   const lines = text.split("\n").map((line) => /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []);
   const sum = (name: string, label = "") =>
     lines.reduce(
@@ -27,20 +30,24 @@ export async function regionFigures(region: string, model?: string): Promise<Reg
       0,
     );
   return {
-    pending: sum("nv_inference_pending_request_count"),
-    running: sum("edgetier_region_runs_in_progress"),
+    pendingCount: sum("nv_inference_pending_request_count"),
+    runsInFlight: sum("edgetier_region_runs_in_progress"),
     inFlight: lines.reduce(
       (total, [, name, , value]) =>
         name === "edgetier_region_requests_in_flight" ? total + Number(value) : total,
       0,
     ),
-    runs: sum("nv_inference_exec_count"),
-    rows: sum("nv_inference_count"),
-    cancelled: sum("nv_inference_request_failure", 'reason="CANCELED"'),
+    runCount: sum("nv_inference_exec_count"),
+    rowCount: sum("nv_inference_count"),
+    cancelledCount: sum("nv_inference_request_failure", 'reason="CANCELED"'),
   };
 }
 
-export const isIdle = async (region: string): Promise<boolean> => {
-  const { pending, running, inFlight } = await regionFigures(region);
+export const isRegionIdle = async (region: string): Promise<boolean> => {
+  const {
+    pendingCount: pending,
+    runsInFlight: running,
+    inFlight,
+  } = await readRegionMetrics(region);
   return pending + running + inFlight === 0;
 };

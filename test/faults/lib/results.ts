@@ -2,51 +2,60 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { report, rounded } from "../../bench/lib/report.ts";
-import { scenarios } from "../scenarios/all.ts";
-import type { Outcome } from "./run-scenarios.ts";
+import { writeBenchReport, roundToFourDigits } from "../../bench/lib/report.ts";
+import { scenarios } from "../scenarios/index.ts";
+import type { ScenarioOutcome } from "./run-scenario.ts";
 
 const NAME = "faults";
 const FILE = join(import.meta.dirname, `../../bench/results/${NAME}.json`);
 
-const row = z
+const rowSchema = z
   .looseObject({ case: z.string(), state: z.string() })
   .catchall(z.union([z.string(), z.number()]));
-const file = z.object({ rows: z.array(row) });
-type Row = z.output<typeof row>;
+const resultsFileSchema = z.object({ rows: z.array(rowSchema) });
+type Row = z.output<typeof rowSchema>;
 
-const caseOf = ({ row, name }: Outcome["scenario"]): string => `${row}: ${name}`;
+const caseOf = ({ group: row, name }: ScenarioOutcome["scenario"]): string => `${row}: ${name}`;
 
-export const inFourDigits = (figures: Outcome["figures"]): Record<string, number> =>
-  Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, rounded(value)]));
+export const roundFigures = (figures: ScenarioOutcome["figures"]): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(figures).map(([name, value]) => [name, roundToFourDigits(value)]),
+  );
 
-function rowOf({ scenario, state, seconds, figures, problems }: Outcome, size: string): Row {
+function toRow(
+  { scenario, state, seconds, figures, problems }: ScenarioOutcome,
+  size: string,
+): Row {
   return {
     case: caseOf(scenario),
     expected: scenario.expected,
     state,
     size,
     seconds,
-    ...inFourDigits(figures),
+    ...roundFigures(figures),
     ...(problems.length === 0 ? {} : { problems: problems.join(" | ") }),
   };
 }
 
 /** None where there is no such file, or one of another form. */
-async function earlierRows(): Promise<readonly Row[]> {
+async function readPreviousRows(): Promise<readonly Row[]> {
   const text = await readFile(FILE, "utf8").catch(() => "{}");
-  return file.safeParse(JSON.parse(text)).data?.rows ?? [];
+  return resultsFileSchema.safeParse(JSON.parse(text)).data?.rows ?? [];
 }
 
-export async function writeResults(outcomes: readonly Outcome[], size: string): Promise<void> {
-  const earlier = await earlierRows();
+export async function writeResults(
+  outcomes: readonly ScenarioOutcome[],
+  size: string,
+): Promise<void> {
+  const earlier = await readPreviousRows();
   const rows = scenarios.flatMap((scenario) => {
     const outcome = outcomes.find((one) => one.scenario === scenario);
     const before = earlier.find((one) => one.case === caseOf(scenario));
-    return outcome === undefined ? (before ?? []) : rowOf(outcome, size);
+    return outcome === undefined ? (before ?? []) : toRow(outcome, size);
   });
-  const count = (state: Outcome["state"]) => rows.filter((one) => one.state === state).length;
-  await report({
+  const count = (state: ScenarioOutcome["state"]) =>
+    rows.filter((one) => one.state === state).length;
+  await writeBenchReport({
     name: NAME,
     seed: 0,
     n: rows.length,

@@ -2,34 +2,39 @@
 import { readFile } from "node:fs/promises";
 import type { ModelStore } from "../../../src/registry/model-store.ts";
 import {
-  identityAll,
-  int8MatMul,
+  identityGraph,
+  int8MatMulGraph,
   publishTensorModel,
-  stringIdentity,
+  stringIdentityGraph,
 } from "../../support/tensor-model.ts";
-import { publishToy } from "../../support/toy-model.ts";
-import { publishVectors } from "../../support/vector-model.ts";
-import { publish as publishMood } from "../../region/world.ts";
+import { publishToyModel } from "../../support/toy-model.ts";
+import { publishEmbeddingModel } from "../../support/embedding-model.ts";
+import { publishMoodModel as publishMood } from "../../region/region-fixture.ts";
 
-export const fixture = async (name: string) =>
+export const readOnnxFixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../../fixtures/${name}.onnx`, import.meta.url)));
 
 /** Runs of `mood`'s tier `slow` take some 100 ms. */
 export async function publishSmallModels(store: ModelStore): Promise<void> {
   const deadlines = { deadlineMs: 10_000 };
   const far = { ...deadlines, places: ["region"] } as const;
-  const matmul = int8MatMul(await fixture("int8-matmul"));
-  await publishToy(store, await fixture("toy"), deadlines);
-  await publishVectors(store, deadlines);
+  const matmul = int8MatMulGraph(await readOnnxFixture("int8-matmul"));
+  await publishToyModel(store, await readOnnxFixture("toy"), deadlines);
+  await publishEmbeddingModel(store, deadlines);
   await publishTensorModel(
     store,
     "identity",
-    identityAll(await fixture("identity-all")),
+    identityGraph(await readOnnxFixture("identity-all")),
     deadlines,
   );
   await publishTensorModel(store, "matmul", matmul, { ...deadlines, labels: ["left", "right"] });
   await publishTensorModel(store, "far", matmul, far);
-  await publishTensorModel(store, "words", stringIdentity(await fixture("string-identity")), far);
+  await publishTensorModel(
+    store,
+    "words",
+    stringIdentityGraph(await readOnnxFixture("string-identity")),
+    far,
+  );
   await publishMood(store, {
     tiers: { slow: "slow-bag-of-tokens.onnx", heavy: "bag-of-tokens.onnx" },
   });

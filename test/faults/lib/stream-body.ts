@@ -1,26 +1,26 @@
 // Bodies that come in pieces, and may have no end.
 import { request } from "node:http";
-import type { Reply } from "./ask.ts";
+import type { HttpReply } from "./http-client.ts";
 
-export interface StreamedReply extends Reply {
+export interface StreamedHttpReply extends HttpReply {
   /** How much the client could send before it was answered or cut off. */
   readonly sentBytes: number;
 }
 
-export interface Pieces {
+export interface ChunkedRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly piece: Uint8Array;
+  readonly chunk: Uint8Array;
   /** Chunks in the transfer coding, one for each piece. */
-  readonly count: number;
+  readonly chunkCount: number;
   readonly timeoutMs?: number;
 }
 
 /** Stops sending as soon as there is an answer. */
-export function stream(
+export function streamBody(
   origin: string,
-  { path, headers, piece, count, timeoutMs = 30_000 }: Pieces,
-): Promise<StreamedReply> {
+  { path, headers, chunk: piece, chunkCount: count, timeoutMs = 30_000 }: ChunkedRequest,
+): Promise<StreamedHttpReply> {
   const startedAtMs = performance.now();
   let sent = 0;
   return new Promise((resolve) => {
@@ -29,13 +29,13 @@ export function stream(
       agent: false,
       headers: { "transfer-encoding": "chunked", ...headers },
     });
-    const done = (status: number, text: string, of: Reply["headers"] = {}) => {
+    const done = (status: number, text: string, of: HttpReply["headers"] = {}) => {
       outgoing.destroy();
       resolve({
         status,
         text,
         headers: of,
-        ms: performance.now() - startedAtMs,
+        durationMs: performance.now() - startedAtMs,
         sentBytes: sent * piece.byteLength,
       });
     };

@@ -1,7 +1,7 @@
 // Names of models that try to be paths, or more than a name can be.
-import { ask } from "../lib/ask.ts";
-import { wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
-import { expectRefusals, join, type Refused } from "../lib/refusals.ts";
+import { sendRequest } from "../lib/http-client.ts";
+import { findEdgeProblem, findRegionProblem } from "../lib/intent-checks.ts";
+import { expectRejections, mergeResults, type RejectionCase } from "../lib/expect-rejections.ts";
 import type { Scenario } from "../lib/scenario.ts";
 
 const NAMES = [
@@ -57,10 +57,10 @@ const PREDICT = '{"inputs":"x"}';
 
 const cases = (
   paths: readonly (readonly [path: (name: string) => string, body?: string])[],
-): Refused[] =>
+): RejectionCase[] =>
   NAMES.flatMap((name) =>
     paths.map(([path, body]) => ({
-      what: `the name ${name.slice(0, 40)} in ${path("*")}`,
+      description: `the name ${name.slice(0, 40)} in ${path("*")}`,
       path: path(name),
       body,
       statuses: STATUSES,
@@ -70,7 +70,7 @@ const cases = (
 
 export const modelNames: readonly Scenario[] = [
   {
-    row: "model names",
+    group: "model names",
     name: "in paths of edge and region",
     expected: "400 or 404",
     async run(world) {
@@ -83,22 +83,22 @@ export const modelNames: readonly Scenario[] = [
         [(name) => `/v2/repository/models/${name}/load`, "{}"],
       ]);
       const s3 = world.proxies.s3;
-      s3.forget();
+      s3.clearHistory();
       const fine = async () => undefined;
-      const reached = join([
-        await expectRefusals(world.edge.url, atEdge, fine),
-        await expectRefusals(world.region.url, atRegion, fine),
+      const reached = mergeResults([
+        await expectRejections(world.edge.url, atEdge, fine),
+        await expectRejections(world.region.url, atRegion, fine),
       ]);
       // Names in a body, which no path rule looks at.
       const named = await Promise.all(
         ["../intent", "intent/../intent", "\u0000", "a".repeat(256)].map((model) =>
-          ask(world.edge.url, {
+          sendRequest(world.edge.url, {
             path: "/v1/embeddings",
             body: JSON.stringify({ model, input: "x" }),
           }),
         ),
       );
-      const strayed = s3.seen.filter(({ path }) => /\.\.|%2e%2e|%00|\0/i.test(path));
+      const strayed = s3.receivedRequests.filter(({ path }) => /\.\.|%2e%2e|%00|\0/i.test(path));
       const problems = [
         ...reached.problems,
         ...named.flatMap(({ status, text }) =>
@@ -107,11 +107,12 @@ export const modelNames: readonly Scenario[] = [
             : [`a name in a body got ${status} ${text.slice(0, 100)}`],
         ),
         ...strayed.map(({ path }) => `the store was asked for ${path}`),
-        ...[await wrongAnswer(world.edge.url), await wrongRegionAnswer(world.region.url)].flatMap(
-          (wrong) => wrong ?? [],
-        ),
+        ...[
+          await findEdgeProblem(world.edge.url),
+          await findRegionProblem(world.region.url),
+        ].flatMap((wrong) => wrong ?? []),
       ];
-      return { figures: { ...reached.figures, storeReads: s3.seen.length }, problems };
+      return { figures: { ...reached.figures, storeReads: s3.receivedRequests.length }, problems };
     },
   },
 ];

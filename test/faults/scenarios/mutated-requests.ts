@@ -1,16 +1,31 @@
 // Requests made wrong in thousands of ways, over all routes and verbs, at the edge and at the region.
 import { encodeInferRequest, type InferRequest } from "../../../src/protocol/open-inference.ts";
-import { createMutator, type RawRequest } from "../../support/mutate-request.ts";
+import { createRequestMutator, type RawRequest } from "../../support/mutate-request.ts";
 import { IDENTITY_DATATYPES } from "../../support/tensor-model.ts";
-import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
-import { ODD, SURE, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
-import { createFindings, type Reached, type Scenario, type Size } from "../lib/scenario.ts";
-import type { World } from "../lib/world.ts";
+import {
+  sendRequest,
+  runConcurrently,
+  isLateOrUnsupported,
+  formatReply,
+} from "../lib/http-client.ts";
+import {
+  OUT_OF_SCOPE_SAMPLE,
+  CONFIDENT_SAMPLE,
+  findEdgeProblem,
+  findRegionProblem,
+} from "../lib/intent-checks.ts";
+import {
+  createProblemCollector,
+  type ScenarioResult,
+  type Scenario,
+  type ScenarioSize,
+} from "../lib/scenario.ts";
+import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const SEED = 20_261_122;
-const WIDTH = 8;
+const CONCURRENCY = 8;
 const CHECK_EVERY = 250;
-const TELL_EVERY = 10_000;
+const LOG_INTERVAL_REQUESTS = 10_000;
 /** One that nobody answers blocks nobody else. */
 const TIMEOUT_MS = 15_000;
 const JSON_LENGTH = "inference-header-content-length";
@@ -34,12 +49,12 @@ function infer(model: string, request: InferRequest, isBinary: boolean): RawRequ
   };
 }
 
-const both = (model: string, request: InferRequest) =>
+const jsonAndBinary = (model: string, request: InferRequest) =>
   [false, true].map((isBinary) => infer(model, request, isBinary));
 const texts = {
   datatype: "BYTES",
   shape: [2],
-  data: [encode(SURE.text), encode(ODD.text)],
+  data: [encode(CONFIDENT_SAMPLE.text), encode(OUT_OF_SCOPE_SAMPLE.text)],
 } as const;
 const x = { datatype: "UINT8", shape: [2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) } as const;
 const all = IDENTITY_DATATYPES.map((datatype) => ({
@@ -50,13 +65,13 @@ const all = IDENTITY_DATATYPES.map((datatype) => ({
 }));
 
 const openInference: readonly RawRequest[] = [
-  ...both("intent", {
+  ...jsonAndBinary("intent", {
     id: "1",
     inputs: { input: texts },
     outputs: [{ name: "logits", parameters: { classification: 1 } }],
   }),
-  ...both("far", { inputs: { x }, outputs: [{ name: "y" }] }),
-  ...both("words", { inputs: { x: texts }, parameters: { binary_data_output: true } }),
+  ...jsonAndBinary("far", { inputs: { x }, outputs: [{ name: "y" }] }),
+  ...jsonAndBinary("words", { inputs: { x: texts }, parameters: { binary_data_output: true } }),
   post("/v2/models/identity/infer", JSON.stringify({ inputs: all })),
   {
     method: "POST",
@@ -73,21 +88,21 @@ const openInference: readonly RawRequest[] = [
     "/v2/models/intent/versions/1/ready",
   ].map(get),
 ];
-const ofEdge: readonly RawRequest[] = [
+const edgeCorpus: readonly RawRequest[] = [
   ...openInference,
   post(
     "/v1/models/intent/predict",
     JSON.stringify({
-      inputs: [SURE.text, ODD.text],
+      inputs: [CONFIDENT_SAMPLE.text, OUT_OF_SCOPE_SAMPLE.text],
       parameters: { topK: 3, maxTier: "edge-int8", cache: "bypass" },
     }),
   ),
-  post("/v1/models/intent/predict?topK=2", SURE.text, {
+  post("/v1/models/intent/predict?topK=2", CONFIDENT_SAMPLE.text, {
     "content-type": "text/plain",
     "x-deadline-ms": "9000",
   }),
   {
-    ...post("/v1/models/intent@stable/predict", JSON.stringify({ inputs: SURE.text })),
+    ...post("/v1/models/intent@stable/predict", JSON.stringify({ inputs: CONFIDENT_SAMPLE.text })),
     method: "QUERY",
   },
   post("/v1/models/vision/predict", "GIF89a", { "content-type": "image/png" }),
@@ -109,7 +124,7 @@ const ofEdge: readonly RawRequest[] = [
     "/",
   ].map(get),
 ];
-const ofRegion: readonly RawRequest[] = [
+const regionCorpus: readonly RawRequest[] = [
   ...openInference,
   ...[
     "/v2/models/stats",
@@ -124,51 +139,56 @@ const ofRegion: readonly RawRequest[] = [
 /** Would take away what the next requests ask for. */
 const isUnload = ({ path }: RawRequest) => path.includes("unload");
 
-interface Target {
+interface AttackTarget {
   readonly url: string;
   readonly corpus: readonly RawRequest[];
   readonly wrongAnswer: (url: string) => Promise<string | undefined>;
 }
 
-async function attack(
-  { url, corpus, wrongAnswer }: Target,
+async function sendMutants(
+  { url, corpus, wrongAnswer }: AttackTarget,
   count: number,
-  log: World["log"],
-): Promise<Reached> {
-  const findings = createFindings();
-  const mutated = createMutator(SEED, corpus);
+  log: FaultSystem["log"],
+): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const mutated = createRequestMutator(SEED, corpus);
   const statuses = new Map<number, number>();
   let slowestMs = 0;
-  await inParallel(count, WIDTH, async (index) => {
+  await runConcurrently(count, CONCURRENCY, async (index) => {
     const request = mutated();
     if (!isUnload(request)) {
       // A length that promises more than comes is only over when the client says so.
       const endsHere = request.headers["content-length"] !== undefined;
-      const reply = await ask(url, {
+      const reply = await sendRequest(url, {
         ...request,
         path: printable(request.path),
-        endsHere,
+        isHalfClosed: endsHere,
         timeoutMs: TIMEOUT_MS,
-      }).catch((error: Error) => ({ status: 400, text: error.message, ms: 0, headers: {} })); // Node's client refuses to send it
+      }).catch((error: Error) => ({
+        status: 400,
+        text: error.message,
+        durationMs: 0,
+        headers: {},
+      })); // Node's client refuses to send it
       statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
-      slowestMs = Math.max(slowestMs, reply.ms);
+      slowestMs = Math.max(slowestMs, reply.durationMs);
       const isFine =
         reply.status === 0 ? endsHere : reply.status < 500 || isLateOrUnsupported(reply);
       const isShort = reply.status === 200 || reply.text.length < 2_500;
-      findings.expect(
+      findings.check(
         isFine && isShort,
         () =>
-          `request ${index} ${request.method} ${request.path.slice(0, 100)} ${JSON.stringify(request.headers)} got ${shown(reply)}`,
+          `request ${index} ${request.method} ${request.path.slice(0, 100)} ${JSON.stringify(request.headers)} got ${formatReply(reply)}`,
       );
     }
     if (index % CHECK_EVERY === 0) await check();
-    if (index > 0 && index % TELL_EVERY === 0) log(`  ${index} requests`);
+    if (index > 0 && index % LOG_INTERVAL_REQUESTS === 0) log(`  ${index} requests`);
   });
   await check();
 
   async function check(): Promise<void> {
     const wrong = await wrongAnswer(url);
-    findings.expect(wrong === undefined, () => wrong ?? "");
+    findings.check(wrong === undefined, () => wrong ?? "");
   }
   const share = (from: number, to: number) =>
     [...statuses].reduce(
@@ -184,7 +204,7 @@ async function attack(
     slowestMs: Math.round(slowestMs),
   };
   // Neither all refused nor all taken: the mutations are neither too wild nor too tame.
-  findings.expect(
+  findings.check(
     figures.answered > 0.05 && figures.refused > 0.2,
     () => `${figures.answered} of the requests were answered and ${figures.refused} refused`,
   );
@@ -194,7 +214,7 @@ async function attack(
 const printable = (path: string) => path.replace(/[^\x21-\x7e]/gu, encodeURIComponent);
 
 const shared = {
-  row: "mutated requests",
+  group: "mutated requests",
   expected: "no 5xx from parsing, alive, next request right",
 } as const;
 
@@ -202,15 +222,19 @@ export const mutatedRequests: readonly Scenario[] = [
   {
     ...shared,
     name: "at the edge",
-    run: ({ edge, log }, { mutatedRequests }: Size) =>
-      attack({ url: edge.url, corpus: ofEdge, wrongAnswer }, mutatedRequests, log),
+    run: ({ edge, log }, { mutatedRequests }: ScenarioSize) =>
+      sendMutants(
+        { url: edge.url, corpus: edgeCorpus, wrongAnswer: findEdgeProblem },
+        mutatedRequests,
+        log,
+      ),
   },
   {
     ...shared,
     name: "at the region",
-    run: ({ region, log }, { mutatedRequests }: Size) =>
-      attack(
-        { url: region.url, corpus: ofRegion, wrongAnswer: wrongRegionAnswer },
+    run: ({ region, log }, { mutatedRequests }: ScenarioSize) =>
+      sendMutants(
+        { url: region.url, corpus: regionCorpus, wrongAnswer: findRegionProblem },
         mutatedRequests,
         log,
       ),

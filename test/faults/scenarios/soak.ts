@@ -1,27 +1,37 @@
 // Right and wrong requests and clients that leave, mixed, for a long time: memory stays flat and nothing is left behind.
-import { quantile } from "../../../src/toolchain/judge/latency.ts";
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
 import { request } from "node:http";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { makeQueries } from "../../../src/cli/load/sample-texts.ts";
-import { createMutator } from "../../support/mutate-request.ts";
-import { ask, inParallel, isLateOrUnsupported, shown } from "../lib/ask.ts";
-import { ODD, predict, wrongAnswer, wrongRegionAnswer } from "../lib/intent.ts";
-import { isIdle, regionFigures } from "../lib/region-metrics.ts";
-import { rssMiBOf } from "../lib/rss.ts";
+import { generateQueries } from "../../../src/cli/load/query-generator.ts";
+import { createRequestMutator } from "../../support/mutate-request.ts";
 import {
-  createFindings,
+  sendRequest,
+  runConcurrently,
+  isLateOrUnsupported,
+  formatReply,
+} from "../lib/http-client.ts";
+import {
+  OUT_OF_SCOPE_SAMPLE,
+  predict,
+  findEdgeProblem,
+  findRegionProblem,
+} from "../lib/intent-checks.ts";
+import { isRegionIdle, readRegionMetrics } from "../lib/region-metrics.ts";
+import { readRssMiB } from "../lib/process-memory.ts";
+import {
+  createProblemCollector,
   type Figures,
-  type Reached,
+  type ScenarioResult,
   type Scenario,
-  type Size,
+  type ScenarioSize,
 } from "../lib/scenario.ts";
-import { until } from "../lib/until.ts";
-import type { World } from "../lib/world.ts";
+import { waitUntil } from "../lib/wait-until.ts";
+import type { FaultSystem } from "../lib/system-fixture.ts";
 
 const SEED = 30;
-const WIDTH = 6;
-const BAD_SHARE = 0.3;
-const LEAVING_SHARE = 0.1;
+const CONCURRENCY = 6;
+const INVALID_SHARE = 0.3;
+const DISCONNECT_SHARE = 0.1;
 /** From the highest of the first half, once everything is warm, to the highest of the second: V8 lets its young generation
  *  grow and shrink by 50 MiB as it likes, so that two moments tell nothing. */
 const MAX_GROWTH_MIB = 32;
@@ -30,7 +40,7 @@ const MAX_SHORT_GROWTH_MIB = 96;
 const NAMES = ["edge", "region"] as const;
 const WARM_SHARE = 1 / 8;
 const MEASURE_EVERY = 500;
-const TELL_EVERY = 10_000;
+const LOG_INTERVAL_REQUESTS = 10_000;
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const corpus = [
@@ -39,7 +49,10 @@ const corpus = [
     path: "/v1/models/intent/predict",
     headers: { "content-type": "application/json" },
     body: encode(
-      JSON.stringify({ inputs: [ODD.text, "what is my balance"], parameters: { cache: "bypass" } }),
+      JSON.stringify({
+        inputs: [OUT_OF_SCOPE_SAMPLE.text, "what is my balance"],
+        parameters: { cache: "bypass" },
+      }),
     ),
   },
   {
@@ -59,7 +72,7 @@ const corpus = [
 ];
 
 /** Sends all, or half, of a request and leaves after a while. */
-function askAndLeave(edge: string, text: string, afterMs: number): Promise<void> {
+function sendAndDisconnect(edge: string, text: string, afterMs: number): Promise<void> {
   const body = JSON.stringify({ inputs: text, parameters: { cache: "bypass" } });
   return new Promise((resolve) => {
     const outgoing = request(`${edge}/v1/models/intent/predict`, {
@@ -76,11 +89,14 @@ function askAndLeave(edge: string, text: string, afterMs: number): Promise<void>
   });
 }
 
-async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reached> {
-  const findings = createFindings();
+async function runSoak(
+  world: FaultSystem,
+  { soakRequests, soakMs }: ScenarioSize,
+): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
   const random = seededRandom(SEED);
-  const mutated = createMutator(SEED, corpus);
-  const queries = makeQueries(2_000, SEED);
+  const mutated = createRequestMutator(SEED, corpus);
+  const queries = generateQueries(2_000, SEED);
   const edge = await world.startEdge();
   const region = await world.startRegion({}, ["intent"]);
   const through = world.proxies.region.target;
@@ -104,7 +120,7 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   async function measure(): Promise<void> {
     const peaks = peaksMiB[progress() < (1 + WARM_SHARE) / 2 ? 0 : 1] ?? [];
     for (const [index, { pid }] of [edge, region].entries()) {
-      const sizeMiB = await rssMiBOf(pid);
+      const sizeMiB = await readRssMiB(pid);
       peaks[index] = sizeMiB === undefined ? undefined : Math.max(sizeMiB, peaks[index] ?? 0);
     }
   }
@@ -115,48 +131,60 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
       queries[Math.floor(random() * queries.length)] ?? "",
       { cache: random() < 0.5 ? "use" : "bypass", deadlineMs: 10_000 },
     );
-    findings.expect(output !== undefined, () => `a right request got ${shown(reply)}`);
+    findings.check(output !== undefined, () => `a right request got ${formatReply(reply)}`);
     figures.degraded += Number(output?.degraded ?? false);
-    if (times.length < 200_000) times.push(reply.ms);
+    if (times.length < 200_000) times.push(reply.durationMs);
   }
 
   async function bad(): Promise<void> {
     figures.bad++;
     const { headers, ...question } = mutated();
     const { "content-length": _, ...others } = headers; // another scenario's
-    const reply = await ask(edge.url, {
+    const reply = await sendRequest(edge.url, {
       ...question,
       headers: others,
       path: question.path.replace(/[^\x21-\x7e]/gu, encodeURIComponent),
     }).catch(() => undefined);
     const isAnswer =
       reply === undefined || (reply.status > 0 && reply.status < 500) || isLateOrUnsupported(reply);
-    findings.expect(
+    findings.check(
       isAnswer,
       () =>
-        `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : shown(reply)}`,
+        `${question.method} ${question.path.slice(0, 80)} got ${reply === undefined ? "" : formatReply(reply)}`,
     );
   }
 
   async function leaving(): Promise<void> {
     figures.left++;
-    await askAndLeave(edge.url, `${ODD.text} ${figures.left}`, Math.floor(random() * 40));
+    await sendAndDisconnect(
+      edge.url,
+      `${OUT_OF_SCOPE_SAMPLE.text} ${figures.left}`,
+      Math.floor(random() * 40),
+    );
   }
 
   try {
-    await inParallel(WIDTH, WIDTH, async () => {
+    await runConcurrently(CONCURRENCY, CONCURRENCY, async () => {
       while (!isOver()) {
         figures.requests++;
-        if (figures.requests % TELL_EVERY === 0)
+        if (figures.requests % LOG_INTERVAL_REQUESTS === 0)
           world.log(`  ${figures.requests} requests, ${Math.round(100 * progress())} %`);
         const drawn = random();
-        await (drawn < BAD_SHARE ? bad() : drawn < BAD_SHARE + LEAVING_SHARE ? leaving() : right());
+        await (drawn < INVALID_SHARE
+          ? bad()
+          : drawn < INVALID_SHARE + DISCONNECT_SHARE
+            ? leaving()
+            : right());
         if (figures.requests % MEASURE_EVERY === 0 && progress() >= WARM_SHARE) await measure();
       }
     });
-    const idleMs = await until(() => isIdle(region.url), 10_000);
-    findings.expect(idleMs !== undefined, () => "the region is still busy although nobody asks it");
-    const { pending, running, inFlight } = await regionFigures(region.url);
+    const idleMs = await waitUntil(() => isRegionIdle(region.url), 10_000);
+    findings.check(idleMs !== undefined, () => "the region is still busy although nobody asks it");
+    const {
+      pendingCount: pending,
+      runsInFlight: running,
+      inFlight,
+    } = await readRegionMetrics(region.url);
     await measure();
     const [first = [], second = []] = peaksMiB;
     const growthsMiB = second.map((peak, index) =>
@@ -164,12 +192,12 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
     );
     const maxMiB = soakMs === 0 ? MAX_SHORT_GROWTH_MIB : MAX_GROWTH_MIB;
     for (const [index, name] of NAMES.entries())
-      findings.expect(
+      findings.check(
         (growthsMiB[index] ?? 0) < maxMiB,
         () => `the ${name} grew by ${growthsMiB[index]} MiB`,
       );
-    for (const wrong of [await wrongAnswer(edge.url), await wrongRegionAnswer(region.url)])
-      findings.expect(wrong === undefined, () => wrong ?? "");
+    for (const wrong of [await findEdgeProblem(edge.url), await findRegionProblem(region.url)])
+      findings.check(wrong === undefined, () => wrong ?? "");
     const measured = (values: readonly (number | undefined)[], what: string) =>
       values.flatMap((value, index) =>
         value === undefined ? [] : [[`${NAMES[index]}${what}`, value]],
@@ -196,11 +224,11 @@ async function soak(world: World, { soakRequests, soakMs }: Size): Promise<Reach
   }
 }
 
-export const soaks: readonly Scenario[] = [
+export const soakTests: readonly Scenario[] = [
   {
-    row: "soak",
+    group: "soak",
     name: "mixed requests, 30 % bad, 10 % leaving",
     expected: "next request right, memory flat, no orphan batch entry",
-    run: soak,
+    run: runSoak,
   },
 ];

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../../src/core/errors.ts";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { createAccess } from "../../../src/http/access/drivers/configured-access.ts";
+import { createConfiguredAccessPolicy } from "../../../src/http/access/drivers/configured-access-policy.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
-import { startIssuer } from "../../support/credentials.ts";
+import { createTestIssuer } from "../../support/test-credentials.ts";
 
 const STORE = {
   EDGETIER_S3_ENDPOINT: "https://s3.example.com",
@@ -20,15 +20,15 @@ const TOKENS = {
 const entry = { id: "first", sha256: "a".repeat(64), tenant: "acme", scopes: ["predict"] };
 const keys = (...entries: object[]) => ({ EDGETIER_API_KEYS: JSON.stringify(entries) });
 
-const accessOf = (variables: object) =>
-  createAccess(parseEdgeConfig({ ...STORE, ...variables }), {
+const parseAccess = (variables: object) =>
+  createConfiguredAccessPolicy(parseEdgeConfig({ ...STORE, ...variables }), {
     clock: new ManualClock(),
     log: () => {},
   });
 
-function refusal(variables: object): string {
+function configError(variables: object): string {
   try {
-    accessOf(variables);
+    parseAccess(variables);
   } catch (error) {
     if (error instanceof EdgeTierError && error.code === "invalid_configuration")
       return error.detail;
@@ -39,7 +39,7 @@ function refusal(variables: object): string {
 
 describe("the configuration of access", () => {
   it("is open, without limits and without CORS by default", () => {
-    expect(accessOf({})).toEqual({
+    expect(parseAccess({})).toEqual({
       authenticators: [],
       limits: undefined,
       corsOrigins: undefined,
@@ -48,25 +48,26 @@ describe("the configuration of access", () => {
   });
 
   it("takes keys, tokens, limits and origins", async () => {
-    const { jwks } = await startIssuer("ES256");
-    expect(accessOf(keys(entry)).authenticators).toHaveLength(1);
-    expect(accessOf({ ...keys(entry), ...TOKENS }).authenticators).toHaveLength(2);
+    const { jwks } = await createTestIssuer("ES256");
+    expect(parseAccess(keys(entry)).authenticators).toHaveLength(1);
+    expect(parseAccess({ ...keys(entry), ...TOKENS }).authenticators).toHaveLength(2);
     expect(
-      accessOf({ ...TOKENS, EDGETIER_JWT_JWKS_URL: "", EDGETIER_JWT_JWKS: JSON.stringify(jwks) })
+      parseAccess({ ...TOKENS, EDGETIER_JWT_JWKS_URL: "", EDGETIER_JWT_JWKS: JSON.stringify(jwks) })
         .authenticators,
     ).toHaveLength(1);
     expect(
-      accessOf({ EDGETIER_RATE_LIMIT: "100/60", EDGETIER_ADDRESS_RATE_LIMIT: "20/10" }).limits,
+      parseAccess({ EDGETIER_RATE_LIMIT: "100/60", EDGETIER_ADDRESS_RATE_LIMIT: "20/10" })
+        .rateLimits,
     ).toMatchObject({
       perPrincipal: { requests: 100, windowSeconds: 60 },
       perAddress: { requests: 20, windowSeconds: 10 },
       addressHeader: "cf-connecting-ip",
     });
     expect(
-      accessOf(keys({ ...entry, rateLimit: { requests: 5, windowSeconds: 1 } })).limits,
+      parseAccess(keys({ ...entry, rateLimit: { requests: 5, windowSeconds: 1 } })).rateLimits,
     ).toMatchObject({ perPrincipal: undefined });
     expect(
-      accessOf({ EDGETIER_CORS_ORIGINS: "https://app.test, http://localhost:5173" }).corsOrigins,
+      parseAccess({ EDGETIER_CORS_ORIGINS: "https://app.test, http://localhost:5173" }).corsOrigins,
     ).toEqual(["https://app.test", "http://localhost:5173"]);
   });
 
@@ -79,7 +80,7 @@ describe("the configuration of access", () => {
     ["a date that is none", keys({ ...entry, expiresAt: "soon" })],
     ["one id twice", keys(entry, entry)],
   ])("refuses %s, and repeats nothing of it", (_, variables) => {
-    const detail = refusal(variables);
+    const detail = configError(variables);
     expect(detail).toContain("EDGETIER_API_KEYS");
     expect(detail).not.toContain("edgetier_0123456789");
   });
@@ -123,5 +124,5 @@ describe("the configuration of access", () => {
       "EDGETIER_CORS_ORIGINS",
     ],
     ["an origin that is none", { EDGETIER_CORS_ORIGINS: "null" }, "EDGETIER_CORS_ORIGINS"],
-  ])("refuses %s", (_, variables, name) => expect(refusal(variables)).toContain(name));
+  ])("refuses %s", (_, variables, name) => expect(configError(variables)).toContain(name));
 });

@@ -2,14 +2,14 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   generateApiKey,
-  isWholeApiKey,
-  looksLikeApiKey,
+  isWellFormedApiKey,
+  hasApiKeyPrefix,
 } from "../../../src/http/access/api-key.ts";
 
 it("has a prefix, 256 random bits and a checksum, and is never the same", () => {
   const keys = Array.from({ length: 200 }, generateApiKey);
   for (const key of keys) expect(key).toMatch(/^edgetier_[0-9A-Za-z]{49}$/);
-  expect(keys.every(isWholeApiKey)).toBe(true);
+  expect(keys.every(isWellFormedApiKey)).toBe(true);
   expect(new Set(keys).size).toBe(200);
   // Every digit of the random part comes up; the first one only as far as 2 ** 256 reaches.
   expect(new Set(keys.flatMap((key) => key.slice(10, 52).split(""))).size).toBe(62);
@@ -20,11 +20,11 @@ it("shows any change, cut or addition without a look-up", () => {
   fc.assert(
     fc.property(fc.nat(key.length - 1), fc.stringMatching(/^[0-9A-Za-z_]$/), (at, character) => {
       const changed = key.slice(0, at) + character + key.slice(at + 1);
-      expect(isWholeApiKey(changed)).toBe(changed === key);
+      expect(isWellFormedApiKey(changed)).toBe(changed === key);
     }),
   );
   for (let kept = 0; kept < key.length; kept++)
-    expect(isWholeApiKey(key.slice(0, kept))).toBe(false);
-  expect(isWholeApiKey(`${key}0`)).toBe(false);
-  expect(looksLikeApiKey(key.slice(0, 20))).toBe(true);
+    expect(isWellFormedApiKey(key.slice(0, kept))).toBe(false);
+  expect(isWellFormedApiKey(`${key}0`)).toBe(false);
+  expect(hasApiKeyPrefix(key.slice(0, 20))).toBe(true);
 });

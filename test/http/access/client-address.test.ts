@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { addressIn } from "../../../src/http/access/client-address.ts";
+import { parseClientAddress } from "../../../src/http/access/client-address.ts";
 
 it.each([
   ["203.0.113.7", "203.0.113.7"],
@@ -13,4 +13,4 @@ it.each([
   ["unknown", undefined],
   ["", undefined],
   [undefined, undefined],
-])("counts %s as %s", (header, network) => expect(addressIn(header)).toBe(network));
+])("counts %s as %s", (header, network) => expect(parseClientAddress(header)).toBe(network));

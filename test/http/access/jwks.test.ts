@@ -6,9 +6,9 @@ import {
   createStaticKeySet,
   type KeySet,
 } from "../../../src/http/access/drivers/jwks.ts";
-import { startIssuer, type TestIssuer } from "../../support/credentials.ts";
+import { createTestIssuer, type TestIssuer } from "../../support/test-credentials.ts";
 
-const URL = "https://issuer.test/keys";
+const JWKS_URL = "https://issuer.test/keys";
 
 let clock: ManualClock;
 let one: TestIssuer;
@@ -20,16 +20,16 @@ let failures: unknown[];
 let keys: KeySet;
 beforeEach(async () => {
   clock = new ManualClock(1_000_000);
-  [one, two] = [await startIssuer("ES256", "one"), await startIssuer("ES256", "two")];
+  [one, two] = [await createTestIssuer("ES256", "one"), await createTestIssuer("ES256", "two")];
   served = async () => Response.json(one.jwks);
   [fetched, failures] = [[], []];
   keys = createRemoteKeySet({
-    url: URL,
+    url: JWKS_URL,
     algorithm: "ES256",
     clock,
     timeoutMs: 2_000,
     ttlMs: 600_000,
-    minIntervalMs: 30_000,
+    minRefreshIntervalMs: 30_000,
     fetch: (url, init) => {
       fetched.push(url);
       asked = init;
@@ -40,12 +40,12 @@ beforeEach(async () => {
   });
 });
 
-const unavailable = { code: "identity_unavailable", status: 503, retryable: true };
+const identityUnavailable = { code: "identity_unavailable", status: 503, retryable: true };
 
 describe("keys from an address", () => {
   it("are fetched once, and again after their time", async () => {
     for (let count = 0; count < 10; count++) expect(await keys.find("one")).toBeDefined();
-    expect(fetched).toEqual([URL]);
+    expect(fetched).toEqual([JWKS_URL]);
     expect(asked).toMatchObject({ redirect: "manual", signal: expect.any(AbortSignal) });
     clock.advance(599_999);
     await keys.find("one");
@@ -98,8 +98,8 @@ describe("keys from an address", () => {
     async (_, fails) => {
       const good = served;
       served = fails;
-      await expect(keys.find("one")).rejects.toMatchObject(unavailable);
-      await expect(keys.find("one")).rejects.toMatchObject(unavailable);
+      await expect(keys.find("one")).rejects.toMatchObject(identityUnavailable);
+      await expect(keys.find("one")).rejects.toMatchObject(identityUnavailable);
       expect(fetched).toHaveLength(1);
       clock.advance(2_000);
       served = good;
@@ -108,14 +108,14 @@ describe("keys from an address", () => {
       served = fails;
       expect(await keys.find("one")).toBeDefined();
       expect(failures).toHaveLength(2);
-      expect(fetched).toEqual([URL, URL, URL]);
+      expect(fetched).toEqual([JWKS_URL, JWKS_URL, JWKS_URL]);
     },
   );
 });
 
 describe("a key set", () => {
   it("gives its signing keys of the one algorithm, and nothing else", async () => {
-    const [rsa] = (await startIssuer("RS256", "rsa")).jwks.keys;
+    const [rsa] = (await createTestIssuer("RS256", "rsa")).jwks.keys;
     const [ec] = one.jwks.keys;
     const listed = [
       rsa,

@@ -2,13 +2,13 @@ import * as fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type LocalRedis, startLocalRedis } from "../../../src/cli/local/redis.ts";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { createIsolateLimiter } from "../../../src/http/access/drivers/isolate-limiter.ts";
-import { createRedisLimiter } from "../../../src/http/access/drivers/redis-limiter.ts";
+import { createIsolateRateLimiter } from "../../../src/http/access/drivers/isolate-limiter.ts";
+import { createRedisRateLimiter } from "../../../src/http/access/drivers/redis-limiter.ts";
 import { rateLimiterContract } from "../../contract/rate-limiter.ts";
 import { hasRedisServer } from "../../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 
-rateLimiterContract("isolate", async (clock) => createIsolateLimiter(clock));
+rateLimiterContract("isolate", async (clock) => createIsolateRateLimiter(clock));
 
 it("never allows more than the burst and what came back since, in any stretch of time", () => {
   const requests = fc.integer({ min: 1, max: 50 });
@@ -20,11 +20,11 @@ it("never allows more than the burst and what came back since, in any stretch of
   fc.assert(
     fc.property(requests, windowSeconds, gapsMs, (most, seconds, gaps) => {
       const clock = new ManualClock(1_800_000_000_000);
-      const limiter = createIsolateLimiter(clock);
+      const limiter = createIsolateRateLimiter(clock);
       const allowedAtMs: number[] = [];
       for (const gap of gaps) {
         clock.advance(gap);
-        if (limiter.takeNow("one", { requests: most, windowSeconds: seconds }).allowed)
+        if (limiter.takeSync("one", { requests: most, windowSeconds: seconds }).allowed)
           allowedAtMs.push(clock.now());
       }
       allowedAtMs.forEach((from, first) => {
@@ -55,7 +55,7 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
   });
 
   afterEach(() => {
-    proxy.mode = "forwards";
+    proxy.behavior = "forwards";
   });
 
   const limit = { requests: 5, windowSeconds: 60 };
@@ -67,7 +67,14 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
       timeoutMs?: number;
       onFailure?: (error: unknown) => void;
     } = {},
-  ) => createRedisLimiter({ url: redis.url, token: redis.token, timeoutMs: 5_000, clock, ...more });
+  ) =>
+    createRedisRateLimiter({
+      url: redis.url,
+      token: redis.token,
+      timeoutMs: 5_000,
+      clock,
+      ...more,
+    });
 
   rateLimiterContract("redis", async (clock) => limiterOf(clock));
 
@@ -93,7 +100,7 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
   });
 
   it.each([
-    ["resets the connection", "refuses", undefined],
+    ["resets the connection", "resets", undefined],
     ["hangs", "hangs", undefined],
     ["knows the token no more", "forwards", "wrong"],
   ] as const)(
@@ -107,7 +114,7 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
         timeoutMs: 200,
         onFailure: (error) => failures.push(error),
       });
-      proxy.mode = mode;
+      proxy.behavior = mode;
       const startedAtMs = performance.now();
       const decisions = [];
       for (let count = 0; count < 6; count++)
@@ -132,9 +139,9 @@ describe.skipIf(!hasRedisServer)("the limiter on Redis (needs a redis-server on 
       }),
       limiterOf(clock),
     ];
-    proxy.mode = "hangs";
+    proxy.behavior = "hangs";
     await limiter.take("back", limit);
-    proxy.mode = "forwards";
+    proxy.behavior = "forwards";
     for (let count = 0; count < 5; count++) await other.take("back", limit);
     expect(await limiter.take("back", limit)).toMatchObject({ allowed: true }); // not yet
     await vi.waitFor(async () => {

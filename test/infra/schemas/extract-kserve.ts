@@ -8,7 +8,7 @@ import type { KserveSchema } from "./kserve-types.ts";
 
 const ROOTS = ["V1beta1InferenceServiceSpec", "V1alpha1ServingRuntimeSpec"];
 /** Left out, so that manifests cannot use them: other components, and predictors that name a framework, which `model` replaces. */
-const LEFT_OUT = new Set([
+const EXCLUDED_MODELS = new Set([
   "explainer",
   "transformer",
   "huggingface",
@@ -43,7 +43,9 @@ function readModel(source: string): Model {
   const types = new Map(
     dictionary("openapi_types").map(([, attribute = "", type = ""]) => [attribute, type]),
   );
-  const kept = dictionary("attribute_map").filter(([, attribute = ""]) => !LEFT_OUT.has(attribute));
+  const kept = dictionary("attribute_map").filter(
+    ([, attribute = ""]) => !EXCLUDED_MODELS.has(attribute),
+  );
   const required = new Set(
     [...source.matchAll(/Invalid value for `(\w+)`, must not be `None`/g)].map(
       ([, attribute = ""]) => attribute,
@@ -60,12 +62,12 @@ function readModel(source: string): Model {
 }
 
 /** A model after those that it names; names of no model are Kubernetes' own. */
-function reachable(name: string, found = new Map<string, Model>()): Map<string, Model> {
+function collectReachable(name: string, found = new Map<string, Model>()): Map<string, Model> {
   const model = models.get(name);
   if (model === undefined || found.has(name)) return found;
   found.set(name, model);
   for (const type of Object.values(model.fields))
-    for (const [word] of type.matchAll(/\w+/g)) reachable(word, found);
+    for (const [word] of type.matchAll(/\w+/g)) collectReachable(word, found);
   return found;
 }
 
@@ -74,7 +76,7 @@ const metadata = await readFile(
   "utf8",
 );
 const stated = (field: string) => new RegExp(`^${field}: (.*)$`, "m").exec(metadata)?.[1] ?? "";
-const used = ROOTS.reduce((found, root) => reachable(root, found), new Map<string, Model>());
+const used = ROOTS.reduce((found, root) => collectReachable(root, found), new Map<string, Model>());
 const schema: KserveSchema = {
   source: `Extracted by extract-kserve.ts from the models of the Python package ${stated("Name")} ${stated("Version")}. Copyright The KServe Authors.`,
   license: stated("License"),

@@ -4,20 +4,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import type { NamedTensors, Tensor } from "../../../src/core/tensor.ts";
 import { createExecutor } from "../../../src/region/server/batching/create-executor.ts";
-import type { Run, Work } from "../../../src/region/server/executor.ts";
+import type { BatchRun, ExecutionRequest } from "../../../src/region/server/executor.ts";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../../src/runtime/runtime.ts";
 import { taskByName } from "../../../src/tasks/tasks.ts";
 import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
-import { fixture } from "../world.ts";
-import { createScene, TIER } from "./held-session.ts";
+import { readFixture } from "../region-fixture.ts";
+import { createExecutorFixture, TEST_TIER } from "./manual-session.ts";
 
 const padding = { axis: 1, value: 0 };
 
 describe("what was encoded here", () => {
   it("shares a run where it may be padded, and only there", async () => {
-    const { send, runs, endRun, answers } = createScene();
+    const { send, runs, endRun, answers } = createExecutorFixture();
     send([1]);
     send([[2, 2]], { padding });
     send(
@@ -40,7 +40,7 @@ describe("what was encoded here", () => {
   });
 
   it("takes the model's buckets: works of one are padded up to it, single ones too", async () => {
-    const { send, runs, endRun, answers } = createScene({
+    const { send, runs, endRun, answers } = createExecutorFixture({
       padding: { axis: 7, value: 9, buckets: [2, 4] },
     });
     send([1], { padding });
@@ -62,7 +62,7 @@ describe("what was encoded here", () => {
   });
 
   it("is run as it is where an output varies elsewhere, too", async () => {
-    const { send, runs, endRun, session } = createScene();
+    const { send, runs, endRun, session } = createExecutorFixture();
     Object.assign(session, { outputs: [{ name: "sum", datatype: "FP32", shape: [-1, -1, -1] }] });
     send([1]);
     send([2], { padding });
@@ -76,7 +76,7 @@ describe("what was encoded here", () => {
   });
 
   it("does not share a run with what is padded with something else", async () => {
-    const { send, runs, endRun } = createScene({ padding: { axis: 1, value: 9 } });
+    const { send, runs, endRun } = createExecutorFixture({ padding: { axis: 1, value: 9 } });
     send([1]);
     send([2]);
     send([[3, 3]], { padding });
@@ -89,7 +89,7 @@ describe("what was encoded here", () => {
   });
 
   it("buffers are used again, and their old content with them never shows", async () => {
-    const { send, endRun, answers } = createScene();
+    const { send, endRun, answers } = createExecutorFixture();
     send([1]);
     send([[2, 2, 2]], { padding });
     send([[3, 3, 3]], { padding });
@@ -124,7 +124,7 @@ describe("what a client sends", () => {
     const { session, seen } = recordingSession([
       { name: "x", datatype: "INT64", shape: [-1, -1, 2] },
     ]);
-    const executor = createExecutor({ defaults: declared });
+    const executor = createExecutor({ defaultBatching: declared });
     const wide = (columns: number, value: bigint): NamedTensors => ({
       x: {
         datatype: "INT64",
@@ -134,7 +134,7 @@ describe("what a client sends", () => {
     });
     await Promise.all(
       [wide(1, 1n), wide(1, 2n), wide(2, 3n)].map((inputs) =>
-        executor.execute({ session, of: TIER, inputs }),
+        executor.execute({ session, tier: TEST_TIER, inputs }),
       ),
     );
     expect(seen[1]).toEqual({
@@ -152,7 +152,7 @@ describe("what a client sends", () => {
       { name: "y", datatype: "FP32", shape: [-1, -1] },
     ]);
     const halves = recordingSession([{ name: "x", datatype: "FP16", shape: [-1, -1] }]);
-    const executor = createExecutor({ defaults: declared });
+    const executor = createExecutor({ defaultBatching: declared });
     const x = (columns: number): Tensor => ({
       datatype: "FP32",
       shape: [1, columns],
@@ -169,12 +169,16 @@ describe("what a client sends", () => {
         [1, 2],
         [2, 3],
       ].map(([a = 0, b = 0]) =>
-        executor.execute({ session, of: TIER, inputs: { x: x(a), y: x(b) } }),
+        executor.execute({ session, tier: TEST_TIER, inputs: { x: x(a), y: x(b) } }),
       ),
     );
     await Promise.all(
       [1, 1, 2].map((columns) =>
-        executor.execute({ session: halves.session, of: TIER, inputs: { x: half(columns) } }),
+        executor.execute({
+          session: halves.session,
+          tier: TEST_TIER,
+          inputs: { x: half(columns) },
+        }),
       ),
     );
     expect(seen.map(({ x, y }) => [x?.shape, y?.shape])).toEqual([
@@ -214,7 +218,7 @@ describe("on the native runtime", () => {
       sessions.set(
         name,
         await createNativeRuntime({ intraOpThreads: 1 }).createSession(
-          await fixture(`${name}.onnx`),
+          await readFixture(`${name}.onnx`),
         ),
       );
   });
@@ -224,23 +228,23 @@ describe("on the native runtime", () => {
   async function both(
     name: string,
     inputs: readonly NamedTensors[],
-    work: Pick<Work, "batching" | "padding"> = {},
+    work: Pick<ExecutionRequest, "batching" | "padding"> = {},
   ) {
     const session = { ...sessionOf(name) }; // a lane of its own
-    const runs: Run[] = [];
+    const runs: BatchRun[] = [];
     const problems: string[] = [];
     const executor = createExecutor({
       clock: new ManualClock(),
-      defaults: { maxBatchRows: 64 },
+      defaultBatching: { maxBatchRows: 64 },
       onRun: (run) => runs.push(run),
       onUnbatchable: ({ problem }) => problems.push(problem),
     });
     const batched = await Promise.all(
-      inputs.map((one) => executor.execute({ session, of: TIER, inputs: one, ...work })),
+      inputs.map((one) => executor.execute({ session, tier: TEST_TIER, inputs: one, ...work })),
     );
     const single: NamedTensors[] = [];
     for (const one of inputs) single.push(await session.run(one));
-    return { batched, single, sizes: runs.map(({ works }) => works), problems };
+    return { batched, single, sizes: runs.map(({ requestCount: works }) => works), problems };
   }
 
   it("rows of a batch are those of single runs", async () => {

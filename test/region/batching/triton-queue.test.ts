@@ -2,30 +2,34 @@
 // its names and times. There clients measure how long an answer takes; here a clock is moved, and runs are looked at.
 import { describe, expect, it } from "vitest";
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
-import { createScene, settled, type Scene } from "./held-session.ts";
+import {
+  createExecutorFixture,
+  flushEventLoop,
+  type ExecutorFixtureOptions,
+} from "./manual-session.ts";
 
 /** Ten seconds, in which nothing is ever decided by it but where a case waits for them. */
 const DELAY_MS = 10_000;
-const base: Scene = {
+const base: ExecutorFixtureOptions = {
   maxBatchRows: 32,
   preferredBatchRows: [4, 8],
   maxQueueDelayUs: DELAY_MS * 1_000,
 };
 
 /** A work of so many rows, all of them its number. */
-const rows = (count: number, id: number) => Array.from({ length: count }, () => id);
+const createRows = (count: number, id: number) => Array.from({ length: count }, () => id);
 
 describe("Triton's queue policies", () => {
   it("test_max_queue_size: 10 requests behind a running batch, 8 may wait", async () => {
-    const { send, endRun, answers, reasons } = createScene({
+    const { send, endRun, answers, reasons } = createExecutorFixture({
       maxBatchRows: 32,
       preferredBatchRows: [4, 8],
       queue: { maxQueueSize: 8 },
     });
-    send(rows(8, 100));
-    await settled();
+    send(createRows(8, 100));
+    await flushEventLoop();
     for (let id = 1; id <= 10; id++) send([id]);
-    await settled();
+    await flushEventLoop();
     expect(answers).toEqual({ 9: "queue_full", 10: "queue_full" });
     await endRun();
     await endRun();
@@ -34,16 +38,16 @@ describe("Triton's queue policies", () => {
   });
 
   it("test_policy_delay: what has timed out goes behind later ones, which form a batch without it", async () => {
-    const { send, clock, firsts, runs, endRun, reports } = createScene({
+    const { send, clock, firsts, runs, endRun, reports } = createExecutorFixture({
       ...base,
       queue: { timeoutAction: "delay", defaultTimeoutUs: 100_000 },
     });
     send([1]);
-    await settled();
+    await flushEventLoop();
     clock.advance(200);
     send([2, 2]);
     send([3, 3]);
-    await settled();
+    await flushEventLoop();
     expect(firsts()).toEqual([[2, 2, 3, 3]]); // at once
     await endRun();
     clock.advance(DELAY_MS - 201);
@@ -57,16 +61,16 @@ describe("Triton's queue policies", () => {
   });
 
   it("test_policy_reject: what has timed out is refused, and later ones form a batch", async () => {
-    const { send, clock, firsts, answers } = createScene({
+    const { send, clock, firsts, answers } = createExecutorFixture({
       ...base,
       queue: { defaultTimeoutUs: 100_000 },
     });
     send([1]);
-    await settled();
+    await flushEventLoop();
     clock.advance(200);
     send([2, 2]);
     send([3, 3]);
-    await settled();
+    await flushEventLoop();
     expect(answers).toEqual({ 1: "request_expired" });
     expect(firsts()).toEqual([[2, 2, 3, 3]]);
   });
@@ -77,21 +81,21 @@ describe("Triton's queue policies", () => {
       ["longer", 10_000, 1_000],
       ["none", undefined, 1_000],
     ])("%s", async (_what, timeoutMs, expectedMs) => {
-      const { send, clock, firsts, runs, answers } = createScene({
+      const { send, clock, firsts, runs, answers } = createExecutorFixture({
         ...base,
         queue: { allowTimeoutOverride: true, defaultTimeoutUs: 1_000_000 },
       });
       send([1], { expiresAtMs: timeoutMs });
-      await settled();
+      await flushEventLoop();
       clock.advance(50);
       send([2, 2]);
       send([3, 3]); // not a batch of 4 while the first is in line before them
-      await settled();
+      await flushEventLoop();
       clock.advance(expectedMs - 51);
-      await settled();
+      await flushEventLoop();
       expect([answers, runs]).toEqual([{}, []]);
       clock.advance(1);
-      await settled();
+      await flushEventLoop();
       expect(answers).toEqual({ 1: "request_expired" });
       expect(firsts()).toEqual([[2, 2, 3, 3]]);
     });
@@ -103,18 +107,18 @@ describe("Triton's queue policies", () => {
   ])(
     "%s: a higher one goes before those that wait, and forms a batch with the first of them",
     async (_name, priorityLevels) => {
-      const { send, clock, firsts, runs, endRun, reports } = createScene({
+      const { send, clock, firsts, runs, endRun, reports } = createExecutorFixture({
         ...base,
         queue: { priorityLevels, defaultPriorityLevel: priorityLevels },
       });
       send([1, 1]);
-      await settled();
+      await flushEventLoop();
       clock.advance(100);
       send([2], { priority: priorityLevels });
-      await settled();
+      await flushEventLoop();
       clock.advance(200);
       send([3, 3], { priority: 1 });
-      await settled();
+      await flushEventLoop();
       expect(firsts()).toEqual([[3, 3, 1, 1]]);
       await endRun();
       clock.advance(DELAY_MS - 201);
@@ -134,7 +138,7 @@ describe("Triton's queue policies", () => {
       byPriority: { 2: { timeoutAction: "reject" as const } },
     };
     const batching: BatchingConfig = { ...base, preferredBatchRows: [4, 8, 32], queue };
-    const { send, clock, firsts, runs, answers, endRun, reports } = createScene(batching);
+    const { send, clock, firsts, runs, answers, endRun, reports } = createExecutorFixture(batching);
     const requests = [
       { count: 2, priority: 1 },
       { count: 1, priority: 1, timeoutMs: 1_000 },
@@ -144,23 +148,23 @@ describe("Triton's queue policies", () => {
       { count: 6, priority: 2 },
     ];
     for (const [index, { count, priority, timeoutMs }] of requests.entries()) {
-      send(rows(count, index + 1), {
+      send(createRows(count, index + 1), {
         priority,
         expiresAtMs: timeoutMs === undefined ? undefined : clock.now() + timeoutMs,
       });
-      await settled();
+      await flushEventLoop();
       clock.advance(200);
     }
-    await settled();
+    await flushEventLoop();
     // At 1,200 ms: the second has timed out and is delayed, so that the first and the third are a batch.
     expect(firsts()).toEqual([[1, 1, 3, 3]]);
     await endRun();
     clock.advance(2_599 - 1_200);
-    await settled();
+    await flushEventLoop();
     expect([answers[4], runs.length]).toEqual([undefined, 1]);
     // At 2,600 ms: the fourth has timed out and is refused, so that the second and the fifth are one.
     clock.advance(1);
-    await settled();
+    await flushEventLoop();
     expect(answers[4]).toBe("request_expired");
     expect(firsts()[1]).toEqual([2, 5, 5, 5]);
     await endRun();

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import { distanceKm } from "../../../src/core/place.ts";
 import { chooseRegion } from "../../../src/region/client/choose-region.ts";
-import { createRecentMeans } from "../../../src/region/client/recent-means.ts";
-import { roundTripMs } from "../../../src/region/client/round-trip.ts";
+import { createMovingAverages } from "../../../src/region/client/moving-averages.ts";
+import { estimateRoundTripMs } from "../../../src/region/client/round-trip-estimate.ts";
 
 const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
@@ -84,12 +84,12 @@ describe("distance", () => {
   });
 
   it("is the first word on how long the way takes, where both places are known", () => {
-    expect(roundTripMs(frankfurt, virginia)).toBeGreaterThan(110);
-    expect(roundTripMs(frankfurt, virginia)).toBeLessThan(130);
+    expect(estimateRoundTripMs(frankfurt, virginia)).toBeGreaterThan(110);
+    expect(estimateRoundTripMs(frankfurt, virginia)).toBeLessThan(130);
     expect([
-      roundTripMs(frankfurt, frankfurt),
-      roundTripMs(undefined, frankfurt),
-      roundTripMs(frankfurt, undefined),
+      estimateRoundTripMs(frankfurt, frankfurt),
+      estimateRoundTripMs(undefined, frankfurt),
+      estimateRoundTripMs(frankfurt, undefined),
     ]).toEqual([2, 50, 50]);
   });
 });
@@ -97,15 +97,15 @@ describe("distance", () => {
 describe("the mean of late", () => {
   it("is hardly moved by one slow call, follows what lasts, and gives way to what is expected", () => {
     const clock = new ManualClock();
-    const means = createRecentMeans(clock);
-    expect(means.value("a", 33)).toBe(33);
+    const means = createMovingAverages(clock);
+    expect(means.meanMs("a", 33)).toBe(33);
     for (let call = 0; call < 50; call++) means.record("a", 20);
     means.record("a", 1_000);
-    expect(means.value("a", 33)).toBeLessThan(30);
+    expect(means.meanMs("a", 33)).toBeLessThan(30);
     for (let call = 0; call < 50; call++) means.record("a", 200);
-    expect(means.value("a", 33)).toBeGreaterThan(190);
-    expect(means.value("b", 33)).toBe(33);
+    expect(means.meanMs("a", 33)).toBeGreaterThan(190);
+    expect(means.meanMs("b", 33)).toBe(33);
     clock.advance(100_000);
-    expect(means.value("a", 33)).toBeCloseTo(33, 0);
+    expect(means.meanMs("a", 33)).toBeCloseTo(33, 0);
   });
 });

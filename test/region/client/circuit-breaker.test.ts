@@ -12,27 +12,32 @@ let breaker: CircuitBreaker;
 beforeEach(() => {
   clock = new ManualClock(1_000_000);
   changes = [];
-  breaker = createCircuitBreaker({ clock, random: () => 0.5, onChange: (to) => changes.push(to) });
+  breaker = createCircuitBreaker({
+    clock,
+    random: () => 0.5,
+    onStateChange: (to) => changes.push(to),
+  });
 });
 
-const fail = (times: number) => Array.from({ length: times }, () => breaker.begin(100)?.failed());
+const fail = (times: number) =>
+  Array.from({ length: times }, () => breaker.tryAcquire(100)?.fail());
 const succeed = (times: number) =>
-  Array.from({ length: times }, () => breaker.begin(100)?.succeeded());
+  Array.from({ length: times }, () => breaker.tryAcquire(100)?.succeed());
 
 describe("a circuit breaker", () => {
   it("opens after five failures in a row, which a success interrupts and a cancelled call does not", () => {
     fail(4);
     succeed(1);
     fail(4);
-    breaker.begin(100)?.cancelled();
-    expect([breaker.kind, breaker.failuresInARow]).toEqual(["closed", 4]);
+    breaker.tryAcquire(100)?.cancel();
+    expect([breaker.state, breaker.consecutiveFailures]).toEqual(["closed", 4]);
     fail(1);
-    expect([breaker.kind, breaker.lets, breaker.begin(100), breaker.openMs]).toEqual([
-      "open",
-      false,
-      undefined,
-      1_000,
-    ]);
+    expect([
+      breaker.state,
+      breaker.allowsCalls,
+      breaker.tryAcquire(100),
+      breaker.remainingOpenMs,
+    ]).toEqual(["open", false, undefined, 1_000]);
   });
 
   it("opens when half of the last calls have failed, and forgets those of more than half a minute ago", () => {
@@ -45,26 +50,26 @@ describe("a circuit breaker", () => {
     mixed();
     clock.advance(30_001);
     mixed();
-    expect(breaker.kind).toBe("closed");
+    expect(breaker.state).toBe("closed");
     succeed(1);
     fail(1);
-    expect(breaker.kind).toBe("open");
+    expect(breaker.state).toBe("open");
   });
 
   it("lets one call through at a time when its time is over, and closes by its success", () => {
     fail(5);
     clock.advance(999);
-    expect(breaker.kind).toBe("open");
+    expect(breaker.state).toBe("open");
     clock.advance(1);
-    const probe = breaker.begin(100);
-    expect([breaker.kind, probe === undefined, breaker.lets, breaker.begin(100)]).toEqual([
-      "half_open",
-      false,
-      false,
-      undefined,
-    ]);
-    probe?.succeeded();
-    expect([breaker.kind, breaker.failuresInARow, changes]).toEqual([
+    const probe = breaker.tryAcquire(100);
+    expect([
+      breaker.state,
+      probe === undefined,
+      breaker.allowsCalls,
+      breaker.tryAcquire(100),
+    ]).toEqual(["half_open", false, false, undefined]);
+    probe?.succeed();
+    expect([breaker.state, breaker.consecutiveFailures, changes]).toEqual([
       "closed",
       0,
       ["open", "half_open", "closed"],
@@ -74,9 +79,9 @@ describe("a circuit breaker", () => {
   it("stays open twice as long after each failed probe, thirty seconds at most", () => {
     fail(5);
     const waits = Array.from({ length: 7 }, () => {
-      const waitedMs = breaker.openMs;
+      const waitedMs = breaker.remainingOpenMs;
       clock.advance(waitedMs);
-      breaker.begin(100)?.failed();
+      breaker.tryAcquire(100)?.fail();
       return waitedMs;
     });
     expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
@@ -85,8 +90,8 @@ describe("a circuit breaker", () => {
   it("spreads the probes of many isolates", () => {
     const waits = [0, 0.999].map((random) => {
       const one = createCircuitBreaker({ clock, random: () => random });
-      for (let call = 0; call < 5; call++) one.begin(100)?.failed();
-      return Math.round(one.openMs);
+      for (let call = 0; call < 5; call++) one.tryAcquire(100)?.fail();
+      return Math.round(one.remainingOpenMs);
     });
     expect(waits).toEqual([750, 1_250]);
   });
@@ -94,35 +99,35 @@ describe("a circuit breaker", () => {
   it("gives a cancelled probe's place to the next, and that of one which was never heard of after its time", () => {
     fail(5);
     clock.advance(1_000);
-    breaker.begin(100)?.cancelled();
-    const lost = breaker.begin(100);
+    breaker.tryAcquire(100)?.cancel();
+    const lost = breaker.tryAcquire(100);
     clock.advance(1_099);
-    expect(breaker.lets).toBe(false);
+    expect(breaker.allowsCalls).toBe(false);
     clock.advance(1);
-    const next = breaker.begin(100);
-    lost?.failed(); // too late: it counts no more
-    expect(breaker.kind).toBe("half_open");
-    next?.succeeded();
-    expect(breaker.kind).toBe("closed");
+    const next = breaker.tryAcquire(100);
+    lost?.fail(); // too late: it counts no more
+    expect(breaker.state).toBe("half_open");
+    next?.succeed();
+    expect(breaker.state).toBe("closed");
   });
 
   it("takes no word from a call of before it opened", () => {
-    const early = Array.from({ length: 7 }, () => breaker.begin(100));
-    for (const call of early.slice(0, 5)) call?.failed();
-    early[5]?.succeeded();
-    expect(breaker.kind).toBe("open");
+    const early = Array.from({ length: 7 }, () => breaker.tryAcquire(100));
+    for (const call of early.slice(0, 5)) call?.fail();
+    early[5]?.succeed();
+    expect(breaker.state).toBe("open");
     clock.advance(1_000);
-    breaker.begin(100)?.succeeded();
-    early[6]?.failed();
-    expect([breaker.kind, breaker.failuresInARow]).toEqual(["closed", 0]);
+    breaker.tryAcquire(100)?.succeed();
+    early[6]?.fail();
+    expect([breaker.state, breaker.consecutiveFailures]).toEqual(["closed", 0]);
   });
 
   it("probes early when the other side is known to be back", () => {
-    breaker.probeEarly();
-    expect(breaker.kind).toBe("closed");
+    breaker.halfOpen();
+    expect(breaker.state).toBe("closed");
     fail(5);
-    breaker.probeEarly();
-    expect(breaker.kind).toBe("half_open");
+    breaker.halfOpen();
+    expect(breaker.state).toBe("half_open");
   });
 
   it("never stays shut for ever, whatever happens to its calls", () => {
@@ -140,12 +145,12 @@ describe("a circuit breaker", () => {
         const clock = new ManualClock();
         const breaker = createCircuitBreaker({ clock, random: () => 0.9 });
         for (const { passMs, end } of events) {
-          const call = breaker.begin(100);
+          const call = breaker.tryAcquire(100);
           clock.advance(passMs);
           if (end !== "lost") call?.[end]();
         }
         clock.advance(37_500); // the longest open time with its jitter, or a lost probe's
-        expect(breaker.lets).toBe(true);
+        expect(breaker.allowsCalls).toBe(true);
       }),
     );
   });

@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import {
   createLatencyHistogram,
-  quantileMs,
+  computeQuantileMs,
 } from "../../../src/region/client/latency-histogram.ts";
 
-const of = (latenciesMs: readonly number[]) => {
+const createHistogramOf = (latenciesMs: readonly number[]) => {
   const histogram = createLatencyHistogram(new ManualClock());
   for (const latencyMs of latenciesMs) histogram.record(latencyMs);
   return histogram;
@@ -26,7 +26,9 @@ describe("a histogram of latencies", () => {
         (some, others, quantile) => {
           const sorted = [...some, ...others].sort((a, b) => a - b);
           const exact = sorted[Math.max(1, Math.ceil(quantile * sorted.length)) - 1] ?? 0;
-          const read = quantileMs([of(some), of(others)], quantile, 1) ?? 0;
+          const read =
+            computeQuantileMs([createHistogramOf(some), createHistogramOf(others)], quantile, 1) ??
+            0;
           expect(read / exact).toBeGreaterThan(0.9999);
           expect(read / exact).toBeLessThan(1.091);
         },
@@ -36,9 +38,9 @@ describe("a histogram of latencies", () => {
 
   it("tells nothing from too few samples, and takes what no clock measured for the least", () => {
     expect([
-      quantileMs([], 0.5, 0),
-      quantileMs([of([5, 5])], 0.5, 3),
-      quantileMs([of([0, -1, 0.2])], 0.5, 3),
+      computeQuantileMs([], 0.5, 0),
+      computeQuantileMs([createHistogramOf([5, 5])], 0.5, 3),
+      computeQuantileMs([createHistogramOf([0, -1, 0.2])], 0.5, 3),
     ]).toEqual([undefined, undefined, 1]);
   });
 
@@ -47,8 +49,10 @@ describe("a histogram of latencies", () => {
       ...Array.from({ length: 256 }, () => 1_000),
       ...Array.from({ length: 257 }, () => 10),
     ];
-    expect(quantileMs([of(slowThenFast.slice(0, 512))], 0.9, 1)).toBeGreaterThan(900);
-    expect(quantileMs([of(slowThenFast)], 1, 1)).toBeLessThan(11);
+    expect(
+      computeQuantileMs([createHistogramOf(slowThenFast.slice(0, 512))], 0.9, 1),
+    ).toBeGreaterThan(900);
+    expect(computeQuantileMs([createHistogramOf(slowThenFast)], 1, 1)).toBeLessThan(11);
   });
 
   it("forgets what is older than two minutes", () => {
@@ -57,13 +61,16 @@ describe("a histogram of latencies", () => {
     histogram.record(1_000);
     clock.advance(60_000);
     histogram.record(10);
-    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([
+    expect([histogram.sampleCount, computeQuantileMs([histogram], 1, 1)]).toEqual([
       2,
       expect.closeTo(1_000, -2),
     ]);
     clock.advance(60_000);
-    expect([histogram.samples, quantileMs([histogram], 1, 1)]).toEqual([1, expect.closeTo(10, 0)]);
+    expect([histogram.sampleCount, computeQuantileMs([histogram], 1, 1)]).toEqual([
+      1,
+      expect.closeTo(10, 0),
+    ]);
     clock.advance(120_000);
-    expect(histogram.samples).toBe(0);
+    expect(histogram.sampleCount).toBe(0);
   });
 });

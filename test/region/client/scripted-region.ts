@@ -10,11 +10,11 @@ import type {
   RegionRequest,
 } from "../../../src/region/region-client.ts";
 
-export type Behaviour =
+export type ScriptedBehavior =
   | {
       readonly afterMs: number;
       readonly failure?: RegionFailure;
-      readonly refuses?: boolean;
+      readonly isRejected?: boolean;
       readonly status?: number;
       readonly load?: LoadReport;
     }
@@ -22,17 +22,17 @@ export type Behaviour =
 
 export interface ScriptedRegion extends PooledRegion {
   /** What it does with calls from now on; by the number of the call, from 0. */
-  does: (call: number) => Behaviour;
+  behavior: (call: number) => ScriptedBehavior;
   isReady: boolean;
   readonly calls: (RegionCall & { readonly aborted: () => boolean })[];
-  readonly readyChecks: number;
+  readonly readyCheckCount: number;
 }
 
-export function scriptedRegion(
+export function createScriptedRegion(
   clock: ManualClock,
   id: string,
   latencyMs: number,
-  more: Partial<Pick<PooledRegion, "place" | "publicUrl">> = {},
+  more: Partial<Pick<PooledRegion, "location" | "publicUrl">> = {},
 ): ScriptedRegion {
   let readyChecks = 0;
   const outputs: NamedTensors = {
@@ -44,7 +44,7 @@ export function scriptedRegion(
     signal: AbortSignal | undefined,
     answer: (status: number) => Answer,
   ): Promise<Answer> {
-    const behaviour = region.does(region.calls.length);
+    const behaviour = region.behavior(region.calls.length);
     region.calls.push({ ...request, aborted: () => signal?.aborted === true });
     return new Promise((resolve, reject) => {
       const timeOut = () =>
@@ -56,14 +56,14 @@ export function scriptedRegion(
       clock.setTimer(timeOut, request.timeoutMs);
       if (behaviour === "hangs") return;
       clock.setTimer(() => {
-        if (behaviour.load !== undefined) request.onLoad?.(behaviour.load);
+        if (behaviour.load !== undefined) request.onLoadReport?.(behaviour.load);
         if (behaviour.failure !== undefined)
           reject(
             regionErrors.regionUnavailable(`scripted: ${behaviour.failure}`, undefined, {
               failure: behaviour.failure,
             }),
           );
-        else if (behaviour.refuses === true) reject(regionErrors.regionRefused(400, "scripted"));
+        else if (behaviour.isRejected === true) reject(regionErrors.regionRefused(400, "scripted"));
         else resolve(answer(behaviour.status ?? 200));
       }, behaviour.afterMs);
     });
@@ -72,27 +72,27 @@ export function scriptedRegion(
   const region: ScriptedRegion = {
     id,
     ...more,
-    does: () => ({ afterMs: latencyMs }),
+    behavior: () => ({ afterMs: latencyMs }),
     isReady: true,
     calls: [],
-    get readyChecks() {
+    get readyCheckCount() {
       return readyChecks;
     },
     client: {
       infer: (request, signal) => call(request, signal, () => outputs),
       resume: (request, signal) => call(request, signal, () => outputs),
       forward: (request, signal) => call(request, signal, (status) => new Response(id, { status })),
-      ready: async () => {
+      isReady: async () => {
         readyChecks++;
         return region.isReady;
       },
-      modelReady: async () => region.isReady,
+      isModelReady: async () => region.isReady,
     },
   };
   return region;
 }
 
-export const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({
+export const createRegionRequest = (more: Partial<RegionRequest> = {}): RegionRequest => ({
   model: "mood",
   version: 1,
   tier: "heavy",
@@ -103,17 +103,17 @@ export const request = (more: Partial<RegionRequest> = {}): RegionRequest => ({
 });
 
 /** Which region gave these outputs. */
-export function originOf({ from }: NamedTensors): string {
+export function respondingRegionOf({ from }: NamedTensors): string {
   return from?.datatype === "BYTES" ? new TextDecoder().decode(from.data[0]) : "";
 }
 
 /** Lets everything happen that does not wait for the clock. */
-export async function settled(): Promise<void> {
+export async function flushMicrotasks(): Promise<void> {
   for (let turn = 0; turn < 30; turn++) await Promise.resolve();
 }
 
 /** Moves the clock until the work is over. */
-export async function finished<Result>(
+export async function advanceUntilSettled<Result>(
   clock: ManualClock,
   work: Promise<Result>,
   stepMs = 1,
@@ -121,7 +121,7 @@ export async function finished<Result>(
   const seen: { result?: PromiseSettledResult<Result> } = {};
   void Promise.allSettled([work]).then(([settled]) => (seen.result = settled));
   for (;;) {
-    await settled();
+    await flushMicrotasks();
     if (seen.result !== undefined) return seen.result;
     clock.advance(stepMs);
   }

@@ -1,7 +1,7 @@
 // The task in Node, as a region runs it; test/edge/images.test.ts has the same inside workerd.
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { noisePng } from "../../../src/cli/doctor/sample-images.ts";
+import { createNoisePng } from "../../../src/cli/doctor/noise-png.ts";
 import { toBase64 } from "../../../src/core/base64.ts";
 import { imageClassification as task } from "../../../src/tasks/image-classification.ts";
 import type { ImageInput } from "../../../src/tasks/image/image.ts";
@@ -16,7 +16,7 @@ import { resizeBilinear } from "../../../src/tasks/image/resample.ts";
 import { taskByName } from "../../../src/tasks/tasks.ts";
 import { nodeImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
 import { imageClassificationContract } from "../../contract/image-classification.ts";
-import { LIMITS, pixelsOf, sampleImage } from "../../support/sample-images.ts";
+import { IMAGE_LIMITS, preprocessToPixels, sampleImage } from "../../support/sample-images.ts";
 
 imageClassificationContract("in Node", nodeImageCodecs());
 
@@ -27,8 +27,8 @@ const thrown = (code: string, detail = /\S/) =>
 describe("an input", () => {
   it("is an image in base64, or its bytes", async () => {
     expect(taskByName("image-classification")).toBe(task);
-    const input = task.parseInput({ b64: toBase64(file) }, 1, LIMITS);
-    expect(input).toEqual(task.fromBytes(file, 1, LIMITS));
+    const input = task.parseInput({ b64: toBase64(file) }, 1, IMAGE_LIMITS);
+    expect(input).toEqual(task.fromBytes(file, 1, IMAGE_LIMITS));
     expect(task.toBytes(input)).toEqual(file);
     expect(input).toMatchObject({ kind: "image", index: 1, header: { width: 18, height: 11 } });
   });
@@ -36,9 +36,9 @@ describe("an input", () => {
   it("is identified by its bytes alone", async () => {
     const identities = await Promise.all(
       [
-        task.fromBytes(file, 0, LIMITS),
-        task.fromBytes(file.slice(), 1, LIMITS),
-        task.fromBytes(sampleImage("png").file, 0, LIMITS),
+        task.fromBytes(file, 0, IMAGE_LIMITS),
+        task.fromBytes(file.slice(), 1, IMAGE_LIMITS),
+        task.fromBytes(sampleImage("png").file, 0, IMAGE_LIMITS),
       ].map(task.identityOf),
     );
     expect(identities[0]).toMatch(/^[0-9a-f]{64}$/);
@@ -56,23 +56,23 @@ describe("an input", () => {
     [{}, "object"],
     [{ b64: 7 }, "an image"],
   ])("is not %j", (raw, found) => {
-    expect(() => task.parseInput(raw, 4, LIMITS)).toThrow(
+    expect(() => task.parseInput(raw, 4, IMAGE_LIMITS)).toThrow(
       thrown("invalid_request", new RegExp(`inputs\\.4: expected an image .*found ${found}`)),
     );
   });
 
   it("is within its limits, to the byte and to the pixel", () => {
     const parse = (limits: object) =>
-      task.parseInput({ b64: toBase64(file) }, 0, { ...LIMITS, ...limits });
+      task.parseInput({ b64: toBase64(file) }, 0, { ...IMAGE_LIMITS, ...limits });
     expect(parse({ maxBytes: file.length, maxPixels: 18 * 11 })).toMatchObject({ kind: "image" });
     expect(() => parse({ maxBytes: file.length - 1 })).toThrow(thrown("input_too_large"));
     expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(
       thrown("image_too_large", /18 x 11.*197 pixels/),
     );
     expect(() =>
-      task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...LIMITS, maxBytes: 100 }),
+      task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...IMAGE_LIMITS, maxBytes: 100 }),
     ).toThrow(thrown("input_too_large", /748 bytes/));
-    expect(() => task.parseInput({ b64: "%" }, 0, LIMITS)).toThrow(
+    expect(() => task.parseInput({ b64: "%" }, 0, IMAGE_LIMITS)).toThrow(
       thrown("invalid_request", /base64/),
     );
   });
@@ -124,7 +124,7 @@ describe("the decoders", () => {
       keptMemoryBytes: 16_000_000,
     });
     const decode = (bytes: Uint8Array) =>
-      pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+      preprocessToPixels(images, bytes, { width: 4, height: 4, fit: "stretch" });
     for (let count = 0; count < 20; count++) decode(file);
     expect(opened).toEqual(["jpeg"]);
     decode(sampleImage("png").file);
@@ -142,7 +142,7 @@ describe("the decoders", () => {
   it("hold no more than one image may take, both together", () => {
     const { opened, images } = counting({ maxMemoryBytes: 30_000_000 });
     const decode = (bytes: Uint8Array) =>
-      pixelsOf(images, bytes, { width: 4, height: 4, fit: "stretch" });
+      preprocessToPixels(images, bytes, { width: 4, height: 4, fit: "stretch" });
     for (let count = 0; count < 3; count++) images.decode(large(), () => {});
     decode(sampleImage("png").file);
     decode(file);
@@ -155,7 +155,7 @@ describe("the decoders", () => {
 
   it("take no more memory than the header says, again and again", () => {
     const noise = imageOf(
-      task.fromBytes(noisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
+      task.fromBytes(createNoisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
     );
     for (const { bytes, header } of [large(), noise]) {
       const codec =
@@ -171,7 +171,7 @@ describe("the decoders", () => {
 
   it("go on after what the caller does with the pixels has failed", () => {
     const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
-    const input = imageOf(task.fromBytes(file, 0, LIMITS));
+    const input = imageOf(task.fromBytes(file, 0, IMAGE_LIMITS));
     const fail = () =>
       images.decode(input, () => {
         throw new RangeError("mine");

@@ -4,7 +4,7 @@ import { EdgeTierError } from "../../../src/core/errors.ts";
 import { concatBytes } from "../../../src/core/bytes.ts";
 import { imageFormatOf, readImageHeader } from "../../../src/tasks/image/image-header.ts";
 import { essentialsOf } from "../../../src/tasks/image/png-header.ts";
-import { sampleImage, takenImages } from "../../support/sample-images.ts";
+import { sampleImage, validImages } from "../../support/sample-images.ts";
 
 const ascii = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
 const jpeg = (...parts: readonly Uint8Array[]) =>
@@ -55,7 +55,7 @@ const png = (...chunks: readonly Uint8Array[]) =>
   concatBytes([SIGNATURE, ...chunks, chunk("IEND")]);
 
 describe("the header of an image", () => {
-  it.each(takenImages)("tells its size: $name", ({ name, file, width, height }) => {
+  it.each(validImages)("tells its size: $name", ({ name, file, width, height }) => {
     const header = readImageHeader(file, 0);
     const [storedWidth, storedHeight] = header.orientation > 4 ? [height, width] : [width, height];
     expect(header).toMatchObject({
@@ -68,7 +68,7 @@ describe("the header of an image", () => {
 
   it("tells how it is turned, by the first orientation that it finds", () => {
     expect(
-      takenImages
+      validImages
         .filter(({ name }) => name.startsWith("jpeg, turned"))
         .map(({ file }) => readImageHeader(file, 0).orientation),
     ).toEqual([2, 3, 4, 5, 6, 7, 8]);
@@ -242,7 +242,7 @@ describe("the header of an image", () => {
   });
 
   it("is read within a view of a larger buffer, and never beyond it", () => {
-    for (const { file } of takenImages) {
+    for (const { file } of validImages) {
       const larger = concatBytes([Uint8Array.of(1, 2, 3), file, file]);
       expect(readImageHeader(larger.subarray(3, 3 + file.length), 0)).toEqual(
         readImageHeader(file, 0),
@@ -270,7 +270,7 @@ describe("the header of an image", () => {
         );
       }
     };
-    const file = fc.constantFrom(...takenImages.map((image) => image.file));
+    const file = fc.constantFrom(...validImages.map((image) => image.file));
     const beginning = fc.constantFrom(
       Uint8Array.of(0xff, 0xd8, 0xff),
       SIGNATURE,

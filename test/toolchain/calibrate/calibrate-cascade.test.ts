@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { calibrateCascade } from "../../../src/toolchain/calibrate/calibrate-cascade.ts";
-import { calibrationCurves } from "../../../src/toolchain/calibrate/curves.ts";
+import { computeCalibrationCurves } from "../../../src/toolchain/calibrate/calibration-curves.ts";
 import {
   fitCalibration,
-  METHODS,
-  methodOf,
-  tryMethods,
+  CALIBRATION_METHODS,
+  calibrationMethodOf,
+  crossValidateMethods,
 } from "../../../src/toolchain/calibrate/fit-calibration.ts";
-import { resample } from "../../../src/toolchain/calibrate/resample.ts";
-import { calibrationReport } from "../../../src/toolchain/report/calibration-report.ts";
-import { LABELS, madeCascade } from "./made-cascade.ts";
+import { validateRiskBound } from "../../../src/toolchain/calibrate/validate-risk-bound.ts";
+import { renderCalibrationReport } from "../../../src/toolchain/report/calibration-report.ts";
+import { LABELS, createSyntheticCascade } from "./synthetic-cascade.ts";
 
 const options = {
   what: "disagreement",
@@ -20,11 +20,11 @@ const options = {
 } as const;
 
 describe("calibrateCascade", () => {
-  const { tiers, labelled } = madeCascade(2_000, [12, 25, 60]);
+  const { tiers, labelled } = createSyntheticCascade(2_000, [12, 25, 60]);
 
   it("fits to one part, tests on the other, and says for what", () => {
     const {
-      parts,
+      split: parts,
       risk,
       thresholds,
       tiers: calibrated,
@@ -49,11 +49,11 @@ describe("calibrateCascade", () => {
   it("is the same for the same seed, and another for another", () => {
     const of = (seed: number) => calibrateCascade(tiers, labelled, { ...options, seed });
     expect(of(3)).toEqual(of(3));
-    expect(of(4).parts.test).not.toEqual(of(3).parts.test);
+    expect(of(4).split.test).not.toEqual(of(3).split.test);
   });
 
   it("loses accuracy within its bound, where that is what is stated", () => {
-    const { risk, control } = calibrateCascade(tiers, labelled, {
+    const { risk, riskControl: control } = calibrateCascade(tiers, labelled, {
       ...options,
       what: "accuracy",
       epsilon: 0.05,
@@ -64,7 +64,7 @@ describe("calibrateCascade", () => {
   });
 
   it("tells how a bound could be reached that these samples cannot give, and sends all to the last tier only if asked", () => {
-    const { tiers: few, labelled: ofFew } = madeCascade(100, [12, 60]);
+    const { tiers: few, labelled: ofFew } = createSyntheticCascade(100, [12, 60]);
     const bound = { ...options, epsilon: 0.01 };
     expect(() => calibrateCascade(few, ofFew, bound)).toThrow(
       expect.objectContaining({
@@ -72,7 +72,10 @@ describe("calibrateCascade", () => {
         remedy: expect.stringMatching(/Give 329 samples .* epsilon of 0\.\d+ or more/),
       }),
     );
-    const { thresholds, risk } = calibrateCascade(few, ofFew, { ...bound, orTopOnly: true });
+    const { thresholds, risk } = calibrateCascade(few, ofFew, {
+      ...bound,
+      allowLastTierOnly: true,
+    });
     expect(thresholds).toEqual([1]);
     expect(risk).toMatchObject({ empiricalRisk: 0, method: "last tier only" });
   });
@@ -108,18 +111,18 @@ describe("calibrateCascade", () => {
 });
 
 describe("fitCalibration", () => {
-  const { tiers, labelled } = madeCascade(600, [12]);
+  const { tiers, labelled } = createSyntheticCascade(600, [12]);
   const samples = (tiers[0]?.outputs ?? []).map((outputs, index) => ({
     outputs,
     truth: labelled.truth[index] ?? "",
   }));
   const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
 
-  it.each(METHODS)(
+  it.each(CALIBRATION_METHODS)(
     "by %s tells its method, and keeps the out-of-scope rule at the temperature that it was made with",
     (method) => {
       const calibration = fitCalibration(method, { temperature: 1.7, outOfScope }, samples, LABELS);
-      expect(methodOf(calibration)).toBe(method);
+      expect(calibrationMethodOf(calibration)).toBe(method);
       expect(calibration.outOfScope).toEqual({ ...outOfScope, temperature: 1.7 });
       expect(fitCalibration(method, calibration, samples, LABELS).outOfScope).toEqual(
         calibration.outOfScope,
@@ -128,9 +131,9 @@ describe("fitCalibration", () => {
   );
 
   it("takes the simplest method that is as good as the best in cross-validation", () => {
-    const { chosen, trials } = tryMethods({ temperature: 1 }, samples, LABELS);
+    const { chosen, trials } = crossValidateMethods({ temperature: 1 }, samples, LABELS);
     expect(chosen).toBe("temperature"); // by which the samples were made
-    expect(trials.map(({ method }) => method)).toEqual([...METHODS]);
+    expect(trials.map(({ method }) => method)).toEqual([...CALIBRATION_METHODS]);
     expect(
       trials.every(
         ({ nll, expectedCalibrationError }) => nll > 0 && nll < 1 && expectedCalibrationError < 0.2,
@@ -158,14 +161,14 @@ describe("fitCalibration", () => {
         truth: LABELS[truth] ?? "",
       };
     });
-    expect(tryMethods({ temperature: 1 }, made, LABELS).chosen).toBe("isotonic");
+    expect(crossValidateMethods({ temperature: 1 }, made, LABELS).chosen).toBe("isotonic");
   });
 });
 
 describe("resample", () => {
   it("finds that the bound holds as often as it is promised, where it is used to the full", () => {
-    const { tiers, labelled } = madeCascade(800, [12, 60]);
-    const { halves, draws } = resample(tiers, labelled, { ...options, splits: 30 });
+    const { tiers, labelled } = createSyntheticCascade(800, [12, 60]);
+    const { halves, draws } = validateRiskBound(tiers, labelled, { ...options, splits: 30 });
     expect([halves.splits, draws.splits, draws.unreached]).toEqual([30, 30, 0]);
     expect(draws.heldShare).toBeGreaterThanOrEqual(0.9);
     expect(draws.meanRisk).toBeGreaterThan(0.05); // else the bound held because nothing exited
@@ -176,9 +179,9 @@ describe("resample", () => {
 });
 
 describe("calibrationCurves", () => {
-  const { tiers, labelled } = madeCascade(1_000, [12, 60]);
+  const { tiers, labelled } = createSyntheticCascade(1_000, [12, 60]);
   const cascade = calibrateCascade(tiers, labelled, options);
-  const curves = calibrationCurves(tiers, cascade, labelled, undefined, options);
+  const curves = computeCalibrationCurves(tiers, cascade, labelled, undefined, options);
 
   it("have the reliability before and after, and the cascade from nothing to everything answered early", () => {
     const [first] = curves.reliability;
@@ -194,7 +197,7 @@ describe("calibrationCurves", () => {
   });
 
   it("are drawn as one page without scripts, each plot with a title and a description", () => {
-    const page = calibrationReport({
+    const page = renderCalibrationReport({
       model: "a<b",
       risk: cascade.risk,
       tiers: [

@@ -1,84 +1,98 @@
 import { describe, expect, it } from "vitest";
-import { controlRisk, reachable } from "../../../src/toolchain/calibrate/control-risk.ts";
-import { orderThresholds } from "../../../src/toolchain/calibrate/threshold-path.ts";
-import { walk } from "../../../src/toolchain/calibrate/walk.ts";
-import { answer, priced } from "./made-cascade.ts";
+import { controlRisk, findAttainableBound } from "../../../src/toolchain/calibrate/control-risk.ts";
+import { buildThresholdPath } from "../../../src/toolchain/calibrate/threshold-path.ts";
+import { simulateCascade } from "../../../src/toolchain/calibrate/simulate-cascade.ts";
+import { createAnswer, createProfiledTier } from "./synthetic-cascade.ts";
 
 const all = (count: number) => Array.from({ length: count }, (_, sample) => sample);
 const options = { what: "disagreement", epsilon: 0.1, delta: 0.1, deadlineMs: 1_000 } as const;
 
 describe("walk", () => {
-  const edge = priced("edge", 1, [
-    answer("a", 0.9),
-    answer("b", 0.9),
-    answer("a", 0.5),
-    answer("oos", 0.9, true),
-    answer("a", 0.9),
+  const edge = createProfiledTier("edge", 1, [
+    createAnswer("a", 0.9),
+    createAnswer("b", 0.9),
+    createAnswer("a", 0.5),
+    createAnswer("oos", 0.9, true),
+    createAnswer("a", 0.9),
   ]);
-  const region = priced("region", 10, [
-    answer("a", 1),
-    answer("a", 1),
-    answer("b", 1),
-    answer("oos", 1, true),
-    answer("oos", 1, true),
+  const region = createProfiledTier("region", 10, [
+    createAnswer("a", 1),
+    createAnswer("a", 1),
+    createAnswer("b", 1),
+    createAnswer("oos", 1, true),
+    createAnswer("oos", 1, true),
   ]);
   const truth = ["a", "b", "b", "oos", "a"];
 
   it("counts what is answered otherwise than by the last tier, a verdict of it included", () => {
-    const { losses, shares, accuracy, meanCost, meanMs } = walk(
-      [edge, region],
-      [0.8],
-      all(5),
-      truth,
-      "disagreement",
-      1_000,
-    );
+    const {
+      counts: losses,
+      shares,
+      accuracy,
+      meanCost,
+      meanMs,
+    } = simulateCascade([edge, region], [0.8], all(5), truth, "disagreement", 1_000);
     expect(losses).toEqual({ samples: 5, lost: 2, won: 0 });
     expect(shares).toEqual([0.6, 0.4]);
     expect([accuracy, meanCost, meanMs]).toEqual([1, 1 + 0.4 * 10, 1 + 0.4 * 10]);
   });
 
   it("counts for the accuracy what is lost and what is won", () => {
-    expect(walk([edge, region], [0.8], all(5), truth, "accuracy", 1_000).losses).toEqual({
-      samples: 5,
-      lost: 0,
-      won: 2,
-    });
+    expect(simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 1_000).counts).toEqual(
+      {
+        samples: 5,
+        lost: 0,
+        won: 2,
+      },
+    );
     expect(
-      walk([edge, region], [0.8], all(5), ["a", "a", "b", "oos", "oos"], "accuracy", 1_000).losses,
+      simulateCascade(
+        [edge, region],
+        [0.8],
+        all(5),
+        ["a", "a", "b", "oos", "oos"],
+        "accuracy",
+        1_000,
+      ).counts,
     ).toEqual({ samples: 5, lost: 2, won: 0 });
   });
 
   it("tells for how many the deadline may be too short", () => {
-    expect(walk([edge, region], [0.8], all(5), truth, "accuracy", 21).lateShare).toBe(0.4);
-    expect(walk([edge, region], [0.8], all(5), truth, "accuracy", 22).lateShare).toBe(0);
+    expect(
+      simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 21).deadlineMissShare,
+    ).toBe(0.4);
+    expect(
+      simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 22).deadlineMissShare,
+    ).toBe(0);
   });
 
   it("lets confidences of the threshold's own value exit together", () => {
-    expect(walk([edge, region], [0.9], all(5), truth, "disagreement", 1_000).shares[0]).toBe(0.6);
-    expect(walk([edge, region], [0.900001], all(5), truth, "disagreement", 1_000).shares[0]).toBe(
-      0,
-    );
+    expect(
+      simulateCascade([edge, region], [0.9], all(5), truth, "disagreement", 1_000).shares[0],
+    ).toBe(0.6);
+    expect(
+      simulateCascade([edge, region], [0.900001], all(5), truth, "disagreement", 1_000).shares[0],
+    ).toBe(0);
   });
 });
 
 describe("controlRisk", () => {
   const count = 200;
   /** The i-th is sure by i / count, and wrong below one half. */
-  const edge = priced(
+  const edge = createProfiledTier(
     "edge",
     1,
-    all(count).map((sample) => answer(sample < count / 2 ? "b" : "a", sample / count)),
+    all(count).map((sample) => createAnswer(sample < count / 2 ? "b" : "a", sample / count)),
   );
-  const region = priced(
+  const region = createProfiledTier(
     "region",
     10,
-    all(count).map(() => answer("a", 1)),
+    all(count).map(() => createAnswer("a", 1)),
   );
   const truth = all(count).map(() => "a");
 
   it("goes down to where the risk is still surely allowed, and not past the first vector that fails", () => {
-    const order = orderThresholds([edge, region], all(count), truth, options);
+    const order = buildThresholdPath([edge, region], all(count), truth, options);
     const { path, chosen } = controlRisk([edge, region], order, all(count), truth, options);
     expect(chosen?.isValid).toBe(true);
     expect(chosen?.pValue).toBeLessThanOrEqual(0.1);
@@ -108,7 +122,7 @@ describe("controlRisk", () => {
     const few = all(20);
     const control = controlRisk([edge, region], [[0.9]], few, truth, { ...options, epsilon: 0.01 });
     expect(control.chosen).toBeUndefined();
-    const { samples, epsilon = 1 } = reachable(control, { ...options, epsilon: 0.01 });
+    const { samples, epsilon = 1 } = findAttainableBound(control, { ...options, epsilon: 0.01 });
     expect(samples).toBe(230); // (1 - 0.01)^230 < 0.1
     expect(epsilon).toBeCloseTo(1 - 0.1 ** (1 / 20), 3);
     expect(
@@ -120,44 +134,51 @@ describe("controlRisk", () => {
 describe("orderThresholds", () => {
   const count = 100;
   const sure = (label: string) =>
-    all(count).map((sample) => answer(sample % 10 === 0 ? "b" : label, sample / count));
+    all(count).map((sample) => createAnswer(sample % 10 === 0 ? "b" : label, sample / count));
   const [small, middle, top] = [
-    priced("small", 1, sure("a")),
-    priced(
+    createProfiledTier("small", 1, sure("a")),
+    createProfiledTier(
       "middle",
       5,
-      all(count).map((sample) => answer("a", sample / count)),
+      all(count).map((sample) => createAnswer("a", sample / count)),
     ),
-    priced(
+    createProfiledTier(
       "top",
       50,
-      all(count).map(() => answer("a", 1)),
+      all(count).map(() => createAnswer("a", 1)),
     ),
   ];
   const truth = all(count).map(() => "a");
 
   it("begins where hardly anything exits, and grows cheaper step by step, over all tiers together", () => {
-    const order = orderThresholds([small, middle, top], all(count), truth, options);
+    const order = buildThresholdPath([small, middle, top], all(count), truth, options);
     const costs = order.map(
       (thresholds) =>
-        walk([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000).meanCost,
+        simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000)
+          .meanCost,
     );
     expect(
-      walk([small, middle, top], order[0] ?? [], all(count), truth, "disagreement", 1_000)
-        .shares[2],
+      simulateCascade(
+        [small, middle, top],
+        order[0] ?? [],
+        all(count),
+        truth,
+        "disagreement",
+        1_000,
+      ).shares[2],
     ).toBeGreaterThan(0.9);
     expect(order).not.toContainEqual([1, 1]); // nothing would exit
     expect(costs).toEqual(costs.toSorted((a, b) => b - a));
     const free = order.filter(
       (thresholds) =>
-        walk([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000).losses
-          .lost === 0,
+        simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 1_000)
+          .counts.losses === 0,
     );
     expect(free.some(([, ofMiddle]) => (ofMiddle ?? 1) < 0.05)).toBe(true); // the middle tier, which is never wrong, may take all
   });
 
   it("leaves out what the deadline has no time for", () => {
-    const order = orderThresholds([small, middle, top], all(count), truth, {
+    const order = buildThresholdPath([small, middle, top], all(count), truth, {
       ...options,
       deadlineMs: 50,
     });
@@ -165,12 +186,12 @@ describe("orderThresholds", () => {
     expect(
       order.every(
         (thresholds) =>
-          walk([small, middle, top], thresholds, all(count), truth, "disagreement", 50).lateShare <=
-          0.01,
+          simulateCascade([small, middle, top], thresholds, all(count), truth, "disagreement", 50)
+            .deadlineMissShare <= 0.01,
       ),
     ).toBe(true);
     expect(
-      orderThresholds([small, middle, top], all(count), truth, { ...options, deadlineMs: 1 }),
+      buildThresholdPath([small, middle, top], all(count), truth, { ...options, deadlineMs: 1 }),
     ).toEqual([]);
   });
 });

@@ -4,18 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { calibrateCascade } from "../../../src/toolchain/calibrate/calibrate-cascade.ts";
-import { withCascade } from "../../../src/toolchain/calibrate/calibrate-project.ts";
-import { calibrationCurves } from "../../../src/toolchain/calibrate/curves.ts";
-import { modelReportOf } from "../../../src/toolchain/calibrate/model-report.ts";
-import { fileOf } from "../../../src/toolchain/judge/project-tier.ts";
+import { applyCascade } from "../../../src/toolchain/calibrate/calibrate-project.ts";
+import { computeCalibrationCurves } from "../../../src/toolchain/calibrate/calibration-curves.ts";
+import { buildModelReport } from "../../../src/toolchain/calibrate/model-report.ts";
+import { requireProjectFile } from "../../../src/toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../../src/toolchain/project.ts";
 import { modelReport } from "../../../src/protocol/report.ts";
 import { createMemoryObjectStore } from "../../../src/registry/drivers/memory.ts";
 import { artifactsOf } from "../../../src/registry/manifest.ts";
 import { publishModel } from "../../../src/registry/publish.ts";
 import { createModelStore } from "../../../src/registry/store.ts";
-import { toyFiles, toyProject, writeToyProject } from "../../support/toy-project.ts";
-import { madeCascade } from "./made-cascade.ts";
+import { readToyFiles, toyProject, writeToyProject } from "../../support/toy-project.ts";
+import { createSyntheticCascade } from "./synthetic-cascade.ts";
 
 const options = {
   what: "disagreement",
@@ -26,28 +26,28 @@ const options = {
 } as const;
 
 /** Of the toy project, with the calibration of a cascade that is made up. */
-async function madeReport() {
-  const { tiers, labelled } = madeCascade(2_000, [12, 60]);
+async function buildTestReport() {
+  const { tiers, labelled } = createSyntheticCascade(2_000, [12, 60]);
   const cascade = calibrateCascade(tiers, labelled, options);
-  const curves = calibrationCurves(tiers, cascade, labelled, undefined, options);
+  const curves = computeCalibrationCurves(tiers, cascade, labelled, undefined, options);
   const { risk } = cascade;
   const project = {
     ...toyProject,
     ...(risk === undefined ? {} : { risk }),
-    tiers: withCascade(toyProject.tiers, cascade),
+    tiers: applyCascade(toyProject.tiers, cascade),
   };
-  const files = await toyFiles();
-  const report = modelReportOf(
+  const files = await readToyFiles();
+  const report = buildModelReport(
     { ...toyProject, ...(risk === undefined ? {} : { risk }) },
     curves,
-    (path) => fileOf({ project: toyProject, files }, path),
+    (path) => requireProjectFile({ project: toyProject, files }, path),
   );
   return { report, curves, exits: project.tiers.flatMap(({ exit }) => exit?.confidence ?? []) };
 }
 
 describe("modelReportOf", () => {
   it("has the chosen thresholds among its points, the safest first, in a few kilobytes", async () => {
-    const { report, curves, exits } = await madeReport();
+    const { report, curves, exits } = await buildTestReport();
     expect(modelReport.parse(report)).toEqual(report);
     expect(JSON.stringify(report).length).toBeLessThan(10_000);
     const chosen = report.points.find(({ thresholds }) => thresholds[0] === exits[0]);
@@ -64,8 +64,8 @@ describe("modelReportOf", () => {
   });
 
   it("has a single tier's reliability, and no points", async () => {
-    const { tiers, labelled } = madeCascade(400, [30]);
-    const curves = calibrationCurves(
+    const { tiers, labelled } = createSyntheticCascade(400, [30]);
+    const curves = computeCalibrationCurves(
       tiers,
       calibrateCascade(tiers, labelled, options),
       labelled,
@@ -73,7 +73,7 @@ describe("modelReportOf", () => {
       options,
     );
     const [first] = toyProject.tiers;
-    const report = modelReportOf(
+    const report = buildModelReport(
       { ...toyProject, tiers: first === undefined ? [] : [{ ...first, exit: null }] },
       curves,
       () => new Uint8Array(1),
@@ -90,7 +90,7 @@ describe("a project with a report", () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "edgetier-report-"));
-    const { report } = await madeReport();
+    const { report } = await buildTestReport();
     await writeToyProject(folder);
     await writeFile(join(folder, "artifacts/report.json"), JSON.stringify(report));
     await writeProject({ report: "artifacts/report.json" });

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
-  addKeptFunctions,
+  addKeepFunctions,
   readDeploymentConfig,
 } from "../../../src/toolchain/deployment-config.ts";
-import { functionsOf, readTrapLog } from "../../../src/toolchain/engine/trap-log.ts";
-import { parseModule } from "../../../src/toolchain/engine/wasm-module.ts";
+import { resolveFunctionIndices, parseTrapLog } from "../../../src/toolchain/engine/trap-log.ts";
+import { parseWasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 
 const own = "e".repeat(64);
@@ -32,7 +32,7 @@ it("finds the functions that were missed among lines of any kind, and those of o
     '{"event":"engine_trap","function":',
     "",
   ].join("\n");
-  expect(readTrapLog(log, own)).toEqual({
+  expect(parseTrapLog(log, own)).toEqual({
     cut: [{ function: 327 }, { slot: 12 }],
     ofOtherEngines: 1,
   });
@@ -40,10 +40,13 @@ it("finds the functions that were missed among lines of any kind, and those of o
 
 it("looks slots up in the engine's table", async () => {
   const path = join(ENGINE_FOLDER, "engine.wasm");
-  const { slots } = parseModule(await readFile(path));
+  const { tableSlots: slots } = parseWasmModule(await readFile(path));
   expect(slots[0]).toBeUndefined();
   expect(
-    await functionsOf([{ slot: 20 }, { function: 327 }, { slot: 0 }, { slot: 20 }], path),
+    await resolveFunctionIndices(
+      [{ slot: 20 }, { function: 327 }, { slot: 0 }, { slot: 20 }],
+      path,
+    ),
   ).toEqual([slots[20], 327]);
 });
 
@@ -61,7 +64,7 @@ it("adds to keepFunctions in package.json and leaves all else as it was", async 
     edgetier: { warmUpRuns: 1, keepFunctions: [7] },
   };
   await writeFile(path, JSON.stringify(before, undefined, 2));
-  await addKeptFunctions(folder, [327, 7, 12]);
+  await addKeepFunctions(folder, [327, 7, 12]);
   expect(JSON.parse(await readFile(path, "utf8"))).toEqual({
     ...before,
     edgetier: { warmUpRuns: 1, keepFunctions: [7, 12, 327] },
@@ -71,6 +74,6 @@ it("adds to keepFunctions in package.json and leaves all else as it was", async 
     keepFunctions: [7, 12, 327],
   });
   const text = await readFile(path, "utf8");
-  await addKeptFunctions(folder, [12]);
+  await addKeepFunctions(folder, [12]);
   expect(await readFile(path, "utf8")).toBe(text);
 });

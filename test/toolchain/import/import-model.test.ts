@@ -3,23 +3,32 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { guessTask, type TaskChoice } from "../../../src/toolchain/import/adapt.ts";
+import { inferTask, type TaskOptions } from "../../../src/toolchain/import/adapt-to-task.ts";
 import {
   importModel,
-  type Imported,
+  type ImportResult,
   type PlaceChoice,
 } from "../../../src/toolchain/import/import-model.ts";
-import { createSamples } from "../../../src/toolchain/import/samples.ts";
-import { prepareEngine } from "../../../src/toolchain/engine/prepare.ts";
-import { createNodeRunner } from "../../../src/toolchain/judge/node-runner.ts";
-import type { Runner } from "../../../src/toolchain/judge/runner.ts";
-import { createWorkerdRunner } from "../../../src/toolchain/judge/stand/workerd-runner.ts";
-import { type Model, readModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { intAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
+import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import type { Runner } from "../../../src/toolchain/evaluate/runner.ts";
+import { createWorkerdRunner } from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import { type Model, parseModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import { StringStringEntryProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
 import { tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
-import { body, floats, graph, info, int64s, ints, model, node } from "../onnx/small-model.ts";
+import {
+  subgraphAttribute,
+  floatTensor,
+  graph,
+  makeValueInfo,
+  int64Tensor,
+  intListAttribute,
+  model,
+  node,
+} from "../onnx/model-builders.ts";
 
 const region = createNodeRunner();
 let edge: Runner;
@@ -31,11 +40,11 @@ afterAll(async () => await edge.close());
 
 const MiB = 1024 * 1024;
 
-async function imported(
+async function runImport(
   model: Model,
-  task: TaskChoice,
+  task: TaskOptions,
   { place = "auto", budget = 80 * MiB }: { place?: PlaceChoice; budget?: number } = {},
-): Promise<Imported> {
+): Promise<ImportResult> {
   return await importModel(
     {
       model,
@@ -48,16 +57,17 @@ async function imported(
     },
     {
       region,
-      edge: async () => edge,
+      openEdge: async () => edge,
       sessionBudgetBytes: budget,
-      samplesFor: createSamples(undefined).forModel,
+      loadSamples: createImportSamples(undefined).load,
     },
   );
 }
 
-const graphOf = ({ files }: Imported): Model =>
-  readModel(files.get("artifacts/model.onnx") ?? new Uint8Array());
-const operators = (imported: Imported) => graphOf(imported).graph.node.map(({ opType }) => opType);
+const graphOf = ({ files }: ImportResult): Model =>
+  parseModel(files.get("artifacts/model.onnx") ?? new Uint8Array());
+const operators = (imported: ImportResult) =>
+  graphOf(imported).graph.node.map(({ opType }) => opType);
 const shapes = (
   specs: readonly { name: string; datatype: string; shape: readonly number[] }[] | undefined,
 ) => specs?.map(({ name, datatype, shape }) => `${name} ${datatype} [${shape.join(", ")}]`);
@@ -71,7 +81,7 @@ describe("tensors in, tensors out", () => {
     });
 
   it("is a project as it is, at the edge if that can serve it", async () => {
-    const made = await imported(sum(), { task: "tensor" });
+    const made = await runImport(sum(), { task: "tensor" });
     expect(made.project).toMatchObject({
       model: "given",
       task: "tensor",
@@ -87,7 +97,7 @@ describe("tensors in, tensors out", () => {
       ["a FP32 [-1, 3]", "b FP32 [-1, 3]"],
       ["y FP32 [-1, 3]"],
     ]);
-    expect([made.notes, made.missing, made.notAtTheEdge, made.answers.length]).toEqual([
+    expect([made.notes, made.missing, made.notAtTheEdge, made.sampleOutputs.length]).toEqual([
       [],
       [],
       null,
@@ -97,9 +107,9 @@ describe("tensors in, tensors out", () => {
 
   it("goes to a region where it is asked for, or where the edge cannot: texts, and what is too large", async () => {
     expect(
-      (await imported(sum(), { task: "tensor" }, { place: "region" })).project.tiers,
+      (await runImport(sum(), { task: "tensor" }, { place: "region" })).project.tiers,
     ).toMatchObject([{ id: "region-fp32", place: "region" }]);
-    const texts = await imported(
+    const texts = await runImport(
       model({
         inputs: ["x: string [N]"],
         outputs: ["y: string [N]"],
@@ -111,7 +121,7 @@ describe("tensors in, tensors out", () => {
       "region",
       "x is text, and the edge runs numbers only",
     ]);
-    const large = await imported(sum(), { task: "tensor" }, { budget: MiB });
+    const large = await runImport(sum(), { task: "tensor" }, { budget: MiB });
     expect([large.project.tiers[0]?.place, large.notAtTheEdge]).toEqual([
       "region",
       expect.stringMatching(
@@ -119,7 +129,7 @@ describe("tensors in, tensors out", () => {
       ),
     ]);
     await expect(
-      imported(sum(), { task: "tensor" }, { budget: 10, place: "edge" }),
+      runImport(sum(), { task: "tensor" }, { budget: 10, place: "edge" }),
     ).rejects.toMatchObject({
       code: "not_importable",
       detail: expect.stringMatching(/the edge cannot serve it: it has \d+ bytes/),
@@ -128,7 +138,7 @@ describe("tensors in, tensors out", () => {
   });
 
   it("lowers a version of the format that ONNX Runtime does not take yet", async () => {
-    const made = await imported(
+    const made = await runImport(
       Object.assign(sum(), { irVersion: 99n }),
       { task: "tensor" },
       { place: "region" },
@@ -140,11 +150,11 @@ describe("tensors in, tensors out", () => {
   });
 
   it("tells weights that are not numbers, and quantised graphs by their operators", async () => {
-    const made = await imported(
+    const made = await runImport(
       model({
         inputs: ["x: float [N, 2]"],
         outputs: ["y: float [N, 2]"],
-        constants: [floats("w", [Number.NaN, Number.NEGATIVE_INFINITY])],
+        constants: [floatTensor("w", [Number.NaN, Number.NEGATIVE_INFINITY])],
         nodes: [node("Add x w -> y")],
       }),
       { task: "tensor" },
@@ -153,10 +163,10 @@ describe("tensors in, tensors out", () => {
       '"w" holds 1 numbers that are NaN',
       '"w" holds 1 numbers that are infinite',
     ]);
-    const int8 = readModel(
+    const int8 = parseModel(
       await readFile(join(import.meta.dirname, "../../../models/intent/artifacts/edge.onnx")),
     );
-    expect((await imported(int8, { task: "tensor" })).project.tiers[0]?.id).toBe("edge-int8");
+    expect((await runImport(int8, { task: "tensor" })).project.tiers[0]?.id).toBe("edge-int8");
   });
 
   it("is refused for an input that is larger than any request, before a runtime sees it", async () => {
@@ -167,7 +177,7 @@ describe("tensors in, tensors out", () => {
         nodes: [node("ConstantOfShape n -> y")],
       });
     await expect(
-      imported(shapeOf(2 ** 31 - 1), { task: "tensor" }, { place: "region" }),
+      runImport(shapeOf(2 ** 31 - 1), { task: "tensor" }, { place: "region" }),
     ).rejects.toMatchObject({
       code: "not_importable",
       detail: expect.stringContaining('input "n" is declared with a dimension of 2147483647'),
@@ -182,12 +192,15 @@ describe("tensors in, tensors out", () => {
       outputs: ["y"],
       domains: ["com.example"],
       nodes: [
-        node("If c -> a", [body("then_branch", inner), body("else_branch", inner)]),
+        node("If c -> a", [
+          subgraphAttribute("then_branch", inner),
+          subgraphAttribute("else_branch", inner),
+        ]),
         node("Gelu a -> b"),
         node("Other b -> y", [], "com.unnamed"),
       ],
     });
-    await expect(imported(strange, { task: "tensor" })).rejects.toMatchObject({
+    await expect(runImport(strange, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
       detail:
         "given.onnx cannot be imported: operator Gelu (1 node) is not in version 13 of ONNX's operators; operator com.unnamed.Other (1 node) is of a domain of which the model names no version; operator com.example.Mystery (2 nodes) is neither ONNX's nor ONNX Runtime's.",
@@ -196,11 +209,11 @@ describe("tensors in, tensors out", () => {
 
   it("is refused with ONNX Runtime's reason where that does not take it", async () => {
     await expect(
-      imported(
+      runImport(
         model({
           inputs: ["x: float [2]"],
           outputs: ["y: float [2]"],
-          constants: [floats("w", [1, 2, 3])],
+          constants: [floatTensor("w", [1, 2, 3])],
           nodes: [node("Add x w -> y")],
         }),
         { task: "tensor" },
@@ -215,7 +228,7 @@ describe("tensors in, tensors out", () => {
       outputs: ["y: float [2]"],
       nodes: [node("Relu x -> y")],
     });
-    await expect(imported(future, { task: "tensor" })).rejects.toMatchObject({
+    await expect(runImport(future, { task: "tensor" })).rejects.toMatchObject({
       detail: expect.stringMatching(
         /^given.onnx cannot be imported: ONNX Runtime failed: ONNX Runtime only \*guarantees\* support/,
       ),
@@ -226,18 +239,18 @@ describe("tensors in, tensors out", () => {
       nodes: [node("Relu x -> y")],
       opset: 17,
     });
-    await expect(imported(shapeless, { task: "tensor" })).rejects.toMatchObject({
+    await expect(runImport(shapeless, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
     });
   });
 
   it("is refused where it takes nothing, or does not run on what it is tried with", async () => {
     await expect(
-      imported(
+      runImport(
         model({
           inputs: [],
           outputs: ["y: float [1]"],
-          constants: [floats("w", [1])],
+          constants: [floatTensor("w", [1])],
           nodes: [node("Neg w -> y")],
         }),
         { task: "tensor" },
@@ -249,10 +262,10 @@ describe("tensors in, tensors out", () => {
     const picky = model({
       inputs: ["x: float [N, M]"],
       outputs: ["y: float [5, 7]"],
-      constants: [int64s("shape", [5, 7])],
+      constants: [int64Tensor("shape", [5, 7])],
       nodes: [node("Reshape x shape -> y")],
     });
-    await expect(imported(picky, { task: "tensor" })).rejects.toMatchObject({
+    await expect(runImport(picky, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
       detail: expect.stringContaining("does not run on the inputs that it was tried with"),
       remedy: expect.stringContaining("--samples"),
@@ -262,7 +275,7 @@ describe("tensors in, tensors out", () => {
       outputs: ["y: float [N, 3, 100000, 100000]"],
       nodes: [node("Relu x -> y")],
     });
-    await expect(imported(huge, { task: "tensor" })).rejects.toMatchObject({
+    await expect(runImport(huge, { task: "tensor" })).rejects.toMatchObject({
       code: "not_importable",
       detail: expect.stringContaining("no inputs can be made up for it"),
       remedy: expect.stringContaining("--samples"),
@@ -279,7 +292,7 @@ describe("images in, a label out", () => {
       inputs: [input],
       outputs: ["probabilities: float [N, 3]"],
       constants: [
-        floats(
+        floatTensor(
           "w",
           Array.from({ length: 9 }, (_, index) => index / 9),
           [3, 3],
@@ -287,14 +300,17 @@ describe("images in, a label out", () => {
       ],
       nodes: [
         ...nodes,
-        node("ReduceMean h -> mean", [ints("axes", [2, 3]), intAttribute("keepdims", 0)]),
+        node("ReduceMean h -> mean", [
+          intListAttribute("axes", [2, 3]),
+          makeIntAttribute("keepdims", 0),
+        ]),
         node("MatMul mean w -> scores"),
-        node("Softmax scores -> probabilities", [intAttribute("axis", -1)]),
+        node("Softmax scores -> probabilities", [makeIntAttribute("axis", -1)]),
       ],
     });
 
   it("names input and logits, and takes a last Softmax off", async () => {
-    const made = await imported(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
+    const made = await runImport(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
       task: "image-classification",
       labels,
       image,
@@ -335,9 +351,9 @@ describe("images in, a label out", () => {
   it("takes channels that come last, and a batch of one, apart", async () => {
     const last = classifier(
       "data: float [1, 8, 6, 3]",
-      node("Transpose data -> h", [ints("perm", [0, 3, 1, 2])]),
+      node("Transpose data -> h", [intListAttribute("perm", [0, 3, 1, 2])]),
     );
-    const made = await imported(last, { task: "image-classification", labels, image });
+    const made = await runImport(last, { task: "image-classification", labels, image });
     expect([shapes(made.project.tiers[0]?.inputs), operators(made).slice(0, 2)]).toEqual([
       ["pixels FP32 [-1, 3, 8, 6]"],
       ["Transpose", "Transpose"],
@@ -350,17 +366,17 @@ describe("images in, a label out", () => {
       inputs: ["data: float [1, 3, 4, 4]"],
       outputs: ["logits: float [1, 3]"],
       constants: [
-        floats(
+        floatTensor(
           "w",
           Array.from({ length: 144 }, () => 0.1),
           [48, 3],
         ),
-        int64s("flat", [1, 48]),
+        int64Tensor("flat", [1, 48]),
       ],
       nodes: [node("Reshape data flat -> h"), node("MatMul h w -> logits")],
     });
     await expect(
-      imported(fixed, { task: "image-classification", labels, image }),
+      runImport(fixed, { task: "image-classification", labels, image }),
     ).rejects.toMatchObject({
       code: "not_importable",
       detail: expect.stringContaining("works only for the batch that it was exported with"),
@@ -373,7 +389,7 @@ describe("images in, a label out", () => {
     any.metadataProps = [
       create(StringStringEntryProtoSchema, { key: "names", value: "{0: 'a', 1: 'b', 2: 'c'}" }),
     ];
-    const made = await imported(any, {
+    const made = await runImport(any, {
       task: "image-classification",
       image: { ...image, size: { width: 32, height: 16 } },
     });
@@ -386,9 +402,9 @@ describe("images in, a label out", () => {
 
   it("does not take weights for inputs that are listed among them, as old exporters do", async () => {
     const old = classifier("data: float [N, 3, 8, 6]", node("Relu data -> h"));
-    old.graph.input.push(info("w: float [3, 3]"));
-    expect(guessTask(old)).toBe("image-classification");
-    const made = await imported(
+    old.graph.input.push(makeValueInfo("w: float [3, 3]"));
+    expect(inferTask(old)).toBe("image-classification");
+    const made = await runImport(
       old,
       { task: "image-classification", labels, image },
       { place: "region" },
@@ -398,7 +414,7 @@ describe("images in, a label out", () => {
 
   it("names all that is missing at once", async () => {
     await expect(
-      imported(classifier("pixels: float [N, 3, H, W]", node("Relu pixels -> h")), {
+      runImport(classifier("pixels: float [N, 3, H, W]", node("Relu pixels -> h")), {
         task: "image-classification",
       }),
     ).rejects.toMatchObject({
@@ -416,7 +432,7 @@ describe("images in, a label out", () => {
     ["data: uint8 [N, 3, 8, 6]", "is not FP32"],
   ])("refuses %s", async (input, reason) => {
     await expect(
-      imported(classifier(input, node("Relu data -> h")), {
+      runImport(classifier(input, node("Relu data -> h")), {
         task: "image-classification",
         labels,
         image,
@@ -426,7 +442,7 @@ describe("images in, a label out", () => {
 
   it("refuses labels that are not as many as the logits", async () => {
     await expect(
-      imported(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
+      runImport(classifier("data: float [N, 3, 8, 6]", node("Relu data -> h")), {
         task: "image-classification",
         labels: ["a", "b"],
         image,
@@ -453,22 +469,22 @@ describe("a text in, a label out", () => {
         ...more.map((name) => `${name}: ${type} [N, L]`),
       ],
       outputs: ["scores: float [N, 2]", "hidden: float [N, 1]"],
-      constants: [floats("w", [0.1, -0.2], [1, 2])],
+      constants: [floatTensor("w", [0.1, -0.2], [1, 2])],
       nodes: [
         node("Add input_ids attention_mask -> s_0"),
         ...more.map((name, index) => node(`Add s_${index} ${name} -> s_${index + 1}`)),
-        node(`Cast s_${more.length} -> real`, [intAttribute("to", 1)]),
-        node("ReduceMean real -> hidden", [ints("axes", [1])]),
+        node(`Cast s_${more.length} -> real`, [makeIntAttribute("to", 1)]),
+        node("ReduceMean real -> hidden", [intListAttribute("axes", [1])]),
         node("MatMul hidden w -> scores"),
       ],
     });
 
   it("fills segments with zeros, and casts ids that are of 32 bits", async () => {
-    const made = await imported(bert("int32", "token_type_ids"), {
+    const made = await runImport(bert("int32", "token_type_ids"), {
       task: "text-classification",
       labels,
       text,
-      logits: "scores",
+      logitsOutput: "scores",
     });
     expect(shapes(made.project.tiers[0]?.inputs)).toEqual([
       "input_ids INT64 [-1, -1]",
@@ -488,20 +504,20 @@ describe("a text in, a label out", () => {
       'input "input_ids" takes INT64, which is cast to INT32',
       'input "attention_mask" takes INT64, which is cast to INT32',
     ]);
-    const [answer] = made.answers;
+    const [answer] = made.sampleOutputs;
     expect(answer?.["logits"]?.shape).toEqual([1, 2]);
   });
 
   it("asks which output has the logits where two may, and for other inputs", async () => {
     await expect(
-      imported(bert("int64", "position"), { task: "text-classification", labels, text }),
+      runImport(bert("int64", "position"), { task: "text-classification", labels, text }),
     ).rejects.toMatchObject({
       detail: expect.stringMatching(
         /several of its outputs may be the logits: scores, hidden; its inputs are "input_ids", "attention_mask", "position", where a wordpiece preprocessor gives input_ids and attention_mask/,
       ),
     });
     await expect(
-      imported(bert("int64"), { task: "text-classification", labels, logits: "nothing" }),
+      runImport(bert("int64"), { task: "text-classification", labels, logitsOutput: "nothing" }),
     ).rejects.toMatchObject({
       detail: expect.stringMatching(
         /"nothing" is no output of it.*not known how a text becomes its input/,
@@ -512,7 +528,7 @@ describe("a text in, a label out", () => {
 
 it("guesses a task by inputs and outputs", () => {
   const guess = (inputs: string[], output: string) =>
-    guessTask(model({ inputs, outputs: [output], nodes: [] }));
+    inferTask(model({ inputs, outputs: [output], nodes: [] }));
   expect(
     guess(["input_ids: int64 [N, L]", "attention_mask: int64 [N, L]"], "y: float [N, 2]"),
   ).toBe("text-classification");

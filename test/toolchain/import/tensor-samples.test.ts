@@ -6,7 +6,7 @@ import { toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readTensorSamples } from "../../../src/toolchain/import/tensor-samples.ts";
 import { TensorProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
-import { floats, int64s } from "../onnx/small-model.ts";
+import { floatTensor, int64Tensor } from "../onnx/model-builders.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await rm(folder, { recursive: true }));
 
-const ports = {
+const tensorSpecs = {
   inputs: [
     { name: "x", datatype: "FP32" as const, shape: [-1, 2] },
     { name: "ids", datatype: "INT64" as const, shape: [-1] },
@@ -23,7 +23,7 @@ const ports = {
   outputs: [{ name: "y", datatype: "FP32" as const, shape: [-1, 2] }],
 };
 
-async function lines(...samples: (object | string)[]): Promise<string> {
+async function writeSampleLines(...samples: (object | string)[]): Promise<string> {
   const path = join(folder, "samples.jsonl");
   await writeFile(
     path,
@@ -49,10 +49,14 @@ describe("lines of JSON", () => {
       { name: "text", shape: [1], data: ["é"] },
     ];
     const samples = await readTensorSamples(
-      await lines({ inputs, outputs: [{ name: "y", shape: [1, 2], data: [5, 6] }] }, "", {
-        inputs: [{ name: "x", shape: [0, 2], data: [] }],
-      }),
-      ports,
+      await writeSampleLines(
+        { inputs, outputs: [{ name: "y", shape: [1, 2], data: [5, 6] }] },
+        "",
+        {
+          inputs: [{ name: "x", shape: [0, 2], data: [] }],
+        },
+      ),
+      tensorSpecs,
     );
     expect(samples).toEqual([
       {
@@ -82,7 +86,9 @@ describe("lines of JSON", () => {
     [{ inputs: [{ name: "ids", shape: [1], data: [1.5] }] }, "1.5"],
     ["", "it has none"],
   ])("are refused with the reason: %j", async (line, reason) => {
-    await expect(readTensorSamples(await lines(line), ports)).rejects.toMatchObject({
+    await expect(
+      readTensorSamples(await writeSampleLines(line), tensorSpecs),
+    ).rejects.toMatchObject({
       code: "invalid_tensor_samples",
       detail: expect.stringContaining(reason),
     });
@@ -98,18 +104,18 @@ describe("a folder of ONNX's test data", () => {
       await mkdir(join(folder, "data", set), { recursive: true });
       await writeFile(
         join(folder, "data", set, "input_0.pb"),
-        toBinary(TensorProtoSchema, floats("", [value, 0], [1, 2])),
+        toBinary(TensorProtoSchema, floatTensor("", [value, 0], [1, 2])),
       );
       await writeFile(
         join(folder, "data", set, "input_1.pb"),
-        toBinary(TensorProtoSchema, int64s("ids", [value])),
+        toBinary(TensorProtoSchema, int64Tensor("ids", [value])),
       );
       await writeFile(
         join(folder, "data", set, "output_0.pb"),
-        toBinary(TensorProtoSchema, floats("y", [value, 1], [1, 2])),
+        toBinary(TensorProtoSchema, floatTensor("y", [value, 1], [1, 2])),
       );
     }
-    const samples = await readTensorSamples(join(folder, "data"), ports);
+    const samples = await readTensorSamples(join(folder, "data"), tensorSpecs);
     expect(
       samples.map(({ inputs, outputs }) => [
         Object.keys(inputs),
@@ -120,19 +126,19 @@ describe("a folder of ONNX's test data", () => {
       [["x", "ids"], 2, 1],
       [["x", "ids"], 10, 1],
     ]);
-    expect(await readTensorSamples(join(folder, "data"), ports, 1)).toHaveLength(1);
+    expect(await readTensorSamples(join(folder, "data"), tensorSpecs, 1)).toHaveLength(1);
   });
 
   it("is refused where it has none, or a file is none", async () => {
     await mkdir(join(folder, "empty"));
-    await expect(readTensorSamples(join(folder, "empty"), ports)).rejects.toMatchObject({
+    await expect(readTensorSamples(join(folder, "empty"), tensorSpecs)).rejects.toMatchObject({
       detail: expect.stringContaining("it has none"),
     });
-    await expect(readTensorSamples(join(folder, "nowhere"), ports)).rejects.toMatchObject({
+    await expect(readTensorSamples(join(folder, "nowhere"), tensorSpecs)).rejects.toMatchObject({
       code: "invalid_tensor_samples",
     });
     await writeFile(join(folder, "empty", "input_0.pb"), "no tensor");
-    await expect(readTensorSamples(join(folder, "empty"), ports)).rejects.toMatchObject({
+    await expect(readTensorSamples(join(folder, "empty"), tensorSpecs)).rejects.toMatchObject({
       code: "invalid_tensor_samples",
     });
   });

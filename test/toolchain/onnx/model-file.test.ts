@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { create, equals } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readModel, writeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import {
   type GraphProto,
   GraphProtoSchema,
@@ -14,7 +14,14 @@ import {
 import { EdgeTierError } from "../../../src/core/errors.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
-import { body, floats, graph, int64s, model, node } from "./small-model.ts";
+import {
+  subgraphAttribute,
+  floatTensor,
+  graph,
+  int64Tensor,
+  model,
+  node,
+} from "./model-builders.ts";
 
 const FIXTURES = join(import.meta.dirname, "../../fixtures");
 const MODELS = join(import.meta.dirname, "../../../models");
@@ -26,18 +33,18 @@ const files = [...onnxFilesIn(FIXTURES), ...onnxFilesIn(MODELS)].filter(
   (path) => !path.endsWith("external-data.onnx"),
 );
 
-const small = () =>
+const addModel = () =>
   model({
     inputs: ["x: float [N, 2]"],
     outputs: ["y: float [N, 2]"],
     nodes: [node("Add x b -> y")],
-    constants: [floats("b", [1, 2])],
+    constants: [floatTensor("b", [1, 2])],
   });
 
 /** What reading comes to: a model, or the code of the error. */
-function outcome(bytes: Uint8Array): string {
+function readOutcome(bytes: Uint8Array): string {
   try {
-    readModel(bytes);
+    parseModel(bytes);
     return "read";
   } catch (error) {
     if (error instanceof EdgeTierError) return error.code;
@@ -48,27 +55,27 @@ function outcome(bytes: Uint8Array): string {
 describe("without loss", () => {
   it.each(files)("writes the bytes that it read: %s", (path) => {
     const bytes = readFileSync(path);
-    expect(bytes.equals(writeModel(readModel(bytes)))).toBe(true);
+    expect(bytes.equals(serializeModel(parseModel(bytes)))).toBe(true);
   });
 
   it("writes the bytes that another writer made", () => {
     const bytes = makeSmallMobileNet();
-    expect(Buffer.from(writeModel(readModel(bytes))).equals(bytes)).toBe(true);
+    expect(Buffer.from(serializeModel(parseModel(bytes))).equals(bytes)).toBe(true);
   });
 
   it("keeps fields that the schema does not know, in a model and in a node", () => {
-    const changed = small();
+    const changed = addModel();
     changed.$unknown = [{ no: 900, wireType: 2, data: Uint8Array.of(3, 1, 2, 3) }];
     for (const one of changed.graph.node)
       one.$unknown = [{ no: 901, wireType: 0, data: Uint8Array.of(42) }];
-    const bytes = writeModel(changed);
-    expect(bytes.byteLength).toBe(writeModel(small()).byteLength + 9); // two tags of two bytes, and the data
-    expect(writeModel(readModel(bytes))).toEqual(bytes);
+    const bytes = serializeModel(changed);
+    expect(bytes.byteLength).toBe(serializeModel(addModel()).byteLength + 9); // two tags of two bytes, and the data
+    expect(serializeModel(parseModel(bytes))).toEqual(bytes);
   });
 
   it("keeps a field that was written with its default value", () => {
-    const with0 = Uint8Array.of(...writeModel(small()), 0x28, 0x00); // model_version: 0
-    expect(writeModel(readModel(with0)).byteLength).toBe(with0.byteLength);
+    const with0 = Uint8Array.of(...serializeModel(addModel()), 0x28, 0x00); // model_version: 0
+    expect(serializeModel(parseModel(with0)).byteLength).toBe(with0.byteLength);
   });
 
   it("reads what it wrote, for any model", () => {
@@ -77,7 +84,7 @@ describe("without loss", () => {
       .tuple(name, fc.array(fc.float(), { maxLength: 5 }), fc.boolean())
       .map(([name, values, raw]) =>
         raw
-          ? floats(name, values)
+          ? floatTensor(name, values)
           : create(TensorProtoSchema, {
               name,
               dataType: 1,
@@ -102,7 +109,7 @@ describe("without loss", () => {
               input: ["", output],
               attribute: [
                 { name: "i", type: 2, i },
-                ...(inner === undefined ? [] : [body("body", inner)]),
+                ...(inner === undefined ? [] : [subgraphAttribute("body", inner)]),
               ],
             })),
             initializer,
@@ -116,7 +123,7 @@ describe("without loss", () => {
           opsetImport: [{ version }],
           graph,
         });
-        expect(equals(ModelProtoSchema, readModel(writeModel(made)), made)).toBe(true);
+        expect(equals(ModelProtoSchema, parseModel(serializeModel(made)), made)).toBe(true);
       }),
       { numRuns: 200, seed: 1 },
     );
@@ -128,14 +135,18 @@ describe("what it refuses", () => {
     ["no bytes", new Uint8Array(), "it has no graph"],
     ["text", new TextEncoder().encode('{"not": "a model"}'), "not a valid ONNX model"],
     ["zeros", new Uint8Array(100), "not a valid ONNX model"],
-    ["no operator version", writeModel(create(ModelProtoSchema, { graph: {} })), "opset_import"],
+    [
+      "no operator version",
+      serializeModel(create(ModelProtoSchema, { graph: {} })),
+      "opset_import",
+    ],
     [
       "a length beyond the end",
       Uint8Array.of(0x3a, 0xff, 0xff, 0xff, 0x7f),
       "not a valid ONNX model",
     ],
   ])("%s", (_, bytes, reason) => {
-    expect(() => readModel(bytes)).toThrow(
+    expect(() => parseModel(bytes)).toThrow(
       expect.objectContaining({
         code: "invalid_model_file",
         status: 400,
@@ -145,25 +156,25 @@ describe("what it refuses", () => {
   });
 
   it.each([
-    ["too few bytes", floats("w", [1], [2]), "float [2] but holds 4 bytes"],
+    ["too few bytes", floatTensor("w", [1], [2]), "float [2] but holds 4 bytes"],
     [
       "too many numbers",
       create(TensorProtoSchema, { name: "w", dataType: 1, dims: [1n], floatData: [1, 2] }),
       "float [1] but holds 2 numbers",
     ],
-    ["a negative dimension", int64s("w", [], [-1]), "negative dimension: [-1]"],
+    ["a negative dimension", int64Tensor("w", [], [-1]), "negative dimension: [-1]"],
     [
       "dimensions whose product overflows",
-      floats("w", [], [2 ** 31, 2 ** 31, 2 ** 31]),
+      floatTensor("w", [], [2 ** 31, 2 ** 31, 2 ** 31]),
       "holds 0 bytes",
     ],
   ])("a tensor with %s", (_, tensor, reason) => {
-    const bytes = writeModel(model({ outputs: ["w"], nodes: [], constants: [tensor] }));
-    expect(() => readModel(bytes)).toThrow(reason);
+    const bytes = serializeModel(model({ outputs: ["w"], nodes: [], constants: [tensor] }));
+    expect(() => parseModel(bytes)).toThrow(reason);
   });
 
   it("data in another file, wherever in the model", () => {
-    expect(() => readModel(readFileSync(join(FIXTURES, "external-data.onnx")))).toThrow(
+    expect(() => parseModel(readFileSync(join(FIXTURES, "external-data.onnx")))).toThrow(
       expect.objectContaining({
         code: "external_data",
         message: expect.stringContaining('"package.json"'),
@@ -180,11 +191,14 @@ describe("what it refuses", () => {
       outputs: [],
       nodes: [
         node("If c -> y", [
-          body("then_branch", graph({ outputs: ["w"], nodes: [], constants: [outside] })),
+          subgraphAttribute(
+            "then_branch",
+            graph({ outputs: ["w"], nodes: [], constants: [outside] }),
+          ),
         ]),
       ],
     });
-    expect(() => readModel(writeModel(nested))).toThrow(
+    expect(() => parseModel(serializeModel(nested))).toThrow(
       expect.objectContaining({
         code: "external_data",
         message: expect.stringContaining("etc/passwd"),
@@ -195,20 +209,23 @@ describe("what it refuses", () => {
   it("bodies in bodies without end", () => {
     let inner = graph({ outputs: [], nodes: [] });
     for (let depth = 0; depth < 100; depth++)
-      inner = graph({ outputs: [], nodes: [node("If c -> y", [body("then_branch", inner)])] });
-    const bytes = writeModel(
-      model({ outputs: [], nodes: [node("If c -> y", [body("then_branch", inner)])] }),
+      inner = graph({
+        outputs: [],
+        nodes: [node("If c -> y", [subgraphAttribute("then_branch", inner)])],
+      });
+    const bytes = serializeModel(
+      model({ outputs: [], nodes: [node("If c -> y", [subgraphAttribute("then_branch", inner)])] }),
     );
-    expect(() => readModel(bytes)).toThrow("recursion depth");
+    expect(() => parseModel(bytes)).toThrow("recursion depth");
   });
 
   it("every truncation, or reads what is left: no other error, and no hang", () => {
-    const bytes = writeModel(small());
+    const bytes = serializeModel(addModel());
     const outcomes = Array.from({ length: bytes.byteLength }, (_, length) =>
-      outcome(bytes.subarray(0, length)),
+      readOutcome(bytes.subarray(0, length)),
     );
     expect(outcomes.filter((one) => one === "read")).toEqual([]); // the operators' versions come last
-    expect(outcome(bytes)).toBe("read");
+    expect(readOutcome(bytes)).toBe("read");
   });
 
   it("10,000 mutated models, or reads them", () => {
@@ -221,7 +238,7 @@ describe("what it refuses", () => {
         const at = Math.floor(random() * (flips % 2 === 0 ? mutated.length : 900)); // most of the file is weights
         mutated[at] = Math.floor(random() * 256);
       }
-      const found = outcome(mutated);
+      const found = readOutcome(mutated);
       counts.set(found, (counts.get(found) ?? 0) + 1);
     }
     expect([...counts.keys()].sort()).toEqual(["external_data", "invalid_model_file", "read"]);

@@ -1,12 +1,12 @@
 // Each pass on graphs of a few nodes: what is left of them, and that they answer as before.
 import { describe, expect, it } from "vitest";
-import { constantOf } from "../../../src/toolchain/onnx/constants.ts";
-import { type Model, readModel, writeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { intAttribute, tensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import { readFloatConstant } from "../../../src/toolchain/onnx/constants.ts";
+import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { makeIntAttribute, makeTensorAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { GraphProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { freezeInitializers } from "../../../src/toolchain/onnx/initializers.ts";
-import { valuesOf } from "../../../src/toolchain/onnx/values.ts";
-import { checkOutputs } from "../../../src/toolchain/passes/check.ts";
+import { buildValueTable } from "../../../src/toolchain/onnx/value-table.ts";
+import { verifyOutputs } from "../../../src/toolchain/passes/verify-outputs.ts";
 import { dedupeInitializers } from "../../../src/toolchain/passes/dedupe-initializers.ts";
 import { foldBatchNorm } from "../../../src/toolchain/passes/fold-batch-norm.ts";
 import { foldConstants } from "../../../src/toolchain/passes/fold-constants.ts";
@@ -16,49 +16,51 @@ import { removeUnused } from "../../../src/toolchain/passes/remove-unused.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import {
-  body,
-  float,
-  floats,
+  subgraphAttribute,
+  floatAttribute,
+  floatTensor,
   graph,
-  info,
-  int64s,
-  int8s,
-  ints,
+  makeValueInfo,
+  int64Tensor,
+  int8Tensor,
+  intListAttribute,
   model,
   node,
-  type SmallModel,
-} from "../onnx/small-model.ts";
+  type ModelSpec,
+} from "../onnx/model-builders.ts";
 
 const runtime = createNativeRuntime({ intraOpThreads: 1 });
-const shape = ({ node }: GraphProto) =>
+const describeNodes = ({ node }: GraphProto) =>
   node.map(({ opType, input, output }) => `${opType} ${input.join(" ")} -> ${output.join(" ")}`);
 const namesOf = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name);
-function constant(model: Model, name: string): number[] | undefined {
-  const numbers = constantOf(valuesOf(model).values.find((value) => value.name === name));
+function readConstant(model: Model, name: string): number[] | undefined {
+  const numbers = readFloatConstant(
+    buildValueTable(model).values.find((value) => value.name === name),
+  );
   return numbers && [...numbers];
 }
 
 /** Runs a pass on the graph, and what is left on made-up inputs beside the original. */
-async function afterPass(parts: SmallModel, pass: (model: Model) => number | Promise<number>) {
-  const before = writeModel(model(parts));
-  const changed = readModel(before);
+async function runPass(parts: ModelSpec, pass: (model: Model) => number | Promise<number>) {
+  const before = serializeModel(model(parts));
+  const changed = parseModel(before);
   const changes = await pass(changed);
   expect(
-    (await checkOutputs(runtime, before, writeModel(changed), { tolerance: 1e-5 })).problems,
+    (await verifyOutputs(runtime, before, serializeModel(changed), { tolerance: 1e-5 })).problems,
   ).toEqual([]);
-  return { changed, changes, nodes: shape(changed.graph) };
+  return { changed, changes, nodes: describeNodes(changed.graph) };
 }
 
 const random = seededRandom(3);
 const numbers = (name: string, ...dims: number[]) =>
-  floats(
+  floatTensor(
     name,
     Array.from({ length: dims.reduce((all, size) => all * size, 1) }, () => random() - 0.5),
     dims,
   );
 const branches = (then: GraphProto, otherwise: GraphProto) => [
-  body("then_branch", then),
-  body("else_branch", otherwise),
+  subgraphAttribute("then_branch", then),
+  subgraphAttribute("else_branch", otherwise),
 ];
 
 describe("remove-unused", () => {
@@ -67,14 +69,14 @@ describe("remove-unused", () => {
       graph({
         outputs: [name],
         nodes: [node(`Add h b -> ${name}`), node("Exp h -> unread")],
-        constants: [floats("spare", [1])],
+        constants: [floatTensor("spare", [1])],
         valueInfo: ["unread: float [1]"],
       });
-    const { changed, changes, nodes } = await afterPass(
+    const { changed, changes, nodes } = await runPass(
       {
         inputs: ["x: float [1]", "c: bool []", "extra: float [1]"],
         outputs: ["y: float [1]"],
-        constants: [floats("b", [2]), floats("w", [1])],
+        constants: [floatTensor("b", [2]), floatTensor("w", [1])],
         nodes: [
           node("Relu x -> h"),
           node("Mul x w -> dead"),
@@ -106,7 +108,7 @@ describe("remove-unused", () => {
 
   it("removes a node with a body that nothing reads, and what only the body reads", async () => {
     const inner = graph({ outputs: ["s"], nodes: [node("Identity h -> s")] });
-    const { nodes } = await afterPass(
+    const { nodes } = await runPass(
       {
         inputs: ["x: float [1]", "c: bool []"],
         outputs: ["y: float [1]"],
@@ -125,7 +127,7 @@ describe("remove-unused", () => {
 describe("remove-identity", () => {
   const x = ["x: float [N, 2]"];
   it("removes chains, and keeps the names of outputs", async () => {
-    const { changes, nodes } = await afterPass(
+    const { changes, nodes } = await runPass(
       {
         inputs: x,
         outputs: ["y: float [N, 2]"],
@@ -143,11 +145,11 @@ describe("remove-identity", () => {
   });
 
   it("keeps what gives an input, a constant, or one value as two outputs", async () => {
-    const { nodes } = await afterPass(
+    const { nodes } = await runPass(
       {
         inputs: x,
         outputs: ["p: float [N, 2]", "k: float [2]", "r: float [N, 2]", "s: float [N, 2]"],
-        constants: [floats("c", [1, 2])],
+        constants: [floatTensor("c", [1, 2])],
         nodes: [
           node("Identity x -> p"),
           node("Identity c -> k"),
@@ -161,7 +163,7 @@ describe("remove-identity", () => {
   });
 
   it("keeps Dropout where its mask is read, or where it trains", async () => {
-    const masked = await afterPass(
+    const masked = await runPass(
       {
         inputs: x,
         outputs: ["y: float [N, 2]", "m: bool [N, 2]"],
@@ -181,13 +183,16 @@ describe("remove-identity", () => {
         opset: 6,
         inputs: x,
         outputs: ["y: float [N, 2]"],
-        nodes: [node("Dropout x -> a", [intAttribute("is_test", is_test)]), node("Relu a -> y")],
+        nodes: [
+          node("Dropout x -> a", [makeIntAttribute("is_test", is_test)]),
+          node("Relu a -> y"),
+        ],
       });
     expect([removeIdentity(old(0)), removeIdentity(old(1))]).toEqual([0, 1]);
   });
 
   it("lets bodies read what is outside, but not a name that stands for two values", async () => {
-    const parts = (inner: string): SmallModel => ({
+    const parts = (inner: string): ModelSpec => ({
       inputs: ["x: float [2]", "c: bool []"],
       outputs: ["y: float [2]"],
       nodes: [
@@ -205,9 +210,9 @@ describe("remove-identity", () => {
         ),
       ],
     });
-    const { nodes, changed } = await afterPass(parts("other"), removeIdentity);
+    const { nodes, changed } = await runPass(parts("other"), removeIdentity);
     expect(nodes).toEqual(["Relu x -> a", "If c -> y"]);
-    expect(changed.graph.node[1]?.attribute.map(({ g }) => g && shape(g))).toEqual([
+    expect(changed.graph.node[1]?.attribute.map(({ g }) => g && describeNodes(g))).toEqual([
       ["Neg a -> other", "Add a other -> s"],
       ["Identity a -> t"],
     ]);
@@ -223,20 +228,20 @@ describe("fold-constants", () => {
     const inner = graph({
       outputs: ["s"],
       nodes: [node("Mul two half -> one"), node("Add x one -> s")],
-      constants: [floats("half", [0.5])],
+      constants: [floatTensor("half", [0.5])],
     });
-    const { changes, nodes, changed } = await afterPass(
+    const { changes, nodes, changed } = await runPass(
       {
         inputs: ["x: float [3]", "c: bool []"],
         outputs: ["y: float [3]"],
-        constants: [floats("k", [1, 2, 3])],
+        constants: [floatTensor("k", [1, 2, 3])],
         nodes: [
-          node("Constant -> two", [float("value_float", 2)]),
+          node("Constant -> two", [floatAttribute("value_float", 2)]),
           node("Mul k two -> doubled"),
           node("Shape k -> size"),
-          node("Constant -> seven", [tensorAttribute("value", int64s("", [7]))]),
+          node("Constant -> seven", [makeTensorAttribute("value", int64Tensor("", [7]))]),
           node("Add size seven -> ten"),
-          node("Cast ten -> tens", [intAttribute("to", 1)]),
+          node("Cast ten -> tens", [makeIntAttribute("to", 1)]),
           node("If c -> p", branches(inner, inner)),
           node("Add p doubled -> q"),
           node("Add q tens -> y"),
@@ -245,19 +250,22 @@ describe("fold-constants", () => {
       fold,
     );
     expect([changes, nodes]).toEqual([8, ["If c -> p", "Add p doubled -> q", "Add q tens -> y"]]);
-    expect([constant(changed, "doubled"), constant(changed, "tens")]).toEqual([[2, 4, 6], [10]]);
-    expect(changed.graph.node[0]?.attribute.map(({ g }) => g && shape(g))).toEqual([
+    expect([readConstant(changed, "doubled"), readConstant(changed, "tens")]).toEqual([
+      [2, 4, 6],
+      [10],
+    ]);
+    expect(changed.graph.node[0]?.attribute.map(({ g }) => g && describeNodes(g))).toEqual([
       ["Add x one -> s"],
       ["Add x one -> s"],
     ]);
   });
 
   it("computes a constant output with each request, and so keeps the graph one with nodes", async () => {
-    const { nodes } = await afterPass(
+    const { nodes } = await runPass(
       {
         inputs: ["x: float [1]"],
         outputs: ["y: float [1]", "k: float [1]"],
-        constants: [floats("c", [4])],
+        constants: [floatTensor("c", [4])],
         nodes: [node("Sqrt c -> k"), node("Add x k -> y")],
       },
       fold,
@@ -266,50 +274,50 @@ describe("fold-constants", () => {
   });
 
   it("stores nothing that is much larger than what it is made from, and computes nothing that is huge", async () => {
-    const parts = (...size: number[]): SmallModel => ({
+    const parts = (...size: number[]): ModelSpec => ({
       inputs: ["x: float [1]"],
       outputs: ["y: float [1]"],
-      constants: [int64s("size", size)],
+      constants: [int64Tensor("size", size)],
       nodes: [
         node("ConstantOfShape size -> zeros"),
-        node("ReduceSum zeros -> sum", [intAttribute("keepdims", 0)]),
+        node("ReduceSum zeros -> sum", [makeIntAttribute("keepdims", 0)]),
         node("Add x sum -> y"),
       ],
     });
-    expect((await afterPass(parts(100, 100), fold)).nodes).toEqual(["Add x sum -> y"]); // the sum is small
-    const growing = (rows: number): SmallModel => ({
+    expect((await runPass(parts(100, 100), fold)).nodes).toEqual(["Add x sum -> y"]); // the sum is small
+    const growing = (rows: number): ModelSpec => ({
       inputs: ["x: float [1]"],
       outputs: ["y: float [1, 100]"],
-      constants: [int64s("size", [rows, 100])],
+      constants: [int64Tensor("size", [rows, 100])],
       nodes: [
         node("ConstantOfShape size -> zeros"),
         node("Add x zeros -> sum"),
-        node("ReduceMax sum -> y", [ints("axes", [0])]),
+        node("ReduceMax sum -> y", [intListAttribute("axes", [0])]),
       ],
       opset: 17,
     });
-    expect((await afterPass(growing(1_000), fold)).changes).toBe(0);
-    expect((await afterPass(growing(100), fold)).changes).toBe(1);
+    expect((await runPass(growing(1_000), fold)).changes).toBe(0);
+    expect((await runPass(growing(100), fold)).changes).toBe(1);
     const huge = model(parts(2 ** 20, 2 ** 20));
     expect(await fold(huge)).toBe(0);
   });
 
   it("leaves a weight alone that others read as it is: two copies would be larger than one", async () => {
-    const parts = (...more: ReturnType<typeof node>[]): SmallModel => ({
+    const parts = (...more: ReturnType<typeof node>[]): ModelSpec => ({
       inputs: ["x: float [1, 200]"],
       outputs: ["y: float [1, 200]"],
       constants: [numbers("w", 200, 200)],
       nodes: [node("Transpose w -> turned"), node("MatMul x turned -> h"), ...more],
       opset: 17,
     });
-    expect((await afterPass(parts(node("Relu h -> y")), fold)).changes).toBe(1);
-    expect((await afterPass(parts(node("MatMul h w -> y")), fold)).changes).toBe(0);
+    expect((await runPass(parts(node("Relu h -> y")), fold)).changes).toBe(1);
+    expect((await runPass(parts(node("MatMul h w -> y")), fold)).changes).toBe(0);
   });
 
   it("leaves random numbers, 8-bit weights, and what the runtime cannot compute as they are", async () => {
     const nodes = [
       node("DequantizeLinear q scale -> w"),
-      node("RandomUniform -> r", [ints("shape", [1])]),
+      node("RandomUniform -> r", [intListAttribute("shape", [1])]),
       node("Mul r zero -> nothing"),
       node("NoSuchOperator zero -> n", [], "com.example"),
       node("Add x w -> h"),
@@ -319,7 +327,11 @@ describe("fold-constants", () => {
     const changed = model({
       inputs: ["x: float [2]"],
       outputs: ["y: float [2]"],
-      constants: [int8s("q", [1, 2]), floats("scale", [0.5], []), floats("zero", [0])],
+      constants: [
+        int8Tensor("q", [1, 2]),
+        floatTensor("scale", [0.5], []),
+        floatTensor("zero", [0]),
+      ],
       domains: ["com.example"],
       nodes,
     });
@@ -330,7 +342,7 @@ describe("fold-constants", () => {
     const changed = model({
       inputs: ["x: float [2]"],
       outputs: ["y: float [2]"],
-      constants: [floats("a", [1, 2]), floats("b", [1, 2, 3])],
+      constants: [floatTensor("a", [1, 2]), floatTensor("b", [1, 2, 3])],
       nodes: [
         node("Add a b -> wrong"),
         node("Add a a -> right"),
@@ -339,7 +351,7 @@ describe("fold-constants", () => {
       ],
     });
     expect(await fold(changed)).toBe(1);
-    expect(constant(changed, "right")).toEqual([2, 4]);
+    expect(readConstant(changed, "right")).toEqual([2, 4]);
   });
 });
 
@@ -348,7 +360,7 @@ describe("fold-batch-norm", () => {
     numbers("scale", channels),
     numbers("shift", channels),
     numbers("mean", channels),
-    floats(
+    floatTensor(
       "variance",
       Array.from({ length: channels }, (_, index) => 0.5 + index),
     ),
@@ -363,14 +375,14 @@ describe("fold-batch-norm", () => {
       "Conv x w -> h",
       [numbers("w", 6, 2, 3, 3)],
       6,
-      [intAttribute("group", 2)],
+      [makeIntAttribute("group", 2)],
     ],
     [
       "a depthwise Conv",
       "Conv x w -> h",
       [numbers("w", 4, 1, 3, 3)],
       4,
-      [intAttribute("group", 4)],
+      [makeIntAttribute("group", 4)],
     ],
     ["ConvTranspose", "ConvTranspose x w b -> h", [numbers("w", 4, 3, 2, 2), numbers("b", 3)], 3],
     [
@@ -378,17 +390,23 @@ describe("fold-batch-norm", () => {
       "ConvTranspose x w -> h",
       [numbers("w", 4, 3, 2, 2)],
       6,
-      [intAttribute("group", 2)],
+      [makeIntAttribute("group", 2)],
     ],
   ])(
     "folds into %s",
-    async (_, layer, constants, channels, attributes: ReturnType<typeof intAttribute>[] = []) => {
-      const { changes, changed } = await afterPass(
+    async (
+      _,
+      layer,
+      constants,
+      channels,
+      attributes: ReturnType<typeof makeIntAttribute>[] = [],
+    ) => {
+      const { changes, changed } = await runPass(
         {
           inputs: image,
           outputs: [`y: float [N, ${channels}, H, W]`],
           constants: [...constants, ...parameters(channels)],
-          nodes: [node(layer, attributes), node(norm, [float("epsilon", 0.01)])],
+          nodes: [node(layer, attributes), node(norm, [floatAttribute("epsilon", 0.01)])],
         },
         foldBatchNorm,
       );
@@ -404,17 +422,17 @@ describe("fold-batch-norm", () => {
       "a row of biases",
       "Gemm x w b -> h",
       [numbers("w", 4, 6), numbers("b", 1, 6)],
-      [float("beta", 0.5), float("alpha", 2)],
+      [floatAttribute("beta", 0.5), floatAttribute("alpha", 2)],
     ],
     [
       "one bias, transposed weights",
       "Gemm x w b -> h",
       [numbers("w", 6, 4), numbers("b")],
-      [intAttribute("transB", 1)],
+      [makeIntAttribute("transB", 1)],
     ],
     ["no bias", "Gemm x w -> h", [numbers("w", 4, 6)], []],
   ])("folds into Gemm with %s", async (_, layer, constants, attributes) => {
-    const { nodes } = await afterPass(
+    const { nodes } = await runPass(
       {
         inputs: ["x: float [N, 4]"],
         outputs: ["y: float [N, 6]"],
@@ -427,7 +445,7 @@ describe("fold-batch-norm", () => {
   });
 
   it("gives two layers of the same weights weights of their own", async () => {
-    const { changes } = await afterPass(
+    const { changes } = await runPass(
       {
         inputs: image,
         outputs: ["y: float [N, 4, 5, 5]", "z: float [N, 4, 5, 5]"],
@@ -440,7 +458,7 @@ describe("fold-batch-norm", () => {
   });
 
   it("leaves alone what something else reads, what trains, and what has no constants", () => {
-    const parts = (nodes: SmallModel["nodes"], more: Partial<SmallModel> = {}) =>
+    const parts = (nodes: ModelSpec["nodes"], more: Partial<ModelSpec> = {}) =>
       model({
         inputs: [...image, "v: float [4, 4, 1, 1]"],
         outputs: ["y"],
@@ -455,7 +473,9 @@ describe("fold-batch-norm", () => {
       0,
     );
     expect(
-      foldBatchNorm(parts([node("Conv x w -> h"), node(norm, [intAttribute("training_mode", 1)])])),
+      foldBatchNorm(
+        parts([node("Conv x w -> h"), node(norm, [makeIntAttribute("training_mode", 1)])]),
+      ),
     ).toBe(0);
     expect(foldBatchNorm(parts([node("Conv x v -> h"), node(norm)]))).toBe(0);
     expect(foldBatchNorm(parts([node("Relu x -> h"), node(norm)]))).toBe(0);
@@ -465,7 +485,7 @@ describe("fold-batch-norm", () => {
 
 describe("merge-bias", () => {
   const image = ["x: float [N, 3, 5, 5]"];
-  const conv = (constants: SmallModel["constants"], nodes: SmallModel["nodes"]) => ({
+  const conv = (constants: ModelSpec["constants"], nodes: ModelSpec["nodes"]) => ({
     inputs: image,
     outputs: ["y: float [N, 4, H, W]"],
     constants: [numbers("w", 4, 3, 3, 3), ...(constants ?? [])],
@@ -478,7 +498,7 @@ describe("merge-bias", () => {
     ["a scalar", [numbers("c")]],
   ])("takes %s into Conv, on either side of Add", async (_, constants) => {
     for (const add of ["Add h c -> y", "Add c h -> y"]) {
-      const { nodes } = await afterPass(
+      const { nodes } = await runPass(
         conv([...constants, numbers("b", 4)], [node("Conv x w b -> h"), node(add)]),
         mergeBias,
       );
@@ -489,7 +509,7 @@ describe("merge-bias", () => {
   it("leaves alone what is no bias: one number a column, and more dimensions than the layer has", async () => {
     expect(
       (
-        await afterPass(
+        await runPass(
           conv([numbers("c", 3)], [node("Conv x w -> h"), node("Add h c -> y")]),
           mergeBias,
         )
@@ -497,7 +517,7 @@ describe("merge-bias", () => {
     ).toBe(0);
     expect(
       (
-        await afterPass(
+        await runPass(
           {
             ...conv([numbers("c", 1, 1, 4, 1, 1)], [node("Conv x w -> h"), node("Add h c -> y")]),
             outputs: ["y: float [1, N, 4, H, W]"],
@@ -508,7 +528,7 @@ describe("merge-bias", () => {
     ).toBe(0);
     expect(
       (
-        await afterPass(
+        await runPass(
           {
             inputs: ["x: float [2, 3]"],
             outputs: ["y: float [2, 4]"],
@@ -521,7 +541,7 @@ describe("merge-bias", () => {
     ).toBe(0);
     expect(
       (
-        await afterPass(
+        await runPass(
           {
             inputs: ["x: float [2, 3]"],
             outputs: ["y: float [2, 4]"],
@@ -535,7 +555,7 @@ describe("merge-bias", () => {
   });
 
   it("makes MatMul of two dimensions a Gemm", async () => {
-    const flat = await afterPass(
+    const flat = await runPass(
       {
         inputs: image,
         outputs: ["y: float [N, 4]"],
@@ -545,7 +565,7 @@ describe("merge-bias", () => {
       mergeBias,
     );
     expect(flat.nodes).toEqual(["Flatten x -> f", "Gemm f w h_bias -> y"]);
-    const long = await afterPass(
+    const long = await runPass(
       {
         inputs: ["x: float [N, 3, 5]"],
         outputs: ["y: float [N, 3, 4]"],
@@ -558,30 +578,34 @@ describe("merge-bias", () => {
   });
 
   it("puts beta into the bias that Gemm has", async () => {
-    const { nodes, changed } = await afterPass(
+    const { nodes, changed } = await runPass(
       {
         inputs: ["x: float [N, 1]"],
         outputs: ["y: float [N, 2]"],
-        constants: [floats("w", [1, 1], [1, 2]), floats("b", [2, 4]), floats("c", [10, 20])],
-        nodes: [node("Gemm x w b -> h", [float("beta", 0.5)]), node("Add h c -> y")],
+        constants: [
+          floatTensor("w", [1, 1], [1, 2]),
+          floatTensor("b", [2, 4]),
+          floatTensor("c", [10, 20]),
+        ],
+        nodes: [node("Gemm x w b -> h", [floatAttribute("beta", 0.5)]), node("Add h c -> y")],
       },
       mergeBias,
     );
-    expect([nodes, constant(changed, "h_bias")]).toEqual([["Gemm x w h_bias -> y"], [11, 22]]);
+    expect([nodes, readConstant(changed, "h_bias")]).toEqual([["Gemm x w h_bias -> y"], [11, 22]]);
   });
 });
 
 describe("dedupe-initializers", () => {
   it("keeps one of equal constants, not of equal numbers in other shapes or types", async () => {
-    const { changes, nodes, changed } = await afterPass(
+    const { changes, nodes, changed } = await runPass(
       {
         inputs: ["x: float [2]"],
         outputs: ["y: float [2]"],
         constants: [
-          floats("a", [1, 2]),
-          floats("b", [1, 2]),
-          floats("c", [1, 2], [1, 2]),
-          floats("d", [1, 2, 3]),
+          floatTensor("a", [1, 2]),
+          floatTensor("b", [1, 2]),
+          floatTensor("c", [1, 2], [1, 2]),
+          floatTensor("d", [1, 2, 3]),
         ],
         nodes: [
           node("Add x a -> h"),
@@ -603,7 +627,7 @@ describe("dedupe-initializers", () => {
     const changed = model({
       inputs: ["x: float [1]", "a: float [1]"],
       outputs: ["y", "b"],
-      constants: [floats("a", [1]), floats("b", [1]), floats("c", [1])],
+      constants: [floatTensor("a", [1]), floatTensor("b", [1]), floatTensor("c", [1])],
       nodes: [node("Sum x a b c -> y")],
     });
     expect(dedupeInitializers(changed)).toBe(1);
@@ -616,10 +640,10 @@ it("freeze-defaults makes constants of weights that are listed as inputs, and ra
     irVersion: 3,
     inputs: ["x: float [1]", "w: float [1]"],
     outputs: ["y"],
-    constants: [floats("w", [1])],
+    constants: [floatTensor("w", [1])],
     nodes: [node("Add x w -> y")],
   });
-  changed.graph.input.push(info("v: float [1]"));
+  changed.graph.input.push(makeValueInfo("v: float [1]"));
   expect([freezeInitializers(changed), namesOf(changed.graph.input), changed.irVersion]).toEqual([
     1,
     ["x", "v"],

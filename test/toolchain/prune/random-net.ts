@@ -1,10 +1,10 @@
 // Convolutional nets from a list of choices. Every third channel of every layer is all zeros: [..., 0, ...] at 1, 4, 7 and
 // so on, in weights, biases and normalisations, so that channels which meet are zeros together as often as not.
 import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
-import { intAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
 import type { NodeProto, TensorProto } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { floats, int64s, ints, model, node } from "../onnx/small-model.ts";
+import { floatTensor, int64Tensor, intListAttribute, model, node } from "../onnx/model-builders.ts";
 
 const SIDE = 4;
 const WIDTHS = [6, 12, 18];
@@ -15,7 +15,7 @@ interface Feature {
   readonly channels: number;
 }
 
-export type Choice = readonly [step: number, first: number, second: number];
+export type StepChoice = readonly [step: number, first: number, second: number];
 
 class Net {
   readonly nodes: NodeProto[] = [];
@@ -39,13 +39,13 @@ class Net {
         ? 0
         : value;
     });
-    this.constants.push(floats(name, values, dims));
+    this.constants.push(floatTensor(name, values, dims));
     return name;
   }
 
   sizes(values: readonly number[]): string {
     const name = `s${++this.#count}`;
-    this.constants.push(int64s(name, values));
+    this.constants.push(int64Tensor(name, values));
     return name;
   }
 
@@ -64,7 +64,7 @@ class Net {
     const pad = (kernel - 1) / 2;
     const made = this.add(
       `Conv ${name} ${weights}${bias ? ` ${this.weights([outputs], 0)}` : ""}`,
-      [ints("pads", [pad, pad, pad, pad]), intAttribute("group", group)],
+      [intListAttribute("pads", [pad, pad, pad, pad]), makeIntAttribute("group", group)],
     );
     return { name: made, channels: outputs };
   }
@@ -72,7 +72,7 @@ class Net {
   norm({ name, channels }: Feature): Feature {
     const variance = `w${++this.#count}`;
     this.constants.push(
-      floats(
+      floatTensor(
         variance,
         Array.from({ length: channels }, (_, at) => 0.5 + (at % 5) / 5),
       ),
@@ -86,11 +86,11 @@ class Net {
   }
 }
 
-type Make = (net: Net, x: Feature, y: Feature, pick: number) => Feature;
+type MakeStep = (net: Net, x: Feature, y: Feature, pick: number) => Feature;
 const widthOf = (pick: number): number => WIDTHS[pick % WIDTHS.length] ?? 6;
 
 /** Each makes a new value of one or two others. */
-export const STEPS: Readonly<Record<string, Make>> = {
+export const NET_STEPS: Readonly<Record<string, MakeStep>> = {
   conv: (net, x, _, pick) => net.conv(x, widthOf(pick), { kernel: pick % 2 === 0 ? 3 : 1 }),
   "conv, norm, relu": (net, x, _, pick) =>
     relu(net, net.norm(net.conv(x, widthOf(pick), { bias: false }))),
@@ -111,7 +111,7 @@ export const STEPS: Readonly<Record<string, Make>> = {
     };
   },
   concat: (net, x, y) => ({
-    name: net.add(`Concat ${x.name} ${y.name}`, [intAttribute("axis", 1)]),
+    name: net.add(`Concat ${x.name} ${y.name}`, [makeIntAttribute("axis", 1)]),
     channels: x.channels + y.channels,
   }),
   gate: (net, x) => {
@@ -133,10 +133,12 @@ export const STEPS: Readonly<Record<string, Make>> = {
     const sizes = [first, x.channels - first];
     const [left, right] = [net.name(), net.name()];
     net.nodes.push(
-      node(`Split ${x.name} ${net.sizes(sizes)} -> ${left} ${right}`, [intAttribute("axis", 1)]),
+      node(`Split ${x.name} ${net.sizes(sizes)} -> ${left} ${right}`, [
+        makeIntAttribute("axis", 1),
+      ]),
     );
     return {
-      name: net.add(`Concat ${right} ${left} ${left}`, [intAttribute("axis", 1)]),
+      name: net.add(`Concat ${right} ${left} ${left}`, [makeIntAttribute("axis", 1)]),
       channels: x.channels + first,
     };
   },
@@ -147,22 +149,25 @@ export const STEPS: Readonly<Record<string, Make>> = {
     );
     return {
       name: net.add(
-        `Reshape ${net.add(`Transpose ${cut}`, [ints("perm", [0, 2, 1, 3, 4])])} ${net.sizes([-1, x.channels, SIDE, SIDE])}`,
+        `Reshape ${net.add(`Transpose ${cut}`, [intListAttribute("perm", [0, 2, 1, 3, 4])])} ${net.sizes([-1, x.channels, SIDE, SIDE])}`,
       ),
       channels: x.channels,
     };
   },
   "channels last": (net, x) => {
-    const last = net.add(`Transpose ${x.name}`, [ints("perm", [0, 2, 3, 1])]);
+    const last = net.add(`Transpose ${x.name}`, [intListAttribute("perm", [0, 2, 3, 1])]);
     const dense = net.add(
       `Relu ${net.add(`Add ${net.add(`MatMul ${last} ${net.weights([x.channels, 12], 1)}`)} ${net.weights([12], 0)}`)}`,
     );
-    return { name: net.add(`Transpose ${dense}`, [ints("perm", [0, 3, 1, 2])]), channels: 12 };
+    return {
+      name: net.add(`Transpose ${dense}`, [intListAttribute("perm", [0, 3, 1, 2])]),
+      channels: 12,
+    };
   },
   "transposed conv": (net, x) => ({
     name: net.add(
       `ConvTranspose ${x.name} ${net.weights([x.channels, 6, 3, 3], 1)} ${net.weights([6], 0)}`,
-      [ints("pads", [1, 1, 1, 1])],
+      [intListAttribute("pads", [1, 1, 1, 1])],
     ),
     channels: 6,
   }),
@@ -171,18 +176,21 @@ export const STEPS: Readonly<Record<string, Make>> = {
     channels: x.channels,
   }),
   pool: (net, x) => ({
-    name: net.add(`MaxPool ${x.name}`, [ints("kernel_shape", [3, 3]), ints("pads", [1, 1, 1, 1])]),
+    name: net.add(`MaxPool ${x.name}`, [
+      intListAttribute("kernel_shape", [3, 3]),
+      intListAttribute("pads", [1, 1, 1, 1]),
+    ]),
     channels: x.channels,
   }),
   pad: (net, x) => ({
     name: net.add(
       `AveragePool ${net.add(`Pad ${x.name} ${net.sizes([0, 0, 1, 1, 0, 0, 1, 1])}`)}`,
-      [ints("kernel_shape", [3, 3])],
+      [intListAttribute("kernel_shape", [3, 3])],
     ),
     channels: x.channels,
   }),
   "softmax over channels": (net, x) => ({
-    name: net.add(`Softmax ${x.name}`, [intAttribute("axis", 1)]),
+    name: net.add(`Softmax ${x.name}`, [makeIntAttribute("axis", 1)]),
     channels: x.channels,
   }),
 };
@@ -200,14 +208,14 @@ const FLATTENINGS: readonly ((net: Net, x: Feature) => readonly [name: string, u
     x.channels * SIDE * SIDE,
   ],
   (net, x) => [
-    net.add(`ReduceMean ${x.name} ${net.sizes([2, 3])}`, [intAttribute("keepdims", 0)]),
+    net.add(`ReduceMean ${x.name} ${net.sizes([2, 3])}`, [makeIntAttribute("keepdims", 0)]),
     x.channels,
   ],
   (net, x) => {
     const batch = net.add(`Gather ${net.add(`Shape ${x.name}`)} ${net.sizes([0])}`);
     return [
       net.add(
-        `Reshape ${x.name} ${net.add(`Concat ${batch} ${net.sizes([x.channels * SIDE * SIDE])}`, [intAttribute("axis", 0)])}`,
+        `Reshape ${x.name} ${net.add(`Concat ${batch} ${net.sizes([x.channels * SIDE * SIDE])}`, [makeIntAttribute("axis", 0)])}`,
       ),
       x.channels * SIDE * SIDE,
     ];
@@ -215,16 +223,16 @@ const FLATTENINGS: readonly ((net: Net, x: Feature) => readonly [name: string, u
 ];
 
 export interface NetChoices {
-  readonly steps: readonly Choice[];
+  readonly steps: readonly StepChoice[];
   readonly flattening: number;
   /** Values that are outputs beside the logits. */
   readonly outputs: readonly number[];
 }
 
-export function makeNet({ steps, flattening, outputs }: NetChoices): Model {
+export function createRandomNet({ steps, flattening, outputs }: NetChoices): Model {
   const net = new Net();
   const features: Feature[] = [net.conv({ name: "x", channels: 3 }, 12)];
-  const makers = Object.values(STEPS);
+  const makers = Object.values(NET_STEPS);
   for (const [step, first, second] of steps) {
     const [x, y] = [
       features.at(-1 - (first % Math.min(2, features.length))),
@@ -236,7 +244,7 @@ export function makeNet({ steps, flattening, outputs }: NetChoices): Model {
   const last = features.at(-1) ?? { name: "x", channels: 3 };
   const [flat, units] = FLATTENINGS[flattening % FLATTENINGS.length]?.(net, last) ?? ["", 0];
   const hidden = net.add(
-    `Relu ${net.add(`Gemm ${flat} ${net.weights([16, units], 0)} ${net.weights([16], 0)}`, [intAttribute("transB", 1)])}`,
+    `Relu ${net.add(`Gemm ${flat} ${net.weights([16, units], 0)} ${net.weights([16], 0)}`, [makeIntAttribute("transB", 1)])}`,
   );
   net.nodes.push(node(`MatMul ${hidden} ${net.weights([16, 5])} -> logits`));
   const others = [...new Set(outputs.map((at) => features[at % features.length]))].flatMap(

@@ -1,10 +1,10 @@
 // Pruning by channel of nets made at random: what has no effect can go without one, and what is left runs.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Channels, pruneChannels } from "../../../src/toolchain/prune/channels.ts";
-import { costByLayer, totalCost } from "../../../src/toolchain/prune/cost.ts";
-import { copyOf, differenceOf, shapesOf } from "./run.ts";
-import { makeNet, type NetChoices, STEPS } from "./random-net.ts";
+import { ChannelPruner, pruneChannels } from "../../../src/toolchain/prune/prune-channels.ts";
+import { computeLayerCosts, sumLayerCosts } from "../../../src/toolchain/prune/graph-cost.ts";
+import { cloneModel, measureDifference, measureModelShapes } from "./model-runs.ts";
+import { createRandomNet, type NetChoices, NET_STEPS } from "./random-net.ts";
 
 const pick = fc.nat({ max: 1000 });
 const anyNet: fc.Arbitrary<NetChoices> = fc.record({
@@ -17,17 +17,19 @@ it("channels of zeros leave without a trace in the outputs", async () => {
   let [units, removed] = [0, 0];
   await fc.assert(
     fc.asyncProperty(anyNet, async (choices) => {
-      const original = makeNet(choices);
-      const pruned = copyOf(original);
-      const channels = new Channels(pruned, await shapesOf(original), { multiple: 1 });
-      const zeros = channels.chooseZeros();
-      const expected = channels.costWithout(zeros);
-      const { groups, shapes } = channels.remove(zeros);
+      const original = createRandomNet(choices);
+      const pruned = cloneModel(original);
+      const channels = new ChannelPruner(pruned, await measureModelShapes(original), {
+        multiple: 1,
+      });
+      const zeros = channels.selectZeroUnits();
+      const expected = channels.computeCostWithout(zeros);
+      const { groups, shapes } = channels.removeUnits(zeros);
       units += groups.reduce((sum, group) => sum + group.channels, 0);
       removed += groups.reduce((sum, group) => sum + group.removed, 0);
-      expect(await differenceOf(original, pruned)).toBeLessThanOrEqual(1e-5);
-      expect(totalCost(costByLayer(pruned, shapes))).toEqual(expected);
-      expect(shapes).toEqual(await shapesOf(pruned));
+      expect(await measureDifference(original, pruned)).toBeLessThanOrEqual(1e-5);
+      expect(sumLayerCosts(computeLayerCosts(pruned, shapes))).toEqual(expected);
+      expect(shapes).toEqual(await measureModelShapes(pruned));
     }),
     { numRuns: 100, seed: 1 },
   );
@@ -42,9 +44,9 @@ it("any share can go, in any multiple: the rest runs, and gives outputs of the s
       fc.constantFrom(1, 2, 4, 8),
       fc.constantFrom("group" as const, "model" as const),
       async (choices, ratio, multiple, scope) => {
-        const original = makeNet(choices);
-        const pruned = copyOf(original);
-        const { groups } = pruneChannels(pruned, await shapesOf(original), {
+        const original = createRandomNet(choices);
+        const pruned = cloneModel(original);
+        const { groups } = pruneChannels(pruned, await measureModelShapes(original), {
           ratio,
           multiple,
           scope,
@@ -54,20 +56,20 @@ it("any share can go, in any multiple: the rest runs, and gives outputs of the s
           expect(removed === 0 || (channels - removed) % multiple === 0).toBe(true);
           expect(channels - removed).toBeGreaterThan(0);
         }
-        expect(await differenceOf(original, pruned)).toBeLessThan(Number.POSITIVE_INFINITY);
+        expect(await measureDifference(original, pruned)).toBeLessThan(Number.POSITIVE_INFINITY);
       },
     ),
     { numRuns: 60, seed: 2 },
   );
 }, 120_000);
 
-const through = Object.keys(STEPS).map((name, step) => ({
+const through = Object.keys(NET_STEPS).map((name, step) => ({
   name,
   step,
   leftAlone: name.startsWith("softmax") ? ["make_v3", "make_logits"] : ["make_logits"],
 }));
 it.each(through)("channels of zeros go through: $name", async ({ step, leftAlone: expected }) => {
-  const original = makeNet({
+  const original = createRandomNet({
     steps: [
       [step, 0, 1],
       [0, 0, 0],
@@ -75,9 +77,9 @@ it.each(through)("channels of zeros go through: $name", async ({ step, leftAlone
     flattening: 0,
     outputs: [],
   });
-  const pruned = copyOf(original);
-  const channels = new Channels(pruned, await shapesOf(original), { multiple: 1 });
-  const { leftAlone } = channels.remove(channels.chooseZeros());
+  const pruned = cloneModel(original);
+  const channels = new ChannelPruner(pruned, await measureModelShapes(original), { multiple: 1 });
+  const { unprunable: leftAlone } = channels.removeUnits(channels.selectZeroUnits());
   expect(leftAlone.map(({ layer }) => layer)).toEqual(expected);
-  expect(await differenceOf(original, pruned)).toBeLessThanOrEqual(1e-5);
+  expect(await measureDifference(original, pruned)).toBeLessThanOrEqual(1e-5);
 });

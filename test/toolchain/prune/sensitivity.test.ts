@@ -1,26 +1,26 @@
 // Sensitivities and the plan made of them, with a judge whose mind is known; and on a net, with a real one.
 import { describe, expect, it } from "vitest";
-import { readModel, writeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { closenessJudge } from "../../../src/toolchain/prune/judges.ts";
-import { planRatios } from "../../../src/toolchain/prune/plan.ts";
-import type { Ratios } from "../../../src/toolchain/prune/ratios.ts";
+import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { createFidelityScorer } from "../../../src/toolchain/prune/fidelity-scorer.ts";
+import { planRatios } from "../../../src/toolchain/prune/plan-ratios.ts";
+import type { PruningRatios } from "../../../src/toolchain/prune/ratios.ts";
 import {
-  channelSubject,
-  magnitudeSubject,
+  createChannelTarget,
+  createMagnitudeTarget,
   measureSensitivity,
-  type Subject,
+  type PruningTarget,
 } from "../../../src/toolchain/prune/sensitivity.ts";
-import { makeAlexNet } from "../../bench/lib/alexnet.ts";
-import { inputsOf, runtime, shapesOf } from "./run.ts";
+import { createAlexNet } from "../../bench/lib/alexnet.ts";
+import { createInputs, runtime, measureModelShapes } from "./model-runs.ts";
 
 /** Parts of 100 each; the "graph" is its ratios. What a part loses: `mind` times the ratio. */
-function subjectOf(minds: Readonly<Record<string, number>>) {
-  const byName = (ratios: Ratios) =>
+function createFakeTarget(minds: Readonly<Record<string, number>>) {
+  const byName = (ratios: PruningRatios) =>
     typeof ratios === "number" ? new Map(Object.keys(minds).map((part) => [part, ratios])) : ratios;
-  const subject: Subject = {
+  const subject: PruningTarget = {
     parts: Object.keys(minds),
     prune: (ratios) => new TextEncoder().encode(JSON.stringify([...byName(ratios)])),
-    cost: (ratios) =>
+    computeCost: (ratios) =>
       Object.keys(minds).reduce(
         (sum, part) => sum + 100 * (1 - (byName(ratios).get(part) ?? 0)),
         0,
@@ -38,7 +38,7 @@ function subjectOf(minds: Readonly<Record<string, number>>) {
 
 describe("measureSensitivity", () => {
   it("prunes one part at a time by each ratio, and tells how it goes", async () => {
-    const { subject, judge, asked } = subjectOf({ a: 0.1, b: 0.4 });
+    const { subject, judge, asked } = createFakeTarget({ a: 0.1, b: 0.4 });
     const progress: string[] = [];
     const { score, parts } = await measureSensitivity(subject, judge, {
       ratios: [0.5, 0.25],
@@ -62,10 +62,10 @@ describe("measureSensitivity", () => {
   });
 
   it("judges what comes to the same only once", async () => {
-    const { subject, judge, asked } = subjectOf({ a: 1 });
-    const coarse: Subject = {
+    const { subject, judge, asked } = createFakeTarget({ a: 1 });
+    const coarse: PruningTarget = {
       ...subject,
-      cost: (ratios) => Math.ceil(subject.cost(ratios) / 50) * 50,
+      computeCost: (ratios) => Math.ceil(subject.computeCost(ratios) / 50) * 50,
     };
     const { parts } = await measureSensitivity(coarse, judge, { ratios: [0.1, 0.5, 0.6, 0.7] });
     expect(parts[0]?.points.map(({ cost, loss }) => [cost, loss])).toEqual([
@@ -80,7 +80,7 @@ describe("measureSensitivity", () => {
 
 describe("planRatios", () => {
   it("prunes first what minds least, as far as it has to", async () => {
-    const { subject, judge } = subjectOf({ a: 0.1, b: 0.4, c: 0.2 });
+    const { subject, judge } = createFakeTarget({ a: 0.1, b: 0.4, c: 0.2 });
     const sensitivity = await measureSensitivity(subject, judge, { ratios: [0.25, 0.5] });
     expect(planRatios(subject, sensitivity, 300)).toEqual({
       ratios: new Map(),
@@ -105,7 +105,7 @@ describe("planRatios", () => {
   });
 
   it("is not led by a part that chance made better", async () => {
-    const { subject, judge } = subjectOf({ a: -0.5, b: 0 });
+    const { subject, judge } = createFakeTarget({ a: -0.5, b: 0 });
     const sensitivity = await measureSensitivity(subject, judge, { ratios: [0.5] });
     expect(planRatios(subject, sensitivity, 150)).toMatchObject({
       expectedLoss: 0,
@@ -114,7 +114,7 @@ describe("planRatios", () => {
   });
 
   it("refuses a budget that the measured ratios do not reach", async () => {
-    const { subject, judge } = subjectOf({ a: 1 });
+    const { subject, judge } = createFakeTarget({ a: 1 });
     const sensitivity = await measureSensitivity(subject, judge, { ratios: [0.5] });
     expect(() => planRatios(subject, sensitivity, 40)).toThrow(
       expect.objectContaining({ code: "pruning_budget", facts: { budget: 40, least: 50 } }),
@@ -123,11 +123,11 @@ describe("planRatios", () => {
 });
 
 describe("of a small AlexNet", () => {
-  const bytes = makeAlexNet({ seed: 1, width: 0.25, hidden: 64, resolution: 64, classes: 10 });
+  const bytes = createAlexNet({ seed: 1, width: 0.25, hidden: 64, resolution: 64, classes: 10 });
 
   it("channels: half the MACs by the plan, and closer to the original than pruned alike", async () => {
-    const original = readModel(bytes);
-    const subject = channelSubject(bytes, await shapesOf(original), "macs");
+    const original = parseModel(bytes);
+    const subject = createChannelTarget(bytes, await measureModelShapes(original), "macs");
     expect(subject.parts).toEqual([
       "Conv_0",
       "Conv_3",
@@ -137,28 +137,33 @@ describe("of a small AlexNet", () => {
       "Gemm_14",
       "Gemm_16",
     ]);
-    const judge = await closenessJudge(runtime, bytes, (await inputsOf(original)).slice(0, 1));
+    const judge = await createFidelityScorer(
+      runtime,
+      bytes,
+      (await createInputs(original)).slice(0, 1),
+    );
     const sensitivity = await measureSensitivity(subject, judge, { ratios: [0.25, 0.5] });
-    const plan = planRatios(subject, sensitivity, 0.5 * subject.cost(0));
-    expect([sensitivity.score, plan.cost / subject.cost(0) <= 0.5]).toEqual([1, true]);
+    const plan = planRatios(subject, sensitivity, 0.5 * subject.computeCost(0));
+    expect([sensitivity.score, plan.cost / subject.computeCost(0) <= 0.5]).toEqual([1, true]);
     const alike =
-      [0.2, 0.25, 0.3, 0.35, 0.4].find((ratio) => subject.cost(ratio) <= 0.5 * subject.cost(0)) ??
-      0.5;
+      [0.2, 0.25, 0.3, 0.35, 0.4].find(
+        (ratio) => subject.computeCost(ratio) <= 0.5 * subject.computeCost(0),
+      ) ?? 0.5;
     expect(await judge(subject.prune(plan.ratios))).toBeGreaterThan(
       await judge(subject.prune(alike)),
     );
   });
 
   it("weights: as many bytes, of which fewer count", async () => {
-    const subject = magnitudeSubject(bytes);
-    expect(subject.cost(0.5) / subject.cost(0)).toBeCloseTo(0.5, 3);
-    const judge = await closenessJudge(
+    const subject = createMagnitudeTarget(bytes);
+    expect(subject.computeCost(0.5) / subject.computeCost(0)).toBeCloseTo(0.5, 3);
+    const judge = await createFidelityScorer(
       runtime,
       bytes,
-      (await inputsOf(readModel(bytes))).slice(0, 1),
+      (await createInputs(parseModel(bytes))).slice(0, 1),
     );
     expect(await judge(subject.prune(0))).toBe(1);
     expect(await judge(subject.prune(0.3))).toBeGreaterThan(await judge(subject.prune(0.7)));
-    expect(subject.prune(0.3).byteLength).toBe(writeModel(readModel(bytes)).byteLength);
+    expect(subject.prune(0.3).byteLength).toBe(serializeModel(parseModel(bytes)).byteLength);
   });
 });

@@ -1,13 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { quantiseWeights } from "../../../src/toolchain/quantise/weights.ts";
+import { quantizeWeights } from "../../../src/toolchain/quantize/quantize-weights.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { bagsOf, embeddingBag, randomTable } from "../../../src/toolchain/train/embedding-bag.ts";
-import { roundColumns } from "../../../src/toolchain/train/fake-quantise.ts";
+import {
+  packBags,
+  createEmbeddingBag,
+  randomEmbeddings,
+} from "../../../src/toolchain/train/embedding-bag.ts";
+import { fakeQuantizeColumns } from "../../../src/toolchain/train/fake-quantize.ts";
 
 const WIDTH = 3;
 const ROWS = 6;
-const table = () => randomTable(ROWS, WIDTH, 1, seededRandom(1));
+const table = () => randomEmbeddings(ROWS, WIDTH, 1, seededRandom(1));
 const all = (count: number) => Uint32Array.from({ length: count }, (_, sample) => sample);
 const sampleArbitrary = fc
   .array(fc.integer({ min: 0, max: ROWS - 1 }), { minLength: 1, maxLength: 6 })
@@ -15,10 +19,10 @@ const sampleArbitrary = fc
 
 function forward(
   samples: readonly Int32Array[],
-  options: Parameters<typeof embeddingBag>[3] = {},
+  options: Parameters<typeof createEmbeddingBag>[3] = {},
   own = table(),
 ) {
-  const layer = embeddingBag(bagsOf(samples), own, WIDTH, options);
+  const layer = createEmbeddingBag(packBags(samples), own, WIDTH, options);
   const rows = new Float32Array(samples.length * WIDTH);
   layer.forward(all(samples.length), rows, seededRandom(3));
   return { layer, rows };
@@ -49,7 +53,7 @@ describe("embedding bag", () => {
     const before = own.slice();
     const samples = [Int32Array.of(1, 2, 2), Int32Array.of(3)];
     const { layer, rows } = forward(samples, {}, own);
-    layer.learn?.(rows, 0.01); // the gradient of half the rows' squares
+    layer.backward?.(rows, 0.01); // the gradient of half the rows' squares
     const after = forward(samples, {}, own).rows;
     const squares = (values: Float32Array) => values.reduce((sum, one) => sum + one * one, 0);
     expect(squares(after)).toBeLessThan(squares(rows));
@@ -82,8 +86,8 @@ describe("roundColumns", () => {
             numbers.slice(0, numbers.length - (numbers.length % columns)),
           );
           const rounded = new Float32Array(matrix.length);
-          roundColumns(matrix, columns, rounded);
-          const { data, scales } = quantiseWeights(
+          fakeQuantizeColumns(matrix, columns, rounded);
+          const { data, scales } = quantizeWeights(
             { values: matrix, dims: [matrix.length / columns, columns] },
             1,
             { type: "int8", symmetric: true },

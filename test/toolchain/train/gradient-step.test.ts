@@ -2,13 +2,17 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { roundColumns } from "../../../src/toolchain/train/fake-quantise.ts";
+import { fakeQuantizeColumns } from "../../../src/toolchain/train/fake-quantize.ts";
 import {
   type BatchInputs,
   createGradientStep,
-  type LossOptions,
+  type GradientStepOptions,
 } from "../../../src/toolchain/train/gradient-step.ts";
-import { type DenseLayer, outputsOf, randomLayers } from "../../../src/toolchain/train/network.ts";
+import {
+  type DenseLayer,
+  forwardLayers,
+  initDenseLayers,
+} from "../../../src/toolchain/train/dense-layers.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
 const BATCH = 3;
@@ -23,12 +27,12 @@ function madeUp(widths: readonly number[], seed: number): Case {
   const numbers = (length: number) => Float32Array.from({ length }, () => 2 * random() - 1);
   const outputs = widths.at(-1) ?? 0;
   return {
-    layers: randomLayers(widths, random),
+    layers: initDenseLayers(widths, random),
     batch: {
       rows: numbers(BATCH * (widths[0] ?? 0)),
-      soft: numbers(BATCH * outputs).map(Math.abs),
-      hard: numbers(BATCH * outputs).map(Math.abs),
-      mask: new Float32Array(BATCH).fill(1),
+      softTargets: numbers(BATCH * outputs).map(Math.abs),
+      hardTargets: numbers(BATCH * outputs).map(Math.abs),
+      dropoutMask: new Float32Array(BATCH).fill(1),
     },
   };
 }
@@ -36,9 +40,9 @@ function madeUp(widths: readonly number[], seed: number): Case {
 /** The loss as it is written in the literature, in FP64. */
 function lossOf(
   { layers, batch }: Case,
-  { loss, temperature }: Pick<LossOptions, "loss" | "temperature">,
+  { loss, temperature }: Pick<GradientStepOptions, "loss" | "temperature">,
 ): number {
-  const logits = outputsOf(layers, batch.rows);
+  const logits = forwardLayers(layers, batch.rows);
   const width = logits.length / BATCH;
   let sum = 0;
   for (let row = 0; row < BATCH; row++) {
@@ -47,8 +51,8 @@ function lossOf(
       Math.log(own.reduce((total, logit) => total + Math.exp(logit / by), 0));
     own.forEach((logit, column) => {
       const [soft, hard] = [
-        batch.soft[row * width + column] ?? 0,
-        batch.hard[row * width + column] ?? 0,
+        batch.softTargets[row * width + column] ?? 0,
+        batch.hardTargets[row * width + column] ?? 0,
       ];
       sum +=
         loss === "squares"
@@ -65,7 +69,7 @@ function slopeOf(
   one: Case,
   numbers: Float32Array,
   index: number,
-  options: LossOptions,
+  options: GradientStepOptions,
 ): number | undefined {
   const step = 2e-3;
   const value = numbers[index] ?? 0;
@@ -86,7 +90,12 @@ describe("gradient step", () => {
   ] as const)(
     "gives the loss and its slopes by weights, biases and rows: $loss, temperature $temperature",
     async ({ loss, temperature }) => {
-      const options: LossOptions = { batch: BATCH, loss, temperature, isMasked: false };
+      const options: GradientStepOptions = {
+        batchSize: BATCH,
+        loss,
+        temperature,
+        hasDropoutMask: false,
+      };
       const step = await createGradientStep(options);
       await fc.assert(
         fc.asyncProperty(
@@ -129,17 +138,17 @@ describe("gradient step", () => {
       { low: 0, high: 2 },
     ];
     const step = await createGradientStep({
-      batch: BATCH,
+      batchSize: BATCH,
       loss: "squares",
       temperature: 1,
-      isMasked: false,
-      ranges,
+      hasDropoutMask: false,
+      activationRanges: ranges,
     });
     const { loss, weights } = await step.run(one.layers, one.batch);
     step.dispose();
     const rounded = one.layers.map((layer) => {
       const own = new Float32Array(layer.weights.length);
-      roundColumns(layer.weights, layer.outputs, own);
+      fakeQuantizeColumns(layer.weights, layer.outputs, own);
       return { ...layer, weights: own };
     });
     expect(
@@ -151,13 +160,13 @@ describe("gradient step", () => {
   it("leaves masked units out", async () => {
     const one = madeUp([4, 5, 3], 1);
     const step = await createGradientStep({
-      batch: BATCH,
+      batchSize: BATCH,
       loss: "squares",
       temperature: 1,
-      isMasked: true,
+      hasDropoutMask: true,
     });
     const mask = Float32Array.from({ length: BATCH * 5 }, (_, unit) => (unit % 5 === 2 ? 0 : 1));
-    const { weights } = await step.run(one.layers, { ...one.batch, mask });
+    const { weights } = await step.run(one.layers, { ...one.batch, dropoutMask: mask });
     step.dispose();
     expect([...(weights[1] ?? [])].slice(6, 9)).toEqual([0, 0, 0]);
     expect(weights[1]?.some((slope) => slope !== 0)).toBe(true);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { argmax } from "../../../src/toolchain/argmax.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
-import { outputsOf } from "../../../src/toolchain/train/network.ts";
+import { forwardLayers } from "../../../src/toolchain/train/dense-layers.ts";
 import { trainDense } from "../../../src/toolchain/train/train-dense.ts";
 import type { TrainProgress } from "../../../src/toolchain/train/train-network.ts";
 
@@ -32,17 +32,19 @@ describe("trainDense", () => {
     const { features, labels, soft } = clusters(600, 1);
     const layers = await trainDense(
       features,
-      { soft, outputs: OUTPUTS },
-      { epochs: 60, seed: 1, batch: 64, rate: 0.02, hidden: [16] },
+      { softTargets: soft, outputs: OUTPUTS },
+      { epochs: 60, seed: 1, batchSize: 64, learningRate: 0.02, hidden: [16] },
     );
     const others = clusters(300, 2);
-    expect(accuracy(outputsOf(layers, others.features.rows), others.labels)).toBeGreaterThan(0.98);
+    expect(accuracy(forwardLayers(layers, others.features.rows), others.labels)).toBeGreaterThan(
+      0.98,
+    );
     const straight = await trainDense(
       features,
-      { soft, outputs: OUTPUTS },
-      { epochs: 60, seed: 1, batch: 64, rate: 0.02 },
+      { softTargets: soft, outputs: OUTPUTS },
+      { epochs: 60, seed: 1, batchSize: 64, learningRate: 0.02 },
     );
-    expect(accuracy(outputsOf(straight, features.rows), labels)).toBeLessThan(0.9);
+    expect(accuracy(forwardLayers(straight, features.rows), labels)).toBeLessThan(0.9);
   });
 
   it("gives the same weights for the same seed, and others for another", async () => {
@@ -50,8 +52,8 @@ describe("trainDense", () => {
     const train = async (seed: number) =>
       await trainDense(
         features,
-        { soft, outputs: OUTPUTS },
-        { epochs: 2, seed, batch: 32, hidden: [4], dropout: 0.2 },
+        { softTargets: soft, outputs: OUTPUTS },
+        { epochs: 2, seed, batchSize: 32, hidden: [4], dropout: 0.2 },
       );
     const [first, second, other] = [await train(1), await train(1), await train(2)];
     expect(second).toEqual(first);
@@ -64,11 +66,11 @@ describe("trainDense", () => {
     const train = async (alpha: number) =>
       await trainDense(
         features,
-        { soft, outputs: OUTPUTS, labels: wrong },
-        { epochs: 40, seed: 1, batch: 64, rate: 0.02, hidden: [16], alpha },
+        { softTargets: soft, outputs: OUTPUTS, labels: wrong },
+        { epochs: 40, seed: 1, batchSize: 64, learningRate: 0.02, hidden: [16], alpha },
       );
-    expect(accuracy(outputsOf(await train(0.9), features.rows), labels)).toBeGreaterThan(0.98);
-    expect(accuracy(outputsOf(await train(0.1), features.rows), wrong)).toBeGreaterThan(0.98);
+    expect(accuracy(forwardLayers(await train(0.9), features.rows), labels)).toBeGreaterThan(0.98);
+    expect(accuracy(forwardLayers(await train(0.1), features.rows), wrong)).toBeGreaterThan(0.98);
   });
 
   it("meets numbers with the loss of squares", async () => {
@@ -79,10 +81,10 @@ describe("trainDense", () => {
     );
     const layers = await trainDense(
       features,
-      { soft: wanted, outputs: 1 },
-      { epochs: 80, seed: 1, batch: 64, rate: 0.05, loss: "squares" },
+      { softTargets: wanted, outputs: 1 },
+      { epochs: 80, seed: 1, batchSize: 64, learningRate: 0.05, loss: "squares" },
     );
-    const errors = outputsOf(layers, features.rows).map((value, sample) =>
+    const errors = forwardLayers(layers, features.rows).map((value, sample) =>
       Math.abs(value - (wanted[sample] ?? 0)),
     );
     expect(Math.max(...errors)).toBeLessThan(0.05);
@@ -93,10 +95,10 @@ describe("trainDense", () => {
     const seen: TrainProgress[] = [];
     await trainDense(
       features,
-      { soft, outputs: OUTPUTS },
-      { epochs: 2, seed: 1, batch: 40, onProgress: (progress) => seen.push(progress) },
+      { softTargets: soft, outputs: OUTPUTS },
+      { epochs: 2, seed: 1, batchSize: 40, onProgress: (progress) => seen.push(progress) },
     );
-    expect(seen.map(({ done, of }) => [done, of])).toEqual([
+    expect(seen.map(({ done, total: of }) => [done, of])).toEqual([
       [1, 6],
       [2, 6],
       [3, 6],
@@ -111,7 +113,7 @@ describe("trainDense", () => {
     await expect(
       trainDense(
         { rows: new Float32Array(4), width: 2 },
-        { soft: new Float32Array(3), outputs: 1 },
+        { softTargets: new Float32Array(3), outputs: 1 },
         { epochs: 1, seed: 1 },
       ),
     ).rejects.toThrow(RangeError);

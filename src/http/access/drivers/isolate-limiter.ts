@@ -8,33 +8,33 @@ import {
   type RateLimit,
   type RateLimitDecision,
   type RateLimiter,
-  takeOne,
+  takeToken,
 } from "../rate-limiter.ts";
 
 /** Those unused for longest are forgotten: memory stays bounded whatever addresses come. */
 const MAX_SUBJECTS = 10_000;
 
-export interface IsolateLimiter extends RateLimiter {
+export interface IsolateRateLimiter extends RateLimiter {
   /** Counts without waiting. */
-  takeNow(subject: string, limit: RateLimit): RateLimitDecision;
+  takeSync(subject: string, limit: RateLimit): RateLimitDecision;
   /** What others have found out about a subject's bucket. */
-  learn(subject: string, fullAtMs: number): void;
+  mergeBucket(subject: string, fullAtMs: number): void;
 }
 
-export function createIsolateLimiter(clock: Clock): IsolateLimiter {
+export function createIsolateRateLimiter(clock: Clock): IsolateRateLimiter {
   const fullAtMs = new LRUCache<string, number>({ max: MAX_SUBJECTS });
 
   function takeNow(subject: string, limit: RateLimit): RateLimitDecision {
     const nowMs = clock.now();
-    const bucket = takeOne(fullAtMs.get(subject) ?? 0, limit, nowMs);
+    const bucket = takeToken(fullAtMs.get(subject) ?? 0, limit, nowMs);
     fullAtMs.set(subject, bucket.fullAtMs);
     return decisionOf(bucket, limit, nowMs);
   }
 
   return {
-    takeNow,
+    takeSync: takeNow,
     take: async (subject, limit) => takeNow(subject, limit),
-    learn: (subject, known) =>
+    mergeBucket: (subject, known) =>
       void fullAtMs.set(subject, Math.max(fullAtMs.get(subject) ?? 0, known)),
   };
 }

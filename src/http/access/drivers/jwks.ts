@@ -5,10 +5,10 @@ import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
 import { problemsOf } from "../../../core/config.ts";
 import { readAtMost } from "../../../core/read-at-most.ts";
-import { type Algorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
+import { type JwtAlgorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
 /** How a key of each is imported, and what it has to be: nothing symmetric, and RSA from 2048 bits on. */
-const KINDS = {
+const KEY_TYPES = {
   RS256: {
     parameters: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
     key: z.object({ kty: z.literal("RSA"), n: z.string().min(342), e: z.string() }),
@@ -23,13 +23,13 @@ const KINDS = {
   },
 } as const;
 
-const named = z.object({
+const jwkHeaderSchema = z.object({
   kid: z.string().min(1),
   alg: z.string().optional(),
   use: z.string().optional(),
 });
 
-type Keys = ReadonlyMap<string, CryptoKey>;
+type KeysById = ReadonlyMap<string, CryptoKey>;
 
 export interface KeySet {
   /** @returns undefined where there is no such key. @throws identity_unavailable */
@@ -37,11 +37,11 @@ export interface KeySet {
 }
 
 /** What is no signing key of this algorithm, or is broken, is passed over: issuers list keys of several kinds. */
-async function importKeys({ keys }: Jwks, algorithm: Algorithm): Promise<Keys> {
-  const { parameters, key: schema } = KINDS[algorithm];
+async function importKeys({ keys }: Jwks, algorithm: JwtAlgorithm): Promise<KeysById> {
+  const { parameters, key: schema } = KEY_TYPES[algorithm];
   const imported = new Map<string, CryptoKey>();
   for (const candidate of keys) {
-    const name = named.safeParse(candidate);
+    const name = jwkHeaderSchema.safeParse(candidate);
     const key = schema.safeParse(candidate); // its public members only
     if (
       !name.success ||
@@ -58,8 +58,8 @@ async function importKeys({ keys }: Jwks, algorithm: Algorithm): Promise<Keys> {
   return imported;
 }
 
-export function createStaticKeySet(jwks: Jwks, algorithm: Algorithm): KeySet {
-  let keys: Keys | undefined;
+export function createStaticKeySet(jwks: Jwks, algorithm: JwtAlgorithm): KeySet {
+  let keys: KeysById | undefined;
   return {
     async find(kid) {
       keys ??= await importKeys(jwks, algorithm);
@@ -70,22 +70,23 @@ export function createStaticKeySet(jwks: Jwks, algorithm: Algorithm): KeySet {
 
 export interface RemoteKeySetOptions {
   readonly url: string;
-  readonly algorithm: Algorithm;
+  readonly algorithm: JwtAlgorithm;
   readonly clock: Clock;
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
   readonly timeoutMs?: number;
   /** After that they are fetched again; where that fails, the old ones serve on. */
   readonly ttlMs?: number;
   /** Between two fetches, however many tokens name keys that are not known. */
-  readonly minIntervalMs?: number;
+  readonly minRefreshIntervalMs?: number;
   readonly onFailure?: (error: unknown) => void;
   /** Between two looks at another request's fetch, which workerd forbids to await. */
   readonly pause?: () => Promise<void>;
 }
 
 const MAX_BYTES = 65_536;
-const LOOK_EVERY_MS = 5;
-const pauseForReal = () => new Promise<void>((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+const POLL_INTERVAL_MS = 5;
+const sleepPollInterval = () =>
+  new Promise<void>((resolve) => setTimeout(resolve, POLL_INTERVAL_MS));
 
 export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
   const {
@@ -94,11 +95,11 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
     clock,
     timeoutMs = 2_000,
     ttlMs = 600_000,
-    minIntervalMs = 30_000,
-    pause = pauseForReal,
+    minRefreshIntervalMs: minIntervalMs = 30_000,
+    pause = sleepPollInterval,
   } = options;
   const fetchIt = options.fetch ?? ((address, init) => fetch(address, init));
-  let keys: Keys | undefined;
+  let keys: KeysById | undefined;
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
   let triedAtMs = Number.NEGATIVE_INFINITY;
   let fetching = false;
@@ -142,7 +143,8 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
       // Without any keys nobody can be let in, so it is tried more often; a fetch never takes longer than that.
       const isDue = sinceTriedMs >= (keys === undefined ? timeoutMs : minIntervalMs);
       if ((isOld || keys?.has(kid) !== true) && isDue) await refresh();
-      for (let looks = 0; areComing() && looks < timeoutMs / LOOK_EVERY_MS; looks++) await pause();
+      for (let looks = 0; areComing() && looks < timeoutMs / POLL_INTERVAL_MS; looks++)
+        await pause();
       if (keys === undefined) throw httpErrors.identityUnavailable();
       return keys.get(kid);
     },

@@ -13,23 +13,23 @@ import {
   TOLERANCE_MS,
   windowMsOf,
 } from "../rate-limiter.ts";
-import { createIsolateLimiter } from "./isolate-limiter.ts";
+import { createIsolateRateLimiter } from "./isolate-limiter.ts";
 
-export interface RedisLimiterOptions {
+export interface RedisRateLimiterOptions {
   readonly url: string;
   readonly token: string;
   /** For one round trip; then the request goes on, by this isolate's count. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   /** After a failure Redis is not asked for so long. */
-  readonly pauseMs?: number;
+  readonly cooldownMs?: number;
   readonly onFailure?: (error: unknown) => void;
 }
 
 const KEY_PREFIX = "edgetier:limit:";
 
 /** `takeOne` of rate-limiter.ts. A bucket that is full again is the same as none. */
-const SCRIPT = `
+const TAKE_TOKEN_SCRIPT = `
 local now, interval, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
 if full + interval - now > window then return {0, string.format('%.3f', full)} end
@@ -37,10 +37,10 @@ full = full + interval
 redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now))
 return {1, string.format('%.3f', full)}`;
 
-const answerSchema = z.tuple([z.coerce.number(), z.coerce.number()]);
+const replySchema = z.tuple([z.coerce.number(), z.coerce.number()]);
 
-export function createRedisLimiter(options: RedisLimiterOptions): RateLimiter {
-  const { clock, pauseMs = 1_000 } = options;
+export function createRedisRateLimiter(options: RedisRateLimiterOptions): RateLimiter {
+  const { clock, cooldownMs: pauseMs = 1_000 } = options;
   const redis = new Redis({
     url: options.url,
     token: options.token,
@@ -49,13 +49,13 @@ export function createRedisLimiter(options: RedisLimiterOptions): RateLimiter {
     responseEncoding: false,
     enableTelemetry: false,
   });
-  const here = createIsolateLimiter(clock);
+  const here = createIsolateRateLimiter(clock);
   let resumesAtMs = 0;
 
   async function ask(subject: string, limit: RateLimit, nowMs: number) {
     const times = [nowMs, intervalMsOf(limit), windowMsOf(limit) + TOLERANCE_MS].map(String);
-    const [allowed, fullAtMs] = answerSchema.parse(
-      await redis.eval(SCRIPT, [KEY_PREFIX + subject], times),
+    const [allowed, fullAtMs] = replySchema.parse(
+      await redis.eval(TAKE_TOKEN_SCRIPT, [KEY_PREFIX + subject], times),
     );
     return { allowed: allowed === 1, fullAtMs };
   }
@@ -63,11 +63,11 @@ export function createRedisLimiter(options: RedisLimiterOptions): RateLimiter {
   return {
     async take(subject, limit) {
       const nowMs = clock.now();
-      const decision = here.takeNow(subject, limit);
+      const decision = here.takeSync(subject, limit);
       if (!decision.allowed || nowMs < resumesAtMs) return decision;
       try {
         const bucket = await ask(subject, limit, nowMs);
-        here.learn(subject, bucket.fullAtMs);
+        here.mergeBucket(subject, bucket.fullAtMs);
         return decisionOf(bucket, limit, nowMs);
       } catch (error) {
         resumesAtMs = nowMs + pauseMs;

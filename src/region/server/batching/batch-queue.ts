@@ -6,10 +6,10 @@ import { regionServerErrors } from "../errors.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { type EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
-import type { Work } from "../executor.ts";
+import type { ExecutionRequest } from "../executor.ts";
 
 /** As Triton's ModelQueuePolicy. */
-export interface LevelPolicy {
+export interface PriorityLevelPolicy {
   /** What becomes of work whose timeout passes while it waits: an error, or a place behind all others of its priority. */
   readonly timeoutAction: "reject" | "delay";
   /** How long work may wait; 0 for as long as it takes. */
@@ -21,13 +21,13 @@ export interface LevelPolicy {
 }
 
 /** Of all priority levels. */
-export interface QueuePolicy extends LevelPolicy {
+export interface QueuePolicy extends PriorityLevelPolicy {
   /** Levels from 1, the highest. */
   readonly priorityLevels: number;
   /** Of work that names no level, or none that there is. */
   readonly defaultPriority: number;
   /** What is different on a level. */
-  readonly byPriority?: ReadonlyMap<number, Partial<LevelPolicy>>;
+  readonly overridesByPriority?: ReadonlyMap<number, Partial<PriorityLevelPolicy>>;
 }
 
 export const DEFAULT_QUEUE_POLICY = {
@@ -39,13 +39,13 @@ export const DEFAULT_QUEUE_POLICY = {
   defaultPriority: 2,
 } as const satisfies QueuePolicy;
 
-export interface QueuedWork {
-  readonly work: Work;
+export interface QueuedRequest {
+  readonly request: ExecutionRequest;
   readonly rows: number;
   readonly queuedAtMs: number;
   /** @throws request_expired, request_cancelled, also while it runs, and what it was failed with */
-  readonly answer: Promise<NamedTensors>;
-  readonly isAnswered: boolean;
+  readonly result: Promise<NamedTensors>;
+  readonly isSettled: boolean;
   /** These do nothing where it has its answer. */
   resolve(outputs: NamedTensors): void;
   reject(error: unknown): void;
@@ -53,11 +53,11 @@ export interface QueuedWork {
 
 export interface BatchQueue {
   /** @throws queue_full; request_expired, request_cancelled for what comes too late already */
-  add(work: Work, rows: number): QueuedWork;
+  enqueue(work: ExecutionRequest, rows: number): QueuedRequest;
   /** By priority, then arrival; what was delayed comes last in its priority. */
-  inOrder(): Iterable<QueuedWork>;
+  inPriorityOrder(): Iterable<QueuedRequest>;
   /** These leave the queue to be run. */
-  take(works: readonly QueuedWork[]): void;
+  dequeue(works: readonly QueuedRequest[]): void;
   /** What waits. */
   state(): {
     readonly works: number;
@@ -66,20 +66,20 @@ export interface BatchQueue {
   };
 }
 
-interface Level {
-  readonly policy: LevelPolicy;
-  readonly ready: Set<Entry>;
-  readonly delayed: Set<Entry>;
+interface PriorityLevel {
+  readonly policy: PriorityLevelPolicy;
+  readonly ready: Set<QueueEntry>;
+  readonly delayed: Set<QueueEntry>;
   rows: number;
 }
 
-interface Entry extends QueuedWork {
-  readonly level: Level;
+interface QueueEntry extends QueuedRequest {
+  readonly level: PriorityLevel;
   /** Where it waits; undefined when it has left the queue. */
-  place: Set<Entry> | undefined;
+  place: Set<QueueEntry> | undefined;
   timeoutAtMs: number;
   stopTimer: () => void;
-  isAnswered: boolean;
+  isSettled: boolean;
 }
 
 /** @param onChange called when work left without being taken, or was delayed */
@@ -89,30 +89,35 @@ export function createBatchQueue(
   onChange: () => void,
 ): BatchQueue {
   const levels = Array.from({ length: policy.priorityLevels }, (_, index) =>
-    createLevel({ ...policy, ...policy.byPriority?.get(index + 1) }),
+    createLevel({ ...policy, ...policy.overridesByPriority?.get(index + 1) }),
   );
   const defaultLevel = levels[policy.defaultPriority - 1] ?? createLevel(policy);
 
-  function createEntry(level: Level, work: Work, rows: number, timeoutAtMs: number): Entry {
+  function createEntry(
+    level: PriorityLevel,
+    work: ExecutionRequest,
+    rows: number,
+    timeoutAtMs: number,
+  ): QueueEntry {
     const { promise: answer, resolve, reject } = Promise.withResolvers<NamedTensors>();
     const leave = () => drop(entry, coreErrors.requestCancelled());
     const finish = (settle: () => void) => {
-      if (entry.isAnswered) return;
-      entry.isAnswered = true;
+      if (entry.isSettled) return;
+      entry.isSettled = true;
       entry.stopTimer();
       work.signal?.removeEventListener("abort", leave);
       settle();
     };
-    const entry: Entry = {
-      work,
+    const entry: QueueEntry = {
+      request: work,
       rows,
       queuedAtMs: clock.now(),
-      answer,
+      result: answer,
       level,
       place: level.ready,
       timeoutAtMs,
       stopTimer: () => {},
-      isAnswered: false,
+      isSettled: false,
       resolve: (outputs) => finish(() => resolve(outputs)),
       reject: (error) => finish(() => reject(error)),
     };
@@ -120,7 +125,7 @@ export function createBatchQueue(
     return entry;
   }
 
-  function watch(entry: Entry): void {
+  function watch(entry: QueueEntry): void {
     entry.stopTimer();
     if (entry.timeoutAtMs !== Infinity)
       entry.stopTimer = clock.setTimer(
@@ -129,7 +134,7 @@ export function createBatchQueue(
       );
   }
 
-  function checkTimeout(entry: Entry): void {
+  function checkTimeout(entry: QueueEntry): void {
     if (clock.now() < entry.timeoutAtMs) return watch(entry); // timers may be early
     if (entry.level.policy.timeoutAction === "reject")
       return drop(entry, regionServerErrors.requestExpired());
@@ -141,7 +146,7 @@ export function createBatchQueue(
     onChange();
   }
 
-  function remove(entry: Entry): boolean {
+  function remove(entry: QueueEntry): boolean {
     if (entry.place === undefined) return false;
     entry.place.delete(entry);
     entry.place = undefined;
@@ -149,20 +154,20 @@ export function createBatchQueue(
     return true;
   }
 
-  function drop(entry: Entry, error: EdgeTierError): void {
+  function drop(entry: QueueEntry, error: EdgeTierError): void {
     const waited = remove(entry);
     entry.reject(error);
     if (waited) onChange();
   }
 
   return {
-    add(work, rows) {
+    enqueue(work, rows) {
       if (work.signal?.aborted === true) throw coreErrors.requestCancelled();
       const nowMs = clock.now();
       const level = levels[(work.priority ?? 0) - 1] ?? defaultLevel;
       const { timeoutAction, defaultTimeoutMs, maxQueueSize } = level.policy;
       const timeoutAtMs = Math.min(
-        ownTimeoutAtMs(level, work),
+        requestTimeoutAtMs(level, work),
         defaultTimeoutMs > 0 ? nowMs + defaultTimeoutMs : Infinity,
       );
       if (timeoutAction === "reject" && timeoutAtMs <= nowMs)
@@ -176,7 +181,7 @@ export function createBatchQueue(
       return entry;
     },
 
-    *inOrder() {
+    *inPriorityOrder() {
       const nowMs = clock.now();
       for (const { ready, delayed } of levels) {
         for (const waiting of [ready, delayed]) {
@@ -188,13 +193,13 @@ export function createBatchQueue(
       }
     },
 
-    take(works) {
-      for (const entry of works as readonly Entry[]) {
+    dequeue(works) {
+      for (const entry of works as readonly QueueEntry[]) {
         remove(entry);
         // The default bounds the waiting only; from its own moment on nobody wants the answer, not even when it is being made.
         const timeoutAtMs =
           entry.level.policy.timeoutAction === "reject"
-            ? ownTimeoutAtMs(entry.level, entry.work)
+            ? requestTimeoutAtMs(entry.level, entry.request)
             : Infinity;
         if (timeoutAtMs === entry.timeoutAtMs) continue;
         entry.timeoutAtMs = timeoutAtMs;
@@ -217,13 +222,16 @@ export function createBatchQueue(
   };
 }
 
-const createLevel = (policy: LevelPolicy): Level => ({
+const createLevel = (policy: PriorityLevelPolicy): PriorityLevel => ({
   policy,
   ready: new Set(),
   delayed: new Set(),
   rows: 0,
 });
 
-function ownTimeoutAtMs({ policy }: Level, { expiresAtMs = Infinity }: Work): number {
+function requestTimeoutAtMs(
+  { policy }: PriorityLevel,
+  { expiresAtMs = Infinity }: ExecutionRequest,
+): number {
   return policy.allowTimeoutOverride ? expiresAtMs : Infinity;
 }

@@ -10,39 +10,39 @@ import type { Clock } from "../../../core/clock.ts";
 import type { BatchingConfig } from "../../../registry/serving-config.ts";
 import { checkInputs } from "../../../runtime/check-inputs.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import type { Executor, QueueState, Run, Work } from "../executor.ts";
+import type { Executor, TierQueueState, BatchRun, ExecutionRequest } from "../executor.ts";
 import { createBufferPool } from "../buffer-pool.ts";
-import { laneConfigOf } from "./lane-config.ts";
-import { createLane, type Lane } from "./lane.ts";
+import { resolveSchedulerConfig } from "./scheduler-config.ts";
+import { createSessionScheduler, type SessionScheduler } from "./session-scheduler.ts";
 import { createPreciseClock } from "./precise-clock.ts";
-import type { Unbatchable } from "./run-batch.ts";
+import type { UnbatchableSession } from "./batch-runner.ts";
 
 export interface ExecutorOptions {
   readonly clock?: Clock;
   /** What models do not say themselves. */
-  readonly defaults?: BatchingConfig;
+  readonly defaultBatching?: BatchingConfig;
   /** Called once for each run. */
-  readonly onRun?: (run: Run) => void;
-  readonly onUnbatchable?: (event: Unbatchable) => void;
+  readonly onRun?: (run: BatchRun) => void;
+  readonly onUnbatchable?: (event: UnbatchableSession) => void;
 }
 
 export function createExecutor({
   clock = createPreciseClock(),
-  defaults,
+  defaultBatching: defaults,
   onRun = () => {},
   onUnbatchable = () => {},
 }: ExecutorOptions = {}): Executor {
   const pool = createBufferPool();
   // A lane goes with its session: nothing here holds on to either.
-  const lanes = new WeakMap<Session, Lane>();
-  const known = new Set<WeakRef<Lane>>();
+  const lanes = new WeakMap<Session, SessionScheduler>();
+  const known = new Set<WeakRef<SessionScheduler>>();
 
-  function laneOf({ session, of, batching }: Work): Lane {
+  function laneOf({ session, tier: of, batching }: ExecutionRequest): SessionScheduler {
     const existing = lanes.get(session);
     if (existing !== undefined) return existing;
-    const created = createLane(session, of, {
+    const created = createSessionScheduler(session, of, {
       clock,
-      config: laneConfigOf(batching, defaults),
+      config: resolveSchedulerConfig(batching, defaults),
       pool,
       onRun,
       onUnbatchable,
@@ -63,11 +63,11 @@ export function createExecutor({
       return await laneOf(work).execute(work);
     },
 
-    queues() {
-      const byName = new Map<string, QueueState>();
+    queueStates() {
+      const byName = new Map<string, TierQueueState>();
       for (const ref of known) {
         const lane = ref.deref();
-        if (lane !== undefined) addTo(byName, lane.state());
+        if (lane !== undefined) addQueueState(byName, lane.queueState());
       }
       return [...byName.values()];
     },
@@ -75,17 +75,23 @@ export function createExecutor({
 }
 
 /** A tier that was loaded anew has two sessions for a while. */
-function addTo(
-  byName: Map<string, QueueState>,
-  { of, works, rows, ageMs, running }: QueueState,
+function addQueueState(
+  byName: Map<string, TierQueueState>,
+  {
+    tier: of,
+    requestCount: works,
+    rows,
+    oldestAgeMs: ageMs,
+    runsInFlight: running,
+  }: TierQueueState,
 ): void {
   const name = `${of.model}@${of.version}/${of.tier}`;
-  const other = byName.get(name) ?? { works: 0, rows: 0, ageMs: 0, running: 0 };
+  const other = byName.get(name) ?? { requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 };
   byName.set(name, {
-    of,
-    works: other.works + works,
+    tier: of,
+    requestCount: other.requestCount + works,
     rows: other.rows + rows,
-    ageMs: Math.max(other.ageMs, ageMs),
-    running: other.running + running,
+    oldestAgeMs: Math.max(other.oldestAgeMs, ageMs),
+    runsInFlight: other.runsInFlight + running,
   });
 }

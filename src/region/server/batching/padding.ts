@@ -10,29 +10,29 @@
 import type { Datatype, TensorSpec } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { Padding } from "../../../tasks/task.ts";
-import type { Work } from "../executor.ts";
+import type { ExecutionRequest } from "../executor.ts";
 
 export interface PaddingRule extends Omit<Padding, "buckets"> {
   readonly buckets?: readonly number[] | undefined;
 }
 
-export interface WorkPadding extends PaddingRule {
+export interface RequestPadding extends PaddingRule {
   /** The work's own. */
   readonly length: number;
 }
 
 /** @param declared by the model; of works that were encoded here, only its buckets count */
-export function paddingOf(
-  { session, inputs, padding: encoded }: Work,
+export function resolvePadding(
+  { session, inputs, padding: encoded }: ExecutionRequest,
   declared: PaddingRule | undefined,
-): WorkPadding | undefined {
+): RequestPadding | undefined {
   const padding: PaddingRule | undefined =
     encoded === undefined
       ? declared
       : { ...encoded, buckets: declared?.buckets ?? encoded.buckets };
-  if (padding === undefined || !canBeCut(session, padding.axis)) return undefined;
+  if (padding === undefined || !canTrimOutputs(session, padding.axis)) return undefined;
   const lengths = session.inputs
-    .filter((spec) => isLong(spec, padding.axis))
+    .filter((spec) => hasVariableAxis(spec, padding.axis))
     .map(({ name, datatype }) =>
       canBePadded(datatype, padding) ? inputs[name]?.shape[padding.axis] : undefined,
     );
@@ -43,18 +43,18 @@ export function paddingOf(
 }
 
 /** Whether this input or output has the length that padding changes. */
-export const isLong = ({ shape }: TensorSpec, axis: number): boolean => shape[axis] === -1;
+export const hasVariableAxis = ({ shape }: TensorSpec, axis: number): boolean => shape[axis] === -1;
 
 const canBePadded = (datatype: Datatype, { value }: PaddingRule) =>
   datatype !== "BYTES" && (value === 0 || (datatype !== "FP16" && datatype !== "BF16"));
 
-function canBeCut({ outputs }: Session, axis: number): boolean {
+function canTrimOutputs({ outputs }: Session, axis: number): boolean {
   return outputs.every(({ shape }) =>
     shape.every((dimension, at) => dimension !== -1 || at === 0 || at === axis),
   );
 }
 
 /** The length that a run of it gets; undefined where there is no bucket for it: its longest work's. */
-export function bucketOf({ buckets }: PaddingRule, length: number): number | undefined {
+export function findBucketLength({ buckets }: PaddingRule, length: number): number | undefined {
   return buckets?.find((bucket) => bucket >= length);
 }

@@ -3,7 +3,7 @@
 import { type Clock, systemClock } from "../../../core/clock.ts";
 
 /** How far it may be from the system's clock, which is set now and then; others of this process compare with that one. */
-const MAX_APART_MS = 2;
+const MAX_DRIFT_MS = 2;
 
 export function createPreciseClock(): Clock {
   let offsetMs = performance.timeOrigin;
@@ -11,7 +11,7 @@ export function createPreciseClock(): Clock {
     now() {
       const nowMs = systemClock.now();
       const steadyMs = performance.now();
-      if (Math.abs(steadyMs + offsetMs - nowMs) > MAX_APART_MS) offsetMs = nowMs - steadyMs;
+      if (Math.abs(steadyMs + offsetMs - nowMs) > MAX_DRIFT_MS) offsetMs = nowMs - steadyMs;
       return steadyMs + offsetMs;
     },
     setTimer: systemClock.setTimer,

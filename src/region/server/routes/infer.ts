@@ -11,36 +11,36 @@ import {
   encodeInferResponse,
   wantsBinary,
 } from "../../../protocol/open-inference.ts";
-import type { Permits } from "../batching/permits.ts";
+import type { ConcurrencyLimiter } from "../batching/concurrency-limiter.ts";
 import { createBufferPool } from "../buffer-pool.ts";
 import type { Executor } from "../executor.ts";
 import { readIncomingBody } from "../incoming-body.ts";
 import { infer, type InferOutcome } from "../infer.ts";
 import type { Lifecycle } from "../lifecycle.ts";
-import { defaultTierOf, inputsOf } from "../model-inputs.ts";
+import { defaultTierOf, declaredInputsOf } from "../model-inputs.ts";
 import type { ModelRepository } from "../model-repository.ts";
-import type { SharedRuns } from "../shared-runs.ts";
-import { addRoute, modelPaths, refOf, send, type Env } from "./route.ts";
+import type { RequestCoalescer } from "../request-coalescing.ts";
+import { addRoute, modelPaths, readModelRef, sendBody, type RegionEnv } from "./route-helpers.ts";
 
-export interface InferRoute {
+export interface InferRouteDependencies {
   readonly repository: ModelRepository;
   readonly executor: Executor;
-  readonly sharedRuns: SharedRuns;
+  readonly coalescer: RequestCoalescer;
   readonly lifecycle: Lifecycle;
-  readonly permits: Permits;
+  readonly concurrencyLimiter: ConcurrencyLimiter;
   readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxRows: number;
   readonly onOutcome: (outcome: InferOutcome) => void;
 }
 
-export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
+export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencies): void {
   const {
     repository,
     executor,
-    sharedRuns,
+    coalescer: sharedRuns,
     lifecycle,
-    permits,
+    concurrencyLimiter: permits,
     clock,
     maxBodyBytes,
     maxRows,
@@ -51,9 +51,9 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
   addRoute(app, "infer", ["POST"], modelPaths("/infer"), (c) =>
     lifecycle.track(async () => {
       const receivedAtMs = clock.now();
-      const giveBack = permits.take();
+      const giveBack = permits.acquire();
       try {
-        const ref = refOf(c);
+        const ref = readModelRef(c);
         const { headers, signal } = c.req.raw;
         const jsonBytes = jsonLengthOf(headers);
         const deadlineMs = readDeadlineMs(headers);
@@ -62,21 +62,21 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
           maxBytes: maxBodyBytes,
           jsonBytes,
           pool,
-          check: c.get("checkBody"),
+          verifyBody: c.get("checkBody"),
         });
         if (signal.aborted) throw coreErrors.requestCancelled();
         if (expiresAtMs !== undefined && clock.now() >= expiresAtMs)
           throw regionServerErrors.requestExpired();
 
-        const message = await repository.use(ref, async (model) => {
-          const rawInputs = () => inputsOf(model.manifest, defaultTierOf(model).manifest);
+        const message = await repository.withModel(ref, async (model) => {
+          const rawInputs = () => declaredInputsOf(model.manifest, defaultTierOf(model).manifest);
           const request =
             jsonBytes === 0
               ? decodeRawInferRequest(body.bytes, rawInputs(), ref.model)
               : decodeInferRequest(body.bytes, jsonBytes, ref.model);
           const response = await infer(model, request, {
             executor,
-            sharedRuns,
+            coalescer: sharedRuns,
             clock,
             maxRows,
             receivedAtMs,
@@ -88,7 +88,7 @@ export function addInferRoute(app: Hono<Env>, route: InferRoute): void {
           return encodeInferResponse(response, (output) => wantsBinary(request, output));
         });
         body.release(); // the answer is a copy; where there is none, its run may still be reading
-        return await send(c, message.body, headersOf(message));
+        return await sendBody(c, message.body, headersOf(message));
       } finally {
         giveBack();
       }

@@ -5,72 +5,79 @@ import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
 import type { ModelMetadata } from "../../../protocol/open-inference.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
-import type { LoadedModel } from "../load-model.ts";
-import { configurationOf } from "../model-configuration.ts";
-import { inputsOf } from "../model-inputs.ts";
+import type { LoadedRegionModel } from "../load-region-model.ts";
+import { toModelConfiguration } from "../model-configuration.ts";
+import { declaredInputsOf } from "../model-inputs.ts";
 import type { ModelRepository } from "../model-repository.ts";
-import { versionPolicyOf, type ModelsConfig } from "../models-config.ts";
-import type { Statistics } from "../statistics.ts";
-import { addRoute, modelPaths, nameOf, refOf, sendJson, type Env } from "./route.ts";
+import { versionPolicyOf, type OperatorConfig } from "../operator-config.ts";
+import type { InferenceStatistics } from "../statistics.ts";
+import {
+  addRoute,
+  modelPaths,
+  readModelName,
+  readModelRef,
+  sendJson,
+  type RegionEnv,
+} from "./route-helpers.ts";
 
-export interface ModelRoutes {
+export interface ModelRouteDependencies {
   readonly repository: ModelRepository;
-  readonly statistics: Statistics;
-  readonly config: ModelsConfig;
+  readonly statistics: InferenceStatistics;
+  readonly operatorConfig: OperatorConfig;
 }
 
 export function addModelRoutes(
-  app: Hono<Env>,
-  { repository, statistics, config }: ModelRoutes,
+  app: Hono<RegionEnv>,
+  { repository, statistics, operatorConfig: config }: ModelRouteDependencies,
 ): void {
-  const statisticsOf = (models: readonly LoadedModel[]) => ({
-    model_stats: models.map(({ manifest }) => statistics.of(manifest.model, manifest.version)),
+  const statisticsOf = (models: readonly LoadedRegionModel[]) => ({
+    model_stats: models.map(({ manifest }) => statistics.read(manifest.model, manifest.version)),
   });
 
   // Before those with a model's name: `stats` is in its place.
   addRoute(app, "stats", ["GET"], ["/v2/models/stats"], (c) =>
-    sendJson(c, statisticsOf(repository.allLoaded())),
+    sendJson(c, statisticsOf(repository.listLoaded())),
   );
 
   addRoute(app, "stats", ["GET"], ["/v2/models/:model/stats"], async (c) => {
-    const model = nameOf(c);
-    const loaded = repository.allLoaded().filter(({ manifest }) => manifest.model === model);
-    if (loaded.length === 0) return await explainMissing(repository, parseModelRef(model));
+    const model = readModelName(c);
+    const loaded = repository.listLoaded().filter(({ manifest }) => manifest.model === model);
+    if (loaded.length === 0) return await rejectNotLoaded(repository, parseModelRef(model));
     return await sendJson(c, statisticsOf(loaded));
   });
 
   addRoute(app, "stats", ["GET"], ["/v2/models/:model/versions/:version/stats"], async (c) => {
-    const ref = refOf(c);
-    const loaded = await repository.loaded(ref);
-    if (loaded === undefined) return await explainMissing(repository, ref);
+    const ref = readModelRef(c);
+    const loaded = await repository.findLoaded(ref);
+    if (loaded === undefined) return await rejectNotLoaded(repository, ref);
     return await sendJson(c, statisticsOf([loaded]));
   });
 
   addRoute(app, "model_ready", ["GET"], modelPaths("/ready"), async (c) => {
-    const ref = refOf(c);
+    const ref = readModelRef(c);
     if (!(await repository.isReady(ref))) throw regionErrors.modelNotReady(ref.model);
     return c.body(null, 200);
   });
 
   addRoute(app, "config", ["GET"], modelPaths("/config"), async (c) => {
-    const ref = refOf(c);
+    const ref = readModelRef(c);
     return await sendJson(
       c,
-      await repository.use(ref, (model) =>
-        configurationOf(model, versionPolicyOf(config, ref.model)),
+      await repository.withModel(ref, (model) =>
+        toModelConfiguration(model, versionPolicyOf(config, ref.model)),
       ),
     );
   });
 
   addRoute(app, "model_metadata", ["GET"], modelPaths(""), async (c) => {
-    const { manifest, versions } = await repository.describe(refOf(c));
+    const { manifest, versions } = await repository.describe(readModelRef(c));
     const tier = manifest.tiers.findLast((one) => one.place === "region");
     if (tier === undefined) throw regionServerErrors.noRegionTier(manifest.model, manifest.version);
     const metadata: ModelMetadata = {
       name: manifest.model,
       versions: versions.map(String),
       platform: "onnxruntime_onnx",
-      inputs: inputsOf(manifest, tier),
+      inputs: declaredInputsOf(manifest, tier),
       outputs: tier.outputs,
     };
     return await sendJson(c, metadata);
@@ -78,7 +85,7 @@ export function addModelRoutes(
 }
 
 /** @throws not_loaded for a model that there is; model_not_found and whatever else its metadata is refused with */
-async function explainMissing(repository: ModelRepository, ref: ModelRef): Promise<never> {
+async function rejectNotLoaded(repository: ModelRepository, ref: ModelRef): Promise<never> {
   await repository.describe(ref);
   throw regionServerErrors.notLoaded(
     ref.model,

@@ -11,12 +11,12 @@ import {
 } from "../../../protocol/model-control.ts";
 import { readBody } from "../../../protocol/read-body.ts";
 import type { ModelRepository } from "../model-repository.ts";
-import { addRoute, nameOf, sendJson, type Env } from "./route.ts";
+import { addRoute, readModelName, sendJson, type RegionEnv } from "./route-helpers.ts";
 
 /** Of a body that holds nothing but an option or two. */
 const MAX_BYTES = 65_536;
 
-export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository): void {
+export function addRepositoryRoutes(app: Hono<RegionEnv>, repository: ModelRepository): void {
   addRoute(
     app,
     "index",
@@ -26,13 +26,13 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
       const { ready = false } = readIndexRequest(
         await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")),
       );
-      const entries = await repository.index();
+      const entries = await repository.listIndex();
       return await sendJson(c, ready ? entries.filter(({ state }) => state === "READY") : entries);
     },
   );
 
   addRoute(app, "load", ["POST"], ["/v2/repository/models/:model/load"], async (c) => {
-    const model = nameOf(c);
+    const model = readModelName(c);
     checkLoadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     try {
       await repository.load(model);
@@ -43,7 +43,7 @@ export function addRepositoryRoutes(app: Hono<Env>, repository: ModelRepository)
   });
 
   addRoute(app, "unload", ["POST"], ["/v2/repository/models/:model/unload"], async (c) => {
-    const model = nameOf(c);
+    const model = readModelName(c);
     checkUnloadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     await repository.unload(model);
     return c.json({});

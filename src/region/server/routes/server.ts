@@ -4,16 +4,16 @@ import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
 import type { ServerMetadata } from "../../../protocol/open-inference.ts";
 import type { Lifecycle } from "../lifecycle.ts";
-import { addRoute, modelPaths, send, sendJson, type Env } from "./route.ts";
+import { addRoute, modelPaths, sendBody, sendJson, type RegionEnv } from "./route-helpers.ts";
 
-export interface ServerRoutes {
+export interface ServerRouteDependencies {
   readonly lifecycle: Lifecycle;
   readonly version: string;
   /** In a format of Prometheus. */
-  readonly metrics?: MetricsPage | undefined;
+  readonly metrics?: MetricsExporter | undefined;
 }
 
-export interface MetricsPage {
+export interface MetricsExporter {
   readonly contentType: string;
   text(): Promise<string>;
 }
@@ -36,8 +36,8 @@ const SHARED_MEMORY = ["system", "cuda"].flatMap((kind) =>
 );
 
 export function addServerRoutes(
-  app: Hono<Env>,
-  { lifecycle, version, metrics }: ServerRoutes,
+  app: Hono<RegionEnv>,
+  { lifecycle, version, metrics }: ServerRouteDependencies,
 ): void {
   addRoute(app, "metadata", ["GET"], ["/v2", "/v2/"], (c) =>
     sendJson(c, {
@@ -58,7 +58,7 @@ export function addServerRoutes(
       ["GET"],
       ["/metrics"],
       async (c) =>
-        await send(c, new TextEncoder().encode(await metrics.text()), {
+        await sendBody(c, new TextEncoder().encode(await metrics.text()), {
           "content-type": metrics.contentType,
         }),
     );

@@ -3,7 +3,7 @@
 
 import { domainOf } from "../nodes.ts";
 import type { ModelProto, NodeProto } from "../proto/onnx_pb.js";
-import type { ElementType } from "../tensors.ts";
+import type { ElementType } from "../tensor-data.ts";
 import table from "./signatures.json" with { type: "json" };
 
 /** One input or output: of a fixed type, or of a type variable, which is the same type wherever it stands in the signature. */
@@ -29,7 +29,7 @@ export const opsetsOf = ({ opsetImport }: Pick<ModelProto, "opsetImport">): Opse
   new Map(opsetImport.map((one) => [domainOf(one), Number(one.version)]));
 
 /** @returns undefined for an operator that is not in the specifications, or not in a version as old as the model's */
-export function signatureOf(node: NodeProto, opsets: Opsets): Signature | undefined {
+export function findSignature(node: NodeProto, opsets: Opsets): Signature | undefined {
   const opset = opsets.get(domainOf(node));
   const versions = own(own(domains, domainOf(node)) ?? {}, node.opType);
   if (opset === undefined || versions === undefined) return undefined;
@@ -39,12 +39,12 @@ export function signatureOf(node: NodeProto, opsets: Opsets): Signature | undefi
       .filter((since) => since <= opset),
   );
   const text = own(versions, String(version));
-  return text === undefined ? undefined : parsed(text);
+  return text === undefined ? undefined : parseOperatorSignature(text);
 }
 
 const cache = new Map<string, Signature>();
 
-function parsed(text: string): Signature {
+function parseOperatorSignature(text: string): Signature {
   const known = cache.get(text);
   if (known !== undefined) return known;
   const [inputs = [], outputs = []] = text.split("->").map((side) =>
@@ -53,12 +53,12 @@ function parsed(text: string): Signature {
       .split(" ")
       .filter((word) => word !== ""),
   );
-  const signature = { input: operandsOf(inputs, "in"), output: operandsOf(outputs, "out") };
+  const signature = { input: parseOperands(inputs, "in"), output: parseOperands(outputs, "out") };
   cache.set(text, signature);
   return signature;
 }
 
-function operandsOf(words: readonly string[], side: "in" | "out"): Signature["input"] {
+function parseOperands(words: readonly string[], side: "in" | "out"): Signature["input"] {
   const operands = words.map((word): Operand => {
     const [name = ""] = word.split(/[!*.]/, 1);
     return /^[A-Z]/.test(name)

@@ -5,7 +5,7 @@ import { restore, run } from "./restore.ts";
 
 let session: Session | undefined;
 
-export async function logitsOf(input: NamedTensors): Promise<Float32Array> {
+export async function runLogits(input: NamedTensors): Promise<Float32Array> {
   session ??= await restore();
   return await run(session, input);
 }

@@ -1,7 +1,7 @@
 // The inputs of this isolate's requests, by seed.
 import { env } from "cloudflare:workers";
-import { inputOf } from "cold:input";
+import { createInput } from "cold:input";
 
 export const inputs = new Map(
-  env.SEEDS.split(",").map((seed) => [Number(seed), inputOf(Number(seed))]),
+  env.SEEDS.split(",").map((seed) => [Number(seed), createInput(Number(seed))]),
 );

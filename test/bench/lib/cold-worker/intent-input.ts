@@ -2,11 +2,11 @@
 import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
 import { createHashedNgrams } from "../../../../src/tasks/text/hashed-ngrams.ts";
-import { makeQueries } from "../../../../src/cli/load/sample-texts.ts";
+import { generateQueries } from "../../../../src/cli/load/query-generator.ts";
 
 const idsOf = createHashedNgrams({ ...features, kind: "hashed-ngrams" });
 
-export function inputOf(seed: number): NamedTensors {
-  const data = idsOf(makeQueries(1, seed)[0] ?? "");
+export function createInput(seed: number): NamedTensors {
+  const data = idsOf(generateQueries(1, seed)[0] ?? "");
   return { ids: { datatype: "INT32", shape: [1, data.length], data } };
 }

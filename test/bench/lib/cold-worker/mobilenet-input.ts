@@ -4,7 +4,7 @@ import { createRandom } from "../random.ts";
 
 const RESOLUTION = 224;
 
-export function inputOf(seed: number): NamedTensors {
+export function createInput(seed: number): NamedTensors {
   const random = createRandom(seed);
   const data = new Float32Array(3 * RESOLUTION ** 2);
   for (let index = 0; index < data.length; index++) data[index] = 2 * random.next() - 1;

@@ -17,4 +17,4 @@ const { sessions, refused } = await restoreBundled({
 const session = sessions.get(graph);
 if (session === undefined) throw refused[0];
 
-export const logitsOf = (input: NamedTensors): Promise<Float32Array> => run(session, input);
+export const runLogits = (input: NamedTensors): Promise<Float32Array> => run(session, input);

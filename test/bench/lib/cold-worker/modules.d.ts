@@ -7,12 +7,12 @@ declare module "cloudflare:workers" {
 
 declare module "cold:input" {
   /** Another input of the model for each seed. */
-  export const inputOf: (seed: number) => import("../../../../src/core/tensor.ts").NamedTensors;
+  export const createInput: (seed: number) => import("../../../../src/core/tensor.ts").NamedTensors;
 }
 
 declare module "cold:session" {
   /** One inference; the first one opens the session, unless that has been done at module scope. */
-  export const logitsOf: (
+  export const runLogits: (
     input: import("../../../../src/core/tensor.ts").NamedTensors,
   ) => Promise<Float32Array>;
 }

@@ -26,7 +26,7 @@ env.wasm.wasmBinary = new ArrayBuffer(1); // nobody reads it
 
 let session: InferenceSession | undefined;
 
-export async function logitsOf(input: NamedTensors): Promise<Float32Array> {
+export async function runLogits(input: NamedTensors): Promise<Float32Array> {
   session ??= await InferenceSession.create(new Uint8Array(image));
   const feeds = Object.entries(input).map(
     ([name, { datatype, data, shape }]) =>

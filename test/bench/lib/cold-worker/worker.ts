@@ -1,10 +1,10 @@
 // The Worker whose cold start is measured: the same for every model and every way of starting, which bundle.ts puts in.
 // Inputs are made before the session and before any request, so that no request is charged for them.
 import { inputs } from "./inputs.ts";
-import { logitsOf } from "cold:session";
+import { runLogits } from "cold:session";
 
 /** FNV-1a over the bytes. */
-function checksumOf({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
+function computeChecksum({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
   let hash = 0x811c9dc5;
   for (const byte of new Uint8Array(buffer, byteOffset, byteLength))
     hash = Math.imul(hash ^ byte, 0x01000193);
@@ -25,12 +25,12 @@ export default {
         [...inputs.values()]
           .map((tensors) =>
             Object.values(tensors).map(({ data }) =>
-              checksumOf(sampleOf(data as Float32Array | Int32Array)),
+              computeChecksum(sampleOf(data as Float32Array | Int32Array)),
             ),
           )
           .join(" "),
       );
     if (input === undefined) return new Response("no input has this seed", { status: 404 });
-    return new Response(checksumOf(await logitsOf(input)));
+    return new Response(computeChecksum(await runLogits(input)));
   },
 };

@@ -1,0 +1,27 @@
+// The local system's models: every project, with its snapshots, published to its store.
+
+import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
+import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
+import { publishModel, type PublishResult, type PublishSource } from "../../registry/publish.ts";
+import type { S3Options } from "../../registry/s3-config.ts";
+import type { SigningKey } from "../../registry/signing-keys.ts";
+import { createModelStore } from "../../registry/store.ts";
+import { deployedEngineOf, createProjectSnapshots } from "../build-deployment.ts";
+
+/** Also notes the engine that the local edge runs. @param signingKeys none leaves the manifests unsigned @throws model_store_unavailable, component_failed */
+export async function publishProjects(
+  sources: readonly PublishSource[],
+  deployment: BuiltDeployment,
+  options: S3Options,
+  log: (line: string) => void,
+  signingKeys: readonly SigningKey[] = [],
+): Promise<PublishResult[]> {
+  const trustedKeys =
+    signingKeys.length === 0 ? undefined : signingKeys.map(({ publicKey }) => publicKey);
+  const store = createModelStore(createS3ObjectStore(options), { trustedKeys, signingKeys });
+  await store.writeDeployedEngine(deployedEngineOf(deployment));
+  const published: PublishResult[] = [];
+  for (const project of sources)
+    published.push(await publishModel(store, (await createProjectSnapshots(project, log)).source));
+  return published;
+}

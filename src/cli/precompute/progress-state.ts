@@ -1,0 +1,83 @@
+// What a precomputation has done, in a file that is written whole: another run goes on from there.
+
+import { cliErrors } from "../errors.ts";
+import { readFile } from "node:fs/promises";
+import * as z from "zod";
+import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
+import { problemsOf } from "../../core/config.ts";
+import { reasonOf } from "../../core/errors.ts";
+
+/** What it belongs to: of another version, or other inputs, nothing has been done. */
+export interface PrecomputeJob {
+  readonly model: string;
+  readonly version: number;
+  readonly inputsSha256: string;
+  readonly count: number;
+}
+
+const failureSchema = z.object({ line: z.int(), code: z.string(), detail: z.string() });
+const progressSchema = z.object({
+  /** So many inputs, from the first on. */
+  asked: z.int().min(0),
+  /** Were in a cache. */
+  cached: z.int().min(0),
+  computed: z.int().min(0),
+  failures: z.array(failureSchema),
+});
+export type PrecomputeProgress = z.output<typeof progressSchema>;
+export type PrecomputeFailure = z.output<typeof failureSchema>;
+
+const fileSchema = z.object({
+  model: z.string(),
+  version: z.int(),
+  inputsSha256: z.string(),
+  count: z.int(),
+  progress: progressSchema,
+});
+
+export interface PrecomputeState {
+  readonly path: string;
+  readonly progress: PrecomputeProgress;
+  save(progress: PrecomputeProgress): Promise<void>;
+}
+
+/** @throws state_unreadable where the file is something else */
+export async function openPrecomputeState(
+  path: string,
+  job: PrecomputeJob,
+): Promise<PrecomputeState> {
+  const stored = await readStateFile(path);
+  const isOurs =
+    stored !== undefined &&
+    stored.model === job.model &&
+    stored.version === job.version &&
+    stored.inputsSha256 === job.inputsSha256;
+  return {
+    path,
+    // What failed is tried again once the end was reached.
+    progress:
+      isOurs && stored.progress.asked < job.count
+        ? stored.progress
+        : { asked: 0, cached: 0, computed: 0, failures: [] },
+    save: (progress) => writeFileAtomic(path, `${JSON.stringify({ ...job, progress })}\n`),
+  };
+}
+
+async function readStateFile(path: string): Promise<z.output<typeof fileSchema> | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw cliErrors.stateUnreadable(path, reasonOf(error));
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw cliErrors.stateUnreadable(path, reasonOf(error));
+  }
+  const parsed = fileSchema.safeParse(value);
+  if (!parsed.success) throw cliErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
+  return parsed.data;
+}

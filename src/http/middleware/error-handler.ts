@@ -1,0 +1,52 @@
+// Turns every error into an answer with its status and `retry-after`: problem details, for OpenAI's clients with what these read,
+// or under /v2 what the Open Inference Protocol says.
+
+import type { Context, ErrorHandler } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { asEdgeTierError, type EdgeTierError, reasonOf } from "../../core/errors.ts";
+import { EMBEDDINGS_PATH, embeddingsProblemOf } from "../../protocol/embeddings.ts";
+import { tritonStatus } from "../../protocol/http.ts";
+import { PROBLEM_MEDIA_TYPE, problemOf } from "../../protocol/problem.ts";
+import type { AppEnv } from "../app-env.ts";
+
+/** @param log is told of every 5xx, with the cause that the client does not see */
+export function errorHandler(
+  log: (record: Readonly<Record<string, unknown>>) => void,
+): ErrorHandler<AppEnv> {
+  return function toProblem(thrown, c) {
+    const error = asEdgeTierError(thrown);
+    const requestId = c.get("requestId") ?? "";
+    if (error.status >= 500) {
+      log({
+        level: "error",
+        event: "request_failed",
+        requestId,
+        traceId: c.get("span")?.traceId,
+        code: error.code,
+        detail: error.detail,
+        ...(error.cause === undefined ? {} : { cause: reasonOf(error.cause) }),
+      });
+    }
+    if (error.retryAfterSeconds !== undefined)
+      c.header("retry-after", String(error.retryAfterSeconds));
+    if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
+    c.header("cache-control", "no-store");
+    return /^\/v2(\/|$)/.test(c.req.path)
+      ? openInferenceError(c, error)
+      : problemDetails(c, error, requestId);
+  };
+}
+
+const openInferenceError = (c: Context, error: EdgeTierError): Response =>
+  c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
+
+const problemDetails = (c: Context, error: EdgeTierError, requestId: string): Response =>
+  c.body(
+    JSON.stringify(
+      c.req.path === EMBEDDINGS_PATH
+        ? embeddingsProblemOf(error, requestId)
+        : problemOf(error, requestId),
+    ),
+    error.status as ContentfulStatusCode,
+    { "content-type": PROBLEM_MEDIA_TYPE },
+  );

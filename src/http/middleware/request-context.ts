@@ -1,0 +1,64 @@
+// Gives each request its RequestContext, and each response its `server-timing`.
+
+import type { MiddlewareHandler } from "hono";
+import * as z from "zod";
+import type { Clock } from "../../core/clock.ts";
+import type { Place } from "../../core/place.ts";
+import { startPhaseTimer } from "../../telemetry/phase-timer.ts";
+import { createTracedPhaseTimer } from "../../telemetry/traced-phase-timer.ts";
+import type { AppEnv } from "../app-env.ts";
+
+export function attachRequestContext(clock: Clock): MiddlewareHandler<AppEnv> {
+  return async function attachContext(c, next) {
+    const arrivedAtMs = clock.now();
+    const phases = startPhaseTimer(clock, arrivedAtMs);
+    const span = c.get("span");
+    c.set("context", {
+      requestId: c.get("requestId"),
+      span,
+      // Known only later; a deadline counts from the arrival all the same.
+      get tenant() {
+        return c.get("tenant") ?? "";
+      },
+      // Read only for what goes to a region.
+      get geo() {
+        return readGeo(c.req.raw);
+      },
+      disconnectSignal: c.req.raw.signal,
+      arrivedAtMs,
+      phases: span.isRecorded ? createTracedPhaseTimer(phases, span, clock) : phases,
+      waitUntil: waitUntilOf(c),
+    });
+    await next();
+    const timing = phases.serverTiming();
+    if (timing !== "") c.header("server-timing", timing);
+  };
+}
+
+/** Cloudflare tells the client's place as text in the request's `cf`; elsewhere there is none. */
+const cfGeoSchema = z.object({
+  cf: z.object({ latitude: degreesSchema(90), longitude: degreesSchema(180) }),
+});
+
+function degreesSchema(most: number) {
+  return z.coerce.number().min(-most).max(most);
+}
+
+function readGeo(request: Request): Place | undefined {
+  const parsed = cfGeoSchema.safeParse(request);
+  return parsed.success
+    ? { latitudeDegrees: parsed.data.cf.latitude, longitudeDegrees: parsed.data.cf.longitude }
+    : undefined;
+}
+
+/** Outside Workers (`app.request` in tests, Node) there is no execution context, and work goes on by itself. */
+function waitUntilOf(
+  c: Parameters<MiddlewareHandler<AppEnv>>[0],
+): (work: Promise<unknown>) => void {
+  try {
+    const { executionCtx } = c;
+    return (work) => executionCtx.waitUntil(work);
+  } catch {
+    return (work) => void work.catch(() => {});
+  }
+}

@@ -1,0 +1,72 @@
+// The edge, asked by its own page: the key with every request, and an error that says what to do.
+
+import type { Problem } from "../protocol/problem.ts";
+
+const API_KEY_STORAGE_KEY = "edgetier-key";
+
+export const readApiKey = (): string => sessionStorage.getItem(API_KEY_STORAGE_KEY) ?? "";
+export function saveApiKey(key: string): void {
+  if (key === "") sessionStorage.removeItem(API_KEY_STORAGE_KEY);
+  else sessionStorage.setItem(API_KEY_STORAGE_KEY, key);
+}
+
+/** What the edge refused, and its remedy; or that it cannot be reached. */
+export class ApiError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export interface ApiResponse<Body> {
+  readonly body: Body;
+  readonly headers: Headers;
+  /** From sending the request to the last byte of the answer. */
+  readonly durationMs: number;
+}
+
+/** @throws Refusal */
+export async function callApi<Body>(
+  path: string,
+  init: RequestInit = {},
+): Promise<ApiResponse<Body>> {
+  const headers = new Headers(init.headers);
+  const key = readApiKey();
+  if (key !== "") headers.set("authorization", `Bearer ${key}`);
+  const startedAtMs = performance.now();
+  const response = await fetch(path, { ...init, headers, redirect: "error" }).catch(
+    (error: unknown) => {
+      throw new ApiError(
+        0,
+        `The edge did not answer: ${error instanceof Error ? error.message : String(error)}.`,
+      );
+    },
+  );
+  const text = await response.text();
+  const tookMs = performance.now() - startedAtMs;
+  const body = tryParseJson(text);
+  if (!response.ok) {
+    const { detail = `The edge answered ${response.status}.`, remedy = "" } = (body ??
+      {}) as Partial<Problem>;
+    throw new ApiError(
+      response.status,
+      `${detail} ${response.status === 401 ? "Put an API key into the field at the top." : remedy}`.trim(),
+    );
+  }
+  return { body: body as Body, headers: response.headers, durationMs: tookMs };
+}
+
+export const postJson = (value: unknown): RequestInit => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify(value),
+});
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,18 @@
+// The header `server-timing` (https://www.w3.org/TR/server-timing/): where the edge says that a request waited.
+
+export interface ServerTimingEntry {
+  readonly name: string;
+  readonly durationMs: number;
+}
+
+export function parseServerTiming(header: string | null): ServerTimingEntry[] {
+  return (header ?? "").split(",").flatMap((entry) => {
+    const [name = "", ...parameters] = entry.split(";").map((part) => part.trim());
+    const duration = parameters
+      .find((parameter) => parameter.startsWith("dur="))
+      ?.slice("dur=".length);
+    return name === "" || duration === undefined || !Number.isFinite(Number(duration))
+      ? []
+      : [{ name, ms: Number(duration) }];
+  });
+}

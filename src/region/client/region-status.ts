@@ -1,0 +1,35 @@
+// What clients may be told of the regions: how near, how quick and how well they are, as this isolate sees them.
+
+import { distanceKm, type Place } from "../../core/place.ts";
+import type { RegionState } from "./region-state.ts";
+
+export interface RegionStatus {
+  readonly id: string;
+  readonly place: Place | null;
+  /** Where it may be asked directly. */
+  readonly url?: string;
+  readonly health: RegionState["health"];
+  readonly distanceKm: number | null;
+  /** Of calls from here, over all models; null until there was one. */
+  readonly latencyMs: { readonly p50: number; readonly p95: number } | null;
+}
+
+export function describeRegions(
+  states: readonly RegionState[],
+  from: Place | undefined,
+): RegionStatus[] {
+  const seen = states.map((state): RegionStatus => {
+    const { id, location: place, publicUrl } = state.region;
+    const [p50, p95] = [state.latencies.quantileMs(0.5, 1), state.latencies.quantileMs(0.95, 1)];
+    return {
+      id,
+      place: place ?? null,
+      ...(publicUrl === undefined ? {} : { url: publicUrl }),
+      health: state.health,
+      distanceKm:
+        from === undefined || place === undefined ? null : Math.round(distanceKm(from, place)),
+      latencyMs: p50 === undefined || p95 === undefined ? null : { p50, p95 },
+    };
+  });
+  return seen.sort((a, b) => (a.distanceKm ?? Infinity) - (b.distanceKm ?? Infinity) || 0);
+}

@@ -1,0 +1,104 @@
+// A model's batching configuration over the region's, with every field there, in the units that are used here.
+
+import {
+  mergeServing,
+  type BatchingConfig,
+  type QueueConfig,
+} from "../../../registry/serving-config.ts";
+import { createAdaptivePolicy } from "./adaptive-policy.ts";
+import { DEFAULT_QUEUE_POLICY, type PriorityLevelPolicy, type QueuePolicy } from "./batch-queue.ts";
+import { createFixedPolicy, type DispatchPolicy } from "./dispatch-policy.ts";
+import type { PaddingRule } from "./padding.ts";
+
+export interface SchedulerConfig {
+  readonly createPolicy: () => DispatchPolicy;
+  /** Whether works may share runs at all. */
+  readonly isBatchingEnabled: boolean;
+  /** Rows of one run; a single work may have more, and then runs by itself. */
+  readonly maxBatchRows: number;
+  /** For tensors that clients send; those that are encoded here bring their own, but for its buckets. */
+  readonly padding: PaddingRule | undefined;
+  readonly queue: QueuePolicy;
+}
+
+type LevelConfig = Pick<
+  QueueConfig,
+  "timeoutAction" | "defaultTimeoutUs" | "allowTimeoutOverride" | "maxQueueSize"
+>;
+/** As Triton's `priority_queue_policy`: what is different on a level, by its number. */
+type PriorityQueueConfig = QueueConfig & {
+  readonly byPriority?: Readonly<Record<string, LevelConfig>>;
+};
+
+export const DEFAULT_BATCHING = {
+  mode: "fixed",
+  maxBatchRows: 32,
+} as const satisfies BatchingConfig;
+
+/** @param configs the first that says something counts, field by field */
+export function resolveSchedulerConfig(
+  ...configs: readonly (BatchingConfig | undefined)[]
+): SchedulerConfig {
+  const { batching = {} } = mergeServing(
+    ...configs.flatMap((one) => (one === undefined ? [] : [{ batching: one }])),
+  );
+  const {
+    mode = DEFAULT_BATCHING.mode,
+    maxBatchRows = DEFAULT_BATCHING.maxBatchRows,
+    preferredBatchRows = [],
+    maxQueueDelayUs = 0,
+    padding,
+    queue,
+  } = batching;
+  const policies = {
+    off: () => createFixedPolicy(),
+    fixed: () =>
+      createFixedPolicy({
+        preferredBatchRows: preferredBatchRows,
+        maxQueueDelayMs: maxQueueDelayUs / 1_000,
+      }),
+    adaptive: createAdaptivePolicy,
+  };
+  return {
+    createPolicy: policies[mode],
+    isBatchingEnabled: mode !== "off",
+    maxBatchRows,
+    padding,
+    queue: resolveQueuePolicy(queue),
+  };
+}
+
+function resolveQueuePolicy(queue: PriorityQueueConfig = {}): QueuePolicy {
+  const {
+    priorityLevels = DEFAULT_QUEUE_POLICY.priorityLevels,
+    defaultPriorityLevel = DEFAULT_QUEUE_POLICY.defaultPriority,
+    byPriority = {},
+  } = queue;
+  return {
+    ...DEFAULT_QUEUE_POLICY,
+    ...resolveLevelPolicy(queue),
+    priorityLevels,
+    defaultPriority: Math.min(defaultPriorityLevel, priorityLevels),
+    overridesByPriority: new Map(
+      Object.entries(byPriority).map(([level, differing]) => [
+        Number(level),
+        resolveLevelPolicy(differing),
+      ]),
+    ),
+  };
+}
+
+function resolveLevelPolicy({
+  defaultTimeoutUs,
+  timeoutAction,
+  allowTimeoutOverride,
+  maxQueueSize,
+}: LevelConfig): Partial<PriorityLevelPolicy> {
+  const fields = {
+    timeoutAction,
+    allowTimeoutOverride,
+    maxQueueSize,
+    defaultTimeoutMs: defaultTimeoutUs === undefined ? undefined : defaultTimeoutUs / 1_000,
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

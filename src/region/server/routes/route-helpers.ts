@@ -1,0 +1,97 @@
+// What the routes of the region share: how one is added, what its path names, and how an answer is sent.
+
+import { protocolErrors } from "../../../protocol/errors.ts";
+import { registryErrors } from "../../../registry/errors.ts";
+import type { HttpBindings } from "@hono/node-server";
+import type { Context, Hono } from "hono";
+import type { RequestIdVariables } from "hono/request-id";
+import type { Span } from "../../../core/span.ts";
+import type { BodyCheck } from "../../../protocol/read-body.ts";
+import { modelName } from "../../../registry/manifest.ts";
+import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
+import { negotiateEncoding, compress } from "../response-compression.ts";
+
+/** What a request is for: a label of metrics, so that paths that clients invent are none. */
+export type RouteAction =
+  | "config"
+  | "index"
+  | "infer"
+  | "live"
+  | "load"
+  | "metadata"
+  | "metrics"
+  | "model_metadata"
+  | "model_ready"
+  | "other"
+  | "ready"
+  | "stats"
+  | "unload"
+  | "unsupported";
+
+/** Bindings are there on a Node server only. */
+export type RegionEnv = {
+  Bindings: Partial<HttpBindings>;
+  Variables: RequestIdVariables & { action: RouteAction; span: Span; checkBody?: BodyCheck };
+};
+export type RegionContext = Context<RegionEnv>;
+type Method = "GET" | "POST";
+
+/** Any other verb is answered with 405. */
+export function addRoute(
+  app: Hono<RegionEnv>,
+  action: RouteAction,
+  methods: readonly Method[],
+  paths: readonly string[],
+  handler: (c: RegionContext) => Promise<Response>,
+): void {
+  const named = (c: RegionContext) => {
+    c.set("action", action);
+    return handler(c);
+  };
+  for (const method of methods) app.on(method, [...paths], named);
+  app.on("ALL", [...paths], (c) => {
+    c.set("action", action);
+    c.header("allow", methods.join(", "));
+    throw protocolErrors.methodNotAllowed(c.req.method, methods);
+  });
+}
+
+export const modelPaths = (suffix: string) => [
+  `/v2/models/:model${suffix}`,
+  `/v2/models/:model/versions/:version${suffix}`,
+];
+
+/** @throws model_not_found, also for what can be no model's name */
+export function readModelName(c: RegionContext): string {
+  const name = c.req.param("model") ?? "";
+  if (!modelName.safeParse(name).success) throw registryErrors.modelNotFound(name);
+  return name;
+}
+
+/** The alias `stable` where the path names no version. @throws model_not_found, invalid_model_name */
+export function readModelRef(c: RegionContext): ModelRef {
+  const model = readModelName(c);
+  const version = c.req.param("version");
+  return parseModelRef(version === undefined ? model : `${model}@${version}`);
+}
+
+/** Compressed where the client likes that better. */
+export async function sendBody(
+  c: RegionContext,
+  body: Uint8Array<ArrayBuffer>,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const encoding = negotiateEncoding(c, body.byteLength);
+  if (encoding === "identity") return c.body(body, 200, { ...headers, vary: "accept-encoding" });
+  return c.body(await compress(encoding, body), 200, {
+    ...headers,
+    vary: "accept-encoding",
+    "content-encoding": encoding,
+  });
+}
+
+export async function sendJson(c: RegionContext, value: object): Promise<Response> {
+  return await sendBody(c, new TextEncoder().encode(JSON.stringify(value)), {
+    "content-type": "application/json",
+  });
+}

@@ -1,0 +1,14 @@
+// The region's image decoder: one for all of its models, which decodes one image at a time.
+
+import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
+
+/** Enough for any image that a manifest can allow. */
+const MAX_MEMORY_BYTES = 256 * 1024 * 1024;
+const RETAINED_MEMORY_BYTES = 64 * 1024 * 1024;
+
+export const sharedImageDecoder = createImageDecoder({
+  modules: nodeImageCodecs(),
+  maxMemoryBytes: MAX_MEMORY_BYTES,
+  keptMemoryBytes: RETAINED_MEMORY_BYTES,
+});

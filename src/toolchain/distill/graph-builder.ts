@@ -1,0 +1,82 @@
+// Writes a new ONNX graph, node by node.
+
+import { create } from "@bufbuild/protobuf";
+import type { Datatype } from "../../core/tensor.ts";
+import { onnxTypeOf } from "../../runtime/wasm/datatypes.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { makeNode, type NodeSpec } from "../onnx/nodes.ts";
+import {
+  GraphProtoSchema,
+  ModelProtoSchema,
+  OperatorSetIdProtoSchema,
+  TensorShapeProtoSchema,
+  TypeProto_TensorSchema,
+  TypeProtoSchema,
+  type ValueInfoProto,
+  ValueInfoProtoSchema,
+} from "../onnx/proto/onnx_pb.js";
+import { makeTensor } from "../onnx/tensor-data.ts";
+
+const OPSET = 20n;
+const IR_VERSION = 10n;
+
+/** A dimension with a name is variable. */
+export interface TensorInfo {
+  readonly name: string;
+  readonly datatype: Exclude<Datatype, "BYTES">;
+  readonly shape: readonly (number | string)[];
+}
+
+export class GraphBuilder {
+  readonly #graph = create(GraphProtoSchema, {});
+
+  constructor(name: string) {
+    this.#graph.name = name;
+  }
+
+  /** @param type as ONNX writes it: `float`, `int64` @returns its name */
+  addConstant(name: string, type: string, dims: readonly number[], data: ArrayBufferView): string {
+    this.#graph.initializer.push(makeTensor(name, type, dims.map(BigInt), data));
+    return name;
+  }
+
+  /** @param output its name, which is new in the graph @returns the same */
+  addNode(
+    output: string,
+    op: string,
+    inputs: readonly string[],
+    attributes: NodeSpec["attributes"] = [],
+  ): string {
+    this.#graph.node.push(
+      makeNode({ reserveName: `node_${output}`, op, inputs, outputs: [output], attributes }),
+    );
+    return output;
+  }
+
+  build(inputs: readonly TensorInfo[], outputs: readonly TensorInfo[]): Model {
+    this.#graph.input = inputs.map(toValueInfo);
+    this.#graph.output = outputs.map(toValueInfo);
+    const opsetImport = [create(OperatorSetIdProtoSchema, { domain: "", version: OPSET })];
+    return Object.assign(
+      create(ModelProtoSchema, { irVersion: IR_VERSION, opsetImport, producerName: "edgetier" }),
+      { graph: this.#graph },
+    );
+  }
+}
+
+function toValueInfo({ name, datatype, shape }: TensorInfo): ValueInfoProto {
+  const dim = shape.map((size) => ({
+    value:
+      typeof size === "number"
+        ? ({ case: "dimValue", value: BigInt(size) } as const)
+        : ({ case: "dimParam", value: size } as const),
+  }));
+  const tensorType = create(TypeProto_TensorSchema, {
+    elemType: onnxTypeOf(datatype),
+    shape: create(TensorShapeProtoSchema, { dim }),
+  });
+  return create(ValueInfoProtoSchema, {
+    name,
+    type: create(TypeProtoSchema, { value: { case: "tensorType", value: tensorType } }),
+  });
+}

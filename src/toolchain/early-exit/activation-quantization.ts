@@ -1,0 +1,93 @@
+// How the value at a cut is written in 8 bits: as the graph itself has it there, or else in the range with the least squared
+// error on samples.
+
+import type { NamedTensors } from "../../core/tensor.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
+import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
+import { producerOf, soleConsumerOf } from "../onnx/graph-queries.ts";
+import { isOnnxOp } from "../onnx/nodes.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { elementTypeOf, readIntegers } from "../onnx/tensor-data.ts";
+import { type Value, type ValueTable, buildValueTable } from "../onnx/value-table.ts";
+import { selectRange } from "../quantize/range-selection.ts";
+import { Histogram } from "../quantize/histogram.ts";
+import { captureActivations } from "../quantize/capture-activations.ts";
+import {
+  type QuantizationParams,
+  computeQuantizationParams,
+} from "../quantize/quantization-scheme.ts";
+
+/** @returns by the values' names @throws session_failed */
+export async function chooseActivationQuantization(
+  runtime: Runtime,
+  model: Model,
+  values: readonly string[],
+  samples: readonly NamedTensors[],
+): Promise<Map<string, QuantizationParams>> {
+  const table = buildValueTable(model);
+  const found = new Map<string, QuantizationParams>();
+  const histograms = new Map<string, Histogram>();
+  for (const name of values) {
+    const own = readExistingQuantization(
+      table,
+      table.values.find((value) => value.name === name),
+    );
+    if (own === undefined) histograms.set(name, new Histogram());
+    else found.set(name, own);
+  }
+  if (histograms.size === 0) return found;
+  await captureActivations(runtime, model, [...histograms.keys()], samples, (observed) => {
+    for (const [name, { data }] of observed) histograms.get(name)?.add(data);
+  });
+  for (const [name, histogram] of histograms)
+    found.set(
+      name,
+      computeQuantizationParams(selectRange(histogram, { kind: "mse" }), {
+        type: "uint8",
+        symmetric: false,
+      }),
+    );
+  return found;
+}
+
+/** The value in 8 bits, where the graph has it so before it makes it a real number of it, and by the same scale. */
+export function findQuantizedValue(
+  model: Model,
+  name: string,
+  crossing: QuantizationParams,
+): string | undefined {
+  const table = buildValueTable(model);
+  const value = table.values.find((one) => one.name === name);
+  const node = producerOf(value, "DequantizeLinear");
+  const own = node && readExistingQuantization(table, value);
+  const isSame =
+    own?.scale === crossing.scale &&
+    own.zeroPoint === crossing.zeroPoint &&
+    own.type === crossing.type;
+  return isSame ? node?.input[0] : undefined;
+}
+
+/** Of a value that comes out of 8 bits, or goes nowhere but into them: nothing is lost on the way then. */
+function readExistingQuantization(
+  table: ValueTable,
+  value: Value | undefined,
+): QuantizationParams | undefined {
+  const reader = soleConsumerOf(value);
+  const node =
+    producerOf(value, "DequantizeLinear") ??
+    (reader !== undefined && isOnnxOp(reader, "QuantizeLinear") ? reader : undefined);
+  if (node === undefined) return undefined;
+  const [, scaleValue, zeroValue] = table.inputsOf(node);
+  const [scale, ...others] = readFloatConstant(scaleValue) ?? [];
+  const zero = readConstantTensor(zeroValue);
+  const type = zero && elementTypeOf(zero.dataType);
+  const [zeroPoint] = (zero && readIntegers(zero)) ?? [];
+  if (
+    scale === undefined ||
+    others.length > 0 ||
+    zeroPoint === undefined ||
+    (type !== "uint8" && type !== "int8")
+  )
+    return undefined;
+  return { type, scale, zeroPoint };
+}

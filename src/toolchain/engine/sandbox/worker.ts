@@ -1,0 +1,206 @@
+// The workshop: a Worker in which the toolchain takes snapshots, profiles and validates engines, so that all of it happens
+// in the runtime that will serve. workshop.ts bundles and runs it.
+
+import glue from "workshop:glue.mjs";
+import fullWasm from "workshop:full.wasm";
+import otherWasm from "workshop:other.wasm";
+import { asEdgeTierError, EdgeTierError } from "../../../core/errors.ts";
+import type { NamedTensors } from "../../../core/tensor.ts";
+import type { Session } from "../../../runtime/runtime.ts";
+import { bytesSource } from "../../../runtime/wasm/byte-source.ts";
+import { type EngineModule, PAGE_BYTES, startEngine } from "../../../runtime/wasm/engine.ts";
+import { openSession } from "../../../runtime/wasm/open-session.ts";
+import { restoreEngine, restoreSnapshot } from "../../../runtime/wasm/restore-snapshot.ts";
+import { createWasmSession } from "../../../runtime/wasm/session.ts";
+import { encodeSnapshot } from "../../../runtime/wasm/snapshot-format.ts";
+import { sameTensors, takeSnapshot } from "../../../runtime/wasm/take-snapshot.ts";
+import type { CutFunction } from "../../../runtime/wasm/traps.ts";
+import { ENTRY_FLAGS_OFFSET, globalExportName } from "../instrument-functions.ts";
+import {
+  type SandboxJob,
+  encodeFrame,
+  type EngineProfile,
+  decodeFrame,
+  unpackTensors,
+  type EngineValidation,
+} from "./messages.ts";
+
+/** ONNX Runtime's own lines about inputs that are meant to fail. */
+console.error = () => {};
+
+interface Environment {
+  /** SHA-256 of the full engine. */
+  readonly SOURCE: string;
+}
+type Binaries = readonly Uint8Array<ArrayBuffer>[];
+type JobOfKind<Kind extends SandboxJob["kind"]> = Extract<SandboxJob, { kind: Kind }>;
+
+const fullEngine = (source: string): EngineModule => ({
+  kind: "full",
+  wasm: fullWasm,
+  glue,
+  source,
+});
+
+/**
+ * ONNX Runtime writes the time into what it logs about inputs that fail, and which functions that enters depends on its
+ * digits: the same times each time, of all kinds.
+ */
+function createDeterministicClock(): () => number {
+  let nowMs = Date.UTC(2026, 0, 31, 23, 59, 58);
+  return () => (nowMs += 137);
+}
+
+async function handleSnapshotJob(
+  { modelSha256, inputs }: JobOfKind<"snapshot">,
+  binaries: Binaries,
+  source: string,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const [model = new Uint8Array()] = binaries;
+  const snapshot = await takeSnapshot(
+    fullEngine(source),
+    model,
+    modelSha256,
+    inputs.map((packed) => unpackTensors(packed, binaries)),
+  );
+  const { bytes, head } = await encodeSnapshot(snapshot);
+  return encodeFrame(head, [bytes]);
+}
+
+/** Restores into the instrumented engine, so that only what runs from a snapshot is noted. */
+async function handleProfileJob(
+  { modelSha256, head, inputs }: JobOfKind<"profile">,
+  binaries: Binaries,
+  source: string,
+): Promise<EngineProfile> {
+  const [snapshot = new Uint8Array()] = binaries;
+  const startExports = new Set<string>();
+  let exports: WebAssembly.Exports = {};
+  let depth = 0;
+  let starting = true;
+  const recording =
+    (name: string, call: (...parameters: unknown[]) => unknown) =>
+    (...parameters: unknown[]) => {
+      if (starting && depth === 0) startExports.add(name);
+      depth++;
+      try {
+        return call(...parameters);
+      } finally {
+        depth--;
+      }
+    };
+  const recordingGlue: EngineModule["glue"] = (options) =>
+    glue({
+      ...options,
+      instantiateWasm: (imports, onInstance) =>
+        options.instantiateWasm(imports, (instance) => {
+          ({ exports } = instance);
+          const recorded = Object.entries(exports).map(([name, value]) => [
+            name,
+            typeof value === "function" ? recording(name, value as () => unknown) : value,
+          ]);
+          onInstance({ exports: Object.fromEntries(recorded) });
+        }),
+    });
+
+  const module: EngineModule = { kind: "full", wasm: otherWasm, glue: recordingGlue, source };
+  const { engine, opened } = await restoreEngine(module, bytesSource(snapshot), head, modelSha256, {
+    initialPages: ENTRY_FLAGS_OFFSET / PAGE_BYTES + 1,
+    now: createDeterministicClock(),
+  });
+  starting = false;
+  const flags = new Uint8Array(engine.memory.buffer, ENTRY_FLAGS_OFFSET, PAGE_BYTES);
+  flags.fill(0);
+  const session = createWasmSession(engine, opened);
+  for (const packed of inputs) await captureOutcome(session, unpackTensors(packed, binaries));
+  await session.dispose();
+  const globals = Object.keys(exports).filter(
+    (name) => exports[name] instanceof WebAssembly.Global,
+  );
+  return {
+    entered: [...flags.entries()].flatMap(([number, entered]) => (entered === 1 ? [number] : [])),
+    globals: globals.map(
+      (_, index) => (exports[globalExportName(index)] as WebAssembly.Global).value as number,
+    ),
+    startExports: [...startExports],
+  };
+}
+
+/** The cut engine, restored, against the full one that has opened the model itself. */
+async function handleValidationJob(
+  { modelSha256, head, inputs }: JobOfKind<"validate">,
+  binaries: Binaries,
+  source: string,
+): Promise<EngineValidation> {
+  const [snapshot = new Uint8Array(), model = new Uint8Array()] = binaries;
+  const full = await startEngine(fullEngine(source));
+  const expected = createWasmSession(full, openSession(full, model));
+  const cutEngine: EngineModule = { kind: "cut", functions: "", wasm: otherWasm, glue, source };
+  const restored = () => restoreSnapshot(cutEngine, bytesSource(snapshot), head, modelSha256);
+  const cut: CutFunction[] = [];
+  let different = 0;
+  let session = await restored();
+  for (const packed of inputs) {
+    const tensors = unpackTensors(packed, binaries);
+    const [wanted, given] = [
+      await captureOutcome(expected, tensors),
+      await captureOutcome(session, tensors),
+    ];
+    if (given.kind === "missing-function") cut.push(given.cut);
+    if (isSameOutcome(wanted, given)) continue;
+    different++;
+    session = await restored();
+  }
+  return { inputCount: inputs.length, differentCount: different, missingFunctions: cut };
+}
+
+type RunOutcome =
+  | { readonly kind: "outputs"; readonly outputs: NamedTensors }
+  | { readonly kind: "error"; readonly detail: string }
+  | { readonly kind: "missing-function"; readonly cut: CutFunction };
+
+async function captureOutcome(session: Session, tensors: NamedTensors): Promise<RunOutcome> {
+  try {
+    return { kind: "outputs", outputs: await session.run(tensors) };
+  } catch (error) {
+    if (!(error instanceof EdgeTierError)) throw error;
+    return error.code === "function_cut"
+      ? { kind: "cut", cut: error.facts as unknown as CutFunction }
+      : { kind: "error", detail: error.detail };
+  }
+}
+
+function isSameOutcome(one: RunOutcome, other: RunOutcome): boolean {
+  if (one.kind === "outputs" && other.kind === "outputs")
+    return sameTensors(one.outputs, other.outputs);
+  return one.kind === "error" && other.kind === "error" && one.detail === other.detail;
+}
+
+export default {
+  async fetch(request: Request, { SOURCE }: Environment): Promise<Response> {
+    const { value: job, binaries } = decodeFrame<SandboxJob>(await request.arrayBuffer());
+    try {
+      if (job.kind === "snapshot")
+        return new Response(await handleSnapshotJob(job, binaries, SOURCE));
+      return new Response(
+        encodeFrame(
+          job.kind === "profile"
+            ? await handleProfileJob(job, binaries, SOURCE)
+            : await handleValidationJob(job, binaries, SOURCE),
+          [],
+        ),
+      );
+    } catch (thrown) {
+      const { code, status, detail, remedy } = asEdgeTierError(thrown);
+      return Response.json(
+        {
+          code,
+          status,
+          detail: code === "internal" ? `${detail} ${String(thrown)}` : detail,
+          remedy,
+        },
+        { status: 500 },
+      );
+    }
+  },
+};

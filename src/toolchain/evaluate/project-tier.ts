@@ -1,0 +1,68 @@
+// What judging a project's tiers needs of the project: its files, its labels, and what makes a sample its tensors.
+
+import { toolchainErrors } from "../errors.ts";
+import { publishingErrors } from "../../registry/publishing-errors.ts";
+import {
+  type ClassificationProject,
+  isClassification,
+  type ModelProject,
+} from "../../registry/manifest.ts";
+import type { PublishSource } from "../../registry/publish.ts";
+import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
+import { readLabels } from "../../tasks/labels.ts";
+import type { Preprocessor, PreprocessorConfig } from "../../tasks/task.ts";
+import { taskByName } from "../../tasks/tasks.ts";
+
+/** As a region has it (region/server/shared-image-decoder.ts). */
+const imageDecoder = createImageDecoder({
+  modules: nodeImageCodecs(),
+  maxMemoryBytes: 256 * 1024 * 1024,
+});
+
+export type ProjectTier = ClassificationProject["tiers"][number];
+
+/** @throws not_judgeable for a model that gives tensors, and no label to be right or wrong */
+export function requireClassification(project: ModelProject): ClassificationProject {
+  if (!isClassification(project)) throw toolchainErrors.notJudgeable(project.model, project.task);
+  return project;
+}
+
+/** @throws invalid_project if it does not have the file */
+export function requireProjectFile({ project, files }: PublishSource, path: string): Uint8Array {
+  const bytes = files.get(path);
+  if (bytes === undefined)
+    throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
+  return bytes;
+}
+
+/** @throws invalid_project */
+export function readProjectLabels(
+  source: PublishSource,
+  project: ClassificationProject,
+): readonly string[] {
+  const read = readLabels(requireProjectFile(source, project.labels));
+  if ("problems" in read) throw publishingErrors.invalidProject(project.model, read.problems);
+  return read.labels;
+}
+
+/** @throws invalid_project */
+export function readPreprocessorConfig(
+  source: PublishSource,
+  { preprocessor }: ProjectTier,
+): PreprocessorConfig {
+  return "artifact" in preprocessor
+    ? { ...preprocessor, artifact: requireProjectFile(source, preprocessor.artifact) }
+    : preprocessor;
+}
+
+/** @throws invalid_project, preprocessor_invalid */
+export function createTierPreprocessor(
+  source: PublishSource,
+  project: ClassificationProject,
+  tier: ProjectTier,
+): Preprocessor {
+  return taskByName(project.task).createPreprocessor(readPreprocessorConfig(source, tier), {
+    images: imageDecoder,
+  });
+}

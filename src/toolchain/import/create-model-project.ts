@@ -1,0 +1,119 @@
+// The model project of an imported model: what its model.json says, and the files that it names.
+
+import { modelProjectSchema, type ModelProject } from "../../registry/manifest.ts";
+import type { Model } from "../onnx/model-file.ts";
+import { opsetsOf } from "../onnx/operators/signatures.ts";
+import type { AdaptedModel } from "./adapt-to-task.ts";
+import type { TrialRun } from "./trial-run.ts";
+
+export interface ModelProjectParts {
+  readonly adapted: AdaptedModel;
+  readonly trial: TrialRun;
+  readonly file: string;
+  /** Of the file. */
+  readonly sha256: string;
+  readonly name: string;
+  readonly deadlineMs: number;
+  readonly model: Model;
+  /** As it is served. */
+  readonly graph: Uint8Array;
+  readonly precision: "fp32" | "fp16" | "int8";
+}
+
+/** Until the maker says otherwise: photographs, and texts of a page. */
+const IMAGE_LIMITS = { maxBytes: 4 * 1024 * 1024, maxPixels: 12_000_000 };
+const TEXT_LIMITS = { maxBytes: 16_384 };
+const IDENTITY_CALIBRATION = { temperature: 1 };
+const MAX_DESCRIPTION_LENGTH = 200;
+
+export function createModelProject(
+  described: ModelProjectParts,
+  place: "edge" | "region",
+): { project: ModelProject; files: ReadonlyMap<string, Uint8Array>; missing: readonly string[] } {
+  const { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision } = described;
+  const { task, labels, preprocessor, vectors } = adapted;
+  const files = new Map([["artifacts/model.onnx", graph]]);
+  if (labels !== undefined)
+    files.set("artifacts/labels.json", new TextEncoder().encode(`${JSON.stringify(labels)}\n`));
+  const tier = {
+    id: `${place}-${precision}`,
+    place,
+    precision,
+    graph: "artifacts/model.onnx",
+    inputs: copySpecs(trial.inputs),
+    outputs: copySpecs(trial.outputs),
+  };
+  const project = {
+    schemaVersion: 1,
+    model: name,
+    task,
+    description:
+      model.graph.docString.trim().split("\n")[0]?.slice(0, MAX_DESCRIPTION_LENGTH) ?? "",
+    deadlineMs,
+    ...(labels === undefined ? {} : { labels: "artifacts/labels.json" }),
+    provenance: buildProvenance(model, file, sha256),
+  };
+  if (task === "tensor" || preprocessor === undefined)
+    return { project: modelProjectSchema.parse({ ...project, tiers: [tier] }), files, missing: [] };
+
+  if (vectors !== undefined) {
+    const dimensions = trial.sampleOutputs[0]?.[vectors.output]?.shape.at(-1);
+    const tiers = [{ ...tier, preprocessor: addPreprocessorFile(preprocessor, files), ...vectors }];
+    const missing = [
+      `limits: a text may have ${TEXT_LIMITS.maxBytes} bytes, and an answer ${deadlineMs} ms`,
+      "a card: what the model is for, what it was trained on, its licence",
+    ];
+    return {
+      project: modelProjectSchema.parse({ ...project, input: TEXT_LIMITS, dimensions, tiers }),
+      files,
+      missing,
+    };
+  }
+  const input = task === "image-classification" ? IMAGE_LIMITS : TEXT_LIMITS;
+  const tiers = [
+    {
+      ...tier,
+      preprocessor: addPreprocessorFile(preprocessor, files),
+      calibration: IDENTITY_CALIBRATION,
+      exit: null,
+    },
+  ];
+  const missing = [
+    "calibration: its temperature is 1, which takes the logits as they are, and nothing is out of scope",
+    `limits: an input may have ${input.maxBytes} bytes, and an answer ${deadlineMs} ms`,
+    "a card: what the model is for, what it was trained on, its licence",
+  ];
+  return { project: modelProjectSchema.parse({ ...project, input, tiers }), files, missing };
+}
+
+/** With its file among the project's. */
+function addPreprocessorFile(
+  preprocessor: NonNullable<AdaptedModel["preprocessor"]>,
+  files: Map<string, Uint8Array>,
+): object {
+  if (!("artifact" in preprocessor)) return preprocessor;
+  const path =
+    preprocessor.kind === "wordpiece" ? "artifacts/tokenizer.json" : "artifacts/features.json";
+  files.set(path, preprocessor.artifact);
+  return { ...preprocessor, artifact: path };
+}
+
+const copySpecs = (specs: TrialRun["inputs"]) =>
+  specs.map((spec) => ({ ...spec, shape: [...spec.shape] }));
+
+/** Of the file, never where it lay. */
+function buildProvenance(model: Model, file: string, sha256: string): object {
+  const producer = [model.producerName, model.producerVersion]
+    .filter((part) => part !== "")
+    .join(" ");
+  return {
+    source: { name: file, sha256 },
+    ...(producer === "" ? {} : { producer }),
+    operators: Object.fromEntries(
+      [...opsetsOf(model)].map(([domain, version]) => [
+        domain === "" ? "ai.onnx" : domain,
+        version,
+      ]),
+    ),
+  };
+}

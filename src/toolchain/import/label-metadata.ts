@@ -1,0 +1,71 @@
+// Labels that an exporter has left in a model's metadata_props, in one of the forms that are about.
+
+import * as z from "zod";
+import type { Model } from "../onnx/model-file.ts";
+
+/** In the order in which they are looked at. */
+const METADATA_KEYS = [
+  "labels",
+  "names",
+  "classes",
+  "class_names",
+  "id2label",
+  "label_names",
+  "categories",
+];
+
+const labelList = z.array(z.string().min(1)).min(1);
+const indexedLabels = z.record(z.string().regex(/^\d+$/), z.string().min(1));
+
+/** Undefined where there are none, or none that can be read with certainty. */
+export function readLabelMetadata({ metadataProps }: Model): readonly string[] | undefined {
+  for (const wanted of METADATA_KEYS) {
+    const text = metadataProps.find(({ key }) => key.toLowerCase() === wanted)?.value;
+    const labels = text === undefined ? undefined : parseLabels(text);
+    if (labels !== undefined) return labels;
+  }
+  return undefined;
+}
+
+/** `["a", "b"]`, `{"0": "a", "1": "b"}`, Python's `{0: 'a', 1: 'b'}` and `['a', 'b']`, or one label a line. */
+export function parseLabels(text: string): readonly string[] | undefined {
+  const json = tryParseJson(text) ?? tryParseJson(pythonLiteralToJson(text));
+  const list = labelList.safeParse(json);
+  if (list.success) return requireUnique(list.data);
+  const numbered = indexedLabels.safeParse(json);
+  if (numbered.success) return requireUnique(sortByIndex(numbered.data));
+  if (json !== undefined || /^\s*[[{]/.test(text)) return undefined;
+  const lines = text
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  return lines.length > 1 ? requireUnique(lines) : undefined;
+}
+
+/** Undefined if a number is missing. */
+function sortByIndex(numbered: Readonly<Record<string, string>>): readonly string[] {
+  const labels = Object.keys(numbered).map((_, index) => numbered[String(index)]);
+  return labels.every((label) => label !== undefined) ? labels : [];
+}
+
+const requireUnique = (labels: readonly string[]): readonly string[] | undefined =>
+  labels.length > 0 && new Set(labels).size === labels.length ? labels : undefined;
+
+/** Its literals as JSON: keys that are numbers, and texts in single quotes. */
+function pythonLiteralToJson(text: string): string {
+  return text.replace(
+    /'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|([{,]\s*)(\d+)(?=\s*:)/g,
+    (whole, quoted: string | undefined, before: string | undefined, key: string | undefined) => {
+      if (quoted !== undefined) return JSON.stringify(quoted.replace(/\\(['"\\])/g, "$1"));
+      return key === undefined ? whole : `${before}"${key}"`;
+    },
+  );
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

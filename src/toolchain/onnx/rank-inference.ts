@@ -1,0 +1,83 @@
+// How many dimensions values have, as far as the graph tells without running it.
+
+import { readConstantTensor } from "./constants.ts";
+import type { Model } from "./model-file.ts";
+import { isOnnxOp } from "./nodes.ts";
+import type { Value, ValueTable } from "./value-table.ts";
+import { traverseGraphs } from "./graph-traversal.ts";
+
+/** They give what they take in the same number of dimensions. */
+const RANK_PRESERVING_OPS = [
+  "Relu",
+  "LeakyRelu",
+  "PRelu",
+  "Elu",
+  "Selu",
+  "Gelu",
+  "Sigmoid",
+  "HardSigmoid",
+  "HardSwish",
+  "Tanh",
+  "Erf",
+  "Clip",
+  "Softmax",
+  "LogSoftmax",
+  "Dropout",
+  "Identity",
+  "Cast",
+  "BatchNormalization",
+  "LayerNormalization",
+  "Transpose",
+  "QuantizeLinear",
+  "DequantizeLinear",
+];
+const BROADCASTING_OPS = ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"];
+
+/** @returns undefined for a value of which nothing tells it */
+export function inferRanks(
+  model: Model,
+  table: ValueTable,
+): (value: Value | undefined) => number | undefined {
+  const declared = new Map(
+    [...traverseGraphs(model.graph)].map((graph) => [
+      graph,
+      new Map(
+        [...graph.valueInfo, ...graph.output, ...graph.input].map(({ name, type }) => [
+          name,
+          type?.value,
+        ]),
+      ),
+    ]),
+  );
+  const known = new Map<Value, number | undefined>();
+  // Each value comes after those that it is made from.
+  for (const value of table.values) known.set(value, declaredRank(value) ?? madeRank(value));
+  return (value) => value && known.get(value);
+
+  function declaredRank({ graph, name }: Value): number | undefined {
+    const type = declared.get(graph)?.get(name);
+    return type?.case === "tensorType" ? type.value.shape?.dim.length : undefined;
+  }
+
+  function madeRank(value: Value): number | undefined {
+    const constant = readConstantTensor(value);
+    if (constant !== undefined) return constant.dims.length;
+    if (value.origin.kind !== "node" || value.origin.position !== 0) return undefined;
+    const { node } = value.origin;
+    const inputs = table.inputsOf(node);
+    const [first, second] = inputs.map((input) =>
+      input === undefined ? undefined : known.get(input),
+    );
+    if (isOnnxOp(node, "Gemm", "Flatten")) return 2;
+    if (isOnnxOp(node, "Conv", ...RANK_PRESERVING_OPS)) return first;
+    if (isOnnxOp(node, "MatMul") && first !== undefined && second !== undefined)
+      return first >= 2 && second >= 2 ? Math.max(first, second) : undefined;
+    if (isOnnxOp(node, ...BROADCASTING_OPS) && first !== undefined && second !== undefined)
+      return Math.max(first, second);
+    if (isOnnxOp(node, "Reshape")) return rankOfShape(readConstantTensor(inputs[1])?.dims);
+    return undefined;
+  }
+}
+
+const rankOfShape = (dims: readonly bigint[] | undefined): number | undefined =>
+  dims?.length === 1 ? Number(dims[0]) : undefined;

@@ -1,0 +1,79 @@
+// ONNX Runtime's own optimisation of a graph, stored instead of made again with each session.
+//
+// `basic` keeps to ONNX's operators and folds constants. `extended` fuses nodes into operators of ONNX Runtime's own
+// (domain com.microsoft), which its CPU kernels have, in the edge's engine as well, but other runtimes do not. `all` lays
+// tensors out for the processor that it runs on (com.microsoft.nchwc): the result is for machines like it, and never for
+// the edge. https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html
+
+import { coreErrors } from "../../core/common-errors.ts";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InferenceSession } from "onnxruntime-node";
+import { reasonOf } from "../../core/errors.ts";
+import { toOrtOptions } from "../../runtime/native/session-options.ts";
+import { type Model, parseModel, serializeModel } from "../onnx/model-file.ts";
+import { domainOf } from "../onnx/nodes.ts";
+import type { NodeProto } from "../onnx/proto/onnx_pb.js";
+import { traverseGraphs } from "../onnx/graph-traversal.ts";
+
+export const GRAPH_OPTIMIZATION_LEVELS = ["basic", "extended", "all"] as const;
+export type GraphOptimizationLevel = (typeof GRAPH_OPTIMIZATION_LEVELS)[number];
+
+/** Changes the model. @returns how many nodes are gone @throws session_failed */
+export async function optimizeWithRuntime(
+  model: Model,
+  level: GraphOptimizationLevel,
+): Promise<number> {
+  const before = countNodes(model);
+  const optimised = parseModel(await optimizeBytes(serializeModel(model), level, "onnx"));
+  const { graph, functions, irVersion } = optimised;
+  const used = new Set(
+    [...traverseNodes(optimised), ...functions.flatMap(({ node }) => node)].map(domainOf),
+  );
+  // ONNX Runtime writes every domain that it knows.
+  const opsetImport = optimised.opsetImport.filter(
+    (one) => domainOf(one) === "" || used.has(domainOf(one)),
+  );
+  Object.assign(model, { graph, functions, irVersion, opsetImport });
+  return Math.max(0, before - countNodes(model));
+}
+
+/** @param format that ONNX Runtime takes from the name of the file it writes @throws session_failed */
+export async function optimizeBytes(
+  bytes: Uint8Array,
+  level: GraphOptimizationLevel,
+  format: "onnx" | "ort",
+): Promise<Uint8Array> {
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-optimise-"));
+  const path = join(folder, `optimised.${format}`);
+  try {
+    const session = await InferenceSession.create(bytes, {
+      ...toOrtOptions({ graphOptimization: level }),
+      optimizedModelFilePath: path,
+    });
+    await session.release();
+    return new Uint8Array(await readFile(path));
+  } catch (error) {
+    throw coreErrors.sessionFailed(reasonOf(error), error);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+export function* traverseNodes(model: Model): Generator<NodeProto> {
+  for (const { node } of traverseGraphs(model.graph)) yield* node;
+}
+
+export const countNodes = (model: Model): number => [...traverseNodes(model)].length;
+
+/** Operators that are not ONNX's own, as `domain.operator`, with how many nodes use each. */
+export function countNonStandardOperators(model: Model): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const node of traverseNodes(model)) {
+    const domain = domainOf(node);
+    if (domain !== "" && domain !== "ai.onnx.ml")
+      counts.set(`${domain}.${node.opType}`, (counts.get(`${domain}.${node.opType}`) ?? 0) + 1);
+  }
+  return counts;
+}

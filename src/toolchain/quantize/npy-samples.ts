@@ -1,0 +1,132 @@
+// Samples of a graph with one input from a NumPy array, read row by row as they are needed, anew each time they are gone through.
+// The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+
+import { importErrors } from "../import/errors.ts";
+import { type FileHandle, open } from "node:fs/promises";
+import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
+import {
+  elementCount,
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+  type TensorSpec,
+  typedArrays,
+} from "../../core/tensor.ts";
+
+/**
+ * @param path of an array whose first dimension counts the samples
+ * @param specs of the graph's inputs; rows are checked against them when they are run
+ * @throws invalid_tensor_samples when they are read
+ */
+export function readNpySamples(
+  path: string,
+  specs: readonly TensorSpec[],
+  limit = Number.POSITIVE_INFINITY,
+): AsyncIterable<NamedTensors> {
+  const wrong = (problem: string) => importErrors.invalidTensorSamples(path, problem);
+  return {
+    async *[Symbol.asyncIterator]() {
+      const handle = await open(path).catch((error: unknown) => {
+        throw wrong(reasonOf(error));
+      });
+      try {
+        yield* readRows({ handle, createError: wrong }, specs, limit);
+      } finally {
+        await handle.close();
+      }
+    },
+  };
+}
+
+interface NpyFile {
+  readonly handle: FileHandle;
+  /** The error for what is wrong with the file's content. */
+  readonly createError: (problem: string) => EdgeTierError;
+}
+
+function toTypedTensor(
+  datatype: NumericDatatype,
+  shape: readonly number[],
+  numbers: ArrayLike<number | bigint>,
+): Tensor {
+  const data = new typedArrays[datatype](numbers.length);
+  for (let index = 0; index < numbers.length; index++) {
+    const number = numbers[index] ?? 0;
+    if (data instanceof BigInt64Array || data instanceof BigUint64Array)
+      data[index] = BigInt(number);
+    else data[index] = Number(number);
+  }
+  return { datatype, shape, data } as Tensor;
+}
+
+/** NumPy's element types, by their descriptions. */
+const NPY_ELEMENT_TYPES = {
+  "<f4": Float32Array,
+  "<f8": Float64Array,
+  "|u1": Uint8Array,
+  "|i1": Int8Array,
+  "<i4": Int32Array,
+  "<i8": BigInt64Array,
+} as const;
+const isNpyElementType = (description: string): description is keyof typeof NPY_ELEMENT_TYPES =>
+  Object.hasOwn(NPY_ELEMENT_TYPES, description);
+
+async function* readRows(
+  file: NpyFile,
+  specs: readonly TensorSpec[],
+  limit: number,
+): AsyncGenerator<NamedTensors> {
+  const [spec, ...others] = specs;
+  if (spec === undefined || others.length > 0 || spec.datatype === "BYTES")
+    throw file.createError(
+      `the graph has ${specs.length} inputs (${specs.map(({ name }) => name).join(", ")}), and an array is for one of numbers`,
+    );
+  const {
+    element,
+    shape: [rows = 0, ...shape],
+    start,
+  } = await readHeader(file);
+  if (rows === 0) throw file.createError("it has no rows");
+  const row = [1, ...shape];
+  const bytes = elementCount(spec.name, row) * NPY_ELEMENT_TYPES[element].BYTES_PER_ELEMENT;
+  for (let index = 0; index < Math.min(rows, limit); index++) {
+    const buffer = await readExactly(file, bytes, start + index * bytes);
+    yield {
+      [spec.name]: toTypedTensor(spec.datatype, row, new NPY_ELEMENT_TYPES[element](buffer)),
+    };
+  }
+}
+
+async function readHeader(file: NpyFile): Promise<{
+  readonly element: keyof typeof NPY_ELEMENT_TYPES;
+  readonly shape: readonly number[];
+  readonly start: number;
+}> {
+  const fixed = new DataView(await readExactly(file, 12, 0));
+  if (fixed.getUint32(0) !== 0x934e554d) throw file.createError("it is no NumPy array");
+  const version = fixed.getUint8(6);
+  const [length, start] =
+    version === 1 ? [fixed.getUint16(8, true), 10] : [fixed.getUint32(8, true), 12];
+  if (length > 10_000) throw file.createError(`its header has ${length} bytes`);
+  const header = new TextDecoder().decode(await readExactly(file, length, start));
+  const description = /'descr': *'([^']+)'/.exec(header)?.[1] ?? "";
+  const shape = /'shape': *\(([^)]*)\)/
+    .exec(header)?.[1]
+    ?.split(",")
+    .filter((size) => size.trim() !== "")
+    .map(Number);
+  if (!isNpyElementType(description))
+    throw file.createError(
+      `its elements are ${JSON.stringify(description)}, and ${Object.keys(NPY_ELEMENT_TYPES).join(", ")} can be read`,
+    );
+  if (shape === undefined || shape.length === 0 || header.includes("'fortran_order': True"))
+    throw file.createError("it has no rows, or is stored column by column");
+  return { element: description, shape, start: start + length };
+}
+
+async function readExactly(file: NpyFile, bytes: number, position: number): Promise<ArrayBuffer> {
+  const buffer = new ArrayBuffer(bytes);
+  const { bytesRead } = await file.handle.read(new Uint8Array(buffer), 0, bytes, position);
+  if (bytesRead < bytes) throw file.createError("it is cut off");
+  return buffer;
+}

@@ -1,0 +1,55 @@
+// Features of mean 0 and deviation 1, as training wants them; and layers that take them as they are.
+
+import type { DenseLayer } from "./dense-layers.ts";
+
+export interface Standardization {
+  readonly mean: Float32Array;
+  /** 1 where a feature never varies. */
+  readonly stdDev: Float32Array;
+}
+
+/** @param rows [n, width] */
+export function fitStandardization(rows: Float32Array, width: number): Standardization {
+  const count = Math.max(1, rows.length / width);
+  const sums = new Float64Array(width);
+  const squares = new Float64Array(width);
+  rows.forEach((value, index) => (sums[index % width] = (sums[index % width] ?? 0) + value));
+  const mean = Float32Array.from(sums, (sum) => sum / count);
+  rows.forEach(
+    (value, index) =>
+      (squares[index % width] =
+        (squares[index % width] ?? 0) + (value - (mean[index % width] ?? 0)) ** 2),
+  );
+  return {
+    mean,
+    stdDev: Float32Array.from(squares, (square) => Math.sqrt(square / count) || 1),
+  };
+}
+
+/** @returns a copy */
+export function standardize(
+  rows: Float32Array,
+  { mean, stdDev: deviation }: Standardization,
+): Float32Array {
+  return rows.map(
+    (value, index) =>
+      (value - (mean[index % mean.length] ?? 0)) / (deviation[index % mean.length] ?? 1),
+  );
+}
+
+/** The first layer for features as they are, in the place of one for standardised ones. */
+export function foldStandardization(
+  { inputs, outputs, weights, bias }: DenseLayer,
+  { mean, stdDev: deviation }: Standardization,
+): DenseLayer {
+  const folded = weights.map(
+    (weight, index) => weight / (deviation[Math.floor(index / outputs)] ?? 1),
+  );
+  const shifted = bias.map((own, output) => {
+    let sum = own;
+    for (let input = 0; input < inputs; input++)
+      sum -= (mean[input] ?? 0) * (folded[input * outputs + output] ?? 0);
+    return sum;
+  });
+  return { inputs, outputs, weights: folded, bias: shifted };
+}

@@ -1,0 +1,68 @@
+// How good a quantised graph's logits are: against the right labels, and against those in FP32.
+import { asFloat32, type NamedTensors } from "../../../src/core/tensor.ts";
+import type { Runtime } from "../../../src/runtime/runtime.ts";
+
+// A type, so that it is one of a row's columns.
+export type LogitQuality = {
+  /** Share of those with a label that get it. */
+  readonly accuracy?: number;
+  /** Points of accuracy lost against FP32. */
+  readonly lossPoints?: number;
+  /** Share of all with the same class as in FP32. */
+  readonly agreement: number;
+  /** Signal to quantisation noise; 200 where there is none. */
+  readonly sqnrDb: number;
+  readonly maxAbsDifference: number;
+};
+
+/** Logits, one run each. */
+export async function collectLogits(
+  runtime: Runtime,
+  graph: Uint8Array,
+  questions: readonly NamedTensors[],
+): Promise<Float32Array[]> {
+  const session = await runtime.createSession(graph);
+  const answers: Float32Array[] = [];
+  for (const one of questions)
+    answers.push(asFloat32("logits", (await session.run(one))["logits"], 2).data);
+  await session.dispose();
+  return answers;
+}
+
+export function computeLogitQuality(
+  answers: readonly Float32Array[],
+  reference: readonly Float32Array[],
+  labels: readonly number[] | undefined,
+): LogitQuality {
+  let [signal, noise, largest, agreeing] = [0, 0, 0, 0];
+  answers.forEach((row, position) => {
+    const expected = reference[position] ?? new Float32Array(row.length);
+    if (argmax(row) === argmax(expected)) agreeing++;
+    row.forEach((value, index) => {
+      const difference = Math.abs(value - (expected[index] ?? Number.NaN));
+      signal += (expected[index] ?? 0) ** 2;
+      noise += difference ** 2;
+      largest = Math.max(largest, difference);
+    });
+  });
+  const share = (rows: readonly Float32Array[]) => {
+    const asked = [...(labels ?? []).entries()].filter(([, label]) => label >= 0);
+    return (
+      asked.filter(([position, label]) => argmax(rows[position] ?? new Float32Array()) === label)
+        .length / asked.length
+    );
+  };
+  const byLabel =
+    labels === undefined
+      ? {}
+      : { accuracy: share(answers), lossPoints: 100 * (share(reference) - share(answers)) };
+  return {
+    ...byLabel,
+    agreement: agreeing / answers.length,
+    sqnrDb: noise === 0 ? 200 : 10 * Math.log10(signal / noise),
+    maxAbsDifference: largest,
+  };
+}
+
+const argmax = (row: Float32Array): number =>
+  row.reduce((best, value, index) => (value > (row[best] ?? 0) ? index : best), 0);

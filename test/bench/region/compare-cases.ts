@@ -1,0 +1,208 @@
+// Cases beside each other: the highest rate at which each holds the p99, and its latencies at shares of that rate. They take
+// turns, so that whatever the machine does meanwhile hits all of them.
+import { isWithinBound } from "../../../src/cli/load/percentile-bound.ts";
+import { createRateSearch, type RateSearch } from "../../../src/cli/load/rate-search.ts";
+import {
+  closedLoop,
+  type OpenLoopResult,
+  openLoop,
+  type Reply,
+  summarizeLatencies,
+} from "../lib/checked-load.ts";
+import { readProcessCpuMs } from "../lib/process-cpu.ts";
+import type { Random } from "../lib/random.ts";
+import { roundToFourDigits } from "../lib/report.ts";
+import { readBatchCounts, batchSizesBetween } from "./batch-sizes.ts";
+import type { Target } from "./target.ts";
+import type { Workload } from "./workload.ts";
+
+export const P99_BOUND_MS = 50;
+
+export interface BenchCase {
+  readonly name: string;
+  readonly target: Target;
+  readonly workload: Workload;
+}
+
+export interface TrialSettings {
+  /** Of one trial of a rate; a low rate takes longer, for `samplesPerTrial`. */
+  readonly secondsPerTrial: number;
+  readonly samplesPerTrial: number;
+  /** With which a trial must show that the p99 is within the bound. */
+  readonly confidence: number;
+  /** A search ends when the lowest rate that failed is less than so many times the highest that held. */
+  readonly resolution: number;
+  /** Searches for each highest rate; the geometric mean counts. */
+  readonly rounds: number;
+  readonly random: Random;
+}
+
+export type Row = { readonly case: string } & Readonly<Record<string, number | string>>;
+
+const CAPACITY_CALLERS = 64;
+const CAPACITY_SECONDS = 1.5;
+/** Where a search begins: shares of what the case answers to callers that wait, then of what was found before. */
+const [FIRST_LOW, FIRST_HIGH, LATER_LOW, LATER_HIGH] = [0.6, 1.05, 0.9, 1.1];
+/** Before each trial, not counted: what was idle while others were measured has been paged out, and answers slowly at first. */
+const [WARM_UP_CALLERS, WARM_UP_SECONDS] = [16, 1];
+/** A client that is so far behind its schedule measures itself. */
+const MAX_CLIENT_LAG_MS = 5;
+
+/**
+ * @param known rates from an earlier search, near which these begin
+ * @returns each case's highest rate, NaN if it held none
+ */
+export async function findHighestRates(
+  cases: readonly BenchCase[],
+  measuring: TrialSettings,
+  known: ReadonlyMap<BenchCase, number> = new Map(),
+): Promise<Map<BenchCase, number>> {
+  const found = new Map<BenchCase, number[]>(cases.map((one) => [one, []]));
+  for (let round = 0; round < measuring.rounds; round++) {
+    const searches = new Map<BenchCase, RateSearch>();
+    for (const one of cases)
+      searches.set(
+        one,
+        await startSearch(
+          one,
+          meanOf([known.get(one) ?? [], found.get(one) ?? []].flat()),
+          measuring,
+        ),
+      );
+    for (let isGoingOn = true; isGoingOn;) {
+      isGoingOn = false;
+      for (const [one, search] of searches) {
+        if (search.nextRate === undefined) continue;
+        isGoingOn = true;
+        const result = await runLoadAt(one, search.nextRate, measuring);
+        const over = result.latenciesMs.filter((ms) => ms > P99_BOUND_MS).length;
+        const holds = isWithinBound(result.n, over, 0.99, measuring.confidence);
+        console.error(
+          `${one.name}: ${roundToFourDigits(search.nextRate)} a second ${holds ? "hold" : "do not hold"} a p99 of ${P99_BOUND_MS} ms (${over} of ${result.n} over)${formatLateness(result)}`,
+        );
+        search.record(holds);
+      }
+    }
+    for (const [one, { highestRate: highest }] of searches)
+      if (highest !== undefined) found.get(one)?.push(highest);
+  }
+  return new Map([...found].map(([one, rates]) => [one, meanOf(rates)]));
+}
+
+async function startSearch(
+  { target, workload }: BenchCase,
+  before: number,
+  { random, resolution }: TrialSettings,
+): Promise<RateSearch> {
+  if (before > 0)
+    return createRateSearch({ low: before * LATER_LOW, high: before * LATER_HIGH, resolution });
+  const capacity = await closedLoop(
+    target.send,
+    () => random.pick(workload.calls),
+    CAPACITY_CALLERS,
+    CAPACITY_SECONDS,
+    assertOk,
+  );
+  return createRateSearch({ low: capacity * FIRST_LOW, high: capacity * FIRST_HIGH, resolution });
+}
+
+export interface RateResult extends OpenLoopResult {
+  readonly serverCpuMs: number | undefined;
+}
+
+export async function runLoadAt(
+  { target, workload }: BenchCase,
+  ratePerSecond: number,
+  { secondsPerTrial, samplesPerTrial, random }: TrialSettings,
+): Promise<RateResult> {
+  const n = Math.max(samplesPerTrial, Math.round(ratePerSecond * secondsPerTrial));
+  const calls = Array.from({ length: n }, () => random.pick(workload.calls));
+  await closedLoop(
+    target.send,
+    () => random.pick(workload.calls),
+    WARM_UP_CALLERS,
+    WARM_UP_SECONDS,
+    assertOk,
+  );
+  globalThis.gc?.(); // the client's own collections of all its memory would be in everybody's p99
+  const before = await readProcessCpuMs(target.pid);
+  const result = await openLoop(target.send, calls, ratePerSecond, random, assertOk);
+  const after = await readProcessCpuMs(target.pid);
+  return {
+    ...result,
+    serverCpuMs: before === undefined || after === undefined ? undefined : after - before,
+  };
+}
+
+/** One row a case at a rate of its own; all are measured in turn, `rounds` times, and their samples put together. */
+export async function measureLatencyRows(
+  rates: ReadonlyMap<BenchCase, number>,
+  label: string,
+  measuring: TrialSettings,
+): Promise<Map<BenchCase, Row>> {
+  const results = new Map<BenchCase, RateResult[]>();
+  const sizesBefore = new Map<BenchCase, Map<number, number> | undefined>();
+  for (const one of rates.keys())
+    sizesBefore.set(one, await readBatchCounts(one.target, one.workload.model));
+  for (let round = 0; round < measuring.rounds; round++) {
+    for (const [one, rate] of rates) {
+      if (!(rate > 0)) continue;
+      const result = await runLoadAt(one, rate, measuring);
+      console.error(
+        `${one.name}, ${label}: ${roundToFourDigits(rate)} a second, p99 ${roundToFourDigits(result.p99Ms)} ms${formatLateness(result)}`,
+      );
+      results.set(one, [...(results.get(one) ?? []), result]);
+    }
+  }
+  const rows = new Map<BenchCase, Row>();
+  for (const [one, all] of results) {
+    const sizes = batchSizesBetween(
+      sizesBefore.get(one),
+      await readBatchCounts(one.target, one.workload.model),
+    );
+    rows.set(one, {
+      case: `${one.name}, ${label}`,
+      perSecond: roundToFourDigits(rates.get(one) ?? Number.NaN),
+      ...computeFigures(all),
+      ...sizes,
+    });
+  }
+  return rows;
+}
+
+function computeFigures(results: readonly RateResult[]): Record<string, number> {
+  const { n, p50Ms, p95Ms, p99Ms } = summarizeLatencies(
+    results.flatMap(({ latenciesMs }) => latenciesMs),
+  );
+  const sum = (valueOf: (result: RateResult) => number) =>
+    results.reduce((total, result) => total + valueOf(result), 0);
+  const milliseconds = sum(({ seconds }) => seconds) * 1000;
+  const serverCpuMs = sum((result) => result.serverCpuMs ?? Number.NaN);
+  return {
+    n,
+    p50Ms: roundToFourDigits(p50Ms),
+    p95Ms: roundToFourDigits(p95Ms),
+    p99Ms: roundToFourDigits(p99Ms),
+    sentLateP99Ms: roundToFourDigits(
+      Math.max(...results.map(({ sentLateP99Ms }) => sentLateP99Ms)),
+    ),
+    clientCores: roundToFourDigits(sum(({ clientCpuMs }) => clientCpuMs) / milliseconds),
+    ...(Number.isNaN(serverCpuMs)
+      ? {}
+      : { serverCores: roundToFourDigits(serverCpuMs / milliseconds) }),
+  };
+}
+
+export function assertOk(reply: Reply): void {
+  if (reply.status !== 200)
+    throw new Error(`the server answered ${reply.status}: ${reply.body.slice(0, 200)}`);
+}
+
+const formatLateness = ({ sentLateP99Ms }: OpenLoopResult) =>
+  sentLateP99Ms > MAX_CLIENT_LAG_MS
+    ? `; the client itself was ${roundToFourDigits(sentLateP99Ms)} ms late (p99)`
+    : "";
+
+/** Geometric; NaN of none. */
+const meanOf = (rates: readonly number[]) =>
+  Math.exp(rates.reduce((sum, rate) => sum + Math.log(rate), 0) / rates.length);

@@ -1,0 +1,233 @@
+// The commands that judge models, as their users meet them: a small project on disk, a real workerd, onnxruntime-node.
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readProject } from "../../src/toolchain/project.ts";
+import { runEdgetier } from "../support/edgetier-command.ts";
+import { writeSamples, writeToyProject } from "../support/toy-project.ts";
+
+const SECONDS = 1000;
+let folder: string;
+let toy: string;
+let samples: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "edgetier-judging-"));
+  toy = join(folder, "toy");
+  await writeToyProject(toy);
+  samples = await writeSamples(join(folder, "samples.jsonl"), [
+    ["yes", "yes"],
+    ["no", "no"],
+    ["maybe", "yes"],
+    ["other", "oos"],
+    ["no", "yes"],
+  ]);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+describe("edgetier model eval", () => {
+  it(
+    "prints JSON for programs",
+    async () => {
+      const { code, stdout } = await runEdgetier([
+        "model",
+        "eval",
+        toy,
+        "--samples",
+        samples,
+        "--json",
+      ]);
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({
+        model: "toy",
+        samples: 5,
+        cascade: { accuracy: 0.8, oosRecall: 1 },
+        slo: { kind: "none" },
+      });
+    },
+    60 * SECONDS,
+  );
+
+  it(
+    "prints a table for people, with what is taken for what",
+    async () => {
+      const { code, stdout } = await runEdgetier(["model", "eval", toy, "--samples", samples]);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^TIER +ANSWERS +ACCURACY/);
+      expect(stdout).toMatch(/cascade +100\.00 % +80\.00 %/);
+      expect(stdout).toMatch(/yes +no +1/);
+    },
+    60 * SECONDS,
+  );
+
+  it.each([
+    ["no samples", [], 2, "--samples"],
+    [
+      "samples that are not there",
+      ["--samples", "nowhere.jsonl"],
+      1,
+      "nowhere.jsonl has no samples",
+    ],
+    ["a limit that is no number", ["--samples", "x", "--limit", "many"], 2, "--limit"],
+  ])(
+    "refuses %s",
+    async (_, args, expected, message) => {
+      const { code, stderr } = await runEdgetier(["model", "eval", toy, ...args]);
+      expect([code, stderr]).toEqual([expected, expect.stringContaining(message)]);
+    },
+    60 * SECONDS,
+  );
+});
+
+describe("edgetier model profile", () => {
+  it(
+    "tells phases in both runtimes, memory, and operators in both engines",
+    async () => {
+      const { code, stdout } = await runEdgetier([
+        "model",
+        "profile",
+        toy,
+        "--samples",
+        samples,
+        "--json",
+      ]);
+      expect(code).toBe(0);
+      const { tiers } = JSON.parse(stdout);
+      expect(tiers).toMatchObject([
+        {
+          tier: "edge",
+          runtimes: [{ runtime: "workerd", memoryBytes: expect.any(Number) }, { runtime: "node" }],
+          without: [],
+        },
+        { tier: "region", without: [] },
+      ]);
+      expect(Object.keys(tiers[0].operators)).toEqual(["onnxruntime-web", "onnxruntime-node"]);
+      expect(Object.keys(tiers[0].runtimes[0].phases)).toEqual([
+        "preprocess",
+        "infer",
+        "postprocess",
+      ]);
+    },
+    60 * SECONDS,
+  );
+});
+
+describe("edgetier model compare", () => {
+  it(
+    "tells how far two projects are apart",
+    async () => {
+      const other = join(folder, "other");
+      await writeToyProject(other, { tiers: [] as never });
+      const same = await runEdgetier([
+        "model",
+        "compare",
+        toy,
+        toy,
+        "--samples",
+        samples,
+        "--json",
+      ]);
+      expect(same.code).toBe(0);
+      expect(JSON.parse(same.stdout).comparison).toMatchObject({
+        samples: 5,
+        gainPoints: 0,
+        won: 0,
+        lost: 0,
+        pValue: 1,
+        agreement: 1,
+      });
+      const broken = await runEdgetier(["model", "compare", toy, other, "--samples", samples]);
+      expect([broken.code, broken.stderr]).toEqual([
+        1,
+        expect.stringContaining("not a valid model project"),
+      ]);
+    },
+    60 * SECONDS,
+  );
+});
+
+describe("edgetier model build", () => {
+  const plan = {
+    schemaVersion: 1,
+    tiers: [
+      {
+        tier: "edge",
+        source: "artifacts/toy.onnx",
+        bounds: { maxLossPoints: 0 },
+        prefer: "bytes",
+        candidates: [
+          { name: "same" },
+          { name: "dynamic", steps: [{ do: "quantise", mode: "dynamic" }] },
+        ],
+      },
+    ],
+  };
+
+  it(
+    "judges what build.json plans, writes what it takes, and makes snapshots of it",
+    async () => {
+      const built = join(folder, "built");
+      await writeToyProject(built);
+      await writeFile(join(built, "build.json"), JSON.stringify(plan));
+      const before = await readFile(join(built, "model.json"), "utf8");
+      const options = [
+        "model",
+        "build",
+        built,
+        "--samples",
+        samples,
+        "--calibration",
+        samples,
+        "--rounds",
+        "1",
+        "--json",
+      ];
+      const dry = await runEdgetier([...options, "--dry-run"]);
+      expect(JSON.parse(dry.stdout)).toMatchObject({
+        tiers: [
+          {
+            tier: "edge",
+            candidates: [{ name: "reference" }, { name: "same" }, { name: "dynamic" }],
+          },
+        ],
+      });
+      expect(await readFile(join(built, "model.json"), "utf8")).toBe(before);
+
+      const { code, stdout } = await runEdgetier(options);
+      const result = JSON.parse(stdout);
+      expect([code, result.snapshots.map(({ tier }: { tier: string }) => tier)]).toEqual([
+        0,
+        ["edge"],
+      ]);
+      const taken = result.tiers[0].candidates.find(
+        ({ name }: { name: string }) => name === result.tiers[0].chosen,
+      );
+      expect((await readFile(join(built, "artifacts/toy.onnx"))).byteLength).toBe(taken.bytes);
+      const after = JSON.parse(await readFile(join(built, "model.json"), "utf8"));
+      expect(after.tiers[0].figures).toMatchObject({
+        accuracy: 0.75,
+        p50MsInWorkerd: expect.any(Number),
+        p50MsInNode: expect.any(Number),
+      });
+      expect(after.tiers[1]).toEqual(JSON.parse(before).tiers[1]);
+      // A report of other graphs than there are would be left out.
+      expect((await readProject(built)).project).toMatchObject({ report: "artifacts/report.json" });
+      expect(
+        JSON.parse(await readFile(join(built, "artifacts/report.json"), "utf8")),
+      ).toMatchObject({ tested: result.tested, tiers: [{ id: "edge" }, { id: "region" }] });
+    },
+    120 * SECONDS,
+  );
+
+  it(
+    "asks for samples where there is a plan",
+    async () => {
+      const planned = join(folder, "planned");
+      await writeToyProject(planned);
+      await writeFile(join(planned, "build.json"), JSON.stringify(plan));
+      const { code, stderr } = await runEdgetier(["model", "build", planned]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining("--samples")]);
+    },
+    60 * SECONDS,
+  );
+});

@@ -1,0 +1,19 @@
+// The full engine, for tests inside workerd.
+import glue from "../../dist/engine/glue.mjs";
+import wasm from "../../dist/engine/engine.wasm";
+import info from "../../dist/engine/engine.json" with { type: "json" };
+import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
+import type { EngineModule } from "../../src/runtime/wasm/engine.ts";
+import { createWasmRuntime } from "../../src/runtime/wasm/wasm-runtime.ts";
+
+export const fullEngineModule: EngineModule = { kind: "full", source: info.sha256, wasm, glue };
+export const wasmRuntime = createWasmRuntime(fullEngineModule);
+/** Nothing bundled: models are opened as they are. */
+export const fullDeployment: Deployment = {
+  engine: fullEngineModule,
+  fallback: undefined,
+  bundled: [],
+  artifacts: new Map(),
+  warmUpRuns: 0,
+  sessionBudgetBytes: 100_000_000,
+};

@@ -1,0 +1,67 @@
+// What tests inside workerd need from outside: a real S3 and a real Redis over the network, and a deployment of the two
+// reference models (test/support/reference-models.ts) and one of tensor models, made as `edgetier engine build` makes them.
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { buildDeployment } from "../../src/toolchain/engine/build-deployment.ts";
+import { readDeploymentConfig } from "../../src/toolchain/deployment-config.ts";
+import { ENGINE_FOLDER, PROJECT_ROOT, SNAPSHOTS_FOLDER } from "../../src/cli/local/paths.ts";
+import { startLocalRedis } from "../../src/cli/local/redis.ts";
+import { startLocalS3 } from "../../src/cli/local/s3.ts";
+import type { S3Options } from "../../src/registry/s3-config.ts";
+import { intentSpecs, makeSmallMobileNet, mobileNetSpecs } from "../support/reference-models.ts";
+import { type NamedRegions, startNamedRegions } from "../support/named-regions.ts";
+import { buildFixtureDeployment } from "../support/fixture-deployment.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    s3: S3Options;
+    redis: { readonly url: string; readonly token: string } | null;
+    regions: NamedRegions["urls"];
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await buildReferenceDeployment();
+  await buildFixtureDeployment("tensors");
+  const s3 = await startLocalS3({ port: 0 });
+  const redis = await startLocalRedis({ port: 0, onLine: () => {} });
+  if (redis === undefined)
+    console.warn("no redis-server on the PATH: tests of the L2 cache in workerd are skipped");
+  const regions = await startNamedRegions();
+  project.provide("s3", s3.options);
+  project.provide("regions", regions.urls);
+  project.provide("redis", redis === undefined ? null : { url: redis.url, token: redis.token });
+  return async () => {
+    regions.stop();
+    await redis?.stop();
+    await s3.stop();
+  };
+}
+
+async function buildReferenceDeployment(): Promise<void> {
+  const graph = (model: string, bytes: Uint8Array, inputs: typeof intentSpecs) => ({
+    model,
+    tier: "edge",
+    bytes,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+    inputs,
+    isFirstTier: true,
+    hasRegion: true,
+  });
+  await buildDeployment({
+    graphs: [
+      graph(
+        "intent",
+        await readFile(join(PROJECT_ROOT, "models/intent/artifacts/edge.onnx")),
+        intentSpecs,
+      ),
+      graph("mobilenet", makeSmallMobileNet(), mobileNetSpecs),
+    ],
+    config: await readDeploymentConfig(PROJECT_ROOT),
+    engineFolder: ENGINE_FOLDER,
+    snapshotsFolder: SNAPSHOTS_FOLDER,
+    outFolder: join(PROJECT_ROOT, "dist/test/edge"),
+  });
+}

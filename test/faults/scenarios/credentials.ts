@@ -1,0 +1,337 @@
+// Who asks: tenants whose answers must not cross, and credentials that are not what they seem.
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
+import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import * as z from "zod";
+import { runEdgetier } from "../../support/edgetier-command.ts";
+import { sendRequest, type HttpReply, formatReply } from "../lib/http-client.ts";
+import { OUT_OF_SCOPE_SAMPLE } from "../lib/intent-checks.ts";
+import {
+  createProblemCollector,
+  type ProblemCollector,
+  type ScenarioResult,
+  type Scenario,
+  type ScenarioSize,
+} from "../lib/scenario.ts";
+import { waitUntil } from "../lib/wait-until.ts";
+import type { FaultSystem } from "../lib/system-fixture.ts";
+
+const PREDICT = "/v1/models/intent/predict";
+const KEPT_WITHIN_MS = 5_000;
+const body = (text: string) => JSON.stringify({ inputs: text });
+/** With time enough that no answer is degraded, and so not kept. */
+const bearer = (token: string) => ({ authorization: `Bearer ${token}`, "x-deadline-ms": "20000" });
+const layerOf = ({ headers }: HttpReply) => headers["x-edgetier-cache"];
+
+const created = z.object({ key: z.string(), entry: z.object({ id: z.string() }).loose() });
+const createdRegionKey = z.object({ key: z.string() });
+
+/** As an operator makes one: the key, and what the edge is told of it. */
+const newKey = async (tenant: string) =>
+  created.parse(
+    await runCliJson(["keys", "create", "--tenant", tenant, "--scope", "predict", "--json"]),
+  );
+const newRegionKey = async (id: string) =>
+  createdRegionKey.parse(await runCliJson(["region", "key", "--id", id, "--json"])).key;
+
+async function runCliJson(args: readonly string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await runEdgetier(args);
+  if (code !== 0) throw new Error(`edgetier ${args.join(" ")} ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout);
+}
+
+async function runTenantIsolation(
+  world: FaultSystem,
+  { samples }: ScenarioSize,
+): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const [one, two] = [await newKey("one"), await newKey("two")];
+  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify([one.entry, two.entry]) });
+  const figures = { inputs: 0, hitsOfTheirOwn: 0, crossed: 0 };
+  const headers: Readonly<Record<string, string>>[] = [
+    {},
+    { "x-forwarded-for": "1.2.3.4" },
+    { "x-forwarded-host": "other.example" },
+    { "accept-language": "de" },
+    { origin: "https://other.example" },
+    { cookie: "session=1" },
+    { "x-tenant": "one" },
+    { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` },
+  ];
+  try {
+    for (let index = 0; index < samples; index++) {
+      const more = headers[index % headers.length] ?? {};
+      const as = ({ key }: typeof one) =>
+        sendRequest(edge.url, {
+          path: PREDICT,
+          headers: { ...bearer(key), ...more },
+          body: body(`${OUT_OF_SCOPE_SAMPLE.text} ${index}`),
+        });
+      figures.inputs++;
+      await as(one);
+      const isKept = await waitUntil(async () => layerOf(await as(one)) !== "miss", KEPT_WITHIN_MS);
+      findings.check(
+        isKept !== undefined,
+        () => `its own answer was not kept, with ${JSON.stringify(more)}`,
+      );
+      figures.hitsOfTheirOwn += Number(isKept !== undefined);
+      const other = await as(two);
+      figures.crossed += Number(layerOf(other) !== "miss");
+      findings.check(
+        other.status === 200 && layerOf(other) === "miss",
+        () =>
+          `the other tenant with ${JSON.stringify(more)} got one from ${layerOf(other)}: ${formatReply(other)}`,
+      );
+    }
+    const open = await sendRequest(edge.url, {
+      path: PREDICT,
+      body: body(OUT_OF_SCOPE_SAMPLE.text),
+    });
+    findings.check(open.status === 401, () => `without a key: ${formatReply(open)}`);
+    return { figures, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+async function expectUnauthorized(
+  findings: ProblemCollector,
+  edge: string,
+  cases: Readonly<Record<string, Readonly<Record<string, string>>>>,
+): Promise<number> {
+  for (const [what, headers] of Object.entries(cases)) {
+    const reply = await sendRequest(edge, {
+      path: PREDICT,
+      headers,
+      body: body(OUT_OF_SCOPE_SAMPLE.text),
+    });
+    findings.check(
+      reply.status === 401 && reply.headers["www-authenticate"] !== undefined,
+      () => `${what}: ${formatReply(reply)}`,
+    );
+  }
+  return Object.keys(cases).length;
+}
+
+async function runApiKeys(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const { key, entry } = await newKey("one");
+  const [expired, unknown] = [await newKey("two"), (await newKey("three")).key];
+  const list = [entry, { ...expired.entry, expiresAt: "2020-01-01T00:00:00Z" }];
+  const edge = await world.startEdge({ EDGETIER_API_KEYS: JSON.stringify(list) });
+  try {
+    const right = await sendRequest(edge.url, {
+      path: PREDICT,
+      headers: bearer(key),
+      body: body(OUT_OF_SCOPE_SAMPLE.text),
+    });
+    findings.check(right.status === 200, () => `the right key: ${formatReply(right)}`);
+    const cases = await expectUnauthorized(findings, edge.url, {
+      "no key": {},
+      "an empty one": bearer(""),
+      "a forged one": bearer(unknown),
+      "an expired one": bearer(expired.key),
+      "half of it": bearer(key.slice(0, key.length >> 1)),
+      "a letter less": bearer(key.slice(0, -1)),
+      "a letter more": bearer(`${key}A`),
+      "another scheme": { authorization: `Basic ${Buffer.from(`x:${key}`).toString("base64")}` },
+      "its hash": bearer(createHash("sha256").update(key).digest("hex")),
+      "in the address": { "x-original-url": `${PREDICT}?key=${key}` },
+    });
+    // What is right at the beginning takes no longer to refuse than what is wrong from the beginning.
+    const timed = async (token: string) => {
+      const times: number[] = [];
+      for (let index = 0; index < samples; index++)
+        times.push(
+          (await sendRequest(edge.url, { path: PREDICT, headers: bearer(token), body: body("x") }))
+            .durationMs,
+        );
+      return quantile(times, 0.5);
+    };
+    const [nearMs, farMs] = [
+      await timed(`${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`),
+      await timed(unknown),
+    ];
+    findings.check(
+      Math.abs(nearMs - farMs) < 5,
+      () => `refusing a nearly right key takes ${nearMs} ms, any other ${farMs} ms`,
+    );
+    return {
+      figures: { cases, nearlyRightP50Ms: nearMs, wrongP50Ms: farMs },
+      problems: findings.problems,
+    };
+  } finally {
+    await edge.stop();
+  }
+}
+
+const json64 = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const ISSUER = "https://issuer.example";
+const claims = (more: object = {}) => ({
+  iss: ISSUER,
+  aud: "edgetier",
+  sub: "1",
+  tenant: "one",
+  scope: "predict",
+  exp: Math.floor(Date.now() / 1_000) + 600,
+  ...more,
+});
+
+function createJwt(key: KeyObject, header: object, payload: object): string {
+  const signed = `${json64({ alg: "ES256", kid: "k1", typ: "JWT", ...header })}.${json64(payload)}`;
+  return `${signed}.${sign("sha256", Buffer.from(signed), { key, dsaEncoding: "ieee-p1363" }).toString("base64url")}`;
+}
+
+async function runJwts(world: FaultSystem): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const [own, other] = [
+    generateKeyPairSync("ec", { namedCurve: "P-256" }),
+    generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  ];
+  const jwks = {
+    keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }],
+  };
+  const edge = await world.startEdge({
+    EDGETIER_JWT_ISSUER: ISSUER,
+    EDGETIER_JWT_AUDIENCE: "edgetier",
+    EDGETIER_JWT_ALGORITHM: "ES256",
+    EDGETIER_JWT_JWKS: JSON.stringify(jwks),
+  });
+  try {
+    const good = createJwt(own.privateKey, {}, claims());
+    const right = await sendRequest(edge.url, {
+      path: PREDICT,
+      headers: bearer(good),
+      body: body(OUT_OF_SCOPE_SAMPLE.text),
+    });
+    findings.check(right.status === 200, () => `a right token: ${formatReply(right)}`);
+    const [head = "", payload = "", signature = ""] = good.split(".");
+    const none = `${json64({ alg: "none", kid: "k1" })}.${payload}.`;
+    const hmacHead = json64({ alg: "HS256", kid: "k1" });
+    const confused = `${hmacHead}.${payload}.${createHmac("sha256", JSON.stringify(jwks.keys[0])).update(`${hmacHead}.${payload}`).digest("base64url")}`;
+    const cases = await expectUnauthorized(findings, edge.url, {
+      "alg none": bearer(none),
+      "alg none with a signature": bearer(`${none}${signature}`),
+      "alg HS256 with the public key": bearer(confused),
+      "another key": bearer(createJwt(other.privateKey, {}, claims())),
+      "an unknown key id": bearer(createJwt(own.privateKey, { kid: "k2" }, claims())),
+      "a changed payload": bearer(`${head}.${json64(claims({ tenant: "two" }))}.${signature}`),
+      "no signature": bearer(`${head}.${payload}.`),
+      truncated: bearer(good.slice(0, -10)),
+      expired: bearer(createJwt(own.privateKey, {}, claims({ exp: 1_600_000_000 }))),
+      "not yet valid": bearer(
+        createJwt(own.privateKey, {}, claims({ nbf: Math.floor(Date.now() / 1_000) + 3_600 })),
+      ),
+      "without an end": bearer(createJwt(own.privateKey, {}, claims({ exp: undefined }))),
+      "another issuer": bearer(
+        createJwt(own.privateKey, {}, claims({ iss: "https://other.example" })),
+      ),
+      "another audience": bearer(createJwt(own.privateKey, {}, claims({ aud: "other" }))),
+      "a crit header": bearer(createJwt(own.privateKey, { crit: ["exp"] }, claims())),
+    });
+    return { figures: { cases }, problems: findings.problems };
+  } finally {
+    await edge.stop();
+  }
+}
+
+/** What the edge has sent is taken from the proxy between them, and sent again, changed and not. */
+async function runReplayedRequests(world: FaultSystem): Promise<ScenarioResult> {
+  const findings = createProblemCollector();
+  const [own, other] = [await newRegionKey("edge"), await newRegionKey("other")];
+  const region = await world.startRegion({ EDGETIER_REGION_KEYS: own }, ["intent"]);
+  const through = world.proxies.region.target;
+  world.proxies.region.target = region.url;
+  const [edge, stranger] = [
+    await world.startEdge({ EDGETIER_REGION_KEY: own }),
+    await world.startEdge({ EDGETIER_REGION_KEY: other }),
+  ];
+  try {
+    const answered = await sendRequest(edge.url, {
+      path: PREDICT,
+      body: body(OUT_OF_SCOPE_SAMPLE.text),
+    });
+    findings.check(
+      answered.status === 200 && answered.text.includes("region-int8"),
+      () => `an edge with the right key: ${formatReply(answered)}`,
+    );
+    const refused = await sendRequest(stranger.url, {
+      path: PREDICT,
+      body: body(`${OUT_OF_SCOPE_SAMPLE.text} 2`),
+    });
+    findings.check(
+      /"degraded":true/.test(refused.text),
+      () => `an edge with another key: ${formatReply(refused)}`,
+    );
+    const unsigned = await sendRequest(region.url, {
+      path: "/v2/models/intent/infer",
+      body: '{"inputs":[]}',
+    });
+    findings.check(unsigned.status === 401, () => `without a signature: ${formatReply(unsigned)}`);
+    const live = await sendRequest(region.url, { path: "/v2/health/live" });
+    findings.check(live.status === 200, () => `health without a signature: ${formatReply(live)}`);
+    const captured = world.proxies.region.lastForwardedRequest;
+    findings.check(captured !== undefined, () => "nothing was captured between edge and region");
+    let cases = 0;
+    const again = async (
+      what: string,
+      headers: Record<string, string>,
+      bytes: Uint8Array,
+      path: string,
+    ) => {
+      cases++;
+      const reply = await sendRequest(region.url, { path, headers, body: bytes });
+      findings.check(reply.status === 401, () => `${what}: ${formatReply(reply)}`);
+    };
+    if (captured !== undefined) {
+      const { headers, body: sent, path } = captured;
+      await again("replayed as it was", headers, sent, path);
+      await again("another body", headers, sent.with(0, (sent[0] ?? 0) ^ 1), path);
+      await again("another path", headers, sent, path.replace("intent", "mood"));
+      for (const name of ["signature", "signature-input", "content-digest"]) {
+        await again(
+          `without ${name}`,
+          Object.fromEntries(Object.entries(headers).filter(([one]) => one !== name)),
+          sent,
+          path,
+        );
+        await again(
+          `${name} cut off`,
+          { ...headers, [name]: (headers[name] ?? "").slice(0, -8) },
+          sent,
+          path,
+        );
+      }
+    }
+    return { figures: { cases }, problems: findings.problems };
+  } finally {
+    world.proxies.region.target = through;
+    for (const one of [edge, stranger, region]) await one.stop();
+  }
+}
+
+export const credentialFaults: readonly Scenario[] = [
+  {
+    group: "tenants",
+    name: "the same input, and headers that are no part of a key",
+    expected: "no answer crosses",
+    run: runTenantIsolation,
+  },
+  {
+    group: "credentials",
+    name: "API keys: forged, expired, truncated",
+    expected: "401, as quickly",
+    run: runApiKeys,
+  },
+  {
+    group: "credentials",
+    name: "JWT: forged, expired, truncated, alg none, another key",
+    expected: "401",
+    run: runJwts,
+  },
+  {
+    group: "credentials",
+    name: "requests of the edge to the region: forged, truncated, replayed",
+    expected: "401",
+    run: runReplayedRequests,
+  },
+];

@@ -1,0 +1,212 @@
+// Two regions, of which one fails: the other answers, breakers open and close again, and hedging stays within its budget.
+import { quantile } from "../../../src/toolchain/evaluate/latency.ts";
+import { type Fault, type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
+import { formatReply } from "../lib/http-client.ts";
+import { OUT_OF_SCOPE_SAMPLE, predict } from "../lib/intent-checks.ts";
+import {
+  createProblemCollector,
+  type ScenarioResult,
+  type Scenario,
+  type ScenarioSize,
+} from "../lib/scenario.ts";
+import { delay, waitUntil } from "../lib/wait-until.ts";
+import type { FaultSystem } from "../lib/system-fixture.ts";
+
+const DEADLINE_MS = 1_000;
+const SLACK_MS = 300;
+const RECOVERED_WITHIN_MS = 60_000;
+const MAX_EXTRA_SHARE = 0.03;
+/** Of a token budget, before it counts as a share. */
+const BURST = 5;
+
+interface TwoRegions {
+  readonly edge: string;
+  /** The first one's place is the client's; the second is far. */
+  readonly proxies: readonly [FaultProxy, FaultProxy];
+}
+
+async function withTwoRegions(
+  world: FaultSystem,
+  work: (two: TwoRegions) => Promise<ScenarioResult>,
+): Promise<ScenarioResult> {
+  const regions = [
+    await world.startRegion({}, ["intent"]),
+    await world.startRegion({}, ["intent"]),
+  ] as const;
+  const proxies = [
+    await startFaultProxy(regions[0].url),
+    await startFaultProxy(regions[1].url),
+  ] as const;
+  const places = [
+    { latitudeDegrees: 50.1, longitudeDegrees: 8.7 },
+    { latitudeDegrees: 39, longitudeDegrees: -77.5 },
+  ];
+  const list = proxies.map(({ url }, index) => ({
+    id: `region-${index + 1}`,
+    url,
+    place: places[index],
+  }));
+  const edge = await world.startEdge({
+    EDGETIER_REGION_URL: undefined,
+    EDGETIER_REGIONS: JSON.stringify(list),
+  });
+  try {
+    for (let count = 0; count < 40; count++) await predict(edge.url, OUT_OF_SCOPE_SAMPLE.text); // so that latencies are known
+    return await work({ edge: edge.url, proxies });
+  } finally {
+    await edge.stop();
+    for (const one of [...proxies.map(({ close }) => ({ stop: close })), ...regions])
+      await one.stop();
+  }
+}
+
+const faults: Readonly<Record<string, Fault>> = {
+  refuses: { kind: "refuses" },
+  resets: { kind: "halfOpen", resetAfterMs: 20 },
+  "says 500": { kind: "status", status: 500, body: '{"error":"internal"}' },
+  hangs: { kind: "hangs" },
+  "cuts answers off": { kind: "cuts" },
+};
+
+async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
+  return await withTwoRegions(world, async ({ edge, proxies }) => {
+    const findings = createProblemCollector();
+    const figures = {
+      faults: 0,
+      requests: 0,
+      errors: 0,
+      degraded: 0,
+      degradedMaxShare: 0,
+      callsWhileOpen: 0,
+      recoverMaxMs: 0,
+    };
+    for (const [how, fault] of Object.entries(faults)) {
+      for (const failing of proxies) {
+        failing.fault = fault;
+        let degraded = 0;
+        for (let index = 0; index < samples; index++) {
+          const { reply, output } = await predict(edge, OUT_OF_SCOPE_SAMPLE.text, {
+            deadlineMs: DEADLINE_MS,
+          });
+          figures.requests++;
+          degraded += Number(output?.degraded ?? false);
+          figures.errors += Number(output === undefined);
+          findings.check(
+            output !== undefined && reply.durationMs < DEADLINE_MS + SLACK_MS,
+            () => `one region ${how}: ${formatReply(reply)}`,
+          );
+        }
+        figures.degraded += degraded;
+        figures.degradedMaxShare = Math.max(figures.degradedMaxShare, degraded / samples);
+        findings.check(
+          degraded <= Math.max(BURST, samples / 10),
+          () =>
+            `one region ${how}: ${degraded} of ${samples} answers were degraded, although the other one works`,
+        );
+        failing.clearHistory();
+        for (let index = 0; index < 20; index++)
+          await predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS });
+        figures.callsWhileOpen = Math.max(figures.callsWhileOpen, failing.receivedRequests.length);
+        findings.check(
+          failing.receivedRequests.length <= BURST,
+          () =>
+            `one region ${how}: it was still asked ${failing.receivedRequests.length} times for 20 requests`,
+        );
+        failing.fault = { kind: "none" };
+        failing.clearHistory();
+        const other = proxies.find((one) => one !== failing);
+        if (other !== undefined) other.fault = { kind: "refuses" }; // so that the one that is back has to answer
+        const recoveredMs = await waitUntil(
+          async () =>
+            (await predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS })).output
+              ?.degraded === false,
+          RECOVERED_WITHIN_MS,
+        );
+        if (other !== undefined) other.fault = { kind: "none" };
+        findings.check(
+          recoveredMs !== undefined,
+          () => `after it ${how}, a region was not asked again`,
+        );
+        figures.recoverMaxMs = Math.max(
+          figures.recoverMaxMs,
+          Math.round(recoveredMs ?? RECOVERED_WITHIN_MS),
+        );
+        await waitUntil(
+          async () => (await predict(edge, OUT_OF_SCOPE_SAMPLE.text)).output?.degraded === false,
+          RECOVERED_WITHIN_MS,
+        );
+      }
+      figures.faults++;
+    }
+    return { figures, problems: findings.problems };
+  });
+}
+
+const countCalls = (proxies: TwoRegions["proxies"]) =>
+  proxies.reduce(
+    (sum, { receivedRequests: seen }) =>
+      sum + seen.filter(({ method }) => method === "POST").length,
+    0,
+  );
+
+/** Extra calls are hedges and retries: beyond one call a request. */
+async function runHedgingLoad(
+  world: FaultSystem,
+  { samples }: ScenarioSize,
+): Promise<ScenarioResult> {
+  return await withTwoRegions(world, async ({ edge, proxies }) => {
+    const findings = createProblemCollector();
+    const figures: Record<string, number> = {};
+    const count = Math.max(200, samples);
+    const measure = async (name: string, fault: Fault) => {
+      for (const proxy of proxies) {
+        proxy.fault = fault;
+        proxy.clearHistory();
+      }
+      const times: number[] = [];
+      for (let index = 0; index < count; index++) {
+        const { reply, output } = await predict(edge, OUT_OF_SCOPE_SAMPLE.text, {
+          deadlineMs: DEADLINE_MS,
+        });
+        findings.check(
+          output !== undefined && reply.durationMs < DEADLINE_MS + SLACK_MS,
+          () => `${name}: ${formatReply(reply)}`,
+        );
+        times.push(reply.durationMs);
+      }
+      const extra = countCalls(proxies) - count;
+      findings.check(
+        extra <= MAX_EXTRA_SHARE * count + BURST,
+        () => `${name}: ${extra} more calls than the ${count} requests`,
+      );
+      figures[`${name}P50Ms`] = quantile(times, 0.5);
+      figures[`${name}P99Ms`] = quantile(times, 0.99);
+      figures[`${name}ExtraCallsShare`] = extra / count;
+      await delay(1_000);
+    };
+    await measure("healthy", { kind: "none" });
+    const delayMs = 50 * (figures["healthyP50Ms"] ?? 0);
+    await measure("slow", { kind: "slow", delayMs, share: 0.01, seed: 9 });
+    await measure("outage", { kind: "refuses" });
+    await measure("hanging", { kind: "hangs" });
+    return { figures, problems: findings.problems };
+  });
+}
+
+const row = "region";
+export const regionFailover: readonly Scenario[] = [
+  {
+    group: row,
+    name: "one of two fails",
+    expected: "the other answers in time; its breaker opens, and closes when it is back",
+    isSlow: true,
+    run: runFailover,
+  },
+  {
+    group: row,
+    name: "hedging, with slow regions and without any",
+    expected: "at most 3 % more calls, also when everything is down",
+    isSlow: true,
+    run: runHedgingLoad,
+  },
+];

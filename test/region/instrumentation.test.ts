@@ -1,0 +1,214 @@
+// What the region tells of itself when it is used: statistics and metrics, over HTTP, from real runs.
+import { beforeEach, describe, expect, it } from "vitest";
+import {
+  createInstrumentation,
+  type Instrumentation,
+} from "../../functions/region/instrumentation.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { createExecutor } from "../../src/region/server/batching/create-executor.ts";
+import {
+  createRegionFixture,
+  postRequest,
+  publishMoodModel,
+  createTextBody,
+  type RegionFixture,
+} from "./region-fixture.ts";
+
+let region: RegionFixture;
+let observers: Instrumentation;
+let log: object[];
+
+beforeEach(async () => {
+  log = [];
+  observers = createInstrumentation({ clock: systemClock, log: (event) => log.push(event) });
+  const { statistics, metrics, onOutcome, onResponse: onAnswer, onRun } = observers;
+  const executor = createExecutor({ onRun });
+  region = createRegionFixture({ executor, statistics, metrics, onOutcome, onResponse: onAnswer });
+  observers.registerGauges({
+    executor,
+    repository: region.repository,
+    lifecycle: region.lifecycle,
+  });
+  await publishMoodModel(region.store);
+  await region.store.writeAliases("mood", { stable: 1 }, undefined);
+  await region.repository.load("mood");
+  forwardEvents();
+});
+
+/** Those of the repository since the last time. */
+function forwardEvents(): void {
+  for (const event of region.events.splice(0)) observers.onRepositoryEvent(event);
+}
+
+const inferTexts = async (...texts: string[]) =>
+  (await region.app.request("/v2/models/mood/infer", postRequest(createTextBody(texts)))).status;
+const readStatistics = async (path = "/v2/models/mood/versions/1/stats") =>
+  (await (await region.app.request(path)).json()).model_stats;
+async function readSample(series: string): Promise<number | undefined> {
+  const response = await region.app.request("/metrics");
+  expect(response.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
+  const line = (await response.text()).split("\n").find((one) => one.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length));
+}
+
+describe("a region that is used", () => {
+  it("counts requests, rows and runs in its statistics, and how long they took", async () => {
+    const startedMs = Date.now();
+    expect(
+      await Promise.all([
+        inferTexts("good", "bad"),
+        inferTexts("good"),
+        inferTexts("bad"),
+        inferTexts(" "),
+      ]),
+    ).toEqual([200, 200, 200, 400]);
+    const [{ inference_stats: stats, batch_stats: sizes, ...counts }] = await readStatistics();
+    expect(counts).toEqual({
+      name: "mood",
+      version: "1",
+      last_inference: expect.any(Number),
+      inference_count: 4,
+      execution_count: expect.any(Number),
+      memory_usage: [],
+    });
+    expect(counts.last_inference).toBeGreaterThanOrEqual(startedMs);
+    expect(
+      Object.fromEntries(
+        Object.entries<{ count: number }>(stats).map(([name, { count }]) => [name, count]),
+      ),
+    ).toEqual({
+      success: 3,
+      fail: 0,
+      queue: 3,
+      compute_input: 3,
+      compute_infer: 3,
+      compute_output: 3,
+      cache_hit: 0,
+      cache_miss: 0,
+    });
+    const parts =
+      stats.queue.ns + stats.compute_input.ns + stats.compute_infer.ns + stats.compute_output.ns;
+    expect(stats.compute_infer.ns).toBeGreaterThan(0);
+    expect(parts).toBeLessThanOrEqual(stats.success.ns);
+    expect(
+      sizes.reduce(
+        (
+          sum: number,
+          { batch_size, compute_infer }: { batch_size: number; compute_infer: { count: number } },
+        ) => sum + batch_size * compute_infer.count,
+        0,
+      ),
+    ).toBe(4);
+    expect(
+      sizes.reduce(
+        (sum: number, { compute_infer }: { compute_infer: { count: number } }) =>
+          sum + compute_infer.count,
+        0,
+      ),
+    ).toBe(counts.execution_count);
+  });
+
+  it("gives them for a version, for a model, for all", async () => {
+    await publishMoodModel(region.store, { version: 2 });
+    await publishMoodModel(region.store, { model: "other" });
+    for (const path of [
+      "/v2/models/mood/versions/2/infer",
+      "/v2/models/other/versions/1/infer",
+      "/v2/models/mood/infer",
+    ])
+      await region.app.request(path, postRequest(createTextBody(["good"])));
+    const names = async (path: string) =>
+      (await readStatistics(path))
+        .map(
+          ({ name, version, inference_count }: Record<string, unknown>) =>
+            `${name}@${version}: ${inference_count}`,
+        )
+        .toSorted();
+    expect(await names("/v2/models/stats")).toEqual(["mood@1: 1", "mood@2: 1", "other@1: 1"]);
+    expect(await names("/v2/models/mood/stats")).toEqual(["mood@1: 1", "mood@2: 1"]);
+    expect(await names("/v2/models/mood/versions/2/stats")).toEqual(["mood@2: 1"]);
+    expect(await names("/v2/models/mood/versions/stable/stats")).toEqual(["mood@1: 1"]);
+  });
+
+  it("counts the same in its metrics, and tells what is so now", async () => {
+    await Promise.all([inferTexts("good", "bad"), inferTexts("good"), inferTexts(" ")]);
+    const of = '{model="mood",version="1"}';
+    expect([
+      await readSample(`nv_inference_request_success${of}`),
+      await readSample(`nv_inference_count${of}`),
+      await readSample(`nv_inference_pending_request_count${of}`),
+    ]).toEqual([2, 3, 0]);
+    expect(await readSample(`nv_inference_exec_count${of}`)).toBe(
+      (await readStatistics())[0].execution_count,
+    );
+    expect(
+      await readSample(
+        'edgetier_region_http_request_duration_seconds_count{action="infer",status="200"}',
+      ),
+    ).toBe(2);
+    expect(
+      await readSample(
+        'edgetier_region_http_request_duration_seconds_count{action="infer",status="400"}',
+      ),
+    ).toBe(1);
+    expect(
+      await readSample(
+        'edgetier_region_provider_info{model="mood",version="1",tier="heavy",provider="cpu",state="used"}',
+      ),
+    ).toBe(1);
+    expect(
+      await readSample('edgetier_region_batch_rows_sum{model="mood",version="1",tier="heavy"}'),
+    ).toBe(3);
+    expect(await readSample(`edgetier_region_model_bytes${of}`)).toBeGreaterThan(0);
+    expect(await readSample('edgetier_region_state{state="serving"}')).toBe(1);
+    expect(await readSample("edgetier_region_requests_in_flight")).toBe(0);
+  });
+
+  it("counts what is refused after it was taken", async () => {
+    const late = await region.app.request(
+      "/v2/models/mood/infer",
+      postRequest(createTextBody(["good"], { parameters: { timeout: 1 } })),
+    );
+    expect(late.status).toBe(503);
+    expect(
+      await readSample('nv_inference_request_failure{model="mood",version="1",reason="REJECTED"}'),
+    ).toBe(1);
+    expect((await readStatistics())[0].inference_stats.fail.count).toBe(1);
+  });
+
+  it("begins anew with a model that was unloaded, and goes on after a load of what is loaded", async () => {
+    await inferTexts("good");
+    await region.repository.load("mood");
+    forwardEvents();
+    expect((await readStatistics())[0].inference_count).toBe(1);
+    await region.repository.unload("mood");
+    forwardEvents();
+    expect(await readSample('nv_inference_count{model="mood",version="1"}')).toBeUndefined();
+    await region.repository.load("mood");
+    forwardEvents();
+    expect((await readStatistics())[0].inference_count).toBe(0);
+    expect(
+      await readSample('edgetier_region_model_loads_total{model="mood",outcome="loaded"}'),
+    ).toBe(2);
+    expect(await readSample('edgetier_region_model_unloads_total{model="mood"}')).toBe(1);
+  });
+
+  it("makes no series of what a client has invented", async () => {
+    for (const path of [
+      "/v2/models/invented/infer",
+      "/v2/models/mood/versions/987654/infer",
+      "/v2/models/invented/versions/3/infer",
+      "/v2/invented",
+      "/invented",
+    ])
+      await region.app.request(path, postRequest(createTextBody(["good"])));
+    forwardEvents();
+    expect(await (await region.app.request("/metrics")).text()).not.toMatch(/invented|987654/);
+  });
+
+  it("logs what the repository tells", () => {
+    expect(log).toEqual([
+      expect.objectContaining({ event: "model_loaded", model: "mood", version: 1 }),
+    ]);
+  });
+});

@@ -1,0 +1,77 @@
+// A region with trusted keys: what nobody of them has signed is refused by name, and what was loaded serves on.
+import { beforeEach, expect, it, vi } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import type { SigningKey } from "../../src/registry/signing-keys.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import {
+  createModelRepository,
+  type RepositoryEvent,
+} from "../../src/region/server/model-repository.ts";
+import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
+import { publishMoodModel } from "./region-fixture.ts";
+
+let key: SigningKey;
+let objects: ObjectStore;
+beforeEach(async () => {
+  key = await createTestSigningKey();
+  objects = createMemoryObjectStore();
+  await publishMoodModel(createModelStore(objects, { signingKeys: [key] }));
+  await createModelStore(objects).writeAliases("mood", { stable: 1 }, undefined);
+});
+
+function startRepository() {
+  const clock = new ManualClock();
+  const events: RepositoryEvent[] = [];
+  const store = createModelStore(objects, { trustedKeys: [key.publicKey] });
+  const repository = createModelRepository({
+    store,
+    runtime: createNativeRuntime({ intraOpThreads: 1 }),
+    clock,
+    onEvent: (event) => events.push(event),
+  });
+  return { clock, events, repository };
+}
+
+it("serves on what was loaded when its alias goes to a version that is not signed", async () => {
+  const { clock, events, repository } = startRepository();
+  const served = () =>
+    repository.withModel(parseModelRef("mood"), ({ manifest }) => manifest.version);
+  expect(await served()).toBe(1);
+  const intruder = createModelStore(objects);
+  await publishMoodModel(intruder, { version: 2 });
+  await intruder.writeAliases("mood", { stable: 2 }, (await intruder.readAliases("mood"))?.etag);
+  clock.advance(60_000);
+  expect(await served()).toBe(1);
+  await vi.waitFor(() =>
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        event: "model_failed",
+        version: 2,
+        error: expect.objectContaining({ code: "manifest_untrusted" }),
+      }),
+    ),
+  );
+  expect(await served()).toBe(1);
+  await expect(repository.load("mood")).rejects.toMatchObject({
+    code: "manifest_untrusted",
+    status: 503,
+  });
+  await expect(repository.getModel(parseModelRef("mood@2"))).rejects.toMatchObject({
+    code: "manifest_untrusted",
+  });
+  await repository.dispose();
+});
+
+it("does not describe it either", async () => {
+  const { repository } = startRepository();
+  await publishMoodModel(createModelStore(objects), { version: 2 });
+  await expect(repository.describe(parseModelRef("mood@2"))).rejects.toMatchObject({
+    code: "manifest_untrusted",
+  });
+  expect((await repository.describe(parseModelRef("mood@1"))).manifest.version).toBe(1);
+  await repository.dispose();
+});

@@ -1,0 +1,224 @@
+// Which version answers: aliases, what becomes of one whose version cannot be used, and canaries.
+import { coreErrors } from "../../src/core/common-errors.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import { ManualClock } from "../../src/core/clock.ts";
+import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
+import { layout } from "../../src/registry/layout.ts";
+import type { Aliases } from "../../src/registry/manifest.ts";
+import { parseModelRef } from "../../src/registry/model-ref.ts";
+import type { ModelStore } from "../../src/registry/model-store.ts";
+import type { ObjectStore } from "../../src/registry/object-store.ts";
+import { createModelStore } from "../../src/registry/store.ts";
+import { chooseCanary } from "../../src/serving/canary.ts";
+import {
+  type ModelCatalog,
+  createModelCatalog,
+  type RejectedVersion,
+} from "../../src/serving/model-catalog.ts";
+import { createRequestContext } from "../support/request-context.ts";
+import { sampleManifest } from "../support/sample-model.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
+
+const TTL_MS = 10_000;
+
+let clock: ManualClock;
+let objects: ObjectStore;
+/** Of a publisher whom the catalogue trusts. */
+let store: ModelStore;
+let refused: RejectedVersion[];
+/** Keys of the objects that the catalogue has read. */
+let read: string[];
+/** Key of the one object that cannot be read. */
+let unavailable: string | undefined;
+let catalogue: ModelCatalog;
+let startIsolate: () => ModelCatalog;
+
+beforeEach(async () => {
+  clock = new ManualClock(1_000_000);
+  objects = createMemoryObjectStore();
+  const key = await createTestSigningKey();
+  store = createModelStore(objects, { signingKeys: [key] });
+  refused = [];
+  read = [];
+  unavailable = undefined;
+  const reading: ObjectStore = {
+    ...objects,
+    async get(name, signal) {
+      read.push(name);
+      if (name === unavailable) throw coreErrors.storeUnavailable("connection refused");
+      return await objects.get(name, signal);
+    },
+  };
+  startIsolate = () =>
+    createModelCatalog({
+      store: createModelStore(reading, { trustedKeys: [key.publicKey] }),
+      clock,
+      aliasTtlMs: TTL_MS,
+      storeTimeoutMs: 1_000,
+      onVersionRejected: (one) => refused.push(one),
+    });
+  catalogue = startIsolate();
+  await store.writeManifest(sampleManifest(1));
+});
+
+async function setAliases(aliases: Aliases): Promise<void> {
+  await store.writeAliases("sample", aliases, (await store.readAliases("sample"))?.etag);
+  clock.advance(2 * TTL_MS);
+}
+
+const publishUnsigned = () => createModelStore(objects).writeManifest(sampleManifest(2));
+const resolveVersion = async (ref: string, from = catalogue) =>
+  (await from.resolve(parseModelRef(ref), createRequestContext(clock))).manifest.version;
+const selectVersion = async (requestId: string, from = catalogue) =>
+  (await from.resolveForRequest(parseModelRef("sample"), createRequestContext(clock, requestId)))
+    .manifest.version;
+
+describe("an alias whose version is not trusted", () => {
+  it("stays with the version that it was answered with, and says so once", async () => {
+    await setAliases({ stable: 1 });
+    expect(await resolveVersion("sample")).toBe(1);
+    await publishUnsigned();
+    await setAliases({ stable: 2 });
+    for (let request = 0; request < 3; request++) expect(await resolveVersion("sample")).toBe(1);
+    expect(refused).toMatchObject([
+      {
+        model: "sample",
+        alias: "stable",
+        version: 2,
+        servedVersion: 1,
+        error: { code: "manifest_untrusted" },
+      },
+    ]);
+  });
+
+  it("does not read it again in every request, and goes on as soon as there is another", async () => {
+    await setAliases({ stable: 1 });
+    await resolveVersion("sample");
+    await publishUnsigned();
+    await setAliases({ stable: 2 });
+    for (let request = 0; request < 3; request++) await resolveVersion("sample");
+    expect(read.filter((key) => key === layout.manifest("sample", 2))).toHaveLength(1);
+    await store.writeManifest(sampleManifest(3));
+    await setAliases({ stable: 3 });
+    expect(await resolveVersion("sample")).toBe(3);
+  });
+
+  it("goes back to what it named before in a fresh isolate", async () => {
+    await publishUnsigned();
+    await setAliases({ stable: { version: 2, previous: [9, 1] } });
+    expect(await resolveVersion("sample", startIsolate())).toBe(1);
+    expect(refused).toMatchObject([{ version: 2, servedVersion: 1 }]);
+  });
+
+  it("is refused where nothing is known that it named before, and by its number always", async () => {
+    await publishUnsigned();
+    await setAliases({ stable: 2 });
+    await expect(resolveVersion("sample")).rejects.toMatchObject({ code: "manifest_untrusted" });
+    await setAliases({ stable: 1 });
+    expect(await resolveVersion("sample")).toBe(1);
+    await expect(resolveVersion("sample@2")).rejects.toMatchObject({ code: "manifest_untrusted" });
+  });
+
+  it("is answered as before, too, where its version is damaged or not there", async () => {
+    await setAliases({ stable: 1 });
+    await resolveVersion("sample");
+    await setAliases({ stable: 7 });
+    expect(await resolveVersion("sample")).toBe(1);
+    expect(refused).toMatchObject([{ version: 7, error: { code: "version_not_found" } }]);
+    await store.writeManifest(sampleManifest(7));
+    clock.advance(TTL_MS);
+    expect(await resolveVersion("sample")).toBe(7);
+  });
+
+  it("is answered as before, too, while the store is away, which not every request waits to hear", async () => {
+    await setAliases({ stable: 1 });
+    await resolveVersion("sample");
+    await store.writeManifest(sampleManifest(2));
+    await setAliases({ stable: 2 });
+    unavailable = layout.manifest("sample", 2);
+    for (let request = 0; request < 3; request++) expect(await resolveVersion("sample")).toBe(1);
+    expect(read.filter((key) => key === unavailable)).toHaveLength(1);
+    unavailable = undefined;
+    clock.advance(TTL_MS);
+    expect(await resolveVersion("sample")).toBe(2);
+  });
+});
+
+describe("a canary", () => {
+  const requests = Array.from({ length: 1_000 }, (_, index) => `request ${index}`);
+  beforeEach(async () => {
+    await store.writeManifest(sampleManifest(2));
+  });
+
+  it("takes its share of the requests to the default alias, and a repeated request stays where it was", async () => {
+    await setAliases({ stable: 1, canary: { version: 2, weight: 0.2 } });
+    for (const ref of ["sample", "sample@canary"]) await resolveVersion(ref); // or all would read the manifests
+    const versions = await Promise.all(requests.map((id) => selectVersion(id)));
+    const share = versions.filter((version) => version === 2).length / requests.length;
+    expect(share).toBeGreaterThan(0.15); // 4 standard deviations
+    expect(share).toBeLessThan(0.25);
+    const elsewhere = startIsolate();
+    expect(await Promise.all(requests.map((id) => selectVersion(id, elsewhere)))).toEqual(versions);
+  });
+
+  it("keeps whom it has when its share grows", async () => {
+    await setAliases({ stable: 1, canary: { version: 2, weight: 0.1 } });
+    const before = await Promise.all(requests.map((id) => selectVersion(id)));
+    await setAliases({ stable: 1, canary: { version: 2, weight: 0.3 } });
+    const after = await Promise.all(requests.map((id) => selectVersion(id)));
+    expect(requests.filter((_, index) => before[index] === 2 && after[index] === 1)).toEqual([]);
+  });
+
+  it("takes nothing with weight 0, and all with weight 1", async () => {
+    await setAliases({ stable: 1, canary: { version: 2, weight: 0 } });
+    expect(
+      new Set(await Promise.all(requests.slice(0, 200).map((id) => selectVersion(id)))),
+    ).toEqual(new Set([1]));
+    await setAliases({ stable: 1, canary: { version: 2, weight: 1 } });
+    expect(
+      new Set(await Promise.all(requests.slice(0, 200).map((id) => selectVersion(id)))),
+    ).toEqual(new Set([2]));
+  });
+
+  it("takes nothing from other aliases, from versions, or from those who only look", async () => {
+    await setAliases({ stable: 1, canary: { version: 2, weight: 1 }, night: 1 });
+    expect(
+      (
+        await catalogue.resolveForRequest(
+          parseModelRef("sample@night"),
+          createRequestContext(clock),
+        )
+      ).manifest.version,
+    ).toBe(1);
+    expect(
+      (await catalogue.resolveForRequest(parseModelRef("sample@1"), createRequestContext(clock)))
+        .manifest.version,
+    ).toBe(1);
+    expect(await resolveVersion("sample")).toBe(1);
+    expect(await resolveVersion("sample@canary")).toBe(2);
+  });
+
+  it("that is not trusted leaves all to the default alias", async () => {
+    await createModelStore(objects).writeManifest(sampleManifest(3));
+    await setAliases({ stable: 1, canary: { version: 3, weight: 1 } });
+    for (const id of requests.slice(0, 3)) expect(await selectVersion(id)).toBe(1);
+    expect(refused).toMatchObject([
+      { alias: "canary", version: 3, servedVersion: 1, error: { code: "manifest_untrusted" } },
+    ]);
+    expect(read.filter((key) => key === layout.manifest("sample", 3))).toHaveLength(1);
+  });
+
+  it("shares with others, each as its weight is", async () => {
+    const aliases: Aliases = {
+      stable: 1,
+      a: { version: 2, weight: 0.5 },
+      b: { version: 3, weight: 0.5 },
+      c: { version: 4, weight: 0.5 },
+    };
+    const chosen = await Promise.all(requests.map((id) => chooseCanary(aliases, id)));
+    const count = (alias: string | undefined) =>
+      chosen.filter((one) => one?.alias === alias).length;
+    expect(count("a") + count("b")).toBe(requests.length); // more than all there is goes to the first ones
+    expect(Math.abs(count("a") - count("b"))).toBeLessThan(125);
+  });
+});

@@ -1,0 +1,87 @@
+// Time that passes from one event to the next, for loads and the servers under them: what would take minutes takes milliseconds.
+import { setImmediate as turn } from "node:timers/promises";
+import type { Reply, Sender } from "../../src/cli/load/http-sender.ts";
+import type { Pace } from "../../src/cli/load/pacer.ts";
+import type { Clock } from "../../src/core/clock.ts";
+
+interface Event {
+  readonly atMs: number;
+  readonly happen: () => void;
+}
+
+export class VirtualClock implements Clock {
+  #nowMs = 0;
+  #events: Event[] = [];
+  #passing = 0;
+
+  now = (): number => this.#nowMs;
+
+  setTimer(callback: () => void, delayMs: number): () => void {
+    const event = { atMs: this.#nowMs + delayMs, happen: callback };
+    this.#events.push(event);
+    return () => {
+      this.#events = this.#events.filter((other) => other !== event);
+    };
+  }
+
+  sleepUntil(atMs: number): Promise<void> {
+    return new Promise((resolve) => this.setTimer(resolve, Math.max(0, atMs - this.#nowMs)));
+  }
+
+  /** Each event, and what follows from it, before the next; until then, or until it is called again. */
+  async #passTo(atMs: number): Promise<void> {
+    for (const own = ++this.#passing; own === this.#passing;) {
+      const next = this.#events
+        .filter((event) => event.atMs <= atMs)
+        .reduce<Event | undefined>(
+          (first, event) => (first === undefined || event.atMs < first.atMs ? event : first),
+          undefined,
+        );
+      if (next === undefined) break;
+      this.#events = this.#events.filter((event) => event !== next);
+      this.#nowMs = next.atMs;
+      next.happen();
+      await turn();
+    }
+    if (Number.isFinite(atMs)) this.#nowMs = Math.max(this.#nowMs, atMs);
+  }
+
+  /** Time goes on after the last call until nothing waits for it. @param lateMs how far behind the schedule each call is sent */
+  createPace(lateMs = 0): Pace {
+    return async (dueMs, { onStart: begins, onDue: due }, signal) => {
+      const beginsAtMs = this.#nowMs;
+      begins(beginsAtMs);
+      for (const [index, atMs] of dueMs.entries()) {
+        await this.#passTo(beginsAtMs + atMs + lateMs);
+        if (signal?.aborted === true) return;
+        due(index);
+      }
+      void this.#passTo(Number.POSITIVE_INFINITY);
+    };
+  }
+}
+
+export const createReply = (status = 200, headers: Reply["headers"] = {}, body = "{}"): Reply => ({
+  status,
+  headers,
+  body,
+  bytes: new TextEncoder().encode(body),
+  connectionWaitMs: 0,
+});
+
+export const createFakeSender = (send: () => Promise<Reply>): Sender =>
+  Object.assign(send, { opened: () => 1, close: () => {} });
+
+/** Answers one call at a time, each in `serviceMs`. */
+export function createSerialServer(
+  time: VirtualClock,
+  serviceMs: (call: number) => number,
+): () => Promise<Reply> {
+  let freeAtMs = 0;
+  let calls = 0;
+  return async () => {
+    freeAtMs = Math.max(freeAtMs, time.now()) + serviceMs(calls++);
+    await time.sleepUntil(freeAtMs);
+    return createReply();
+  };
+}

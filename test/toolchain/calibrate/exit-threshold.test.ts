@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { selectExitThreshold } from "../../../src/toolchain/calibrate/exit-threshold.ts";
+
+const row = (...logits: number[]) => Float32Array.from(logits);
+
+describe("chooseExit", () => {
+  /** Sure and right twice, less sure and wrong, unsure and right. */
+  const rows = [
+    { label: 0, logits: row(9, 0) },
+    { label: 0, logits: row(8, 0) },
+    { label: 1, logits: row(3, 0) },
+    { label: 1, logits: row(0, 1) },
+  ];
+  const perfect = [row(1, 0), row(1, 0), row(0, 1), row(0, 1)];
+
+  it("takes as much as the bound allows", () => {
+    expect(selectExitThreshold(rows, 1, perfect, 0)).toMatchObject({ share: 0.5, lossPoints: -0 });
+    expect(selectExitThreshold(rows, 1, perfect, 25)).toMatchObject({ share: 1, lossPoints: 25 });
+  });
+
+  it("counts what the first tier gets right where the next does not", () => {
+    const alwaysWrong = rows.map(({ label }) => (label === 0 ? row(0, 1) : row(1, 0)));
+    expect(selectExitThreshold(rows, 1, alwaysWrong, 0)).toMatchObject({
+      share: 1,
+      lossPoints: -75,
+    });
+  });
+
+  it("gives a confidence that all whom it counts reach", () => {
+    const { confidence } = selectExitThreshold(rows, 1, perfect, 0);
+    const ofSecond = 1 / (1 + Math.exp(-8));
+    expect(confidence).toBeLessThanOrEqual(ofSecond);
+    expect(confidence).toBeGreaterThan(1 / (1 + Math.exp(-3)));
+  });
+
+  it("takes nothing where the first answers are worse than the bound", () => {
+    expect(selectExitThreshold([{ label: 1, logits: row(5, 0) }], 1, [row(0, 5)], 0)).toEqual({
+      confidence: 1,
+      share: 0,
+      lossPoints: 0,
+    });
+  });
+});

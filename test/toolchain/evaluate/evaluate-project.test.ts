@@ -1,0 +1,130 @@
+// A small project, evaluated in a real workerd and in onnxruntime-node.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { loadEngineInNode } from "../../../src/toolchain/engine/load-engine-in-node.ts";
+import { prepareEngine } from "../../../src/toolchain/engine/prepare-engine.ts";
+import {
+  type Evaluation,
+  evaluateProject,
+} from "../../../src/toolchain/evaluate/evaluate-project.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import {
+  profileNativeOperators,
+  profileWasmOperators,
+} from "../../../src/toolchain/evaluate/profile/operator-profile.ts";
+import {
+  PHASES,
+  profileNodePhases,
+  profileWorkerdPhases,
+} from "../../../src/toolchain/evaluate/profile/phase-profile.ts";
+import type { ProjectTier } from "../../../src/toolchain/evaluate/project-tier.ts";
+import type { LabeledSample } from "../../../src/toolchain/evaluate/labeled-samples.ts";
+import {
+  createWorkerdRunner,
+  type WorkerdRunner,
+} from "../../../src/toolchain/evaluate/harness/workerd-runner.ts";
+import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
+import type { TextClassificationProject } from "../../../src/registry/manifest.ts";
+import { readToyFiles, toyProject } from "../../support/toy-project.ts";
+
+const [tier] = toyProject.tiers as [ProjectTier, ProjectTier];
+const sample = (text: string, label: string): LabeledSample => ({
+  input: { kind: "text", text },
+  label,
+});
+/** "maybe" is an unsure yes, so that it goes on to the region; "other" is out of scope. */
+const samples = [
+  sample("yes", "yes"),
+  sample("no", "no"),
+  sample("maybe", "no"),
+  sample("other", "oos"),
+  sample("yes", "no"),
+];
+
+let edge: WorkerdRunner;
+let engineSha256: string;
+let files: Map<string, Uint8Array>;
+beforeAll(async () => {
+  files = await readToyFiles();
+  ({ sha256: engineSha256 } = await prepareEngine({ outDir: ENGINE_FOLDER }));
+  edge = await createWorkerdRunner({ engineFolder: ENGINE_FOLDER, engineSha256 });
+}, 60_000);
+afterAll(() => edge.close());
+
+const evaluate = (
+  changes: Partial<TextClassificationProject> = {},
+  asked: readonly LabeledSample[] = samples,
+): Promise<Evaluation> =>
+  evaluateProject(
+    { project: { ...toyProject, ...changes }, files },
+    { ...toyProject, ...changes },
+    asked,
+    { runners: { edge, region: createNodeRunner() } },
+  );
+
+describe("evaluateProject", () => {
+  it("judges tiers and cascade on all samples, and says what is taken for what", async () => {
+    const { tiers, cascade, confusion, slo } = await evaluate();
+    expect(tiers.map(({ id, accuracy, share }) => [id, accuracy, share])).toEqual([
+      ["edge", 0.6, 0.6],
+      ["region", 0.6, 0.4],
+    ]);
+    expect(cascade).toMatchObject({
+      accuracy: 0.6,
+      inScopeAccuracy: 0.5,
+      oosRecall: 1,
+      edgeShare: 0.6,
+      lossPoints: 0,
+    });
+    expect(confusion.pairs).toContainEqual({ truth: "no", answer: "yes", count: 2 });
+    expect(confusion.labels[0]).toEqual({ label: "no", samples: 3, recall: 1 / 3, precision: 1 });
+    expect(slo).toEqual({ kind: "none" });
+  });
+
+  it("tells whether the latency class is held: a cascade takes what all tiers that it asks take", async () => {
+    const { slo, latency, cascadeLatency } = await evaluate({ sloMs: 500 });
+    expect(slo).toMatchObject({ kind: "met", classMs: 500, p99Ms: cascadeLatency.p99Ms });
+    expect(Object.keys(latency)).toEqual(["edge", "region"]);
+    expect(cascadeLatency.n).toBe(samples.length);
+    expect(cascadeLatency.p99Ms).toBeGreaterThan(0);
+  });
+
+  it("refuses a label that the model does not have", async () => {
+    await expect(evaluate({}, [sample("yes", "perhaps")])).rejects.toMatchObject({
+      code: "invalid_samples",
+      detail: expect.stringContaining('"perhaps"'),
+    });
+  });
+});
+
+describe("profiles", () => {
+  it("have the times of each phase and the memory, in both runtimes", async () => {
+    const project = toyProject;
+    const source = { project, files };
+    const profiles = [
+      await profileWorkerdPhases(source, project, tier, samples, edge),
+      await profileNodePhases(source, project, tier, samples, createNodeRunner()),
+    ];
+    expect(profiles.map(({ runtime }) => runtime)).toEqual(["workerd", "node"]);
+    const phases = profiles.flatMap((profile) => PHASES.map((phase) => profile.phases[phase]));
+    expect(phases.map(({ n }) => n)).toEqual(Array.from({ length: 6 }, () => samples.length));
+    expect(
+      phases.every(({ p50Ms, p95Ms, p99Ms }) => p50Ms >= 0 && p50Ms <= p95Ms && p95Ms <= p99Ms),
+    ).toBe(true);
+    expect(profiles[0]?.memoryBytes).toBeGreaterThan(1_000_000); // the engine's memory
+  });
+
+  it("tell the time by operator, the shares of which make one, in both engines", async () => {
+    const inputs = [
+      { ids: { datatype: "INT32", shape: [1, 2], data: Int32Array.of(1, 2) } },
+    ] as const;
+    const graph = files.get("artifacts/toy.onnx") ?? new Uint8Array();
+    const engine = await loadEngineInNode(ENGINE_FOLDER, engineSha256);
+    for (const operators of [
+      await profileNativeOperators(graph, inputs, 50),
+      await profileWasmOperators(engine, graph, inputs, 50),
+    ]) {
+      expect(operators.map(({ operator }) => operator)).toContain("Gather");
+      expect(operators.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1);
+    }
+  });
+});

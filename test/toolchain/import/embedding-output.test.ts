@@ -1,0 +1,123 @@
+// Sentence encoders become projects of the task `embedding`: which output gives the vector, and how.
+import { describe, expect, it } from "vitest";
+import { inferTask, type TaskOptions } from "../../../src/toolchain/import/adapt-to-task.ts";
+import { importModel } from "../../../src/toolchain/import/import-model.ts";
+import { createImportSamples } from "../../../src/toolchain/import/import-samples.ts";
+import { makeIntAttribute } from "../../../src/toolchain/onnx/nodes.ts";
+import { createNodeRunner } from "../../../src/toolchain/evaluate/node-runner.ts";
+import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
+import { floatTensor, intListAttribute, model, node } from "../onnx/model-builders.ts";
+
+const region = createNodeRunner();
+const text = { kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens: 8 } as const;
+
+/** Of three dimensions. Outputs: `states` is [N, L, 3]; the others are [N, 3]. */
+function sentenceEncoder(...outputs: string[]) {
+  const shapes: Record<string, string> = { states: "float [N, L, 3]" };
+  return model({
+    opset: 17,
+    inputs: [
+      "input_ids: int64 [N, L]",
+      "attention_mask: int64 [N, L]",
+      "token_type_ids: int64 [N, L]",
+    ],
+    outputs: outputs.map((name) => `${name}: ${shapes[name] ?? "float [N, 3]"}`),
+    constants: [
+      floatTensor(
+        "table",
+        Array.from({ length: 24 }, (_, index) => index),
+        [8, 3],
+      ),
+    ],
+    nodes: [
+      node("Mul input_ids attention_mask -> read"),
+      node("Add read token_type_ids -> ids"),
+      node("Gather table ids -> states"),
+      ...outputs
+        .filter((name) => name !== "states")
+        .map((name) =>
+          node(`ReduceMax states -> ${name}`, [
+            intListAttribute("axes", [1]),
+            makeIntAttribute("keepdims", 0),
+          ]),
+        ),
+    ],
+  });
+}
+
+const runImport = async (
+  given: ReturnType<typeof sentenceEncoder>,
+  choice: Omit<TaskOptions, "task">,
+) =>
+  await importModel(
+    {
+      model: given,
+      file: "given.onnx",
+      sha256: "0".repeat(64),
+      name: "given",
+      task: { task: "embedding", ...choice },
+      place: "region",
+      deadlineMs: 500,
+    },
+    {
+      region,
+      openEdge: () => Promise.reject(new Error("the edge is not asked")),
+      sessionBudgetBytes: 1,
+      loadSamples: createImportSamples(undefined).load,
+    },
+  );
+
+describe("an encoder", () => {
+  it("that gives a vector for each token is imported with how they become one", async () => {
+    const { project, files, notes, missing } = await runImport(sentenceEncoder("states"), {
+      text,
+      vectors: { pooling: "mean" },
+    });
+    expect(project).toMatchObject({
+      task: "embedding",
+      dimensions: 3,
+      normalise: true,
+      tiers: [
+        {
+          id: "region-fp32",
+          place: "region",
+          pooling: "mean",
+          output: "states",
+          preprocessor: { kind: "wordpiece", artifact: "artifacts/tokenizer.json", maxTokens: 8 },
+        },
+      ],
+    });
+    expect(project.tiers[0]?.inputs.map(({ name }) => name)).toEqual([
+      "input_ids",
+      "attention_mask",
+    ]);
+    expect([...files.keys()]).toEqual(["artifacts/model.onnx", "artifacts/tokenizer.json"]);
+    expect(notes).toEqual([expect.stringContaining("token_type_ids")]);
+    expect(missing).toHaveLength(2);
+  });
+
+  it("of several outputs is asked about", async () => {
+    await expect(runImport(sentenceEncoder("states"), { text })).rejects.toMatchObject({
+      code: "not_importable",
+      detail: expect.stringMatching(/a vector for each token/),
+      remedy: expect.stringMatching(/--pooling mean or --pooling cls/),
+    });
+    await expect(
+      runImport(sentenceEncoder("states"), { text, vectors: { output: "pooler", pooling: "cls" } }),
+    ).rejects.toMatchObject({ detail: expect.stringMatching(/"pooler" is no output of it/) });
+    await expect(
+      runImport(sentenceEncoder("states"), { text, vectors: { pooling: "graph" } }),
+    ).rejects.toMatchObject({
+      detail: expect.stringMatching(/none of its outputs is what pooling graph needs/),
+    });
+    await expect(
+      runImport(sentenceEncoder("states"), { vectors: { pooling: "mean" } }),
+    ).rejects.toMatchObject({ remedy: expect.stringMatching(/--tokenizer\.$/) });
+  });
+
+  it("is known by the name of its output", () => {
+    expect(
+      ["sentence_embedding", "states", "logits"].map((name) => inferTask(sentenceEncoder(name))),
+    ).toEqual(["embedding", "tensor", "text-classification"]);
+  });
+});

@@ -1,0 +1,119 @@
+// The mean error of layers, taken back by their biases.
+import { describe, expect, it } from "vitest";
+import type { Model } from "../../../src/toolchain/onnx/model-file.ts";
+import { correctBiases } from "../../../src/toolchain/quantize/bias-correction.ts";
+import {
+  collectHistograms,
+  selectRanges,
+} from "../../../src/toolchain/quantize/activation-ranges.ts";
+import { quantizeStatic } from "../../../src/toolchain/quantize/static-quantization.ts";
+import { floatTensor, model, node } from "../onnx/model-builders.ts";
+import { cloneModel, fp32Tensor, randomFp32Tensor, runModel, runtime } from "./run-model.ts";
+import { buildNetwork } from "./random-network.ts";
+
+/** The mean of each output over the samples. */
+async function measureMeans(
+  net: Model,
+  samples: readonly { readonly x: ReturnType<typeof fp32Tensor> }[],
+  width: number,
+): Promise<number[]> {
+  const sums = Array.from({ length: width }, () => 0);
+  for (const sample of samples)
+    (await runModel(net, sample)).forEach(
+      (value, index) => (sums[index % width] = (sums[index % width] ?? 0) + value),
+    );
+  return sums.map((sum) => sum / samples.length);
+}
+
+async function measureMeanErrors(
+  net: Model,
+  samples: readonly { readonly x: ReturnType<typeof fp32Tensor> }[],
+  width: number,
+  correct: boolean,
+) {
+  const ranges = selectRanges(net, await collectHistograms(runtime, net, samples), {
+    kind: "minmax",
+  });
+  const [expected, changed] = [await measureMeans(net, samples, width), cloneModel(net)];
+  const steps: string[] = [];
+  const corrected = correct
+    ? await correctBiases(runtime, changed, ranges, samples, { perChannel: false }, (done, of) =>
+        steps.push(`${done} of ${of}`),
+      )
+    : [];
+  quantizeStatic(changed, ranges, { perChannel: false });
+  const found = await measureMeans(changed, samples, width);
+  return {
+    largest: Math.max(
+      ...expected.map((mean, index) => Math.abs(mean - (found[index] ?? Number.NaN))),
+    ),
+    corrected,
+    steps,
+  };
+}
+
+describe("bias correction", () => {
+  it("takes back the mean error of a network of several layers", async () => {
+    const net = buildNetwork({
+      blocks: ["conv", "relu", "depthwise", "relu", "conv"],
+      bias: true,
+      seed: 9,
+    });
+    const samples = Array.from({ length: 16 }, (_, seed) => ({
+      x: randomFp32Tensor([1, 4, 8, 8], seed),
+    }));
+    const [before, after] = [
+      await measureMeanErrors(net, samples, 3, false),
+      await measureMeanErrors(net, samples, 3, true),
+    ];
+    expect(after.largest).toBeLessThan(before.largest / 4);
+    expect(after.corrected.map(({ node }) => node)).toEqual([
+      "make_v0",
+      "make_v2",
+      "make_v4",
+      "make_y",
+    ]);
+    expect(after.steps.at(-1)).toBe("4 of 4");
+  });
+
+  it("gives a bias to a layer that has none, and corrects what is added to a MatMul", async () => {
+    const net = model({
+      inputs: ["x: float [N, 2]"],
+      outputs: ["y: float [N, 2]"],
+      constants: [
+        floatTensor("w", [1, 0.005, 0.3, 0.004], [2, 2]),
+        floatTensor("b", [1, 2]),
+        floatTensor("v", [1, 0.013, 0.7, 0.021], [2, 2]),
+      ],
+      nodes: [node("MatMul x w -> h"), node("Add h b -> s"), node("Gemm s v -> y")],
+    });
+    const samples = Array.from({ length: 32 }, (_, seed) => ({
+      x: fp32Tensor(
+        [1, 2],
+        randomFp32Tensor([2], seed).data.map((value) => value + 1),
+      ),
+    }));
+    const [before, after] = [
+      await measureMeanErrors(net, samples, 2, false),
+      await measureMeanErrors(net, samples, 2, true),
+    ];
+    expect(after.corrected.map(({ node }) => node)).toEqual(["make_h", "make_y"]);
+    expect(after.largest).toBeLessThan(before.largest / 4);
+  });
+
+  it("leaves a MatMul alone that nothing is added to", async () => {
+    const net = model({
+      inputs: ["x: float [N, 2]"],
+      outputs: ["y: float [N, 2]"],
+      constants: [floatTensor("w", [1, 2, 3, 4], [2, 2])],
+      nodes: [node("MatMul x w -> y")],
+    });
+    const { corrected } = await measureMeanErrors(
+      net,
+      [{ x: fp32Tensor([1, 2], [1, 2]) }],
+      2,
+      true,
+    );
+    expect(corrected).toEqual([]);
+  });
+});

@@ -1,0 +1,143 @@
+// Which layers hurt, and which stay in FP32 for it.
+import { describe, expect, it } from "vitest";
+import { ReferenceOutputs } from "../../../src/toolchain/quantize/output-deviation.ts";
+import { createQuantizer } from "../../../src/toolchain/quantize/quantizer.ts";
+import {
+  searchFp32Layers,
+  mostSensitiveLayers,
+  rankLayers,
+} from "../../../src/toolchain/quantize/layer-sensitivity.ts";
+import { serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { floatTensor, model, node } from "../onnx/model-builders.ts";
+import { cloneModel, randomFp32Tensor, runtime } from "./run-model.ts";
+
+/** The second layer has one weight that dwarfs all others, so that they are rounded to nothing. It is multiplied by 0. */
+function modelWithOutlierLayer() {
+  const weights = (seed: number) => [...randomFp32Tensor([8, 8], seed).data];
+  const dead = weights(1).map((value, index) => (index % 8 === 0 ? 0 : value));
+  const uneven = weights(2).map((value, index) => (index === 0 ? 500 : value));
+  return model({
+    inputs: ["x: float [N, 8]"],
+    outputs: ["y: float [N, 8]"],
+    constants: [
+      floatTensor("w1", dead, [8, 8]),
+      floatTensor("w2", uneven, [8, 8]),
+      floatTensor("w3", weights(3), [8, 8]),
+    ],
+    nodes: [
+      node("MatMul x w1 -> a"),
+      node("Relu a -> b"),
+      node("MatMul b w2 -> c"),
+      node("MatMul c w3 -> y"),
+    ],
+  });
+}
+const samples = Array.from({ length: 16 }, (_, seed) => ({ x: randomFp32Tensor([1, 8], seed) }));
+
+describe.each(["static", "dynamic"] as const)("%s quantisation", (mode) => {
+  const request = { mode, samples, perChannel: false } as const;
+
+  it("hurts most in the layer whose weights differ most", async () => {
+    const steps: string[] = [];
+    const { quantizeSelected: quantiser, fp32Graph: original } = await createQuantizer(
+      runtime,
+      modelWithOutlierLayer(),
+      request,
+    );
+    const ranking = await rankLayers(
+      runtime,
+      modelWithOutlierLayer(),
+      quantiser,
+      samples,
+      {},
+      (done, of) => steps.push(`${done} of ${of}`),
+    );
+    expect(ranking.map(({ node }) => node)).toHaveLength(3);
+    expect(ranking[0]).toMatchObject({ node: "make_c", op: "MatMul" });
+    expect(ranking[0]?.sqnrDb ?? 99).toBeLessThan((ranking[1]?.sqnrDb ?? 0) - 6);
+    expect(steps).toEqual(["1 of 3", "2 of 3", "3 of 3"]);
+    expect(original.byteLength).toBeGreaterThan(0);
+  });
+
+  it("keeps the worst layers in FP32 until the bound holds, and says so where it never does", async () => {
+    const {
+      quantizeSelected: quantiser,
+      quantize: make,
+      fp32Graph: original,
+    } = await createQuantizer(runtime, modelWithOutlierLayer(), request);
+    const ranking = await rankLayers(runtime, modelWithOutlierLayer(), quantiser, samples);
+    const reference = await ReferenceOutputs.record(runtime, original, samples);
+    const judge = async (keep: readonly string[]) => {
+      const { graph, kept } = await make(keep);
+      return {
+        sqnrDb: (await reference.compare(runtime, graph))[0]?.sqnrDb ?? 99,
+        kept: kept.map(({ node }) => node),
+      };
+    };
+    const alone = await judge([]);
+    const found = await searchFp32Layers({
+      ranking,
+      maxFp32Layers: 2,
+      evaluate: judge,
+      isAcceptable: ({ sqnrDb }) => sqnrDb > alone.sqnrDb + 6,
+    });
+    expect(found).toMatchObject({ keep: ["make_c"], holds: true, verdict: { kept: ["make_c"] } });
+    expect(found.attempts.map(({ kept }) => kept)).toEqual([0, 1]);
+    const never = await searchFp32Layers({
+      ranking,
+      maxFp32Layers: 2,
+      evaluate: judge,
+      isAcceptable: () => false,
+    });
+    expect(never).toMatchObject({ keep: mostSensitiveLayers(ranking, 2), holds: false });
+    expect(never.attempts).toHaveLength(3);
+  });
+});
+
+it("ranks no layer that the caller keeps or the quantiser does not take", async () => {
+  const { quantizeSelected: quantiser } = await createQuantizer(runtime, modelWithOutlierLayer(), {
+    mode: "dynamic",
+  });
+  const mixed = cloneModel(modelWithOutlierLayer());
+  mixed.graph.node.push(node("Conv i k -> z"));
+  mixed.graph.input.push(
+    ...model({ inputs: ["i: float [1, 1, 2, 2]"], outputs: [], nodes: [] }).graph.input,
+  );
+  mixed.graph.initializer.push(floatTensor("k", [1], [1, 1, 1, 1]));
+  const inputs = samples.map((sample) => ({ ...sample, i: randomFp32Tensor([1, 1, 2, 2], 1) }));
+  const ranking = await rankLayers(runtime, mixed, quantiser, inputs, { keep: ["make_a"] });
+  expect(ranking.map(({ node }) => node).toSorted()).toEqual(["make_c", "make_y"]);
+});
+
+describe("differences of outputs", () => {
+  it("are none against the graph itself", async () => {
+    const graph = serializeModel(modelWithOutlierLayer());
+    expect(
+      await (await ReferenceOutputs.record(runtime, graph, samples)).compare(runtime, graph),
+    ).toEqual([{ output: "y", sqnrDb: null, maxAbsolute: 0, meanAbsolute: 0, argmaxAgreement: 1 }]);
+  });
+
+  it("are what they are by hand", async () => {
+    const scaled = (factors: readonly number[]) =>
+      serializeModel(
+        model({
+          inputs: ["x: float [1, 2]"],
+          outputs: ["y: float [1, 2]"],
+          constants: [floatTensor("k", factors)],
+          nodes: [node("Mul x k -> y")],
+        }),
+      );
+    const x = { datatype: "FP32" as const, shape: [1, 2], data: Float32Array.of(3, 4) };
+    const reference = await ReferenceOutputs.record(runtime, scaled([1, 1]), [{ x }]);
+    // 3 and 4 become 3 and 2: the noise is 2 ** 2, the signal 5 ** 2.
+    expect(await reference.compare(runtime, scaled([1, 0.5]))).toEqual([
+      {
+        output: "y",
+        sqnrDb: expect.closeTo(10 * Math.log10(25 / 4), 9),
+        maxAbsolute: 2,
+        meanAbsolute: 1,
+        argmaxAgreement: 0,
+      },
+    ]);
+  });
+});

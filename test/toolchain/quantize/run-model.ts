@@ -1,0 +1,69 @@
+// Runs of small graphs, and what ONNX Runtime makes of them.
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InferenceSession } from "onnxruntime-node";
+import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
+import { asFloat32, type NamedTensors, type TensorOf } from "../../../src/core/tensor.ts";
+import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
+import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
+
+export const runtime = createNativeRuntime({ intraOpThreads: 1 });
+
+export const cloneModel = (model: Model): Model => parseModel(serializeModel(model));
+
+export const fp32Tensor = (
+  shape: readonly number[],
+  data: ArrayLike<number>,
+): TensorOf<"FP32"> => ({
+  datatype: "FP32",
+  shape,
+  data: Float32Array.from(data),
+});
+
+/** Numbers from -1 to 1. */
+export function randomFp32Tensor(shape: readonly number[], seed: number): TensorOf<"FP32"> {
+  const next = seededRandom(seed);
+  return fp32Tensor(
+    shape,
+    Array.from(
+      { length: shape.reduce((product, size) => product * size, 1) },
+      () => 2 * next() - 1,
+    ),
+  );
+}
+
+/** Output `y`. */
+export async function runModel(model: Model, inputs: NamedTensors): Promise<Float32Array> {
+  const session = await runtime.createSession(serializeModel(model));
+  const { y } = await session.run(inputs);
+  await session.dispose();
+  return asFloat32("y", y, y?.shape.length ?? 0).data;
+}
+
+export const largestDifference = (one: Float32Array, other: Float32Array): number =>
+  one.reduce(
+    (largest, value, index) => Math.max(largest, Math.abs(value - (other[index] ?? Number.NaN))),
+    0,
+  );
+
+/** Operators and what they read and make. */
+export const describeNodes = ({ graph }: Model): string[] =>
+  graph.node.map((one) => `${one.opType} ${one.input.join(" ")} -> ${one.output.join(" ")}`);
+
+/** The operators that ONNX Runtime runs on this CPU, after all its fusions. */
+export async function readFusedOps(model: Model): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "edgetier-fused-"));
+  try {
+    const path = join(folder, "fused.onnx");
+    const session = await InferenceSession.create(serializeModel(model), {
+      optimizedModelFilePath: path,
+      graphOptimizationLevel: "all",
+      logSeverityLevel: 4,
+    });
+    await session.release();
+    return parseModel(await readFile(path)).graph.node.map(({ opType }) => opType);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
