@@ -79,7 +79,7 @@ module.exports = {
       to: {
         path: "^src/",
         pathNot:
-          "^src/(client/|core/|cascade/(calibration|exit)\\.ts|tasks/(image|text)/|tasks/image-classification\\.ts)",
+          "^src/(client/|core/|cascade/(calibration|early-exit)\\.ts|tasks/(image|text)/|tasks/image-classification\\.ts)",
         dependencyTypesNot: ["type-only"],
       },
     },
@@ -112,7 +112,7 @@ module.exports = {
       name: "no-unresolvable",
       severity: "error",
       from: {},
-      to: { couldNotResolve: true, pathNot: "^(\\.\\./)*dist/|^cloudflare:|^workshop:" },
+      to: { couldNotResolve: true, pathNot: "^(\\.\\./)*dist/|^cloudflare:|^sandbox:" },
     },
   ],
   options: {

@@ -46,23 +46,23 @@ function createEdgeApp(
   });
   const store = withBundledArtifacts(published, deployment.artifacts);
   const storeTimeoutMs = config.EDGETIER_S3_TIMEOUT_MS;
-  const onRefused = ({ error, ...refused }: RejectedVersion) =>
+  const onVersionRejected = ({ error, ...refused }: RejectedVersion) =>
     log({ level: "error", event: "version_refused", ...refused, cause: reasonOf(error) });
   const catalog = createModelCatalog({
     store,
     clock,
     aliasTtlMs: config.EDGETIER_ALIAS_TTL_MS,
     storeTimeoutMs,
-    onVersionRejected: onRefused,
+    onVersionRejected,
   });
   const telemetry = createEdgeTelemetry(config, { clock, log });
   const metrics = telemetry?.metrics ?? NOOP_METRICS;
-  const countDropped = (reason: string, spans: number) =>
+  const onSpansDropped = (reason: string, spans: number) =>
     metrics.count("edgetier_telemetry_dropped_total", { reason: `spans_${reason}` }, spans);
   const tracer = createConfiguredTracer(config, {
     resource: { "service.name": "edgetier-edge" },
     clock,
-    onSpansDropped: countDropped,
+    onSpansDropped,
     log,
   });
   const regionFetch = createSignedFetch(config.EDGETIER_REGION_KEY, {
@@ -81,41 +81,41 @@ function createEdgeApp(
     metrics,
     log,
   });
-  const images = deployment.images && createImageDecoder(deployment.images);
-  const tiers = { store, sessions, images, storeTimeoutMs, region: regions };
+  const imageDecoder = deployment.images && createImageDecoder(deployment.images);
+  const tiers = { store, sessions, imageDecoder, storeTimeoutMs, region: regions };
   const getLoadedModel = createLoadedModelCache(tiers, config.EDGETIER_MAX_LOADED_VERSIONS);
   const maxInputs = config.EDGETIER_MAX_INPUTS;
-  const tensors = createOpenInferenceModels({
-    catalog: catalog,
-    getLoadedModel: getLoadedModel,
+  const openInferenceModels = createOpenInferenceModels({
+    catalog,
+    getLoadedModel,
     tiers,
     clock,
     maxInputs,
     metrics,
   });
   const answering = {
-    catalog: catalog,
-    getLoadedModel: getLoadedModel,
+    catalog,
+    getLoadedModel,
     clock,
     cacheLayers: createCacheLayers(config, clock, log),
     maxInputs,
     metrics,
   };
-  const drift = createDriftCheck({
+  const driftCheck = createDriftCheck({
     sampleRate: config.EDGETIER_DRIFT_SHARE,
     maxConcurrent: config.EDGETIER_DRIFT_MAX_CHECKS,
     clock,
     metrics,
   });
-  const predictor = createPredictor({ ...answering, driftCheck: drift });
+  const predictor = createPredictor({ ...answering, driftCheck });
   const embedder = createEmbedder({ ...answering, maxTokens: config.EDGETIER_MAX_TOKENS });
   return createApp({
     telemetry,
-    catalog: catalog,
+    catalog,
     predictor,
     embedder,
     defaultEmbeddingModel: config.EDGETIER_EMBEDDING_MODEL,
-    openInferenceModels: tensors,
+    openInferenceModels,
     sessions,
     regionPool: regions,
     access: createConfiguredAccessPolicy(config, { clock, log }),

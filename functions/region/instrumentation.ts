@@ -68,10 +68,10 @@ export function createInstrumentation({ clock, log }: InstrumentationOptions): I
       metrics.setGaugeSources({
         queues: () => executor.queueStates(),
         models: () =>
-          repository.listLoaded().map(({ manifest, memoryBytes: bytes, tiers }) => ({
+          repository.listLoaded().map(({ manifest, memoryBytes, tiers }) => ({
             model: manifest.model,
             version: manifest.version,
-            bytes,
+            memoryBytes,
             tiers: tiers.map(({ manifest, providerReports: providers }) => ({
               tier: manifest.id,
               providers,

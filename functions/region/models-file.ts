@@ -45,7 +45,7 @@ type FileConfig = z.output<typeof modelSchema>;
 /** @param path of the file; undefined where there is none. @throws invalid_configuration with every problem */
 export async function readModelsFile(
   path: string | undefined,
-): Promise<Pick<OperatorConfig, "all" | "listModels" | "warmupFiles">> {
+): Promise<Pick<OperatorConfig, "allModels" | "models" | "warmupFiles">> {
   if (path === undefined)
     return { allModels: { serving: {} }, models: new Map(), warmupFiles: new Map() };
   const json = await readJson(path);

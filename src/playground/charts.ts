@@ -38,9 +38,7 @@ export function lineChart(chart: Chart, lines: readonly LineSeries[]): HTMLEleme
   return renderChart(
     chart,
     (places) => lines.flatMap((line) => drawLine(line, places)),
-    lines
-      .filter(({ kind }) => kind !== "marker")
-      .map(({ name, color: colour }) => ({ name, colour })),
+    lines.filter(({ kind }) => kind !== "marker").map(({ name, color }) => ({ name, color })),
   );
 }
 
@@ -56,13 +54,13 @@ function drawLine(
           points.length === 0 ? "" : `M${points.map(([x, y]) => `${left(x)} ${top(y)}`).join("L")}`,
       }),
     ];
-  const className = kind === "now" ? "now" : `dot ringed s${colour}`;
+  const className = kind === "marker" ? "marker" : `dot ringed s${colour}`;
   return points.map(([x, y]) =>
     svgElement("circle", {
       class: className,
       cx: left(x),
       cy: top(y),
-      r: kind === "now" ? 7 : 4.5,
+      r: kind === "marker" ? 7 : 4.5,
       "data-name": name,
     }),
   );
@@ -110,7 +108,7 @@ export function stackedBarChart(
 function renderChart(
   { id, title, description, x, y, width = 480 }: Chart,
   content: (places: Projection) => readonly SVGElement[],
-  legend: readonly { readonly name: string; readonly colour: number }[],
+  legend: readonly { readonly name: string; readonly color: number }[],
 ): HTMLElement {
   const left = (value: number) => project(value, x.scale, MARGIN.left, width - MARGIN.right);
   const top = (value: number) => project(value, y.scale, HEIGHT - MARGIN.bottom, MARGIN.top);
@@ -167,7 +165,7 @@ function renderChart(
     element(
       "ul",
       { class: "legend", "aria-hidden": "true" },
-      ...legend.map(({ name, colour }) => element("li", { class: `s${colour}` }, name)),
+      ...legend.map(({ name, color }) => element("li", { class: `s${color}` }, name)),
     ),
   );
 }

@@ -67,7 +67,7 @@ export function table(
     element(
       "table",
       {},
-      element("caption", { class: "unseen" }, caption),
+      element("caption", { class: "visually-hidden" }, caption),
       element("thead", {}, element("tr", {}, ...cellsOf("th", head))),
       element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf("td", row)))),
     ),

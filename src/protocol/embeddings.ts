@@ -123,11 +123,11 @@ export interface Answer {
   readonly model: string;
   readonly version: number;
   readonly vectors: readonly Float32Array[];
-  readonly tokens: number;
+  readonly tokenCount: number;
 }
 
 export function embeddingsResponseOf(
-  { model, version, vectors, tokens }: Answer,
+  { model, version, vectors, tokenCount }: Answer,
   format: EmbeddingsBody["encoding_format"],
 ): EmbeddingsResponse {
   const encoded = (vector: Float32Array) =>
@@ -140,7 +140,7 @@ export function embeddingsResponseOf(
       embedding: encoded(vector),
     })),
     model: `${model}@${version}`,
-    usage: { prompt_tokens: tokens, total_tokens: tokens },
+    usage: { prompt_tokens: tokenCount, total_tokens: tokenCount },
   };
 }
 

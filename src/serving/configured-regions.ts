@@ -16,8 +16,9 @@ export function createConfiguredRegions(
   clientOf: (baseUrl: string) => RegionClient,
   { clock, metrics }: { readonly clock: Clock; readonly metrics: EdgeMetrics },
 ): RegionPool | undefined {
-  const regions = resolveRegions(config).map(({ url, ...region }) => ({
+  const regions = resolveRegions(config).map(({ url, place, ...region }) => ({
     ...region,
+    location: place,
     client: clientOf(url),
   }));
   if (regions.length === 0) return undefined;

@@ -112,7 +112,7 @@ export function createEdgePlanner({
   }
 
   const runRows = (
-    { runTier: run }: Pick<LoadedCascade, "run">,
+    { runTier: run }: Pick<LoadedCascade, "runTier">,
     tier: TierManifest,
     rows: readonly TaskInput[],
     regionCan: boolean,

@@ -85,7 +85,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       counted.recordAnswers(texts.map(() => ({ tier })));
       return texts.map((text, row) => ({
         vector: vectors[row] ?? new Float32Array(),
-        tokens: text.tokenCount,
+        tokenCount: text.tokenCount,
         tier,
       }));
     } finally {
@@ -118,7 +118,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       const keys = await Promise.all(
         inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
       );
-      const { values: all, cacheResult: cacheResult } = await readThrough(cache, {
+      const { values: all, cacheResult } = await readThrough(cache, {
         keys,
         cacheMode: mode,
         context,

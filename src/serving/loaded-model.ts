@@ -161,7 +161,7 @@ function createLoadedCascade(
         tier: tier.id,
       });
       const run = {
-        createCall: createCall,
+        createCall,
         inputs,
         toBytes: (input: TaskInput) => task.toBytes(input),
         partialRun: tier.resumes && begun.get(tier.resumes.tier),
@@ -189,7 +189,7 @@ function createLoadedCascade(
         id: tier.id,
         exit: tier.exit,
         // At the edge no clock goes on while it computes: what was measured when the model was calibrated has to do.
-        p95Ms: (count) =>
+        estimateP95Ms: (count) =>
           tier.place === "edge"
             ? tier.p95Ms && tier.p95Ms * count
             : (region?.latencyQuantileMs?.(0.95, { model: manifest.model, tier: tier.id }) ??

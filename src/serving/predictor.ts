@@ -123,7 +123,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const cacheKeys = await Promise.all(
         inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
       );
-      const base = { model, version, isCanarySplit: known.isCanarySplit, cacheKeys: cacheKeys };
+      const base = { model, version, isCanarySplit: known.isCanarySplit, cacheKeys };
       if (await request.isNotModified?.(cacheKeys)) {
         counted.recordCacheResult("held");
         return { ...base, outcomes: [], tierUsage: [] };

@@ -4,7 +4,7 @@
 // one request, which is what a batch holds at most. So their number follows the isolates, and sums over them are exact until sampling
 // begins; then each counts `_sample_interval` times.
 //
-// index1 is the metric's name, blob1 too; blob2 and so on are the values of its labels in the order of edge-metrics.ts. double1 is what
+// index1 is the metric's name, blob1 too; blob2 and so on are the values of its labels in the order of edge-metric-definitions.ts. double1 is what
 // was added (a gauge's value; how often a histogram observed), double2 a histogram's sum, double3 to double20 the counts of its buckets.
 
 import type { MetricsBatch } from "./metrics-aggregate.ts";

@@ -29,7 +29,7 @@ export interface MetricsAggregate {
   exportState(): MetricsAggregateState;
 }
 
-/** An isolate has given a batch up long before (reporter.ts). */
+/** An isolate has given a batch up long before (metrics-reporter.ts). */
 const ISOLATE_RETENTION_MS = 3_600_000;
 const MAX_ISOLATES = 20_000;
 /** Of versions that are served no more. */

@@ -5,7 +5,7 @@ import type { Series } from "./series-table.ts";
 
 export const PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Metrics in the order of edge-metrics.ts, and every one of them, so that a scrape tells what there is. */
+/** Metrics in the order of edge-metric-definitions.ts, and every one of them, so that a scrape tells what there is. */
 export function formatPrometheusText(series: readonly Series[]): string {
   const lines: string[] = [];
   for (const [name, definition] of Object.entries<MetricDefinition>(EDGE_METRICS)) {

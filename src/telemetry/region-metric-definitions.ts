@@ -22,8 +22,8 @@ export interface RegionGaugeSources {
     readonly tier: TierRef;
     readonly requestCount: number;
     readonly rows: number;
-    readonly ageMs: number;
-    readonly running: number;
+    readonly oldestAgeMs: number;
+    readonly runsInFlight: number;
   }[];
   models(): readonly LoadedVersion[];
   state(): (typeof SERVER_STATES)[number];
@@ -32,7 +32,7 @@ export interface RegionGaugeSources {
 }
 
 export interface LoadedVersion extends ModelVersion {
-  readonly bytes: number;
+  readonly memoryBytes: number;
   readonly tiers: readonly {
     readonly tier: string;
     readonly providers: readonly { readonly name: string; readonly state: string }[];
@@ -208,7 +208,8 @@ export function defineGauges(
     MODEL,
     (gauge, { queues, models }) => {
       for (const one of models()) gauge.set(modelLabelsOf(one), 0);
-      for (const { tier: of, requestCount: works } of queues()) gauge.inc(modelLabelsOf(of), works);
+      for (const { tier: of, requestCount } of queues())
+        gauge.inc(modelLabelsOf(of), requestCount);
     },
   );
   gauge("edgetier_region_queue_rows", "Rows that wait for a session", TIER, (gauge, { queues }) =>
@@ -219,10 +220,11 @@ export function defineGauges(
     "How long the oldest of them has waited",
     TIER,
     (gauge, { queues }) =>
-      queues().forEach(({ tier: of, ageMs }) => gauge.set(tierLabelsOf(of), ageMs / 1_000)),
+      queues().forEach(({ tier: of, oldestAgeMs }) =>
+        gauge.set(tierLabelsOf(of), oldestAgeMs / 1_000)),
   );
   gauge("edgetier_region_runs_in_progress", "Runs under way", TIER, (gauge, { queues }) =>
-    queues().forEach(({ tier: of, running }) => gauge.inc(tierLabelsOf(of), running)),
+    queues().forEach(({ tier: of, runsInFlight }) => gauge.inc(tierLabelsOf(of), runsInFlight)),
   );
   gauge(
     "edgetier_region_requests_in_flight",
@@ -234,7 +236,7 @@ export function defineGauges(
     "edgetier_region_model_bytes",
     "Memory of a loaded version, as eviction counts it",
     MODEL,
-    (gauge, { models }) => models().forEach((one) => gauge.set(modelLabelsOf(one), one.bytes)),
+    (gauge, { models }) => models().forEach((one) => gauge.set(modelLabelsOf(one), one.memoryBytes)),
   );
   gauge(
     "edgetier_region_provider_info",

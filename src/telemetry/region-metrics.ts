@@ -21,11 +21,11 @@ export interface RunRecord {
   readonly requestCount: number;
   readonly rows: number;
   readonly reason: string;
-  readonly waitedMs: readonly number[];
+  readonly queueTimesMs: readonly number[];
   readonly inputMs: number;
   readonly inferMs: number;
   readonly outputMs: number;
-  readonly failed: boolean;
+  readonly hasFailed: boolean;
 }
 
 /** One request that reached a model, over. */
@@ -33,7 +33,7 @@ export interface InferRequestRecord {
   readonly tier: TierRef;
   readonly durationMs: number;
   readonly preprocessMs: number;
-  readonly isShared: boolean;
+  readonly isCoalesced: boolean;
   readonly failure: (typeof FAILURE_REASONS)[number] | undefined;
 }
 
@@ -151,37 +151,37 @@ export function createRegionMetrics({
   return {
     recordRun({
       tier: of,
-      requestCount: works,
+      requestCount,
       rows,
       reason,
-      waitedMs,
+      queueTimesMs,
       inputMs,
       inferMs,
       outputMs,
-      failed,
+      hasFailed,
     }) {
       if (gone.has(keyOf(of))) return;
       const tier = tierLabelsOf(of);
       const model = modelLabelsOf(of);
       note(of, reason);
       metrics.dispatches.inc({ ...tier, reason });
-      if (failed) return metrics.failedRuns.inc(tier);
-      for (const ms of waitedMs) metrics.waitSeconds.observe(tier, ms / 1_000);
+      if (hasFailed) return metrics.failedRuns.inc(tier);
+      for (const ms of queueTimesMs) metrics.waitSeconds.observe(tier, ms / 1_000);
       metrics.batchRows.observe(tier, rows);
       metrics.runSeconds.observe(tier, inferMs / 1_000);
       executions.inc(model);
       inferences.inc(model, rows);
-      queueUs.inc(model, microseconds(waitedMs.reduce((sum, ms) => sum + ms, 0)));
-      inputUs.inc(model, microseconds(works * inputMs));
-      inferUs.inc(model, microseconds(works * inferMs));
-      outputUs.inc(model, microseconds(works * outputMs));
+      queueUs.inc(model, microseconds(queueTimesMs.reduce((sum, ms) => sum + ms, 0)));
+      inputUs.inc(model, microseconds(requestCount * inputMs));
+      inferUs.inc(model, microseconds(requestCount * inferMs));
+      outputUs.inc(model, microseconds(requestCount * outputMs));
     },
-    recordInferRequest({ tier: of, durationMs, preprocessMs, isShared, failure }) {
+    recordInferRequest({ tier: of, durationMs, preprocessMs, isCoalesced, failure }) {
       if (gone.has(keyOf(of))) return;
       const model = modelLabelsOf(of);
       if (failure !== undefined) return metrics.failure.inc({ ...model, reason: failure });
       success.inc(model);
-      if (isShared) metrics.shared.inc(model);
+      if (isCoalesced) metrics.shared.inc(model);
       requestUs.inc(model, microseconds(durationMs));
       inputUs.inc(model, microseconds(preprocessMs));
     },

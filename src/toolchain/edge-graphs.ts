@@ -48,7 +48,7 @@ export function collectEdgeGraphs({ project, files }: PublishSource): DeployedGr
         bytes,
         sha256,
         inputs: tier.inputs,
-        first: position === 0,
+        isFirstTier: position === 0,
         hasRegion,
       },
     ];

@@ -1,4 +1,4 @@
-// `npm run bench:distil`: an edge tier of intent distilled anew from its region tier, on the train part: against its teacher,
+// `npm run bench:distill`: an edge tier of intent distilled anew from its region tier, on the train part: against its teacher,
 // against training on the labels alone, and against the tier that is shipped; in workerd, on the validation part.
 // [--vary copies] [--epochs n] [--seed n] [--quick: little of everything, nothing kept] [--out folder: the graphs]
 import { mkdir, writeFile } from "node:fs/promises";
@@ -41,7 +41,7 @@ const { values } = parseArgs({
 });
 if (values.help) {
   console.log(
-    "npm run bench:distil -- [--vary copies] [--epochs n] [--seed n] [--temperature t] [--alpha a] [--out folder] [--quick]\n\nThe data are read from the folder EDGETIER_DATA_DIR (../shared/data). The teacher's answers are kept in dist/teacher-answers.",
+    "npm run bench:distill -- [--vary copies] [--epochs n] [--seed n] [--temperature t] [--alpha a] [--out folder] [--quick]\n\nThe data are read from the folder EDGETIER_DATA_DIR (../shared/data). The teacher's answers are kept in dist/teacher-answers.",
   );
   process.exit(0);
 }

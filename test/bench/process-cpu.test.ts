@@ -10,7 +10,7 @@ const BUSY_MS = 300;
 const burn = `const end = performance.now() + ${BUSY_MS}; while (performance.now() < end); const { user, system } = process.cpuUsage(); console.log((user + system) / 1000); setInterval(() => {}, 1e6);`;
 const nested = `require("node:child_process").spawn(process.execPath, ["-e", ${JSON.stringify(burn)}], { stdio: "inherit" });`;
 
-describe.skipIf(!existsSync("/proc/self/stat"))("cpuMsOf (needs Linux's /proc)", () => {
+describe.skipIf(!existsSync("/proc/self/stat"))("readProcessCpuMs (needs Linux's /proc)", () => {
   it.each([
     ["a process", burn],
     ["its child", nested],

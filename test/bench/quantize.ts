@@ -1,4 +1,4 @@
-// `npm run bench:quantise`: the quantiser beside Python's onnxruntime.quantization, on the same graphs in FP32, with the same calibration
+// `npm run bench:quantize`: the quantiser beside Python's onnxruntime.quantization, on the same graphs in FP32, with the same calibration
 // data and settings: accuracy, outputs, bytes. [--python <interpreter>, or EDGETIER_BENCH_PYTHON] [--smoke]
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -145,7 +145,7 @@ for (const subject of [await intent(), mobileNet()]) {
     (mode === "dynamic" ? ["minmax" as const] : RANGE_METHODS).map((rangeMethod) => ({
       name: mode === "dynamic" ? mode : `${mode}-${rangeMethod}`,
       mode,
-      rangeMethod: rangeMethod,
+      rangeMethod,
       percentile: PERCENTILE,
       operators: subject.operators,
     })),

@@ -25,7 +25,7 @@ if (values.help) {
   );
   process.exit(0);
 }
-const [n, rate, seed, wayMs] = [
+const [n, rate, seed, networkDelayMs] = [
   values.quick ? 1_200 : Number(values.n),
   Number(values.rate),
   Number(values.seed),
@@ -38,13 +38,13 @@ const REDIS_TIMEOUT_MS = 50;
 const random = createRandom(seed);
 const rows: ({ case: string } & Record<string, number | string>)[] = [];
 const figures: Record<string, number> = {};
-const system = await startTailSystem(wayMs);
+const system = await startTailSystem(networkDelayMs);
 try {
   const finder = await system.startEdge();
   const queries = await findEscalatedQueries(finder.url, 200, seed);
   await finder.stop();
 
-  const [off, on] = await measureHedging(system, queries, { n, rate, wayMs, random });
+  const [off, on] = await measureHedging(system, queries, { n, rate, networkDelayMs, random });
   rows.push(
     { case: "1 % of region calls 50 times slower, no hedging", ...off },
     { case: "the same, with hedging", ...on },
@@ -96,7 +96,7 @@ await writeBenchReport({
   n,
   packages: ["hono", "onnxruntime-web", "onnxruntime-node", "wrangler"],
   notes: [
-    `Open loop, ${rate} calls a second (half of it while a region is lost), latency from the scheduled moment; each region is ${wayMs} ms away, and every request needs one but those of Zipf's law.`,
+    `Open loop, ${rate} calls a second (half of it while a region is lost), latency from the scheduled moment; each region is ${networkDelayMs} ms away, and every request needs one but those of Zipf's law.`,
   ],
   isSaved: !values.quick,
   rows,

@@ -148,7 +148,7 @@ describe("runCascade", () => {
   });
 
   it("leaves out a tier that would not answer in what is left, and says so", async () => {
-    const region = { ...tier("region", null), p95Ms: () => 101 };
+    const region = { ...tier("region", null), estimateP95Ms: () => 101 };
     const { outcomes, tierUsage: uses } = await runCascade(
       [tier("edge", 0.8), region],
       texts("0.9", "0.2"),
@@ -168,7 +168,7 @@ describe("runCascade", () => {
   });
 
   it("asks a tier that has just the time for all of its inputs", async () => {
-    const region = { ...tier("region", null), p95Ms: (inputs: number) => 50 * inputs };
+    const region = { ...tier("region", null), estimateP95Ms: (inputs: number) => 50 * inputs };
     const { outcomes } = await runCascade(
       [tier("edge", 0.8), region],
       texts("0.1", "0.2"),
@@ -178,7 +178,7 @@ describe("runCascade", () => {
   });
 
   it("goes past a tier that is too slow to one that is not, whose answer is a full one", async () => {
-    const slow = { ...tier("middle", 0.9), p95Ms: () => 1_000 };
+    const slow = { ...tier("middle", 0.9), estimateP95Ms: () => 1_000 };
     const { outcomes } = await runCascade(
       [tier("edge", 0.8), slow, tier("region", null)],
       texts("0.2"),
@@ -188,7 +188,7 @@ describe("runCascade", () => {
   });
 
   it("asks a tier however slow where there is no answer yet", async () => {
-    const slow = { ...tier("region", null), p95Ms: () => 1_000 };
+    const slow = { ...tier("region", null), estimateP95Ms: () => 1_000 };
     const { outcomes } = await runCascade([failing("edge"), slow], texts("0.2"), deadline(true));
     expect(outcomes[0]).toMatchObject({ tier: "region", degraded: false });
   });

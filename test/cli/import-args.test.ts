@@ -44,7 +44,7 @@ it("become a choice, with the task guessed where none is named", async () => {
       size: { width: 224, height: 160 },
       fit: "stretch",
     },
-    vectors: {},
+    embedding: {},
   });
   const text = await readTaskChoice(
     { ...defaults, task: "text-classification", features: at("tokenizer.json") },

@@ -58,7 +58,7 @@ describe("the package", () => {
         if (!Object.hasOwn(named, name)) missing.push(`${path}: ${name}`);
     }
     // What toolchain and deployment fill in when they bundle.
-    expect(missing.filter((one) => !/: (workshop|edgetier-deployment)$/.test(one))).toEqual([]);
+    expect(missing.filter((one) => !/: (sandbox|edgetier-deployment)$/.test(one))).toEqual([]);
   });
 
   it.skipIf(!hasClient)("has the client, for programs", async () => {

@@ -111,7 +111,7 @@ describe("a precomputation", () => {
       answered++ === 0
         ? allComputed(inputs)
         : {
-            kind: "put off",
+            kind: "retry-later",
             retryAfterMs: undefined,
             code: "edge_unreachable",
             detail: "Refused.",

@@ -144,14 +144,14 @@ export function executorContract(
       );
       await settled();
       clock.advance(5);
-      expect(executor.queueStates()).toEqual([{ of, works: 1, rows: 1, ageMs: 5, running: 2 }]);
+      expect(executor.queueStates()).toEqual([{ tier: of, requestCount: 1, rows: 1, oldestAgeMs: 5, runsInFlight: 2 }]);
       first.ends[0]?.();
       await done[0];
       await settled();
       first.ends[1]?.();
       second.ends[0]?.();
       await Promise.all(done);
-      expect(executor.queueStates()).toEqual([{ of, works: 0, rows: 0, ageMs: 0, running: 0 }]);
+      expect(executor.queueStates()).toEqual([{ tier: of, requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 }]);
     });
 
     it("goes on after a run that fails", async () => {

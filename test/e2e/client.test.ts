@@ -61,13 +61,15 @@ it("works in a browser's page", async ({ skip }) => {
     write: false,
   });
   const opened = await openTestPage({
-    "/exercise.js": {
+    "/client-scenario.js": {
       type: "text/javascript",
       bytes: outputFiles[0]?.contents ?? new Uint8Array(),
     },
   });
   try {
-    expect(await opened.call("/exercise.js", "exercise", system.urls.edge, RED)).toEqual(answers);
+    expect(
+      await opened.call("/client-scenario.js", "runClientScenario", system.urls.edge, RED),
+    ).toEqual(answers);
   } finally {
     await opened.close();
   }
@@ -83,8 +85,8 @@ describe("through a network that fails", () => {
     );
 
   it.each([
-    ["resets connections", { kind: "refuses", only: /predict/ }, "network"],
-    ["cuts answers off", { kind: "cuts" }, "network"],
+    ["resets connections", { kind: "resets", matching: /predict/ }, "network"],
+    ["cuts answers off", { kind: "truncates" }, "network"],
     ["is overloaded", { kind: "status", status: 503 }, "http_503"],
   ] as const)("that %s, a call is repeated, and then given up", async (_what, fault, code) => {
     proxy.fault = fault;
@@ -112,7 +114,7 @@ describe("through a network that fails", () => {
   it("that fails once, the second try has the answer", async () => {
     let calls = 0;
     const failsOnce: typeof fetch = async (input, init) => {
-      proxy.fault = calls++ === 0 ? { kind: "refuses", matching: /./ } : { kind: "none" };
+      proxy.fault = calls++ === 0 ? { kind: "resets", matching: /./ } : { kind: "none" };
       return await fetch(input, init);
     };
     expect((await client({ fetch: failsOnce }).predict("toy", "yes")).outputs[0].label).toBe("yes");

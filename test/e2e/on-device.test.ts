@@ -51,7 +51,7 @@ describe.skipIf(browserSkipReason !== undefined)(
         );
       const module = (bytes: Uint8Array) => ({ type: "text/javascript", bytes });
       page = await openTestPage({
-        "/exercise.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
+        "/on-device-scenario.js": module(outputFiles[0]?.contents ?? new Uint8Array()),
         "/ort/ort.wasm.min.mjs": module(await runtime("ort.wasm.min.mjs")),
         "/ort/ort-wasm-simd-threaded.mjs": module(await runtime("ort-wasm-simd-threaded.mjs")),
         "/ort/ort-wasm-simd-threaded.wasm": {
@@ -66,8 +66,8 @@ describe.skipIf(browserSkipReason !== undefined)(
         ),
       });
       found = (await page.call(
-        "/exercise.js",
-        "exerciseDevice",
+        "/on-device-scenario.js",
+        "runOnDeviceScenario",
         system.urls.edge,
         TEXTS,
       )) as OnDeviceScenarioResult;

@@ -301,7 +301,7 @@ describe("the running system", () => {
       await expect
         .poll(async () => (await predict(query, {})).response.headers.get("x-edgetier-cache"))
         .toBe("l2");
-      for (const mode of ["refuses", "hangs"] as const) {
+      for (const mode of ["resets", "hangs"] as const) {
         proxies.redis.behavior = mode;
         const { response } = await predict(query, {});
         expect(response.headers.get("x-edgetier-cache")).toBe("miss");

@@ -114,7 +114,7 @@ describe("with credentials configured", () => {
       );
     const open: string[] = [];
     for (const path of paths) {
-      expect({ path, ...scopeRequirementOf(path) }).toMatchObject({ path, isKnown: true }); // a new route has to be put into policy.ts
+      expect({ path, ...scopeRequirementOf(path) }).toMatchObject({ path, isKnownPath: true }); // a new route has to be put into route-scopes.ts
       for (const method of ["GET", "POST", "QUERY", "DELETE"]) {
         if ((await edge.app.request(path, { method })).status !== 401) open.push(path);
       }

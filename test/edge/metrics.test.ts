@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 
 const openMetricsAccess = {
-  access: () => ({ authenticators: [], metricsScope: "metadata" as const }),
+  createAccess: () => ({ authenticators: [], metricsScope: "metadata" as const }),
 };
 const snapshot = async (): Promise<MetricsSnapshot["series"]> =>
   metricsSnapshot.parse(
@@ -193,7 +193,7 @@ describe("GET /metrics", () => {
       createTestApiKey({ id: "runs", scopes: ["admin"] }),
     ]);
     const closed = (metricsScope?: "metadata") => ({
-      access: (clock: EdgeUnderTest["clock"]) => ({
+      createAccess: (clock: EdgeUnderTest["clock"]) => ({
         authenticators: [createApiKeyAuthenticator([looks.entry, runs.entry], clock)],
         metricsScope,
       }),

@@ -3,6 +3,7 @@ import { describe, expect, inject, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { regionList } from "../../src/protocol/regions.ts";
 import { createRegionPool, type RegionEvent } from "../../src/region/client/region-pool.ts";
+import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
 import { respondingRegionOf, createRegionRequest } from "../region/client/scripted-region.ts";
 import toy from "../fixtures/toy.onnx";
@@ -15,9 +16,9 @@ const virginia = { latitudeDegrees: 38.95, longitudeDegrees: -77.45 };
 
 function createTwoRegionPool(near: string, far: string) {
   const events: RegionEvent[] = [];
-  const region = (id: string, baseUrl: string, place: typeof frankfurt) => ({
+  const region = (id: string, baseUrl: string, location: typeof frankfurt): PooledRegion => ({
     id,
-    place,
+    location,
     client: createOipHttpRegionClient({ baseUrl }),
   });
   const pool = createRegionPool([region("near", near, frankfurt), region("far", far, virginia)], {
@@ -41,8 +42,8 @@ describe("a pool in workerd", () => {
     const { extras, infer } = createTwoRegionPool(slow, quick);
     expect(respondingRegionOf(await infer())).toBe("quick");
     expect(extras()).toEqual([
-      { event: "extra_call", region: "far", kind: "hedge", result: "sent" },
-      { event: "extra_call", region: "far", kind: "hedge", result: "won" },
+      { kind: "extra_call", region: "far", reason: "hedge", result: "sent" },
+      { kind: "extra_call", region: "far", reason: "hedge", result: "won" },
     ]);
   });
 
@@ -50,12 +51,12 @@ describe("a pool in workerd", () => {
     const { pool, events, extras, infer } = createTwoRegionPool(refusing, quick);
     expect(respondingRegionOf(await infer())).toBe("quick");
     expect(extras()).toEqual([
-      { event: "extra_call", region: "far", kind: "retry", result: "sent" },
-      { event: "extra_call", region: "far", kind: "retry", result: "won" },
+      { kind: "extra_call", region: "far", reason: "retry", result: "sent" },
+      { kind: "extra_call", region: "far", reason: "retry", result: "won" },
     ]);
     expect(events.filter(({ kind: event }) => event === "call")).toEqual([
-      { event: "call", region: "near", result: "unreached", tookMs: expect.any(Number) },
-      { event: "call", region: "far", result: "ok", tookMs: expect.any(Number) },
+      { kind: "call", region: "near", result: "unreached", durationMs: expect.any(Number) },
+      { kind: "call", region: "far", result: "ok", durationMs: expect.any(Number) },
     ]);
     expect(pool.listRegions(frankfurt)).toMatchObject([
       { id: "near", latencyMs: null },

@@ -75,7 +75,7 @@ describe("with a fault", () => {
     const asking = get("/never");
     asking.catch(() => {});
     await expect.poll(() => proxy.receivedRequests.length).toBe(1);
-    proxy.fault = { kind: "refuses" };
+    proxy.fault = { kind: "resets" };
     await expect(asking).rejects.toThrow(BROKEN);
     await expect(get()).rejects.toThrow(BROKEN);
     proxy.fault = { kind: "none" };
@@ -99,10 +99,10 @@ describe("with a fault", () => {
   });
 
   it("cuts answers off, or changes a byte; what has no body is passed on", async () => {
-    proxy.fault = { kind: "cuts" };
+    proxy.fault = { kind: "truncates" };
     await expect(get()).rejects.toThrow(BROKEN);
     expect(await get("/empty")).toBe("");
-    proxy.fault = { kind: "flips", seed: 3 };
+    proxy.fault = { kind: "corrupts", seed: 3 };
     const bytes = new Uint8Array(await (await fetch(proxy.url)).arrayBuffer());
     expect([...bytes].filter((byte, index) => byte !== TEXT.charCodeAt(index))).toHaveLength(1);
   });

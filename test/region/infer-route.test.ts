@@ -164,9 +164,9 @@ describe("a request", () => {
       );
     expect([(await ask(40_000)).status, (await ask(90_000)).status]).toEqual([200, 200]);
     const common = {
-      of: { model: "matmul", version: 1, tier: "region" },
+      tier: { model: "matmul", version: 1, tier: "region" },
       priority: 2,
-      latencyBoundMs: 1_000,
+      maxLatencyMs: 1_000,
       batching: expect.objectContaining(serving.batching),
     };
     expect(works).toEqual(
@@ -193,10 +193,10 @@ describe("a request", () => {
     const response = await app.request(infer, postRequest(createTextBody(["good"])));
     expect(outcomes).toEqual([
       {
-        of: { model: "mood", version: 1, tier: "heavy" },
+        tier: { model: "mood", version: 1, tier: "heavy" },
         durationMs: 7,
         preprocessMs: 0,
-        isShared: false,
+        isCoalesced: false,
         failure,
       },
     ]);

@@ -181,7 +181,7 @@ describe("a model's configuration", () => {
     [{ latest: 2 }, { latest: { num_versions: 2 } }],
     [{ specific: [1, 3] }, { specific: { versions: [1, 3] } }],
   ] as const)("has the region's version policy: %j", async (versions, expected) => {
-    startRegion({ config: { allModels: { serving: {}, versionPolicy: versions } } });
+    startRegion({ operatorConfig: { allModels: { serving: {}, versionPolicy: versions } } });
     await publishMatMul();
     expect((await readConfiguration("/v2/models/matmul/config")).version_policy).toEqual(expected);
   });

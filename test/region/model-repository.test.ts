@@ -238,7 +238,7 @@ describe("a model", () => {
 describe("a tier's serving configuration", () => {
   it("goes along with it, merged", async () => {
     const region = createRegionFixture({
-      config: {
+      operatorConfig: {
         models: new Map([["mood", { serving: { batching: { mode: "adaptive" } } }]]),
         defaults: { instances: 1 },
       },
@@ -257,7 +257,7 @@ describe("a tier's serving configuration", () => {
   it("for a tier that there is not is reported", async () => {
     const tiers = new Map(["heavy", "heavvy"].map((tier) => [tier, { instances: 1 }]));
     const region = createRegionFixture({
-      config: { models: new Map([["mood", { serving: {}, tiers }]]) },
+      operatorConfig: { models: new Map([["mood", { serving: {}, tiers }]]) },
     });
     await publishMoodModel(region.store);
     await getModel(region, "mood@1");

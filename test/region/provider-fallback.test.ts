@@ -75,9 +75,9 @@ async function openWithFakes(
   const { runtime, opened } = createFakeRuntime({ cpu: logits(1, 2, 3), ...behaviours });
   const options = {
     runtime,
-    graphs: { fp32: Uint8Array.of(32) },
+    graphByPrecision: { fp32: Uint8Array.of(32) },
     providers,
-    input: {},
+    trialInputs: {},
     onEvent: (event: ProviderEvent) => void events.push(event),
     ...more,
   };
@@ -339,7 +339,7 @@ it.skipIf(!hasCuda)(
   "CUDA agrees with the CPU on intent and a MobileNet (needs CUDA and the provider's library)",
   { timeout: 300_000 },
   async () => {
-    for (const [graph, input] of [[await readIntentGraph(), tokens], createMobileNet()] as const) {
+    for (const [graph, input] of [[await readIntentGraph(), tokens], createMobileNetSample()] as const) {
       const { session, providerReports: report } = await openWithProviderFallback({
         runtime: createRuntimeWith("process"),
         graphByPrecision: { fp32: graph },
@@ -353,7 +353,7 @@ it.skipIf(!hasCuda)(
   },
 );
 
-function createMobileNet(): readonly [graph: Uint8Array, input: NamedTensors] {
+function createMobileNetSample(): readonly [graph: Uint8Array, input: NamedTensors] {
   const random = createRandom(3);
   const pixels = {
     datatype: "FP32",
@@ -370,7 +370,7 @@ describe.skipIf(!hasVulkan)(
     it.each([undefined, "NHWC"] as const)(
       "agrees with the CPU on a MobileNet, layout %s",
       async (preferredLayout) => {
-        const [graph, input] = createMobileNet();
+        const [graph, input] = createMobileNetSample();
         const providers = [parseProvider("webgpu", { preferredLayout })];
         const { session, providerReports: report } = await openWithProviderFallback({
           runtime: createRuntimeWith("process"),

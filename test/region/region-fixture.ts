@@ -127,7 +127,7 @@ export interface RegionFixtureOptions
   readonly clock?: Clock;
   readonly objects?: ObjectStore;
   readonly runtime?: NativeRuntime;
-  readonly config?: Partial<OperatorConfig>;
+  readonly operatorConfig?: Partial<OperatorConfig>;
 }
 
 export function createRegionFixture(options: RegionFixtureOptions = {}): RegionFixture {
@@ -135,11 +135,12 @@ export function createRegionFixture(options: RegionFixtureOptions = {}): RegionF
     clock,
     objects = createMemoryObjectStore(),
     runtime = createNativeRuntime({ intraOpThreads: 1 }),
-    config,
+    operatorConfig,
     ...rest
   } = options;
   const timed = clock === undefined ? {} : { clock };
-  const common = { config: { ...EMPTY_OPERATOR_CONFIG, ...config }, ...timed, ...rest };
+  const common = {
+    operatorConfig: { ...EMPTY_OPERATOR_CONFIG, ...operatorConfig }, ...timed, ...rest };
   const events: RepositoryEvent[] = [];
   const failures: RequestFailureEvent[] = [];
   const store = createModelStore(objects);

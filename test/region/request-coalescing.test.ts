@@ -88,7 +88,7 @@ describe("a shared run", () => {
     const later = callCoalescer();
     expect(startedRuns).toHaveLength(2); // nothing is kept
     startedRuns[1]?.resolve(answer);
-    expect(await later).toEqual({ outputs: answer, isShared: false });
+    expect(await later).toEqual({ outputs: answer, isCoalesced: false });
   });
 
   it.each<[what: string, more: Partial<CoalescableRequest>]>([

@@ -22,7 +22,7 @@ async function createRegionWithPolicy(mood: Partial<OperatorModelConfig>): Promi
   const region = createRegionFixture({
     clock,
     staleVersionIdleMs: IDLE_MS,
-    config: { models: new Map([["mood", { serving: {}, ...mood }]]) },
+    operatorConfig: { models: new Map([["mood", { serving: {}, ...mood }]]) },
   });
   for (const version of [1, 2, 3, 4]) await publishMoodModel(region.store, { version });
   await region.store.writeAliases("mood", { stable: 2 }, undefined);
@@ -200,7 +200,7 @@ describe("preloading", () => {
 
   it("loads all models, but those that are not to be and those of the edge", async () => {
     const region = createRegionFixture({
-      config: {
+      operatorConfig: {
         allModels: { serving: {}, preload: true },
         models: new Map([["lazy", { serving: {}, preload: false }]]),
       },

@@ -43,7 +43,7 @@ function createRecordingRegion(config: Partial<OperatorConfig> = {}) {
     runs,
     region: createRegionFixture({
       runtime: createCountingRuntime((inputs) => runs.push(inputs)).runtime,
-      config,
+      operatorConfig: config,
     }),
   };
 }
@@ -201,7 +201,7 @@ describe("warm-up", () => {
 
   it("is run by every instance, before the first of them serves", async () => {
     const { counts, runtime } = createCountingRuntime();
-    const region = createRegionFixture({ runtime, config: { defaults: { instances: 3 } } });
+    const region = createRegionFixture({ runtime, operatorConfig: { defaults: { instances: 3 } } });
     await publishPlainModel(region, await readMatMul(), [
       { name: "both", batchRows: [1, 8], count: 2 },
     ]);
@@ -217,7 +217,7 @@ describe("warm-up", () => {
     const { counts, runtime } = createCountingRuntime(() => {
       if (counts.runs === 2) throw coreErrors.sessionFailed("no memory");
     });
-    const region = createRegionFixture({ runtime, config: { defaults: { instances: 3 } } });
+    const region = createRegionFixture({ runtime, operatorConfig: { defaults: { instances: 3 } } });
     await publishPlainModel(region, await readMatMul(), undefined);
     await expect(getModel(region, "plain")).rejects.toMatchObject({
       code: "warmup_failed",
@@ -261,7 +261,7 @@ describe("a warm-up that fails", () => {
     const { runtime, counts } = createCountingRuntime();
     const region = createRegionFixture({
       runtime,
-      config: { warmupFiles: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
+      operatorConfig: { warmupFiles: new Map([[TWO_BYTES.sha256, Uint8Array.of(1, 2)]]) },
     });
     await publishPlainModel(region, await readMatMul(), [entry]);
     await expect(getModel(region, "plain")).rejects.toMatchObject({

@@ -36,9 +36,10 @@ function createRegions(variables: object) {
   return { pool, servers, ask, counted };
 }
 
+const frankfurt = { latitudeDegrees: 50.11, longitudeDegrees: 8.68 };
 const twoRegions = {
   EDGETIER_REGIONS: JSON.stringify([
-    { id: "eu-1", url: "https://eu.example.com" },
+    { id: "eu-1", url: "https://eu.example.com", place: frankfurt },
     { id: "us-1", url: "https://us.example.com" },
   ]),
 };
@@ -56,6 +57,7 @@ describe("the regions of a deployment", () => {
       ["eu-1", "us-1"],
       ["https://eu.example.com", "https://us.example.com"],
     ]);
+    expect(pool?.listRegions(undefined).map(({ place }) => place)).toEqual([frankfurt, null]);
   });
 
   it("have their circuits, hedges and retries counted by metrics", async () => {

@@ -39,7 +39,7 @@ describe("the answers to a request's inputs", () => {
   it("are computed once for equal inputs, and put where they belong", async () => {
     expect(await readThroughCache(["a", "b", "a", "c", "b"])).toEqual({
       values: ["a1", "b1", "a1", "c1", "b1"],
-      result: "miss",
+      cacheResult: "miss",
     });
     expect(computed).toEqual([[0, 1, 3]]);
   });
@@ -48,17 +48,17 @@ describe("the answers to a request's inputs", () => {
     await readThroughCache(["b"]);
     expect(await readThroughCache(["a", "b", "c"])).toEqual({
       values: ["a2", "b1", "c2"],
-      result: "miss",
+      cacheResult: "miss",
     });
     expect(computed).toEqual([[0], [0, 2]]);
-    expect(await readThroughCache(["c", "a"])).toEqual({ values: ["c2", "a2"], result: "l1" });
+    expect(await readThroughCache(["c", "a"])).toEqual({ values: ["c2", "a2"], cacheResult: "l1" });
   });
 
   it("are neither looked up, stored nor shared on bypass", async () => {
     await readThroughCache(["a"]);
     expect(await readThroughCache(["a", "a"], "bypass")).toEqual({
       values: ["a2", "a2"],
-      result: "bypass",
+      cacheResult: "bypass",
     });
     expect(computed).toEqual([[0], [0, 1]]);
     expect((await readThroughCache(["a"])).values).toEqual(["a1"]);
@@ -68,9 +68,9 @@ describe("the answers to a request's inputs", () => {
     await readThroughCache(["a"]);
     expect(await readThroughCache(["a", "a"], "refresh")).toEqual({
       values: ["a2", "a2"],
-      result: "miss",
+      cacheResult: "miss",
     });
-    expect(await readThroughCache(["a"])).toEqual({ values: ["a2"], result: "l1" });
+    expect(await readThroughCache(["a"])).toEqual({ values: ["a2"], cacheResult: "l1" });
   });
 
   it("are refused where nothing may be computed", async () => {

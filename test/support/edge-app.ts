@@ -182,19 +182,19 @@ export async function startEdgeUnderTest(
     metrics,
     log,
   });
-  const images = deployment.images && createImageDecoder(deployment.images);
+  const imageDecoder = deployment.images && createImageDecoder(deployment.images);
   const regions = options.regions && createRegionPool(options.regions, { clock });
   const tiers = {
     store: breakable,
     sessions,
-    images,
+    imageDecoder,
     region: options.withoutRegion === true ? undefined : (regions ?? region),
     storeTimeoutMs: 1000,
   };
   const getLoadedModel = createLoadedModelCache(tiers, 2);
   const answering = {
-    catalog: catalog,
-    getLoadedModel: getLoadedModel,
+    catalog,
+    getLoadedModel,
     clock,
     cacheLayers: [
       { name: "l1", store: createLruCache({ maxBytes: 1_000_000, clock }), ttlSeconds: 60 },
@@ -212,8 +212,8 @@ export async function startEdgeUnderTest(
   const predictor = createPredictor({ ...answering, driftCheck: drift });
   const embedder = createEmbedder({ ...answering, maxTokens: options.maxTokens ?? 40 });
   const tensors = createOpenInferenceModels({
-    catalog: catalog,
-    getLoadedModel: getLoadedModel,
+    catalog,
+    getLoadedModel,
     tiers,
     clock,
     maxInputs: 4,
@@ -223,7 +223,7 @@ export async function startEdgeUnderTest(
   const app = createApp({
     ...access,
     telemetry: options.withoutMetrics === true ? undefined : telemetry,
-    catalog: catalog,
+    catalog,
     predictor,
     embedder,
     openInferenceModels: tensors,

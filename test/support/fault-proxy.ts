@@ -5,10 +5,10 @@ import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 
-/** What happens to requests. With `only`, to those alone whose "<method> <path>" it matches. */
+/** What happens to requests. With `matching`, to those alone whose "<method> <path>" it matches. */
 export type Fault = { readonly matching?: RegExp } & (
   | { readonly kind: "none" }
-  /** Resets connections, without `only` open ones too. */
+  /** Resets connections, without `matching` open ones too. */
   | { readonly kind: "resets" }
   /** Takes requests and never answers. */
   | { readonly kind: "hangs" }
@@ -49,9 +49,9 @@ export interface FaultProxy {
   fault: Fault;
   /** How far away the server is: what passing a request on takes, whatever the fault. */
   latencyMs: number;
-  /** Since the last `forget`. */
+  /** Since the last `clearHistory`. */
   readonly receivedRequests: readonly ReceivedRequest[];
-  /** Requests whose client left before it had its answer, since the last `forget`. */
+  /** Requests whose client left before it had its answer, since the last `clearHistory`. */
   readonly disconnectCount: number;
   /** The last request with a body that was passed on, for whoever wants to send it again. */
   readonly lastForwardedRequest: CapturedRequest | undefined;

@@ -1,4 +1,4 @@
-// The model that tells colours (colour-model.ts) with its graph cut in two: the edge answers by a head, and hands on 8-bit
+// The model that tells colours (color-model.ts) with its graph cut in two: the edge answers by a head, and hands on 8-bit
 // pixels, or only their means, from which the region goes on. No imports from Node: suites in workerd use it too.
 import { modelProjectSchema } from "../../src/registry/manifest.ts";
 import { publishModel, type PublishSource } from "../../src/registry/publish.ts";

@@ -6,7 +6,7 @@ export interface TcpProxy {
   readonly url: string;
   /** Where connections go; set it before the first one. */
   target: string;
-  /** `refuses` resets every connection, open ones too; `hangs` accepts and never answers. */
+  /** `resets` resets every connection, open ones too; `hangs` accepts and never answers. */
   behavior: "forwards" | "resets" | "hangs";
   /** Connections so far. */
   readonly connections: number;

@@ -70,7 +70,7 @@ export const createReply = (status = 200, headers: Reply["headers"] = {}, body =
 });
 
 export const createFakeSender = (send: () => Promise<Reply>): Sender =>
-  Object.assign(send, { opened: () => 1, close: () => {} });
+  Object.assign(send, { openedConnections: () => 1, close: () => {} });
 
 /** Answers one call at a time, each in `serviceMs`. */
 export function createSerialServer(

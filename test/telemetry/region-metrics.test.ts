@@ -15,18 +15,18 @@ const run = (fields: Partial<RunRecord> = {}): RunRecord => ({
   requestCount: 1,
   rows: 1,
   reason: "idle",
-  waitedMs: [0],
+  queueTimesMs: [0],
   inputMs: 1,
   inferMs: 10,
   outputMs: 2,
-  failed: false,
+  hasFailed: false,
   ...fields,
 });
 const outcome = (fields: Partial<InferRequestRecord> = {}): InferRequestRecord => ({
   tier: tier,
   durationMs: 20,
   preprocessMs: 0,
-  isShared: false,
+  isCoalesced: false,
   failure: undefined,
   ...fields,
 });
@@ -51,7 +51,7 @@ const TIER = '{model="mood",version="1",tier="heavy"}';
 describe("the region's metrics", () => {
   it("add up as Triton's do: each request of a shared run has all of its compute time", async () => {
     const metrics = createRegionMetrics();
-    metrics.recordRun(run({ requestCount: 3, rows: 4, waitedMs: [9, 5, 1] }));
+    metrics.recordRun(run({ requestCount: 3, rows: 4, queueTimesMs: [9, 5, 1] }));
     for (const durationMs of [22, 18, 14])
       metrics.recordInferRequest(outcome({ durationMs, preprocessMs: 0.5 }));
     metrics.recordInferRequest(outcome({ failure: "REJECTED" }));
@@ -78,7 +78,8 @@ describe("the region's metrics", () => {
   it("count requests that another's run has answered as successes without a run", async () => {
     const metrics = createRegionMetrics();
     metrics.recordRun(run());
-    for (const isShared of [false, true, true]) metrics.recordInferRequest(outcome({ isShared }));
+    for (const isCoalesced of [false, true, true])
+      metrics.recordInferRequest(outcome({ isCoalesced }));
     const names = [
       "nv_inference_request_success",
       "nv_inference_exec_count",
@@ -91,8 +92,8 @@ describe("the region's metrics", () => {
 
   it("tell rows, waits and reasons of runs, and leave out those that failed", async () => {
     const metrics = createRegionMetrics();
-    metrics.recordRun(run({ rows: 3, requestCount: 2, waitedMs: [4, 2], reason: "full" }));
-    metrics.recordRun(run({ failed: true }));
+    metrics.recordRun(run({ rows: 3, requestCount: 2, queueTimesMs: [4, 2], reason: "full" }));
+    metrics.recordRun(run({ hasFailed: true }));
     expect(await samples(metrics, "edgetier_region_batch_rows_sum")).toEqual({ [TIER]: 3 });
     expect(await samples(metrics, "edgetier_region_queue_wait_seconds_count")).toEqual({
       [TIER]: 2,
@@ -191,7 +192,7 @@ describe("the region's metrics", () => {
 
   it("show what is so now: queues, memory, providers, requests, state", async () => {
     const metrics = createRegionMetrics();
-    const queue = { tier: tier, requestCount: 2, rows: 5, ageMs: 250, running: 1 };
+    const queue = { tier: tier, requestCount: 2, rows: 5, oldestAgeMs: 250, runsInFlight: 1 };
     let queues = [queue];
     metrics.setGaugeSources({
       queues: () => queues,
@@ -199,7 +200,7 @@ describe("the region's metrics", () => {
         {
           model: "mood",
           version: 1,
-          bytes: 700,
+          memoryBytes: 700,
           tiers: [
             {
               tier: "heavy",
@@ -237,7 +238,7 @@ describe("the region's metrics", () => {
 
   it("survive a clock that was set back", async () => {
     const metrics = createRegionMetrics();
-    metrics.recordRun(run({ waitedMs: [-5], inferMs: -1 }));
+    metrics.recordRun(run({ queueTimesMs: [-5], inferMs: -1 }));
     metrics.recordInferRequest(outcome({ durationMs: -1 }));
     expect(await samples(metrics, "nv_inference_queue_duration_us")).toEqual({ [MODEL]: 0 });
   });

@@ -76,8 +76,8 @@ describe("a request's trace", () => {
       parentId: PARENT_ID,
       startMs: 1_000_000,
       endMs: 1_000_020,
-      error: undefined,
-      facts: { "http.response.status_code": 200 },
+      errorCode: undefined,
+      attributes: { "http.response.status_code": 200 },
     };
     expect(spans.find(({ kind }) => kind === "server")).toMatchObject(root);
     expect(
@@ -201,7 +201,7 @@ describe("work that requests shared", () => {
         parentId: undefined,
         startMs: 5,
         endMs: 9,
-        facts: { rows: 3 },
+        attributes: { rows: 3 },
       },
     ]);
     expect(sent.flat()[0]?.links.map(({ traceId, id }) => [traceId, id])).toEqual([

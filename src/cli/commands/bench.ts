@@ -52,7 +52,7 @@ export const command = defineCommand({
     if (args.inputs !== undefined && args.file !== undefined)
       throw cliErrors.usage("Give --inputs or --file, not both", BENCH_COMMAND);
     const { model, inputs, file, cache, protocol } = args;
-    const { tell, show, showEveryMs, clear } = createProgressPrinter(args.json === true);
+    const { log, showProgress, progressIntervalMs, clear } = createLoadProgress(args.json === true);
 
     const send = createSender(url, plan.connections);
     const { signal } = createShutdownSignal();
@@ -71,14 +71,14 @@ export const command = defineCommand({
         throw signal.aborted ? cliErrors.interrupted(String(signal.reason)) : error;
       });
       const tooFew = warnTooFewSamples(plan);
-      if (tooFew !== undefined) tell(tooFew);
+      if (tooFew !== undefined) log(tooFew);
       const startedAt = new Date().toISOString();
       const result = await runLoad(plan, {
         send,
         calls: target.calls,
-        log: tell,
-        showProgress: show,
-        progressIntervalMs: showEveryMs,
+        log,
+        showProgress,
+        progressIntervalMs,
         signal,
       });
       clear();
@@ -108,20 +108,20 @@ export const command = defineCommand({
 });
 
 /** On a terminal one line that changes; elsewhere lines, and fewer. None beside JSON. */
-function createProgressPrinter(json: boolean) {
+function createLoadProgress(json: boolean) {
   const isTerminal = process.stderr.isTTY && !json;
   const clear = () => void (isTerminal && process.stderr.write("\r\u001b[K"));
   const print = createProgressPrinter(json);
   return {
-    tell: (line: string) => {
+    log: (line: string) => {
       clear();
       print(line);
     },
-    show: isTerminal
+    showProgress: isTerminal
       ? (line: string) =>
           void process.stderr.write(`\r\u001b[K${line.slice(0, process.stderr.columns - 1)}`)
       : print,
-    showEveryMs: isTerminal ? REFRESH_INTERVAL_MS : LOG_INTERVAL_MS,
+    progressIntervalMs: isTerminal ? REFRESH_INTERVAL_MS : LOG_INTERVAL_MS,
     clear,
   };
 }

@@ -109,7 +109,7 @@ export async function readTaskChoice(
     labels,
     logitsOutput: args.logits,
     text: await readTextChoice(args, command),
-    vectors: { output: args.output, pooling: args.pooling },
+    embedding: { output: args.output, pooling: args.pooling },
     image,
   };
 }

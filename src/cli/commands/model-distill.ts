@@ -13,7 +13,7 @@ import {
   openTabularTierAsTeacher,
 } from "../../toolchain/distill/distill-tabular-tier.ts";
 import { distillTextTier } from "../../toolchain/distill/distill-text-tier.ts";
-import type { DistilledTier } from "../../toolchain/distill/distilled-tier.ts";
+import type { DistillContext, DistilledTier } from "../../toolchain/distill/distilled-tier.ts";
 import {
   findInsertPosition,
   type NewTierSpec,
@@ -44,6 +44,11 @@ const QAT_EPOCHS = 2;
 /** Rows of tables have few numbers, and no embeddings that learn slowly. */
 const LEARNING_RATES = { "text-ngrams": 6e-3, tabular: 2e-3 } as const;
 const [DROPOUT, FEATURE_DROPOUT] = [0.1, 0.05];
+/** On the progress line, where they are not shown as they are. */
+const SHOWN_STEPS: Readonly<Record<string, string>> = {
+  "int8-fine-tuning": "student in INT8",
+  "label-only-baseline": "labels alone",
+};
 
 export const command = defineCommand({
   meta: {
@@ -174,7 +179,7 @@ export const command = defineCommand({
       replace: args.replace === true,
     };
     findInsertPosition(source.project, place); // what cannot be placed is refused before anything is started
-    const training: DistillOptions & { readonly cache: string } = {
+    const training: DistillOptions & { readonly cacheFolder: string } = {
       seed: parseCount("--seed", args.seed, NAME) ?? 1,
       epochs: parseCount("--epochs", args.epochs, NAME) ?? 1,
       hidden: args.hidden === "0" ? 0 : (parseCount("--hidden", args.hidden, NAME) ?? 0),
@@ -187,20 +192,18 @@ export const command = defineCommand({
       batchSize: BATCH,
       dropout: DROPOUT,
       int8Epochs: args["quantisation-aware"] === true ? QAT_EPOCHS : 0,
-      cache: args.cache,
+      cacheFolder: args.cache,
     };
     const progress = createProgressLine();
-    const onProgress = ({
-      step,
-      done,
-      of,
-      loss,
-    }: {
-      step: string;
-      done: number;
-      of: number;
-      loss?: number;
-    }) => progress.show(loss === undefined ? step : `${step} (loss ${loss.toFixed(4)})`, done, of);
+    const onProgress: NonNullable<DistillContext["onProgress"]> = (event) => {
+      const shown = SHOWN_STEPS[event.step] ?? event.step;
+      const loss = "loss" in event ? event.loss : undefined;
+      progress.show(
+        loss === undefined ? shown : `${shown} (loss ${loss.toFixed(4)})`,
+        event.done,
+        event.total,
+      );
+    };
     const distilled = await withRunners(async (runners) => {
       const tools = { runner: runners[args.place], runtime: createNativeRuntime(), onProgress };
       if (args.student === "tabular") {
@@ -235,8 +238,8 @@ export const command = defineCommand({
       const augmentedCopies = args.vary === "0" ? 0 : (parseCount("--vary", args.vary, NAME) ?? 0);
       const options = {
         ...training,
-        embeddingDims: embeddingDims,
-        augmentedCopies: augmentedCopies,
+        embeddingDims,
+        augmentedCopies,
         featureDropout: FEATURE_DROPOUT,
         features: {
           kind: "hashed-ngrams",

@@ -214,7 +214,7 @@ async function writeAndPrintExit(
       model: project.model,
       tier: tier.id,
       inputBytes,
-      cuts: cuts.map(({ graphs: _graphs, ...cut }) => cut),
+      cuts: cuts.map(toResult),
       taken: taken.value,
     });
   printLine(evaluatedTable(cuts, taken));
@@ -233,6 +233,14 @@ async function writeAndPrintExit(
       "No cut saves work: so little exits that the first stage costs more than it spares. A deeper cut, or a distilled tier (`edgetier model distil`), may do better.",
     );
   if (isDry !== true) printLine(`${id} goes on in ${tier.id}.`);
+}
+
+function toResult({ graphs: _graphs, judgement, ...cut }: EvaluatedCut) {
+  const { confidence, coverage, lossPoints } = judgement.exit;
+  return {
+    ...cut,
+    judgement: { ...judgement, exit: { confidence, share: coverage, lossPoints } },
+  };
 }
 
 /** @throws usage */

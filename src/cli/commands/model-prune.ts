@@ -170,7 +170,7 @@ export const command = defineCommand({
       ...measureSizes(before, after),
       layers: pairLayers(costBefore, computeLayerCosts(model, pruned?.shapes ?? shapes)),
       groups: pruned?.groups ?? [],
-      unprunable: pruned?.unprunable ?? [],
+      leftAlone: pruned?.unprunable ?? [],
       sensitivity,
       plan: plan && { ...plan, ratios: Object.fromEntries(plan.ratios) },
       comparedOn: args.samples === undefined ? "made-up inputs" : "samples",
@@ -225,8 +225,9 @@ async function measureSensitivityWithProgress(
   return sensitivity;
 }
 
-interface Result extends Pick<ChannelPruningReport, "groups" | "unprunable">, FileSizes {
+interface Result extends Pick<ChannelPruningReport, "groups">, FileSizes {
   readonly out: string;
+  readonly leftAlone: ChannelPruningReport["unprunable"];
   readonly method: "channel" | "magnitude";
   readonly layers: readonly LayerChange[];
   readonly sensitivity: PruningSensitivity | null;
@@ -289,7 +290,7 @@ const change = (before: number | null, after: number | null): string =>
   before === after ? String(before ?? "-") : `${before} -> ${after}`;
 
 function summary(result: Result): string {
-  const { method, layers, groups, unprunable: leftAlone, sensitivity, plan } = result;
+  const { method, layers, groups, leftAlone, sensitivity, plan } = result;
   return [
     layerTable(layers),
     renderTable([

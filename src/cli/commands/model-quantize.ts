@@ -151,7 +151,7 @@ export const command = defineCommand({
       activations: args.activations,
       symmetricActivations: args.symmetric,
       reduceRange: args["reduce-range"],
-      equalise: args.equalise,
+      equalize: args.equalise,
       correctBiases: args["correct-biases"],
       keep: parseKeepOption(rawArgs),
     };

@@ -82,7 +82,7 @@ export async function deploy(
 ): Promise<DeployResult> {
   const { alias, isDryRun: dryRun, worker } = options;
   const published = options.sources.filter(({ project }) => options.models.includes(project.model));
-  const { findActiveVersion: before, errors: problems } = await steps.runStep("check", () =>
+  const { current: before, problems } = await steps.runStep("check", () =>
     check(options, wrangler, store),
   );
   if (options.runsDoctor) await steps.runStep("doctor", () => runDoctor(options));
@@ -202,7 +202,7 @@ async function check(
       ? `the Worker ${worker.name} answers nobody yet`
       : `version ${current.id} of the Worker ${worker.name} answers`,
   );
-  return { status: "done" as const, details: details, value: { current, problems } };
+  return { status: "done" as const, details, value: { current, problems } };
 }
 
 function throwProblems(problems: readonly EdgeTierError[]): void {
@@ -263,7 +263,7 @@ async function publish(
     : details.every((line) => line.endsWith("already"))
       ? ("already" as const)
       : ("done" as const);
-  return { status, details: details, value: models };
+  return { status, details, value: models };
 }
 
 async function uploadWorker(

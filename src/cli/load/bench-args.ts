@@ -146,7 +146,10 @@ export function parseBenchArgs(args: BenchArgs): LoadPlan {
   };
   if (plan.durationMs === 0)
     throw cliErrors.usage("--duration is 0, and must be longer", BENCH_COMMAND);
-  const most = "near" in plan.rates ? (plan.rates.near ?? 0) : Math.max(...plan.rates);
+  const most =
+    plan.rates.kind === "search"
+      ? (plan.rates.startRate ?? 0)
+      : Math.max(...plan.rates.ratesPerSecond);
   const calls = (most * (plan.durationMs + plan.warmUpMs)) / 1_000;
   if (calls > MAX_CALLS)
     throw cliErrors.usage(
@@ -157,14 +160,19 @@ export function parseBenchArgs(args: BenchArgs): LoadPlan {
 }
 
 function parseRates(args: BenchArgs, objective: Objective | undefined): LoadPlan["rates"] {
-  const near = args.rate === undefined ? undefined : parseNumber("--rate", args.rate, 0, MAX_RATE);
+  const startRate =
+    args.rate === undefined ? undefined : parseNumber("--rate", args.rate, 0, MAX_RATE);
   if (args["find-rate"] !== true)
-    return args.rates === undefined
-      ? [near ?? 100]
-      : args.rates.split(",").map((rate) => parseNumber("--rates", rate, 0, MAX_RATE));
+    return {
+      kind: "fixed",
+      ratesPerSecond:
+        args.rates === undefined
+          ? [startRate ?? 100]
+          : args.rates.split(",").map((rate) => parseNumber("--rates", rate, 0, MAX_RATE)),
+    };
   if (objective === undefined)
     throw cliErrors.usage("--find-rate needs --slo: what is to be held", BENCH_COMMAND);
-  return { near, objective };
+  return { kind: "search", startRate, objective };
 }
 
 const parseObjective = (ms: string, percentile: string): Objective => ({
@@ -230,8 +238,11 @@ export function parseHeaders(
 
 /** What to say beforehand where the plan cannot show that the objective is held. */
 export function warnTooFewSamples({ objective, rates, durationMs }: LoadPlan): string | undefined {
-  if (objective === undefined || "near" in rates) return undefined;
-  const [rate, needed] = [Math.min(...rates), minSamples(objective.percentile / 100)];
+  if (objective === undefined || rates.kind === "search") return undefined;
+  const [rate, needed] = [
+    Math.min(...rates.ratesPerSecond),
+    minSamples(objective.percentile / 100),
+  ];
   if ((rate * durationMs) / 1_000 >= needed) return undefined;
   return `A p${objective.percentile} takes ${needed} samples with none over it to show: at ${rate} a second, --duration ${Math.ceil(needed / rate)}s or more.`;
 }

@@ -125,7 +125,7 @@ export function createSender(url: string, connections = 64): Sender {
     agent.destroy();
     for (const call of running) call.destroy();
   };
-  return Object.assign(send, { close, opened: () => opened });
+  return Object.assign(send, { close, openedConnections: () => opened });
 }
 
 function toReply(

@@ -27,7 +27,7 @@ export function isWithinBound(
   return sum <= 1 - confidence;
 }
 
-/** How many of `n` samples may be over a bound that `isWithin` holds for; undefined where even none would not show it. */
+/** How many of `n` samples may be over a bound that `isWithinBound` holds for; undefined where even none would not show it. */
 export function maxViolations(
   n: number,
   share: number,

@@ -49,9 +49,9 @@ function renderTrial(trial: Trial, position: number): string[] {
   const { slo, warnings, errors, phases, generator, degraded } = trial;
   const lines = [...(slo === undefined ? [] : [formatVerdict(slo)]), ...warnings];
   const shares = [
-    ...trial.tiers.map((one) => ({ what: "tier", ...one })),
-    ...trial.caches.map((one) => ({ what: "cache", ...one })),
-    { what: "degraded", name: "", ...degraded },
+    ...trial.tiers.map((one) => ({ kind: "tier", ...one })),
+    ...trial.caches.map((one) => ({ kind: "cache", ...one })),
+    { kind: "degraded", name: "", ...degraded },
   ];
   return [
     `<section>\n<h2>${formatRate(trial.ratePerSecond)} calls a second</h2>`,
@@ -80,7 +80,7 @@ function renderTrial(trial: Trial, position: number): string[] {
         ]),
     renderHtmlTable(
       ["Answers by", "", "Count", "Share"],
-      shares.map(({ what, name, count, share }) => [what, name, count, formatPercent(share)]),
+      shares.map(({ kind, name, count, share }) => [kind, name, count, formatPercent(share)]),
     ),
     ...(phases.length === 0
       ? []

@@ -24,10 +24,14 @@ export interface LoadPlan {
   readonly timeoutMs: number;
   readonly connections: number;
   readonly objective: Objective | undefined;
-  /** One trial each; or the highest that holds the objective, beginning near `near`. */
+  /** One trial each; or the highest that holds the objective, beginning near `startRate`. */
   readonly rates:
-    | readonly number[]
-    | { readonly near: number | undefined; readonly objective: Objective };
+    | { readonly kind: "fixed"; readonly ratesPerSecond: readonly number[] }
+    | {
+        readonly kind: "search";
+        readonly startRate: number | undefined;
+        readonly objective: Objective;
+      };
 }
 
 export interface LoadDependencies {
@@ -66,12 +70,12 @@ export async function runLoad(plan: LoadPlan, tools: LoadDependencies): Promise<
     trials.push(trial);
     return trial;
   };
-  if ("near" in plan.rates)
+  if (plan.rates.kind === "search")
     return {
       highestRatePerSecond: await findHighestRate(plan, plan.rates, tools, measure, random),
       trials,
     };
-  for (const rate of plan.rates) {
+  for (const rate of plan.rates.ratesPerSecond) {
     if (tools.signal.aborted) break;
     await measure(rate, plan.durationMs);
   }
@@ -80,16 +84,16 @@ export async function runLoad(plan: LoadPlan, tools: LoadDependencies): Promise<
 
 async function findHighestRate(
   plan: LoadPlan,
-  { near, objective }: Exclude<LoadPlan["rates"], readonly number[]>,
+  { startRate, objective }: Extract<LoadPlan["rates"], { readonly kind: "search" }>,
   tools: LoadDependencies,
   measure: (rate: number, durationMs: number) => Promise<Trial>,
   random: Random,
 ): Promise<number | null> {
   const { signal, log: tell } = tools;
   const { low, high } =
-    near === undefined
+    startRate === undefined
       ? await measureSearchRange(tools, plan, random)
-      : { low: near, high: near * NEAR_HIGH };
+      : { low: startRate, high: startRate * NEAR_HIGH };
   const search = createRateSearch({ low, high, resolution: SEARCH_RESOLUTION });
   const samples = SAMPLES_MARGIN * minSamples(objective.percentile / 100);
   while (search.nextRate !== undefined && !signal.aborted) {

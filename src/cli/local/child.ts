@@ -29,14 +29,14 @@ export interface ChildOptions {
 /** Keeps what a part prints while it starts: of interest only if it does not come up. */
 export function bufferLines(onLine: (line: string) => void): {
   readonly onLine: (line: string) => void;
-  readonly drop: () => void;
-  readonly tell: () => void;
+  readonly discard: () => void;
+  readonly flush: () => void;
 } {
   let held: string[] | undefined = [];
   return {
     onLine: (line) => (held === undefined ? onLine(line) : held.push(line)),
-    drop: () => (held = undefined),
-    tell() {
+    discard: () => (held = undefined),
+    flush() {
       held?.forEach(onLine);
       held = undefined;
     },

@@ -73,7 +73,7 @@ export async function startLocalRedis(options: {
       onLine: output.onLine,
     });
     started.push(rest);
-    output.drop();
+    output.discard();
     return {
       name: "L2 cache (Redis)",
       url: rest.url,
@@ -82,7 +82,7 @@ export async function startLocalRedis(options: {
       stop,
     };
   } catch (error) {
-    output.tell();
+    output.flush();
     await stop();
     throw error;
   }

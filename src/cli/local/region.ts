@@ -46,21 +46,21 @@ export async function startLocalRegion({
     },
     onLine: output.onLine,
   }).catch((error: unknown) => {
-    output.tell();
+    output.flush();
     throw error;
   });
   const giveUpAt = Date.now() + READY_TIMEOUT_MS;
   while (!(await isReady(child.url))) {
     const died = await Promise.race([child.died, sleep(50)]);
     if (died === undefined && Date.now() < giveUpAt) continue;
-    output.tell();
+    output.flush();
     await child.stop();
     throw processErrors.componentFailed(
       "region",
       died ?? `it was not ready within ${READY_TIMEOUT_MS / 1000} s`,
     );
   }
-  output.drop();
+  output.discard();
   return { ...child, name: "region" };
 }
 

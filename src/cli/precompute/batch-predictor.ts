@@ -98,7 +98,7 @@ export function createBatchPredictor({
         });
       } catch (error) {
         return {
-          kind: "put off",
+          kind: "retry-later",
           retryAfterMs: undefined,
           code: "edge_unreachable",
           detail: reasonOf(error),
@@ -118,10 +118,10 @@ export function createBatchPredictor({
         retryable: false,
       };
       if (!retryable && !RETRYABLE_STATUSES.has(response.status))
-        return { kind: "refused", code, detail };
+        return { kind: "rejected", code, detail };
       const seconds = response.headers.get("retry-after") ?? "";
       return {
-        kind: "put off",
+        kind: "retry-later",
         retryAfterMs: /^[0-9]+$/.test(seconds) ? 1_000 * Number(seconds) : undefined,
         code,
         detail,

@@ -50,7 +50,7 @@ export async function runPrecompute({
 
   async function askUntilAnswered(
     some: readonly InputLine[],
-  ): Promise<Exclude<BatchResult, { readonly is: "put off" }>> {
+  ): Promise<Exclude<BatchResult, { readonly kind: "retry-later" }>> {
     for (
       let tries = 1, pauseMs = MIN_BACKOFF_MS;
       ;

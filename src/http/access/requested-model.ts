@@ -7,7 +7,7 @@ import type { AppEnv } from "../app-env.ts";
 import { principalOf } from "./authentication.ts";
 
 export function isModelAllowed(c: Context<AppEnv>, model: string): boolean {
-  return principalOf(c.get("identity"))?.models?.includes(model) ?? true;
+  return principalOf(c.get("authentication"))?.models?.includes(model) ?? true;
 }
 
 /** @throws invalid_model_name, model_not_allowed */

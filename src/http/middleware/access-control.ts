@@ -30,7 +30,7 @@ function authenticate(authenticators: readonly Authenticator[]): MiddlewareHandl
   return async function findPrincipal(c, next) {
     if (authenticators.length > 0 && scopeRequirementOf(c.req.path).scope !== undefined) {
       c.set(
-        "identity",
+        "authentication",
         await c
           .get("context")
           .phases.measure("access", () => authenticateRequest(c, authenticators)),
@@ -65,9 +65,9 @@ function authorize(
   return async function requireScope(c, next) {
     const { scope } = scopeRequirementOf(c.req.path, metricsScope);
     if (scope === undefined || (!isClosed && scope !== "admin")) return await next();
-    const identity = c.get("identity") ?? { error: httpErrors.missingCredential() };
-    if ("refusal" in identity) {
-      const { code, status, detail } = identity.errorCode;
+    const identity = c.get("authentication") ?? { error: httpErrors.missingCredential() };
+    if ("error" in identity) {
+      const { code, status, detail } = identity.error;
       // RFC 6750, section 3: without a credential the challenge says no more.
       if (status === 401)
         c.header(
@@ -76,7 +76,7 @@ function authorize(
             ? REALM
             : `${REALM}, error="invalid_token", error_description="${detail.replaceAll('"', "'")}"`,
         );
-      throw identity.errorCode;
+      throw identity.error;
     }
     const { scopes, tenant } = identity.principal;
     if (!scopes.includes(scope)) {

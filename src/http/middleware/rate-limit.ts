@@ -25,7 +25,7 @@ export function rateLimit({
   addressHeader,
 }: RateLimits): MiddlewareHandler<AppEnv> {
   async function countedAs(c: Context<AppEnv>): Promise<RateLimitSubject | undefined> {
-    const principal = principalOf(c.get("identity"));
+    const principal = principalOf(c.get("authentication"));
     if (principal !== undefined)
       return await createRateLimitSubject("key", principal.rateLimit ?? perPrincipal, [
         principal.tenant,

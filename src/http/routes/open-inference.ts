@@ -37,7 +37,7 @@ import type { AppEnv } from "../app-env.ts";
 import { MAX_DEADLINE_MS, parseDeadlineMs } from "../deadline-header.ts";
 
 export interface OpenInferenceDependencies {
-  readonly catalog: Pick<ModelCatalog, "versions">;
+  readonly catalog: Pick<ModelCatalog, "listVersions">;
   readonly models: OpenInferenceModels;
   /** Of a request body, decompressed. */
   readonly maxBodyBytes: number;

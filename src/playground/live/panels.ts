@@ -155,7 +155,7 @@ function cachePanel(shown: MetricsSnapshot): HTMLElement {
     "Caches",
     table("Where answers came from", [
       ["Layer", "", "Requests", "Share"].map(
-        (name) => name || element("span", { class: "unseen" }, "Bar"),
+        (name) => name || element("span", { class: "visually-hidden" }, "Bar"),
       ),
       ...rows,
     ]),

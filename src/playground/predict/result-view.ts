@@ -29,17 +29,17 @@ export function rankingTable({ scores }: Output): HTMLElement {
   return element(
     "table",
     { class: "ranking" },
-    element("caption", { class: "unseen" }, "The likeliest labels"),
-    element("thead", { class: "unseen" }, head),
+    element("caption", { class: "visually-hidden" }, "The likeliest labels"),
+    element("thead", { class: "visually-hidden" }, head),
     element("tbody", {}, ...rows),
   );
 }
 
 const STATUS_MARKS: Readonly<Record<TierOutcome["status"], string>> = {
   answered: "✓",
-  passed: "→",
+  escalated: "→",
   failed: "✗",
-  "not asked": "·",
+  not_called: "·",
 };
 
 export function tierList(steps: readonly TierOutcome[]): HTMLElement {

@@ -13,6 +13,6 @@ export function parseServerTiming(header: string | null): ServerTimingEntry[] {
       ?.slice("dur=".length);
     return name === "" || duration === undefined || !Number.isFinite(Number(duration))
       ? []
-      : [{ name, ms: Number(duration) }];
+      : [{ name, durationMs: Number(duration) }];
   });
 }

@@ -266,7 +266,7 @@ function riskChart(
           {
             name: "allowed",
             kind: "dashed",
-            colour: 4,
+            color: 4,
             points: [
               [0, epsilon],
               [1, epsilon],

@@ -37,7 +37,7 @@ export interface AttemptOutcome<Answer> {
 
 /** `ok`, `refused` (4xx), how it failed, or `other`, which tells nothing of the region; `abandoned` where nobody waited for it any more. */
 export type AttemptResult = "ok" | "refused" | RegionFailure | "abandoned" | "other";
-const RESULT_LABELS = { answered: "ok", refused: "refused", void: "other" } as const;
+const RESULT_LABELS = { answered: "ok", rejected: "refused", inconclusive: "other" } as const;
 
 export interface AttemptOptions {
   readonly timeoutMs: number;
@@ -80,7 +80,7 @@ export function startAttempt<Request extends RegionCall, Answer>(
       return close(failureOf(answer), "answered", () => answer);
     } catch (error) {
       const isRefusal = error instanceof EdgeTierError && error.code === "region_refused";
-      return close(classifyRegionError(error), isRefusal ? "refused" : "void", () => {
+      return close(classifyRegionError(error), isRefusal ? "rejected" : "inconclusive", () => {
         throw error;
       });
     }

@@ -19,7 +19,7 @@ import { createMovingAverages } from "./moving-averages.ts";
 import { createRegionState, type PooledRegion, type RegionState } from "./region-state.ts";
 import { describeRegions, type RegionStatus } from "./region-status.ts";
 
-type LoadSignals = "latencyMs" | "isSaturated";
+type LoadSignals = "latencyQuantileMs" | "isSaturated";
 
 export interface RegionPool
   extends Omit<RegionClient, LoadSignals>, Required<Pick<RegionClient, LoadSignals>> {
@@ -114,7 +114,7 @@ export function createRegionPool(
     const asked = new Set<RegionState>();
     const extras = new Map<
       Attempt<Answer>,
-      { readonly kind: ExtraCallKind; readonly region: string }
+      { readonly reason: ExtraCallKind; readonly region: string }
     >();
 
     function start(
@@ -140,15 +140,15 @@ export function createRegionPool(
     }
 
     function startExtra(
-      kind: ExtraCallKind,
+      reason: ExtraCallKind,
       state: RegionState | undefined,
     ): Attempt<Answer> | undefined {
       if (state === undefined || caller?.aborted === true || leftMs() <= expectedMs(state))
         return undefined;
-      const isPaid = budget.tryWithdraw(kind);
-      const extra = { kind, region: state.region.id };
+      const isPaid = budget.tryWithdraw(reason);
+      const extra = { reason, region: state.region.id };
       onEvent({ kind: "extra_call", ...extra, result: isPaid ? "sent" : "over_budget" });
-      const attempt = isPaid ? start(state, kind) : undefined;
+      const attempt = isPaid ? start(state, reason) : undefined;
       if (attempt !== undefined) extras.set(attempt, extra);
       return attempt;
     }

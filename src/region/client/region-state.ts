@@ -24,10 +24,10 @@ export interface PooledRegion {
 
 /**
  * How a call ended.
- * - `refused`: the region answers, but not this
+ * - `rejected`: the region answers, but not this
  * - `timed_out`: no answer within the caller's time, or the caller has left. Held against the region only where it had time enough.
  * - `abandoned`: another one was quicker. Never held against it.
- * - `void`: it tells nothing of the region
+ * - `inconclusive`: it tells nothing of the region
  */
 export type CallOutcome =
   | "answered"
@@ -42,7 +42,7 @@ export interface RegionState {
   readonly breaker: CircuitBreaker;
   /** `unhealthy` ones are left out. */
   readonly health: "healthy" | "doubtful" | "unhealthy";
-  /** Whether it may be asked: else only where no other is left, or not at all (`breaker.lets`). */
+  /** Whether it may be asked: else only where no other is left, or not at all (`breaker.allowsCalls`). */
   readonly isReady: boolean;
   readonly inFlight: number;
   /** How long a call from there is expected to take. */

@@ -28,7 +28,7 @@ import { plainFetch, type RegionFetch } from "../signed-fetch.ts";
 export interface OipHttpOptions {
   /** Of the region server, without `/v2`; a trailing slash does not matter. */
   readonly baseUrl: string;
-  /** For one that signs: region-fetch.ts. */
+  /** For one that signs: signed-fetch.ts. */
   readonly fetch?: RegionFetch;
   /** An answer larger than this is not read. */
   readonly maxResponseBytes?: number;

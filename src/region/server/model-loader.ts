@@ -26,7 +26,7 @@ export interface ModelLoader {
   reportFailure(model: string, version: number | undefined, error: unknown): void;
 }
 
-export interface ModelLoaderOptions extends Omit<LoadModelOptions, "makeRoom" | "onProviderEvent"> {
+export interface ModelLoaderOptions extends Omit<LoadModelOptions, "reserveMemory" | "onProviderEvent"> {
   readonly clock: Clock;
   /** How long a failure is given again; longer where it comes again. */
   readonly retryAfterMs: number;

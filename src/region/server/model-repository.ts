@@ -30,7 +30,7 @@ export interface ModelRepository {
   /**
    * Does `work` with the model, loading it if need be; it stays loaded as long as that takes.
    * @throws model_not_found, version_not_found, version_unavailable, alias_not_found, model_unloaded; model_too_large, no_room;
-   * whatever a load can fail with (load-model.ts); and what `work` throws
+   * whatever a load can fail with (load-region-model.ts); and what `work` throws
    */
   withModel<Result>(
     ref: ModelRef,

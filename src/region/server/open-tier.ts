@@ -57,18 +57,18 @@ export async function openTier(
 
   const {
     session: first,
-    report,
-    openAnother,
+    providerReports,
+    openInstance,
   } = await openFirstSession(manifest, tier, serving, runs, opener);
   const sessions = [first];
   try {
     checkGraphSignature(manifest, tier, first);
-    while (sessions.length < (serving.instances ?? 1)) sessions.push(await openAnother());
+    while (sessions.length < (serving.instances ?? 1)) sessions.push(await openInstance());
     // The first run allocates and plans: it must not be a client's. It also shows whether preprocessor and graph fit.
     for (const session of sessions) await warmUp(session, tier.id, runs);
     return {
       session: sessions.length === 1 ? first : createSessionGroup(sessions),
-      providerReports: report,
+      providerReports,
       ...(preprocessor === undefined ? {} : { preprocessor }),
     };
   } catch (error) {
@@ -102,8 +102,8 @@ export async function openResumption(
 
 interface OpenedSession {
   readonly session: Session;
-  readonly report: readonly ProviderReport[];
-  openAnother(): Promise<Session>;
+  readonly providerReports: readonly ProviderReport[];
+  openInstance(): Promise<Session>;
 }
 
 async function openFirstSession(
@@ -129,11 +129,11 @@ async function openFirstSession(
   if (preferred?.name === "cpu") {
     // There is nothing to compare it with.
     const open = () => runtime.createSession(fp32, { ...session, provider: preferred });
-    const report = providers.map(
+    const providerReports = providers.map(
       ({ name }) =>
         ({ name, precision: "fp32", state: name === "cpu" ? "used" : "not_tried" }) as const,
     );
-    return { session: await open(), report, openAnother: open };
+    return { session: await open(), providerReports, openInstance: open };
   }
   const takesFp16 = providers.some(
     (provider) => "precision" in provider && provider.precision === "fp16",

@@ -135,9 +135,10 @@ async function quantize(
     onProgress = () => {},
   }: StepContext,
 ): Promise<Uint8Array> {
-  const { do: _do, calibration, percentile, keepUntilLossPoints, ...options } = step;
+  const { do: _do, calibration, equalise, percentile, keepUntilLossPoints, ...options } = step;
   const request: QuantizeRequest = {
     ...options,
+    equalize: equalise,
     samples,
     ...(calibration === undefined
       ? {}

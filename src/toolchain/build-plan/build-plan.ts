@@ -86,7 +86,7 @@ const tierPlanSchema = z.strictObject({
 export type TierPlan = z.output<typeof tierPlanSchema>;
 
 /**
- * What exits are chosen for (build/calibrate), in place of a bound on what the samples lose. Every tier has to be planned then. The
+ * What exits are chosen for (toolchain/calibrate), in place of a bound on what the samples lose. Every tier has to be planned then. The
  * same samples have chosen the graphs: `edgetier model calibrate` on others than those gives the promise its full worth.
  */
 const riskPlanSchema = z.strictObject({

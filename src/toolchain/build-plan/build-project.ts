@@ -9,7 +9,7 @@ import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
 import { calibrateCascade } from "../calibrate/calibrate-cascade.ts";
 import { applyCascade } from "../calibrate/calibrate-project.ts";
 import { selectExitThreshold } from "../calibrate/exit-threshold.ts";
-import { fitTemperature, type LabeledLogits } from "../calibrate/logit-scaling.ts";
+import { fitTemperature, toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import { encodeSamples, type EncodedSample } from "../evaluate/evaluation-set.ts";
 import {
   requireClassification,
@@ -119,7 +119,7 @@ export async function buildProject(
   ): Pick<ClassificationProject, "risk"> & { readonly tiers: readonly ProjectTier[] } {
     const cascade = calibrateCascade(
       changed.map(askedTier),
-      { labels, truth },
+      { labels, groundTruth: truth },
       { ...risk, deadlineMs: project.deadlineMs },
     );
     return {
@@ -148,15 +148,6 @@ export async function buildProject(
     return { id, calibration, outputs, profile: { cost: p50Ms, meanMs: p50Ms, p99Ms: p95Ms } };
   }
 }
-
-const toLabeledLogits = (
-  questions: readonly EncodedSample[],
-  answers: readonly Float32Array[],
-): LabeledLogits[] =>
-  questions.map(({ label }, position) => ({
-    label,
-    logits: answers[position] ?? new Float32Array(),
-  }));
 
 /** Of the chosen candidate. */
 function toTierFigures({ evaluations: judgements, chosen }: BuiltTier): Record<string, number> {

@@ -41,7 +41,7 @@ export interface LabeledSamples {
   /** In the logits' order. */
   readonly labels: readonly string[];
   /** The right label of each sample. */
-  readonly truth: readonly string[];
+  readonly groundTruth: readonly string[];
 }
 
 export interface CalibrateCascadeOptions extends RiskControlOptions {
@@ -101,7 +101,7 @@ export const shuffleSplit = (samples: number, seed = DEFAULT_SEED): SampleSplit 
  */
 export function calibrateCascade(
   tiers: readonly UncalibratedTier[],
-  { labels, truth }: LabeledSamples,
+  { labels, groundTruth: truth }: LabeledSamples,
   options: CalibrateCascadeOptions,
 ): CalibratedCascade {
   const {

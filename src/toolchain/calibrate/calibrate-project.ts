@@ -56,7 +56,7 @@ export function computeCurrentCurves(
 /** @throws risk_not_reached */
 export function calibrateProject(
   asked: ProjectRun,
-  options: Omit<CalibrateCascadeOptions, "deadlineMs" | "parts"> & CostModel,
+  options: Omit<CalibrateCascadeOptions, "deadlineMs" | "split"> & CostModel,
 ): CalibratedProject {
   const tiers = createCalibrationTiers(asked, options);
   const bound = { ...options, deadlineMs: asked.project.deadlineMs };

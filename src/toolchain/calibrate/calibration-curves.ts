@@ -1,4 +1,4 @@
-// The curves of a calibrated cascade, as numbers: drawn by build/report, or by whoever reads the JSON.
+// The curves of a calibrated cascade, as numbers: drawn by toolchain/report, or by whoever reads the JSON.
 
 import { type TierPrediction, withoutCalibration } from "../../cascade/calibration.ts";
 import { computeExpectedCalibrationError } from "../evaluate/cascade-metrics.ts";
@@ -64,10 +64,10 @@ export function computeCalibrationCurves(
   asked: readonly UncalibratedTier[],
   {
     tiers,
-    splitOutputs: parts,
+    split: parts,
     thresholds,
   }: Pick<CalibratedCascade, "split" | "thresholds"> & { readonly tiers: readonly ProfiledTier[] },
-  { labels, truth }: LabeledSamples,
+  { labels, groundTruth: truth }: LabeledSamples,
   oosLabel: string | undefined,
   options: RiskControlOptions,
 ): CalibrationCurves {
@@ -80,7 +80,7 @@ export function computeCalibrationCurves(
           : [
               {
                 confidence: answer.confidence,
-                isRight: answer.label === truth[inScope[index] ?? -1],
+                isCorrect: answer.label === truth[inScope[index] ?? -1],
               },
             ],
       ),
@@ -138,7 +138,7 @@ export function computeCalibrationCurves(
 }
 
 export function computeReliability(
-  judged: readonly { readonly confidence: number; readonly isRight: boolean }[],
+  judged: readonly { readonly confidence: number; readonly isCorrect: boolean }[],
 ): ReliabilityDiagram {
   const bins = Array.from({ length: BIN_COUNT }, (_, bin) =>
     judged.filter(
@@ -150,7 +150,7 @@ export function computeReliability(
   return {
     expectedCalibrationError: computeExpectedCalibrationError(
       judged.map(({ confidence }) => confidence),
-      judged.map(({ isRight }) => isRight),
+      judged.map(({ isCorrect }) => isCorrect),
       BIN_COUNT,
     ),
     bins: bins
@@ -158,7 +158,7 @@ export function computeReliability(
       .map((bin) => ({
         samples: bin.length,
         meanConfidence: mean(bin.map(({ confidence }) => confidence)),
-        accuracy: mean(bin.map(({ isRight }) => Number(isRight))),
+        accuracy: mean(bin.map(({ isCorrect }) => Number(isCorrect))),
       })),
   };
 }

@@ -101,17 +101,17 @@ export function crossValidateMethods(
       const answers = applyCalibration(own, fitCalibration(method, before, others, labels), labels);
       return answers.map(({ confidence, label }, index) => ({
         confidence,
-        isRight: label === own[index]?.truth,
+        isCorrect: label === own[index]?.truth,
       }));
     }).flat();
     const ofEach = held.map(
-      ({ confidence, isRight }) =>
-        -Math.log(Math.max(1e-12, isRight ? confidence : 1 - confidence)),
+      ({ confidence, isCorrect }) =>
+        -Math.log(Math.max(1e-12, isCorrect ? confidence : 1 - confidence)),
     );
     losses.set(method, ofEach);
     const error = computeExpectedCalibrationError(
       held.map(({ confidence }) => confidence),
-      held.map(({ isRight }) => isRight),
+      held.map(({ isCorrect }) => isCorrect),
     );
     return { method, nll: meanOf(ofEach), expectedCalibrationError: error };
   });

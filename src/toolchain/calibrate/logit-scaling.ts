@@ -8,6 +8,15 @@ export interface LabeledLogits {
   readonly label: number;
 }
 
+export const toLabeledLogits = (
+  samples: readonly { readonly label: number }[],
+  logits: readonly Float32Array[],
+): LabeledLogits[] =>
+  samples.map(({ label }, position) => ({
+    label,
+    logits: logits[position] ?? new Float32Array(),
+  }));
+
 const INVERSE_TEMPERATURE_RANGE: readonly [number, number] = [0.05, 20];
 const MAX_NEWTON_STEPS = 60;
 

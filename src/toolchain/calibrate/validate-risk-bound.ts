@@ -15,7 +15,7 @@ import { type CascadeSimulation, simulateCascade } from "./simulate-cascade.ts";
 
 export interface RiskValidationOptions extends Omit<
   CalibrateCascadeOptions,
-  "parts" | "orTopOnly"
+  "split" | "allowLastTierOnly"
 > {
   readonly splits: number;
   readonly seed?: number;
@@ -56,7 +56,7 @@ export function validateRiskBound(
 ): RiskValidation {
   const { splits, seed = 1, onProgress = () => {} } = options;
   const random = seededRandom(seed);
-  const count = labelled.truth.length;
+  const count = labelled.groundTruth.length;
   const all = Array.from({ length: count }, (_, sample) => sample);
   const [halves, draws]: [SplitResult[], SplitResult[]] = [[], []];
   for (let split = 0; split < splits; split++) {
@@ -109,7 +109,7 @@ function evaluateSplit(
     calibrated,
     thresholds,
     validation,
-    labelled.truth,
+    labelled.groundTruth,
     options.what,
     options.deadlineMs,
   );

@@ -116,7 +116,7 @@ export async function distillTabular(
   const lessons = {
     student: studentOn(samples),
     targets: {
-      soft: loss === "squares" ? answers : softenLogits(answers, outputs, temperature),
+      softTargets: loss === "squares" ? answers : softenLogits(answers, outputs, temperature),
       outputs,
       labels: Int32Array.from(samples, ({ label = -1 }) =>
         label < outputs && loss !== "squares" ? label : -1,

@@ -17,12 +17,9 @@ import {
   findStudentGraph,
   splitHoldout,
 } from "./distilled-tier.ts";
-import {
-  type TextStudentEvaluation,
-  evaluateTextStudents,
-  toLabeledLogits,
-} from "./evaluate-text-students.ts";
+import { type TextStudentEvaluation, evaluateTextStudents } from "./evaluate-text-students.ts";
 import { findInsertPosition, type NewTierSpec } from "./insert-tier.ts";
+import { toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import { queryTeacher } from "./teacher.ts";
 import { openTextTierAsTeacher } from "./text-teacher.ts";
 
@@ -106,7 +103,7 @@ export async function distillTextTier(
         {},
       ),
       ...(rounds === undefined ? {} : { rounds }),
-      onProgress: ({ done, total: of }) => onProgress({ step: "judge", done, of }),
+      onProgress: ({ done, total }) => onProgress({ step: "judge", done, total }),
     });
     const chosen = selectBestInt8Student(
       judged,

@@ -68,7 +68,7 @@ export async function distillText(
     cacheFolder: cache,
   } = options;
   const asking = {
-    cache,
+    cacheFolder: cache,
     onProgress: (done: number, of: number) => onProgress({ step: "teacher", done, total: of }),
   };
   const alike =
@@ -110,7 +110,7 @@ export async function distillText(
   const step = Math.ceil(samples.length / MAX_RANGE_SAMPLES);
   const lessons = {
     student: studentOn(ids),
-    targets: { soft, outputs, labels: known },
+    targets: { softTargets: soft, outputs, labels: known },
     labelOnlyBaseline:
       labelled.length === 0
         ? undefined

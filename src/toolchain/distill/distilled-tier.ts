@@ -16,7 +16,7 @@ export interface DistillContext {
   readonly onProgress?: (
     progress:
       | DistillProgress
-      | { readonly step: "judge"; readonly done: number; readonly of: number },
+      | { readonly step: "judge"; readonly done: number; readonly total: number },
   ) => void;
 }
 

@@ -1,7 +1,7 @@
 // What students are worth: in the runtime that they are for, on samples that none of them has learnt, beside their teacher.
 
 import { computeClassificationMetrics } from "../evaluate/cascade-metrics.ts";
-import { encodeSamples, scoreLogits, type EncodedSample } from "../evaluate/evaluation-set.ts";
+import { encodeSamples, scoreLogits } from "../evaluate/evaluation-set.ts";
 import {
   type CandidateGraph,
   evaluateCandidates,
@@ -9,7 +9,7 @@ import {
 } from "../evaluate/evaluate-candidates.ts";
 import type { Runner } from "../evaluate/runner.ts";
 import type { LabeledSample } from "../evaluate/labeled-samples.ts";
-import { fitTemperature, type LabeledLogits } from "../calibrate/logit-scaling.ts";
+import { fitTemperature, type LabeledLogits, toLabeledLogits } from "../calibrate/logit-scaling.ts";
 import {
   type CalibrationParameters,
   LOGITS_OUTPUT,
@@ -107,15 +107,6 @@ export async function evaluateTextStudents(
     };
   }
 }
-
-export const toLabeledLogits = (
-  questions: readonly Pick<EncodedSample, "label">[],
-  answers: readonly Float32Array[],
-): LabeledLogits[] =>
-  questions.map(({ label }, position) => ({
-    label,
-    logits: answers[position] ?? new Float32Array(),
-  }));
 
 /** Temperature, and the rule for what is out of scope where samples show it. */
 function fitStudentCalibration(

@@ -48,7 +48,7 @@ export class GraphBuilder {
     attributes: NodeSpec["attributes"] = [],
   ): string {
     this.#graph.node.push(
-      makeNode({ reserveName: `node_${output}`, op, inputs, outputs: [output], attributes }),
+      makeNode({ name: `node_${output}`, op, inputs, outputs: [output], attributes }),
     );
     return output;
   }

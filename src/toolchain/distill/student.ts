@@ -11,7 +11,7 @@ import { type TrainTargets, trainNetwork, type TrainOptions } from "../train/tra
 import type { Model } from "../onnx/model-file.ts";
 import { buildEmbeddingBagGraph, buildTabularGraph } from "./student-graph.ts";
 
-export interface StudentTrainOptions extends Omit<TrainOptions, "ranges"> {
+export interface StudentTrainOptions extends Omit<TrainOptions, "activationRanges"> {
   /** Units of its one hidden layer; none where it is 0. */
   readonly hidden: number;
 }

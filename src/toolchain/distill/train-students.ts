@@ -75,7 +75,7 @@ export async function trainStudents(
       ...training,
       epochs: int8Epochs,
       learningRate: INT8_LEARNING_RATE_FACTOR * options.learningRate,
-      ...showing("student in INT8"),
+      ...showing("int8-fine-tuning"),
     });
     students.push({ name: "int8-aware", graph: quantizeStudent(student.exportGraph(), ranges) });
   }
@@ -91,7 +91,7 @@ export async function trainStudents(
   );
   await pupil.train(
     { softTargets: soft, outputs: targets.outputs },
-    { ...training, epochs, batchSize: batch, temperature: 1, ...showing("labels alone") },
+    { ...training, epochs, batchSize: batch, temperature: 1, ...showing("label-only-baseline") },
   );
   return { students, labelOnlyBaselines: (await written(pupil, "labels-")).candidates };
 

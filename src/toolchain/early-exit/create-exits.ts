@@ -39,7 +39,7 @@ export interface CreateExitsOptions {
   readonly trainingSamples: readonly LabeledSample[];
   /** What exits are judged and calibrated on; none of them among those. */
   readonly evaluationSamples: readonly LabeledSample[];
-  readonly training: Omit<TrainHeadsOptions, "classes" | "onProgress">;
+  readonly training: Omit<TrainHeadsOptions, "classCount" | "onProgress">;
   readonly maxLossPoints: number;
   readonly onProgress?: (what: string, done: number, of: number) => void;
 }

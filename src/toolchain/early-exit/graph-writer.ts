@@ -36,7 +36,7 @@ export function createGraphWriter(model: Model): GraphWriter {
       const output = names.reserve(wanted);
       model.graph.node.push(
         makeNode({
-          reserveName: names.reserve(`make_${output}`),
+          name: names.reserve(`make_${output}`),
           op,
           inputs,
           outputs: [output],

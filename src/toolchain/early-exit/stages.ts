@@ -49,7 +49,7 @@ export function buildFeatureGraph(
   return { graph: serializeModel(extractSubgraph(copy, { outputs })), outputs };
 }
 
-/** From the model's inputs to `logits` and `activation`. @param head that was trained on rows of `featuresGraph` @throws not_cuttable */
+/** From the model's inputs to `logits` and `activation`. @param head that was trained on rows of `buildFeatureGraph` @throws not_cuttable */
 export function buildFirstStage(
   model: Model,
   place: CutTensor,
@@ -97,7 +97,7 @@ export function buildSecondStage(
       : ["DequantizeLinear", [ACTIVATION, ...addScale(writer, crossing)]];
   rest.graph.input = rest.graph.input.filter(({ name }) => name !== value);
   rest.graph.input.unshift(createValueInfo(ACTIVATION, quantizedDatatype(crossing), shape));
-  rest.graph.node.unshift(makeNode({ reserveName: `make_${value}`, op, inputs, outputs: [value] }));
+  rest.graph.node.unshift(makeNode({ name: `make_${value}`, op, inputs, outputs: [value] }));
   return serializeModel(rest);
 }
 

@@ -85,13 +85,13 @@ export async function buildDeployment(options: BuildDeploymentOptions): Promise<
 
   const bundled = selectBundledGraphs(usable, config);
   const withFallback =
-    outcome.kind === "missing-function" &&
+    outcome.kind === "stripped" &&
     (config.fallbackEngine === "always" ||
       (config.fallbackEngine === "auto" && graphs.some(({ hasRegion }) => !hasRegion)));
   const report: EngineReport = {
     inputs,
     engine:
-      outcome.kind === "missing-function"
+      outcome.kind === "stripped"
         ? describeEngine(outcome.engine, full)
         : {
             kind: "full",
@@ -110,12 +110,12 @@ export async function buildDeployment(options: BuildDeploymentOptions): Promise<
         bundled.some(({ graph: one }) => one.sha256 === graph.sha256),
       ),
     ),
-    functions: outcome.kind === "missing-function" ? [...outcome.functions] : [],
-    validation: outcome.kind === "missing-function" ? [...outcome.validation] : [],
+    functions: outcome.kind === "stripped" ? [...outcome.functions] : [],
+    validation: outcome.kind === "stripped" ? [...outcome.validation] : [],
   };
   await writeDeploymentFolder(outFolder, {
     report,
-    strippedWasm: outcome.kind === "missing-function" ? outcome.engine.wasm : undefined,
+    strippedWasm: outcome.kind === "stripped" ? outcome.engine.wasm : undefined,
     bundled: bundled.map(({ graph, snapshot }) => ({
       graph: graph.sha256,
       snapshot: snapshot.uncompressed,

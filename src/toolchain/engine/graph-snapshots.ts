@@ -72,7 +72,7 @@ export async function createSnapshots(
   const instrumented = encodeWasmModule(
     instrumentFunctions(parseWasmModule(await readFile(join(engineFolder, "engine.wasm")))),
   );
-  const workshop = await openSandbox({
+  const sandbox = await openSandbox({
     engineFolder,
     fullEngineSha256: engineSha256,
     derivedEngine: instrumented,
@@ -85,7 +85,7 @@ export async function createSnapshots(
       if (!("reason" in result)) await writeCachedSnapshot(graph, result, options);
     }
   } finally {
-    await workshop.close();
+    await sandbox.close();
   }
   return made;
 
@@ -98,8 +98,8 @@ export async function createSnapshots(
     if (text !== undefined)
       return { reason: `Input ${text.name} takes strings, which cannot be run at the edge.` };
     try {
-      const plain = await workshop.takeSnapshot(bytes, sha256, createWarmUpInputs(inputs));
-      const profile = await workshop.profile(plain, sha256, [
+      const plain = await sandbox.takeSnapshot(bytes, sha256, createWarmUpInputs(inputs));
+      const profile = await sandbox.profile(plain, sha256, [
         ...createWarmUpInputs(inputs),
         ...createProfilingInputs(inputs),
       ]);

@@ -18,7 +18,7 @@ export interface StrippedEngine {
 export function stripToBudget(
   module: WasmModule,
   entered: ReadonlySet<number>,
-  plan: Omit<StripPlan, "keep">,
+  plan: Omit<StripPlan, "keepFunctions">,
   maxGzipBytes: number,
 ): StrippedEngine {
   let fitted: StrippedEngine | undefined;

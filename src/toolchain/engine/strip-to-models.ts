@@ -71,7 +71,12 @@ export async function stripToModels(
     const { validation, missingFunctions: missed } = result;
     const failed = validation.filter(({ different }) => different > 0);
     if (failed.length === 0)
-      return { kind: "cut", engine, functions: describeFunctions(module, engine, why), validation };
+      return {
+        kind: "stripped",
+        engine,
+        functions: describeFunctions(module, engine, why),
+        validation,
+      };
     if (missed.length === 0 || round === MAX_VALIDATION_ROUNDS)
       return {
         kind: "full",
@@ -125,7 +130,7 @@ async function validateEngine(
   usable: readonly SnapshottedGraph[],
   { engineFolder, fullEngineSha256: source }: StripToModelsOptions,
 ): Promise<ValidationResult> {
-  const workshop = await openSandbox({
+  const sandbox = await openSandbox({
     engineFolder,
     fullEngineSha256: source,
     derivedEngine: engine.wasm,
@@ -138,7 +143,7 @@ async function validateEngine(
         inputCount: inputs,
         differentCount: different,
         missingFunctions: cut,
-      } = await workshop.validate(
+      } = await sandbox.validate(
         snapshot.uncompressed,
         graph.bytes,
         graph.sha256,
@@ -151,7 +156,7 @@ async function validateEngine(
   } catch (error) {
     return { reason: `the cut engine does not start: ${reasonOf(error)}` };
   } finally {
-    await workshop.close();
+    await sandbox.close();
   }
 }
 

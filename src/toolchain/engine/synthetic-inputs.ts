@@ -38,7 +38,7 @@ export function createWarmUpInputs(specs: readonly TensorSpec[]): NamedTensors[]
 /** Sizes of every kind, none and empty among them, and values of every kind; `huge` ones take the error paths, for example indices that are out of range. */
 export const createProfilingInputs = (specs: readonly TensorSpec[]): NamedTensors[] =>
   createInputs(specs, PROFILING_SIZES, 1_000);
-/** Other sizes and other values than `profileInputs`. */
+/** Other sizes and other values than `createProfilingInputs`. */
 export const createValidationInputs = (specs: readonly TensorSpec[]): NamedTensors[] =>
   createInputs(specs, VALIDATION_SIZES, 2_000);
 

@@ -133,12 +133,12 @@ function collectTierAnswers(
       decodePredictions(outputs, 1, labels, withoutCalibration(tier.calibration), 1),
     ),
     msPerInput: asked.latenciesMs.reduce((sum, one) => sum + one, 0) / asked.latenciesMs.length,
-    wayMs: tier.place === "region" ? regionMs : 0,
+    networkMs: tier.place === "region" ? regionMs : 0,
     ...(costs[tier.id] === undefined ? {} : { cost: costs[tier.id] }),
   }));
 }
 
-/** As calibrating takes them (build/calibrate). */
+/** As calibrating takes them (toolchain/calibrate). */
 export function createCalibrationTiers(
   { tiers }: ProjectRun,
   { regionMs = 0, costs = {} }: CostModel,
@@ -151,7 +151,7 @@ export function createCalibrationTiers(
       meanMs: meanMs + wayMs,
       p99Ms: computePercentiles(asked.latenciesMs).p99Ms + wayMs,
     };
-    return { id: tier.id, calibration: tier.calibration, outputs: asked.outputs, profile: profile };
+    return { id: tier.id, calibration: tier.calibration, outputs: asked.outputs, profile };
   });
 }
 

@@ -84,7 +84,7 @@ async function findSourcesInFolder(folder: string): Promise<SampleSource[]> {
     .map((entry) => join(entry.parentPath, entry.name));
   return files.toSorted().map((file) => ({
     file,
-    where: file,
+    location: file,
     label: file.slice(join(folder, "/").length).split(/[/\\]/, 1)[0] ?? "",
   }));
 }

@@ -4,7 +4,7 @@ import type { NamedTensors } from "../../core/tensor.ts";
 import type { RunnerSession } from "./runner.ts";
 
 export interface Latency {
-  /** Over the rounds, each the mean of as many runs as make `SLICE_MS`. */
+  /** Over the rounds, each the mean of as many runs as make `MIN_MEASUREMENT_MS`. */
   readonly p50Ms: number;
   readonly p95Ms: number;
   /** Median over the rounds of this session's time by the first's in the same round. */

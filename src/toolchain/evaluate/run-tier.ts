@@ -19,7 +19,7 @@ export interface TierRun {
   readonly outputs: readonly NamedTensors[];
   /** By the tier's calibration, one per sample. */
   readonly answers: readonly TierPrediction[];
-  /** Of preprocessing, graph and reading the answer, one per sample of `timedSamples`; each the mean of as many runs as make `SLICE_MS`. */
+  /** Of preprocessing, graph and reading the answer, one per sample of `selectTimedSamples`; each the mean of as many runs as make `MIN_MEASUREMENT_MS`. */
   readonly latenciesMs: readonly number[];
 }
 

@@ -1,4 +1,4 @@
-// Where candidates are judged: the runtime that would serve them. Drivers: node-runner.ts, stand/workerd-runner.ts.
+// Where candidates are judged: the runtime that would serve them. Drivers: node-runner.ts, harness/workerd-runner.ts.
 
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 

@@ -24,7 +24,7 @@ import { type PrecisionPlan, type Precision, TYPE_SETTING_OPS } from "./precisio
 /** A constant that has numbers outside of FP16's range. */
 export interface RoundedConstant {
   readonly name: string;
-  /** See half.ts. */
+  /** See float16.ts. */
   readonly clamped: number;
   readonly raised: number;
 }
@@ -96,7 +96,7 @@ export function applyPrecisionPlan(
       return;
     }
     const cast = makeNode({
-      reserveName: names.reserve(`Cast_${name}`),
+      name: names.reserve(`Cast_${name}`),
       op: "Cast",
       inputs: [value.name],
       outputs: [name],

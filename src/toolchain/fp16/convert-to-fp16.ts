@@ -21,7 +21,7 @@ export interface Fp16Report {
   readonly kept: readonly { readonly node: string; readonly op: string; readonly reason: string }[];
   /** Casts that were put in. */
   readonly casts: number;
-  /** Constants of which some numbers are not the nearest that FP16 has: half.ts says what became of them. */
+  /** Constants of which some numbers are not the nearest that FP16 has: float16.ts says what became of them. */
   readonly rounded: readonly RoundedConstant[];
 }
 

@@ -133,7 +133,7 @@ function replaceRoundingsWithClip(model: Model): number {
     changes.insertAfter(
       node,
       makeNode({
-        reserveName: names.reserve(`Clip_${clipped}`),
+        name: names.reserve(`Clip_${clipped}`),
         op: "Clip",
         inputs: [node.input[0] ?? "", ...bounds.map(({ name }) => name)],
         outputs: [clipped],

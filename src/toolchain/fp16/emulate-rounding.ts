@@ -14,7 +14,7 @@ import { buildValueTable } from "../onnx/value-table.ts";
 /** The version of ONNX's operators that sequences came with. */
 const MIN_SEQUENCE_OPSET = 11;
 
-/** Whether `roundingGraph` can be made of it. */
+/** Whether `emulateFp16Rounding` can be made of it. */
 export const supportsSequences = (model: Model): boolean =>
   (opsetsOf(model).get("") ?? 0) >= MIN_SEQUENCE_OPSET;
 
@@ -36,13 +36,13 @@ export function emulateFp16Rounding(bytes: Uint8Array): Uint8Array {
     changes.insertAfterOrigin(
       value,
       makeNode({
-        reserveName: names.reserve(`Hold_${value.name}`),
+        name: names.reserve(`Hold_${value.name}`),
         op: "SequenceConstruct",
         inputs: [value.name],
         outputs: [sequence],
       }),
       makeNode({
-        reserveName: names.reserve(`Take_${value.name}`),
+        name: names.reserve(`Take_${value.name}`),
         op: "SequenceAt",
         inputs: [sequence, first],
         outputs: [rounded],

@@ -1,4 +1,4 @@
-// QLinearConv and QLinearMatMul written out: the operator on real numbers, between DQ and Q (dequantise.ts).
+// QLinearConv and QLinearMatMul written out: the operator on real numbers, between DQ and Q (dequantize.ts).
 
 import { readFloatConstant, readConstantTensor } from "../onnx/constants.ts";
 import { UniqueNames, NodeChanges } from "../onnx/graph-edits.ts";
@@ -65,27 +65,27 @@ function expandNode(
   const named = (name: string) => names.reserve(`${node.name || made.name}_${name}`);
   return [
     makeNode({
-      reserveName: named("x"),
+      name: named("x"),
       op: "DequantizeLinear",
       inputs: [x, xScale, xZero],
       outputs: [realX],
     }),
     makeNode({
-      reserveName: named("w"),
+      name: named("w"),
       op: "DequantizeLinear",
       inputs: [w, wScale, wZero],
       outputs: [realW],
       attributes: axis,
     }),
     makeNode({
-      reserveName: named("real"),
+      name: named("real"),
       op: isConv ? "Conv" : "MatMul",
       inputs: [realX, realW, ...biasName.filter((name) => name !== undefined)],
       outputs: [realY],
       attributes: node.attribute,
     }),
     makeNode({
-      reserveName: named("y"),
+      name: named("y"),
       op: "QuantizeLinear",
       inputs: [realY, yScale, yZero],
       outputs: [made.name],

@@ -47,7 +47,7 @@ export function convertInputToInt64(model: Model, name: string): void {
   const before = elemTypeOf(findInputInfo(model, name));
   insertBeforeInput(model, name, (from, to) =>
     makeNode({
-      reserveName: to,
+      name: to,
       op: "Cast",
       inputs: [from],
       outputs: [to],
@@ -68,9 +68,9 @@ export function replaceInputWithZeros(model: Model, name: string, like: string):
   const changes = new NodeChanges();
   changes.insertFirst(
     model.graph,
-    makeNode({ reserveName: size, op: "Shape", inputs: [like], outputs: [size] }),
+    makeNode({ name: size, op: "Shape", inputs: [like], outputs: [size] }),
     makeNode({
-      reserveName: names.reserve(`make_${name}`),
+      name: names.reserve(`make_${name}`),
       op: "ConstantOfShape",
       inputs: [size],
       outputs: [zeros],
@@ -81,7 +81,7 @@ export function replaceInputWithZeros(model: Model, name: string, like: string):
     changes.insertFirst(
       model.graph,
       makeNode({
-        reserveName: names.reserve(`cast_${name}`),
+        name: names.reserve(`cast_${name}`),
         op: "Cast",
         inputs: [zeros],
         outputs: [name],
@@ -96,7 +96,7 @@ export function replaceInputWithZeros(model: Model, name: string, like: string):
 export function convertInputToNchw(model: Model, name: string): void {
   insertBeforeInput(model, name, (from, to) =>
     makeNode({
-      reserveName: to,
+      name: to,
       op: "Transpose",
       inputs: [from],
       outputs: [to],

@@ -34,7 +34,7 @@ export interface TaskOptions {
     | { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number }
     | { readonly kind: "hashed-ngrams"; readonly artifact: Uint8Array }
     | undefined;
-  readonly vectors?: EmbeddingOutputOptions | undefined;
+  readonly embedding?: EmbeddingOutputOptions | undefined;
   readonly image?:
     | {
         readonly mean?: RgbValues | undefined;
@@ -54,7 +54,7 @@ export interface AdaptedModel {
   /** Of a task with inputs of its own, once nothing is missing. */
   readonly preprocessor: PreprocessorConfig | undefined;
   /** Of an embedding model, likewise. */
-  readonly vectors?: EmbeddingOutput | undefined;
+  readonly embeddingOutput?: EmbeddingOutput | undefined;
   /** Whether the batch was fixed before. */
   readonly hadFixedBatch: boolean;
   readonly notes: readonly string[];
@@ -84,7 +84,7 @@ export function adaptToTask(model: Model, choice: TaskOptions): AdaptedModel {
   if (listed > 0) notes.push(`${listed} of its inputs are weights, and no inputs any more`);
   const outcome =
     task === "embedding"
-      ? { vectors: resolveEmbeddingOutput(model, choice, take) }
+      ? { embeddingOutput: resolveEmbeddingOutput(model, choice, take) }
       : { labels: resolveLabels(model, choice, take) };
   const preprocessor =
     task === "image-classification"
@@ -130,10 +130,10 @@ function resolveLabels(
 
 function resolveEmbeddingOutput(
   model: Model,
-  { vectors = {} }: TaskOptions,
+  { embedding = {} }: TaskOptions,
   take: CollectResult,
 ): EmbeddingOutput | undefined {
-  const found = findEmbeddingOutput(model, vectors);
+  const found = findEmbeddingOutput(model, embedding);
   if (!("problem" in found)) return found;
   take(found);
   return undefined;

@@ -31,7 +31,7 @@ export function createModelProject(
   place: "edge" | "region",
 ): { project: ModelProject; files: ReadonlyMap<string, Uint8Array>; missing: readonly string[] } {
   const { adapted, trial, file, sha256, name, deadlineMs, model, graph, precision } = described;
-  const { task, labels, preprocessor, vectors } = adapted;
+  const { task, labels, preprocessor, embeddingOutput } = adapted;
   const files = new Map([["artifacts/model.onnx", graph]]);
   if (labels !== undefined)
     files.set("artifacts/labels.json", new TextEncoder().encode(`${JSON.stringify(labels)}\n`));
@@ -56,9 +56,11 @@ export function createModelProject(
   if (task === "tensor" || preprocessor === undefined)
     return { project: modelProjectSchema.parse({ ...project, tiers: [tier] }), files, missing: [] };
 
-  if (vectors !== undefined) {
-    const dimensions = trial.sampleOutputs[0]?.[vectors.output]?.shape.at(-1);
-    const tiers = [{ ...tier, preprocessor: addPreprocessorFile(preprocessor, files), ...vectors }];
+  if (embeddingOutput !== undefined) {
+    const dimensions = trial.sampleOutputs[0]?.[embeddingOutput.output]?.shape.at(-1);
+    const tiers = [
+      { ...tier, preprocessor: addPreprocessorFile(preprocessor, files), ...embeddingOutput },
+    ];
     const missing = [
       `limits: a text may have ${TEXT_LIMITS.maxBytes} bytes, and an answer ${deadlineMs} ms`,
       "a card: what the model is for, what it was trained on, its licence",

@@ -41,7 +41,13 @@ export async function runTrial(
       if (!(error instanceof EdgeTierError)) throw error;
       failed = shortReason(error);
     }
-    return { inputs, outputs, failed, answers, memoryBytes: session.memoryBytes() };
+    return {
+      inputs,
+      outputs,
+      failure: failed,
+      sampleOutputs: answers,
+      memoryBytes: session.memoryBytes(),
+    };
   });
 }
 

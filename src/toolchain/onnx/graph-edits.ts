@@ -43,7 +43,7 @@ export function setInput(node: NodeProto, position: number, name: string): void 
   node.input[position] = name;
 }
 
-/** Gives a value another name where it is made; `redirect` does it where it is read. Its value info is left to who keeps the old name. */
+/** Gives a value another name where it is made; `redirectUse` does it where it is read. Its value info is left to who keeps the old name. */
 export function renameAtOrigin(value: Value, name: string): void {
   const { origin } = value;
   if (origin.kind === "node") origin.node.output[origin.position] = name;

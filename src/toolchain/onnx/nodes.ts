@@ -11,7 +11,7 @@ import {
 } from "./proto/onnx_pb.js";
 
 export interface NodeSpec {
-  readonly reserveName: string;
+  readonly name: string;
   readonly op: string;
   /** None for ONNX's own operators. */
   readonly domain?: string;
@@ -21,7 +21,7 @@ export interface NodeSpec {
 }
 
 export function makeNode({
-  reserveName: name,
+  name,
   op,
   domain,
   inputs,

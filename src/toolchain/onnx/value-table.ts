@@ -109,7 +109,7 @@ export function buildValueTable(model: Model): ValueTable {
       );
     }
     for (const { values } of graph.sparseInitializer)
-      add(values?.name ?? "", { kind: "sparse initializer" }, elementTypeOf(values?.dataType ?? 0));
+      add(values?.name ?? "", { kind: "sparse-initializer" }, elementTypeOf(values?.dataType ?? 0));
     const constants = new Set(graph.initializer.map(({ name }) => name));
     graph.input.forEach((info, position) => {
       if (!constants.has(info.name))

@@ -52,7 +52,7 @@ export async function verifyOutputs(
 
 type RunnableSession = Pick<Session, "inputs" | "outputs" | "run">;
 
-/** As `checkOutputs`, of sessions that are open. */
+/** As `verifyOutputs`, of sessions that are open. */
 export async function verifySessions(
   original: RunnableSession,
   changed: RunnableSession,

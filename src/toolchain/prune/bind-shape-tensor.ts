@@ -21,30 +21,22 @@ export function bindShapeTensor(
   const sizes = step.claimShapeTensor(position);
   const [first] = zeroCopies ? [step.claimInput(0)] : [];
   const isDirect = step.constant(position) !== undefined;
-  const written: { readonly size: ShapeElement & { kind: "number" }; readonly axis: Axis }[] = [];
+  const written: { readonly size: ShapeElement & { kind: "constant" }; readonly axis: Axis }[] = [];
   axes.forEach((axis, at) => {
     if (!coupling.isPrunable(axis)) return;
     const size = sizes?.length === axes.length ? sizes[at] : undefined;
-    if (
-      size?.kind === "axis" &&
-      size.addAxis !== undefined &&
-      coupling.areCoupled(size.addAxis, axis)
-    )
+    if (size?.kind === "axis" && size.axis !== undefined && coupling.areCoupled(size.axis, axis))
       return;
-    if (size?.kind === "constant" && size.measureMeanMs === -1) return;
+    if (size?.kind === "constant" && size.value === -1) return;
     const copied = first?.[at];
     if (
       size?.kind === "constant" &&
-      size.measureMeanMs === 0 &&
+      size.value === 0 &&
       copied !== undefined &&
       coupling.areCoupled(copied, axis)
     )
       return;
-    if (
-      size?.kind === "constant" &&
-      size.measureMeanMs === axis.length &&
-      (isDirect || size.readers === 1)
-    )
+    if (size?.kind === "constant" && size.value === axis.length && (isDirect || size.readers === 1))
       written.push({ size, axis });
     else coupling.freeze([axis], `${label} has their number in its sizes`);
   });
@@ -53,10 +45,10 @@ export function bindShapeTensor(
   step.onRemoval(({ remainingSize: left, setInt64Input: giveSizes }) => {
     const changed = written.filter(({ axis }) => left(axis) !== axis.length);
     if (changed.length === 0) return;
-    const values = (sizes ?? []).map((size) => (size.kind === "constant" ? size.measureMeanMs : 0));
+    const values = (sizes ?? []).map((size) => (size.kind === "constant" ? size.value : 0));
     for (const { size, axis } of changed) {
-      values[size.listIndex] = left(axis);
-      if (!isDirect) writeInt64(size.tensor, size.listIndex, left(axis));
+      values[size.index] = left(axis);
+      if (!isDirect) writeInt64(size.tensor, size.index, left(axis));
     }
     if (isDirect) giveSizes(node, position, values);
   });

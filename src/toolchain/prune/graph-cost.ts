@@ -66,7 +66,7 @@ export function sumLayerCosts(layers: readonly LayerCost[]): GraphCost {
 
 export type DimsLookup = (value: Value | undefined) => readonly number[] | undefined;
 
-/** As `totalCost`, of a graph whose tensors have other sizes: what it would cost without some channels. */
+/** As `sumLayerCosts`, of a graph whose tensors have other sizes: what it would cost without some channels. */
 export function computeGraphCost(table: ValueTable, dimsOf: DimsLookup): GraphCost {
   const seen = new Set<Value>();
   let [parameters, bytes, macs] = [0, 0, 0];

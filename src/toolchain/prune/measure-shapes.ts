@@ -56,7 +56,7 @@ function addShapeOutputs(model: Model): ShapeOutput[] {
   for (const { name, shapeName } of asked)
     model.graph.node.push(
       makeNode({
-        reserveName: names.reserve(`Shape_${name}`),
+        name: names.reserve(`Shape_${name}`),
         op: "Shape",
         inputs: [name],
         outputs: [shapeName],

@@ -103,7 +103,7 @@ const reduction =
     return [x.flatMap((axis, at) => (!axes.includes(at) ? [axis] : keeps ? [undefined] : []))];
   };
 
-/** Tells sizes only, which `sizes.ts` looks after. */
+/** Tells sizes only, which `shape-tensor.ts` looks after. */
 function shape(step: RuleContext): Axes[] {
   step.claimInput(0);
   return step.outputShapes.map((sizes = []) =>

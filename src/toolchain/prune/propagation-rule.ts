@@ -1,4 +1,4 @@
-// What a rule sees of one node, and what it says about it: see rules.ts.
+// What a rule sees of one node, and what it says about it: see operator-rules.ts.
 
 import type { NodeProto, TensorProto } from "../onnx/proto/onnx_pb.js";
 import type { Axes, Axis, ChannelCoupling } from "./channel-coupling.ts";

@@ -16,7 +16,7 @@ import { editableTensorOf, type ChannelTrace } from "./trace-channels.ts";
 
 /**
  * Changes the model; `trace` is of how it was.
- * @param units what stands for the channels, as `groupsOf` has it
+ * @param units what stands for the channels, as `findChannelGroups` has it
  * @returns the shapes as they are now
  */
 export function removeUnits(

@@ -27,7 +27,7 @@ export function readConstantShapeTensor(
 ): readonly ShapeElement[] | undefined {
   if (tensor.dims.length > 1 || Number(tensor.dims[0] ?? 1n) > MAX_SHAPE_RANK) return undefined;
   return readInt64s(tensor)?.map((value, index): ShapeElement => ({
-    kind: "number",
+    kind: "constant",
     value,
     tensor,
     index,
@@ -49,7 +49,7 @@ export function propagateShapeTensor(
     case "Shape":
       return first
         ?.slice(readIntAttribute(node, "start", 0), readIntAttribute(node, "end", first.length))
-        .map((axis) => ({ kind: "of axis", axis }));
+        .map((axis) => ({ kind: "axis", axis }));
     case "Identity":
     case "Cast":
     case "Squeeze":
@@ -94,6 +94,6 @@ function sliceElements(
 }
 
 function constantValues(sizes: readonly ShapeElement[] | undefined): number[] | undefined {
-  const values = sizes?.flatMap((size) => (size.kind === "constant" ? [size.measureMeanMs] : []));
+  const values = sizes?.flatMap((size) => (size.kind === "constant" ? [size.value] : []));
   return values?.length === sizes?.length ? values : undefined;
 }

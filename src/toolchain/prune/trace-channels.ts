@@ -204,7 +204,7 @@ class ChannelTracer implements ChannelTrace {
 
   #freezeSizes(value: Value, reason: string): void {
     this.coupling.freeze(
-      (this.#sizesOf(value) ?? []).map((size) => (size.kind === "axis" ? size.addAxis : undefined)),
+      (this.#sizesOf(value) ?? []).map((size) => (size.kind === "axis" ? size.axis : undefined)),
       reason,
     );
   }

@@ -54,7 +54,7 @@ export class GraphRewriter {
   }
 
   createNode(node: Omit<NodeSpec, "name">): NodeProto {
-    return makeNode({ ...node, reserveName: this.reserveName(`${node.op}_${node.outputs[0]}`) });
+    return makeNode({ ...node, name: this.reserveName(`${node.op}_${node.outputs[0]}`) });
   }
 
   addConstant(name: string, type: string, dims: readonly number[], data: ArrayBufferView): string {

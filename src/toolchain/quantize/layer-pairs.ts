@@ -1,4 +1,4 @@
-// Pairs of layers whose channels go from the one straight into the other, which equalise.ts moves factors between.
+// Pairs of layers whose channels go from the one straight into the other, which cross-layer-equalization.ts moves factors between.
 
 import { readFloatConstant } from "../onnx/constants.ts";
 import { findAttribute, isOnnxOp } from "../onnx/nodes.ts";

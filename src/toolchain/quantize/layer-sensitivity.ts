@@ -125,7 +125,7 @@ export interface Fp32LayerSearchResult<Verdict> {
   /** False where the bound holds with no number of layers that was tried: then these are the most. */
   readonly isAcceptable: boolean;
   /** How many layers were kept, and what came of it. */
-  readonly attempts: readonly { readonly kept: number; readonly evaluation: Verdict }[];
+  readonly attempts: readonly { readonly fp32Layers: number; readonly evaluation: Verdict }[];
 }
 
 /** Keeps one layer after the other in FP32, the worst first, until the bound holds. */
@@ -136,11 +136,11 @@ export async function searchFp32Layers<Verdict>({
   isAcceptable: holds,
   onEvaluation: onVerdict = () => {},
 }: Fp32LayerSearch<Verdict>): Promise<Fp32LayerSearchResult<Verdict>> {
-  const tried: { kept: number; evaluation: Verdict }[] = [];
+  const tried: { fp32Layers: number; evaluation: Verdict }[] = [];
   for (let kept = 0; ; kept++) {
     const keep = mostSensitiveLayers(ranking, kept);
     const verdict = await judge(keep);
-    tried.push({ kept, evaluation: verdict });
+    tried.push({ fp32Layers: kept, evaluation: verdict });
     onVerdict(keep, verdict);
     const done = holds(verdict);
     if (done || kept >= Math.min(maxKept, ranking.length))

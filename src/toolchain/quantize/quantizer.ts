@@ -29,7 +29,7 @@ export interface QuantizeRequest extends StaticOptions, EqualizeOptions {
   /** What `static` finds its ranges on. */
   readonly samples?: InputSamples | undefined;
   readonly rangeMethod?: RangeMethod | undefined;
-  readonly equalise?: boolean | undefined;
+  readonly equalize?: boolean | undefined;
   /** Of `static` only. */
   readonly correctBiases?: boolean | undefined;
 }
@@ -69,7 +69,7 @@ export async function createQuantizer(
   foldBatchNorm(own);
   mergeBias(own);
   prepareGraph(own, request);
-  const equalised = request.equalise === true ? equalizeLayers(own, request) : [];
+  const equalised = request.equalize === true ? equalizeLayers(own, request) : [];
   const original = serializeModel(own);
   const withKept = (keep: readonly string[]): StaticOptions => ({
     ...request,
@@ -93,7 +93,7 @@ export async function createQuantizer(
       "Give some, or quantise dynamically.",
     );
   const statistics = await collectHistograms(runtime, own, samples, request, (done) =>
-    onProgress({ kind: "calibrate", done }),
+    onProgress({ kind: "collect ranges", done }),
   );
   const ranges = selectRanges(own, statistics, calibration);
   return {

@@ -160,7 +160,7 @@ function selectLayers(
   model: Model,
   table: ValueTable,
   options: StaticPlanOptions,
-): Pick<StaticPlan, "layers" | "embeddings" | "kept"> {
+): Pick<StaticPlan, "layers" | "embeddings" | "fp32Layers"> {
   const layers: QuantizableLayer[] = [];
   const embeddings: EmbeddingTable[] = [];
   const kept: Fp32Layer[] = [];

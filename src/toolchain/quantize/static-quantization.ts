@@ -40,7 +40,7 @@ export interface StaticOptions extends LayerSelection, WeightOptions {
   readonly symmetricActivations?: boolean | undefined;
 }
 
-/** Of activations, by name: see calibrate.ts. */
+/** Of activations, by name: see activation-ranges.ts. */
 export type ActivationRanges = ReadonlyMap<string, ValueRange>;
 
 export interface QuantizationReport {
@@ -68,7 +68,7 @@ export function prepareGraph(model: Model, selection: LayerSelection = {}): void
 }
 
 /**
- * The activations whose ranges `quantiseStatic` needs, by the options with most of them: with fewer layers it needs fewer.
+ * The activations whose ranges `quantizeStatic` needs, by the options with most of them: with fewer layers it needs fewer.
  * @throws not_quantisable
  */
 export function findActivationsNeedingRanges(model: Model, options: StaticOptions = {}): string[] {

@@ -77,14 +77,14 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
       {
         name: "as it should be",
         kind: "dashed",
-        colour: 0,
+        color: 0,
         points: [
           [0, 0],
           [1, 1],
         ],
       },
-      { name: "before", kind: "points", colour: 1, points: binPoints(before) },
-      { name: "after", kind: "line", colour: 2, points: binPoints(after) },
+      { name: "before", kind: "points", color: 1, points: binPoints(before) },
+      { name: "after", kind: "line", color: 2, points: binPoints(after) },
     ],
   }));
 }

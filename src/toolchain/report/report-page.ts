@@ -39,8 +39,8 @@ ${plots.map((plot) => `<figure><h2>${escapeXml(plot.title)}</h2>${renderSvgPlot(
 </div>`;
 }
 
-const renderLegend = ({ name, color: colour, kind }: PlotSeries) =>
-  `<span class="key ${kind} colour-${colour}">${escapeXml(name)}</span>`;
+const renderLegend = ({ name, color, kind }: PlotSeries) =>
+  `<span class="key ${kind} color-${color}">${escapeXml(name)}</span>`;
 
 /** Colours are told apart by those who do not see red or green, and each kind of series has a form of its own. */
 const STYLE = `
@@ -52,6 +52,6 @@ table { border-collapse: collapse; margin: 16px 0; } th, td { text-align: left; 
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 24px; }
 figure { margin: 0; } h2 { font-size: 1.1rem; } svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
 .grid { stroke: var(--quiet); } .series path { fill: none; stroke-width: 2; } .dashed path { stroke-dasharray: 6 4; } .chosen circle { stroke-width: 2; }
-${[0, 1, 2, 3].map((colour) => `.colour-${colour} path { stroke: var(--c${colour}); } .colour-${colour} circle { fill: var(--c${colour}); stroke: var(--ground); } .key.colour-${colour}::before { color: var(--c${colour}); }`).join("\n")}
+${[0, 1, 2, 3].map((color) => `.color-${color} path { stroke: var(--c${color}); } .color-${color} circle { fill: var(--c${color}); stroke: var(--ground); } .key.color-${color}::before { color: var(--c${color}); }`).join("\n")}
 .key { margin-right: 16px; } .key::before { content: "\\2501 "; } .key.dashed::before { content: "\\2505 "; } .key.points::before { content: "\\25CF "; } .key.chosen::before { content: "\\2B24 "; }
 `;

@@ -60,13 +60,13 @@ export function renderSvgPlot({ id, title, description, x, y, series }: Plot): s
 }
 
 function renderSeries(
-  { name, kind, color: colour, points }: PlotSeries,
+  { name, kind, color, points }: PlotSeries,
   left: (x: number) => number,
   top: (y: number) => number,
 ): string {
   const known = points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
   const group = (inside: string) =>
-    `<g class="series ${kind} colour-${colour}"><title>${escapeXml(name)}</title>${inside}</g>`;
+    `<g class="series ${kind} color-${color}"><title>${escapeXml(name)}</title>${inside}</g>`;
   if (kind === "line" || kind === "dashed")
     return group(
       known.length === 0

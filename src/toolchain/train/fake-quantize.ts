@@ -2,7 +2,7 @@
 // (Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference").
 // Gradients are taken as if there was no rounding: the straight-through estimator, Bengio et al. 2013.
 
-/** Steps from 0 to the largest weight: INT8, symmetric (quantise/scheme.ts). */
+/** Steps from 0 to the largest weight: INT8, symmetric (quantize/quantization-scheme.ts). */
 export const WEIGHT_QUANT_MAX = 127;
 
 /** FP32's smallest normal number. */

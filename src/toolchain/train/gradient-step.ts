@@ -13,7 +13,7 @@ export interface GradientStepOptions {
   readonly loss: "cross-entropy" | "squares";
   /** By which logits are divided for the soft targets; their loss is multiplied by its square (Hinton et al. 2015). */
   readonly temperature: number;
-  /** The ranges of each layer's input, for layers that are to be quantised (fake-quantise.ts). */
+  /** The ranges of each layer's input, for layers that are to be quantised (fake-quantize.ts). */
   readonly activationRanges?: readonly ActivationRange[] | undefined;
   /** Whether `BatchInputs` has a mask for the last hidden layer. */
   readonly hasDropoutMask: boolean;

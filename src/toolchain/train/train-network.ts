@@ -28,7 +28,7 @@ export interface TrainOptions {
   /** Of the soft targets. */
   readonly temperature?: number | undefined;
   readonly alpha?: number | undefined;
-  /** Of each layer's input: trains layers, with weights in INT8 and inputs in UINT8 (fake-quantise.ts). */
+  /** Of each layer's input: trains layers, with weights in INT8 and inputs in UINT8 (fake-quantize.ts). */
   readonly activationRanges?: readonly ActivationRange[] | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
 }

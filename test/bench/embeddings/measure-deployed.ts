@@ -77,12 +77,12 @@ export async function measureDeployed(
         await edge.stop();
       }
     };
-    const { coldRequest: first, steadyRequests: steadyRequests } = createSampleRequests(
+    const { coldRequest: first, steadyRequests } = createSampleRequests(
       project,
       "",
       parseEdgeConfig({ ...upload.variables, ...variables }),
     );
-    const load = { coldRequests: [first], steadyRequests: steadyRequests };
+    const load = { coldRequests: [first], steadyRequests };
     const checked = (status: number, body: string) => {
       if (status !== 200) throw new Error(`the Worker answered ${status}: ${body}`);
     };

@@ -15,7 +15,7 @@ const GENERATIONS = 5;
 /** An isolate reports after a second, and is heard within a quarter. */
 const SETTLE_MS = 3_000;
 
-/** `in time`, as the platform ends isolates: when what their requests wait for is done. */
+/** `graceful`, as the platform ends isolates: when what their requests wait for is done. */
 type ShutdownKind = "graceful" | "killed";
 
 async function stop(edge: MetricsEdge, end: ShutdownKind): Promise<void> {
@@ -93,7 +93,7 @@ async function measureOneRun(
       ({ route }) => route === "predict",
     );
     return {
-      case: `counted, ${isolates} isolates, ended ${GENERATIONS} times ${end}`,
+      case: `counted, ${isolates} isolates, ended ${GENERATIONS} times ${end === "graceful" ? "in time" : end}`,
       sent,
       counted,
       missing: sent - counted,

@@ -4,7 +4,8 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Peer, PythonEnvironment } from "./peer.ts";
-import { freePort, startPeerProcess } from "./peer-process.ts";
+import { findFreePort } from "../../../src/cli/local/ports.ts";
+import { startPeerProcess } from "./peer-process.ts";
 
 export function createMlServer(environment: PythonEnvironment): Peer {
   return {
@@ -23,9 +24,9 @@ export function createMlServer(environment: PythonEnvironment): Peer {
     async start({ name, graph, inputs, outputs, maxBatchRows }, { maxQueueDelayUs, instances }) {
       const folder = await mkdtemp(join(tmpdir(), "edgetier-mlserver-"));
       const [http_port, grpc_port, metrics_port] = [
-        await freePort(),
-        await freePort(),
-        await freePort(),
+        await findFreePort(),
+        await findFreePort(),
+        await findFreePort(),
       ];
       // Without workers the model runs in the server's own process.
       const server = {

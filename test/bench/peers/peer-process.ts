@@ -1,7 +1,5 @@
 // A peer's process, from its command to its being ready.
-import { once } from "node:events";
 import { rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { startChild } from "../../../src/cli/local/child.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import { type Target, connectTarget } from "../region/target.ts";
@@ -52,15 +50,4 @@ export async function startPeerProcess({
   }).catch((error: unknown) => {
     throw new Error(`${reasonOf(error)}\n${lines.join("\n")}`, { cause: error });
   });
-}
-
-/** One that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port is free");
-  return address.port;
 }

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TensorSpec } from "../../../src/core/tensor.ts";
 import type { Peer, PeerModel, PeerSetting, PythonEnvironment } from "./peer.ts";
-import { freePort, startPeerProcess } from "./peer-process.ts";
+import { findFreePort } from "../../../src/cli/local/ports.ts";
+import { startPeerProcess } from "./peer-process.ts";
 
 export function createTriton(environment: PythonEnvironment): Peer {
   const home = join(environment.packages, "pytriton/tritonserver");
@@ -40,7 +41,7 @@ export function createTriton(environment: PythonEnvironment): Peer {
         join(repository, model.name, "config.pbtxt"),
         renderModelConfig(model, setting),
       );
-      const port = await freePort();
+      const port = await findFreePort();
       return await startPeerProcess({
         name: "Triton",
         model: model.name,

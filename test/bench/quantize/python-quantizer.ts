@@ -31,7 +31,7 @@ export interface PythonQuantizer {
   readonly missing: readonly string[];
 }
 
-const SCRIPT = join(import.meta.dirname, "peer.py");
+const SCRIPT = join(import.meta.dirname, "python_quantizer.py");
 const versionsSchema = z.record(z.string(), z.string());
 const resultSchema = z.object({
   versions: versionsSchema,

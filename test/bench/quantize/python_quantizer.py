@@ -1,4 +1,4 @@
-"""Quantises a graph by onnxruntime.quantization, for test/bench/quantize.ts: peer.py <folder>
+"""Quantises a graph by onnxruntime.quantization, for test/bench/quantize.ts: python_quantizer.py <folder>
 
 The folder has model.onnx, runs.json (a list of settings), samples.json (a list of samples, each {input: {dtype, shape, offset}}) and
 samples.bin. Each run writes <name>.onnx. Prints one line of JSON: versions, and seconds by run.
@@ -31,7 +31,7 @@ class Reader(CalibrationDataReader):
         return next(self.samples, None)
 
 
-def quantise(folder: Path, run: dict) -> None:
+def quantize(folder: Path, run: dict) -> None:
     source, target = folder / "model.onnx", folder / f"{run['name']}.onnx"
     common = {"per_channel": True, "weight_type": QuantType.QInt8, "op_types_to_quantize": run["operators"]}
     if run["mode"] == "dynamic":
@@ -44,7 +44,7 @@ def quantise(folder: Path, run: dict) -> None:
         "CalibTensorRangeSymmetric": False,
         "CalibPercentile": run["percentile"],
     }
-    quantize_static(source, target, Reader(folder), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, calibrate_method=METHODS[run["calibration"]], extra_options=extra, **common)
+    quantize_static(source, target, Reader(folder), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, calibrate_method=METHODS[run["rangeMethod"]], extra_options=extra, **common)
 
 
 def with_bins(create_calibrator):
@@ -64,7 +64,7 @@ def main() -> None:
     seconds = {}
     for run in json.loads((folder / "runs.json").read_text()):
         start = time.perf_counter()
-        quantise(folder, run)
+        quantize(folder, run)
         seconds[run["name"]] = time.perf_counter() - start
     versions = {name: importlib.metadata.version(name) for name in ("onnxruntime", "onnx", "numpy")}
     print(json.dumps({"versions": versions, "seconds": seconds}), file=out)

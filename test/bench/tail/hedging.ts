@@ -29,11 +29,11 @@ export async function measureHedging(
   options: {
     readonly n: number;
     readonly rate: number;
-    readonly wayMs: number;
+    readonly networkDelayMs: number;
     readonly random: Random;
   },
 ): Promise<readonly [HedgingResult, HedgingResult]> {
-  const { n, rate, wayMs, random } = options;
+  const { n, rate, networkDelayMs, random } = options;
   const arms = [];
   for (const variables of [{ EDGETIER_REGION_EXTRA_CALLS_SHARE: "0" }, {}]) {
     const edge = await system.startEdge(variables);
@@ -54,7 +54,7 @@ export async function measureHedging(
       (proxy, index) =>
         (proxy.fault = {
           kind: "slow",
-          delayMs: wayMs * (SLOWDOWN_FACTOR - 1),
+          delayMs: networkDelayMs * (SLOWDOWN_FACTOR - 1),
           share: SLOW_SHARE,
           seed: index + 1,
           matching: /\/infer$/,

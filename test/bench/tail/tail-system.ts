@@ -28,8 +28,8 @@ export interface TailSystem {
 const NAMES = ["near", "far"];
 export const MODEL = "intent";
 
-/** @param wayMs to a region and back */
-export async function startTailSystem(wayMs: number): Promise<TailSystem> {
+/** @param networkDelayMs to a region and back */
+export async function startTailSystem(networkDelayMs: number): Promise<TailSystem> {
   const folder = await mkdtemp(join(tmpdir(), "edgetier-tail-"));
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   const stop = async () => {
@@ -61,7 +61,7 @@ export async function startTailSystem(wayMs: number): Promise<TailSystem> {
       let region: LocalService | undefined = await startRegion(0);
       const { port, origin } = new URL(region.url);
       const proxy = await startFaultProxy(origin);
-      proxy.latencyMs = wayMs;
+      proxy.latencyMs = networkDelayMs;
       stops.push(proxy.close);
       const own = {
         proxy,

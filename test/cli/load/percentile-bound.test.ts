@@ -8,7 +8,7 @@ import {
 } from "../../../src/cli/load/percentile-bound.ts";
 import { createRandom } from "../../../src/cli/load/random.ts";
 
-describe("isWithin", () => {
+describe("isWithinBound", () => {
   it.each([
     [458, 0, false],
     [459, 0, true],
@@ -34,7 +34,7 @@ describe("isWithin", () => {
   });
 });
 
-describe("mostOver", () => {
+describe("maxViolations", () => {
   it.each([100, 459, 662, 5_000, 300_000])(
     "is the last count for which %i samples show a p99, and no other",
     (n) => {

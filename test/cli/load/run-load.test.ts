@@ -18,7 +18,7 @@ const PLAN: LoadPlan = {
   timeoutMs: 10_000,
   connections: 256,
   objective: { ms: 50, percentile: 99 },
-  rates: [100],
+  rates: { kind: "fixed", ratesPerSecond: [100] },
 };
 
 interface Options extends Partial<LoadPlan>, Pick<Partial<LoadDependencies>, "signal"> {
@@ -250,18 +250,18 @@ describe("what answers say of themselves", () => {
 });
 
 describe("the search for a rate", () => {
-  const search = (near: number) =>
+  const search = (startRate: number) =>
     load((time) => createSerialServer(time, () => 4), {
       arrivals: "poisson",
       durationMs: 2_000,
       warmUpMs: 500,
-      rates: { near, objective: { ms: 50, percentile: 99 } },
+      rates: { kind: "search", startRate, objective: { ms: 50, percentile: 99 } },
     });
 
   it.each([120, 400])(
     "finds how many calls a second a server of 250 holds, from %i on",
-    async (near) => {
-      const { highestRatePerSecond, trials } = await search(near);
+    async (startRate) => {
+      const { highestRatePerSecond, trials } = await search(startRate);
       expect(highestRatePerSecond).toBeGreaterThan(190);
       expect(highestRatePerSecond).toBeLessThan(250);
       for (const { slo } of trials) expect(slo?.samples).toBeGreaterThanOrEqual(600);
@@ -276,7 +276,7 @@ describe("the search for a rate", () => {
 
   it("finds none where nothing holds", async () => {
     const { highestRatePerSecond } = await load(respondAfter(60), {
-      rates: { near: 100, objective: { ms: 50, percentile: 99 } },
+      rates: { kind: "search", startRate: 100, objective: { ms: 50, percentile: 99 } },
     });
     expect(highestRatePerSecond).toBeNull();
   });

@@ -107,7 +107,7 @@ async function runCorruptedSnapshots(
     for (const storeWorks of [true, false]) {
       const edge = await world.startEdge({}, upload);
       if (!storeWorks)
-        world.proxies.s3.fault = { kind: "flips", matching: inStore, seed: figures.damages };
+        world.proxies.s3.fault = { kind: "corrupts", matching: inStore, seed: figures.damages };
       const { tiers } = await checkPredictions(
         edge,
         findings,

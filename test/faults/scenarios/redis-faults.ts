@@ -21,15 +21,15 @@ const SAMPLES_FOR_P99 = 459;
 const L2_ONLY = { EDGETIER_L1_MAX_BYTES: "0", EDGETIER_REDIS_TIMEOUT_MS: String(TIMEOUT_MS) };
 
 const faults: Readonly<Record<string, Fault>> = {
-  refused: { kind: "refuses" },
+  refused: { kind: "resets" },
   "reset after a while": { kind: "halfOpen", resetAfterMs: 20 },
   hanging: { kind: "hangs" },
   "500": { kind: "status", status: 500, body: '{"error":"ERR"}' },
   "401, as with a wrong password": { kind: "status", status: 401, body: '{"error":"WRONGPASS"}' },
   "200 with another body": { kind: "status", status: 200, body: "<html>" },
   "200 with another JSON": { kind: "status", status: 200, body: '{"result":{"a":[1]}}' },
-  "cut off half-way": { kind: "cuts" },
-  "a wrong byte": { kind: "flips", seed: 11 },
+  "cut off half-way": { kind: "truncates" },
+  "a wrong byte": { kind: "corrupts", seed: 11 },
 };
 
 const needs = hasRedisServer ? undefined : "a redis-server on the PATH";

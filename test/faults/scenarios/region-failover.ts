@@ -61,11 +61,11 @@ async function withTwoRegions(
 }
 
 const faults: Readonly<Record<string, Fault>> = {
-  refuses: { kind: "refuses" },
+  refuses: { kind: "resets" },
   resets: { kind: "halfOpen", resetAfterMs: 20 },
   "says 500": { kind: "status", status: 500, body: '{"error":"internal"}' },
   hangs: { kind: "hangs" },
-  "cuts answers off": { kind: "cuts" },
+  "cuts answers off": { kind: "truncates" },
 };
 
 async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promise<ScenarioResult> {
@@ -115,7 +115,7 @@ async function runFailover(world: FaultSystem, { samples }: ScenarioSize): Promi
         failing.fault = { kind: "none" };
         failing.clearHistory();
         const other = proxies.find((one) => one !== failing);
-        if (other !== undefined) other.fault = { kind: "refuses" }; // so that the one that is back has to answer
+        if (other !== undefined) other.fault = { kind: "resets" }; // so that the one that is back has to answer
         const recoveredMs = await waitUntil(
           async () =>
             (await predict(edge, OUT_OF_SCOPE_SAMPLE.text, { deadlineMs: DEADLINE_MS })).output
@@ -187,7 +187,7 @@ async function runHedgingLoad(
     await measure("healthy", { kind: "none" });
     const delayMs = 50 * (figures["healthyP50Ms"] ?? 0);
     await measure("slow", { kind: "slow", delayMs, share: 0.01, seed: 9 });
-    await measure("outage", { kind: "refuses" });
+    await measure("outage", { kind: "resets" });
     await measure("hanging", { kind: "hangs" });
     return { figures, problems: findings.problems };
   });

@@ -19,7 +19,7 @@ const SLACK_MS = 250;
 const RECOVERED_WITHIN_MS = 45_000;
 
 const faults: Readonly<Record<string, Fault>> = {
-  refused: { kind: "refuses" },
+  refused: { kind: "resets" },
   "reset after it took the request": { kind: "halfOpen", resetAfterMs: 30 },
   "500": { kind: "status", status: 500, body: '{"error":"internal"}' },
   "503": { kind: "status", status: 503, body: '{"error":"Exceeds maximum queue size"}' },
@@ -27,7 +27,7 @@ const faults: Readonly<Record<string, Fault>> = {
   hanging: { kind: "hangs" },
   "half-open": { kind: "halfOpen", resetAfterMs: 10_000 },
   "slower than the deadline": { kind: "slow", delayMs: 2 * DEADLINE_MS },
-  "cut off half-way": { kind: "cuts" },
+  "cut off half-way": { kind: "truncates" },
 };
 
 async function runFailingRegion(

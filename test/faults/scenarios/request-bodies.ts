@@ -59,7 +59,7 @@ const base64 = (bytes: number) => {
   const [head, tail] = ['{"inputs":{"b64":"', '"}}'];
   return `${head}${"A".repeat(bytes - head.length - tail.length)}${tail}`;
 };
-const atRegion = { atRegion: true, limitBytes: MAX_TENSORS };
+const atRegion = { isAtRegion: true, limitBytes: MAX_TENSORS };
 
 const bodyLimitCases: readonly BodyLimitCase[] = [
   {

@@ -44,7 +44,7 @@ const AT_COLD_START = [
   "cut off half-way",
 ] as const;
 const faults: Readonly<Record<string, Fault>> = {
-  refused: { kind: "refuses" },
+  refused: { kind: "resets" },
   "reset after a while": { kind: "halfOpen", resetAfterMs: 100 },
   "403": { kind: "status", status: 403, body: s3Error("AccessDenied") },
   "404 of the bucket": { kind: "status", status: 404, body: s3Error("NoSuchBucket") },
@@ -59,9 +59,9 @@ const faults: Readonly<Record<string, Fault>> = {
   "200 with another body": { kind: "status", status: 200, body: "<html>sign in</html>" },
   slow: { kind: "slow", delayMs: 4 * STORE_TIMEOUT_MS },
   hanging: { kind: "hangs" },
-  "cut off half-way": { kind: "cuts" },
+  "cut off half-way": { kind: "truncates" },
   // Aliases have neither digest nor signature: a flipped byte in them may name another version.
-  "a wrong byte": { kind: "flips", matching: VERIFIED, seed: 5 },
+  "a wrong byte": { kind: "corrupts", matching: VERIFIED, seed: 5 },
 };
 
 /** So that no two are the same. */

@@ -24,7 +24,9 @@ describe("what a request needs", () => {
     ["/metrics", "admin"],
     ["/v1/admin/purge", "admin"],
     ["/admin", "admin"],
-  ])("%s: %s", (path, scope) => expect(scopeRequirementOf(path)).toEqual({ scope, isKnown: true }));
+  ])("%s: %s", (path, scope) =>
+    expect(scopeRequirementOf(path)).toEqual({ scope, isKnownPath: true }),
+  );
 
   it.each([
     "/v3",

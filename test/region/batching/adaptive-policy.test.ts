@@ -70,15 +70,15 @@ describe("execution times", () => {
 describe("how much runs", () => {
   it("everything while nothing is known", () => {
     expect(createTrainedPolicy(() => 0, [], 5)(5)).toEqual({
-      kind: "run",
-      works: 5,
+      kind: "dispatch",
+      requestCount: 5,
       reason: "idle",
     });
   });
 
   it("everything where a run costs much by itself", () => {
     const decide = createTrainedPolicy((rows) => 40 + rows, [1, 8, 16], 5);
-    expect(decide(16, { limitReason: "full" })).toEqual({ kind: "run", works: 16, reason: "full" });
+    expect(decide(16, { limitReason: "full" })).toEqual({ kind: "dispatch", requestCount: 16, reason: "full" });
   });
 
   it("one by one where a batch takes as long as its rows, now and then more to see whether that is still so", () => {
@@ -96,7 +96,7 @@ describe("how much runs", () => {
       [1, 4, 8, 16],
       5,
     );
-    expect(decide(16)).toEqual({ kind: "run", works: 8, reason: "throughput" });
+    expect(decide(16)).toEqual({ kind: "dispatch", requestCount: 8, reason: "throughput" });
   });
 
   it("everything where it is not known well enough to be worse", () => {
@@ -114,20 +114,20 @@ describe("how much runs", () => {
     for (const rows of [1, 4])
       for (let run = 0; run < 100; run++) policy.recordRun?.(rows, 4 + rows);
     policy.recordRun?.(16, 40);
-    expect(decide()).toMatchObject({ works: 16 });
+    expect(decide()).toMatchObject({ requestCount: 16 });
     for (let run = 0; run < 20; run++) policy.recordRun?.(16, 40);
-    expect(decide()).toMatchObject({ works: 4 });
+    expect(decide()).toMatchObject({ requestCount: 4 });
   });
 });
 
 describe("whether to wait", () => {
   const costly = (rows: number) => 20 + rows;
-  const busy = { running: 1, instances: 2 };
+  const busy = { runsInFlight: 1, instanceCount: 2 };
 
   it("not with a session that makes one run at a time", () => {
     expect(createTrainedPolicy(costly, [1, 8, 16], 2)(1)).toEqual({
-      kind: "run",
-      works: 1,
+      kind: "dispatch",
+      requestCount: 1,
       reason: "idle",
     });
   });
@@ -136,41 +136,41 @@ describe("whether to wait", () => {
     expect(
       createTrainedPolicy(costly, [1, 8, 16], 2)(1, { runsInFlight: 0, instanceCount: 2 }),
     ).toEqual({
-      kind: "run",
-      works: 1,
+      kind: "dispatch",
+      requestCount: 1,
       reason: "idle",
     });
   });
 
   it("not while runs of what is at hand keep up easily with what comes", () => {
     expect(createTrainedPolicy(costly, [1, 8, 16], 25)(1, busy)).toEqual({
-      kind: "run",
-      works: 1,
+      kind: "dispatch",
+      requestCount: 1,
       reason: "idle",
     });
   });
 
   it("while another instance runs, for a time that depends on what sharing a run saves", () => {
     const decide = createTrainedPolicy(costly, [1, 8, 16], 2);
-    expect(decide(2, busy)).toEqual({ kind: "wait", untilMs: 500 + (1.5 * 20) / 2 });
+    expect(decide(2, busy)).toEqual({ kind: "wait", untilAtMs: 500 + (1.5 * 20) / 2 });
     expect(decide(2, { ...busy, instanceCount: 4 })).toEqual({
       kind: "wait",
-      untilMs: 500 + (1.5 * 20) / 4,
+      untilAtMs: 500 + (1.5 * 20) / 4,
     });
-    expect(decide(2, { ...busy, nowMs: 515 })).toEqual({ kind: "run", works: 2, reason: "delay" });
+    expect(decide(2, { ...busy, nowMs: 515 })).toEqual({ kind: "dispatch", requestCount: 2, reason: "delay" });
   });
 
   it("not where sharing a run saves nothing", () => {
     expect(createTrainedPolicy((rows) => 5 * rows, [1, 2, 4], 2)(1, busy)).toMatchObject({
-      kind: "run",
-      works: 1,
+      kind: "dispatch",
+      requestCount: 1,
     });
   });
 
   it("not where somebody could come late by it", () => {
     const decide = createTrainedPolicy(costly, [1, 8, 16], 2);
     expect(decide(2, { ...busy, deadlineAtMs: 560 })).toMatchObject({
-      kind: "run",
+      kind: "dispatch",
       reason: "deadline",
     });
     expect(decide(2, { ...busy, deadlineAtMs: 600 })).toMatchObject({ kind: "wait" });

@@ -109,7 +109,7 @@ describe("a model whose outputs have no row for each of a batch", () => {
     expect(answers).toEqual({ 1: [1], 2: [2], 3: [3], 4: [4], 5: [5] });
     expect(runs.map((run) => run.rows.length)).toEqual([1, 2, 1, 1, 1, 1]);
     expect(onUnbatchable.mock.calls).toEqual([
-      [{ of: TEST_TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }],
+      [{ tier: TEST_TIER, problem: "output sum has shape [1, 1] for a batch of 2 rows" }],
     ]);
   });
 });
@@ -149,26 +149,26 @@ describe("what is told of runs", () => {
     await endRun();
     clock.advance(7);
     await endRun();
-    const times = { inputMs: 0, outputMs: 0, failed: false, traced: [] };
+    const times = { inputMs: 0, outputMs: 0, hasFailed: false, tracedRequests: [] };
     expect(reports).toEqual([
       {
-        of: TEST_TIER,
-        works: 1,
+        tier: TEST_TIER,
+        requestCount: 1,
         rows: 1,
         reason: "idle",
-        waitedMs: [0],
+        queueTimesMs: [0],
         inferMs: 5,
-        startedMs: 0,
+        startedAtMs: 0,
         ...times,
       },
       {
-        of: TEST_TIER,
-        works: 2,
+        tier: TEST_TIER,
+        requestCount: 2,
         rows: 3,
         reason: "idle",
-        waitedMs: [5, 2],
+        queueTimesMs: [5, 2],
         inferMs: 7,
-        startedMs: 5,
+        startedAtMs: 5,
         ...times,
       },
     ]);
@@ -185,9 +185,9 @@ describe("what is told of runs", () => {
     await endRun();
     await endRun();
     expect(reports.slice(1)).toMatchObject([
-      { works: 2, rows: 2, reason: "idle", waitedMs: [0, 0], inferMs: 4, failed: true },
-      { works: 1, rows: 1, reason: "retry", waitedMs: [4], inferMs: 6, failed: false },
-      { works: 1, rows: 1, reason: "retry", waitedMs: [10], inferMs: 0, failed: false },
+      { requestCount: 2, rows: 2, reason: "idle", queueTimesMs: [0, 0], inferMs: 4, hasFailed: true },
+      { requestCount: 1, rows: 1, reason: "retry", queueTimesMs: [4], inferMs: 6, hasFailed: false },
+      { requestCount: 1, rows: 1, reason: "retry", queueTimesMs: [10], inferMs: 0, hasFailed: false },
     ]);
   });
 

@@ -244,7 +244,7 @@ describe("batches", () => {
     expect(runs).toEqual([]);
     clock.advance(1);
     await endRun();
-    expect(reports).toMatchObject([{ reason: "delay", works: 2, waitedMs: [100, 40] }]);
+    expect(reports).toMatchObject([{ reason: "delay", requestCount: 2, queueTimesMs: [100, 40] }]);
   });
 
   it("one that cannot grow goes at once: full, or the next does not fit it", async () => {

@@ -56,7 +56,7 @@ describe("Triton's queue policies", () => {
     await endRun();
     expect(reports).toMatchObject([
       { reason: "preferred" },
-      { reason: "delay", rows: 1, waitedMs: [DELAY_MS] },
+      { reason: "delay", rows: 1, queueTimesMs: [DELAY_MS] },
     ]);
   });
 
@@ -125,7 +125,7 @@ describe("Triton's queue policies", () => {
       expect(runs).toHaveLength(1);
       clock.advance(1);
       await endRun();
-      expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, waitedMs: [DELAY_MS] });
+      expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 1, queueTimesMs: [DELAY_MS] });
     },
   );
 
@@ -173,6 +173,6 @@ describe("Triton's queue policies", () => {
     expect(runs).toHaveLength(2);
     clock.advance(1);
     await endRun();
-    expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 6, waitedMs: [DELAY_MS] });
+    expect(reports.at(-1)).toMatchObject({ reason: "delay", rows: 6, queueTimesMs: [DELAY_MS] });
   });
 });

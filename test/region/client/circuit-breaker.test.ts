@@ -134,9 +134,9 @@ describe("a circuit breaker", () => {
     const event = fc.record({
       passMs: fc.nat(3_000),
       end: fc.constantFrom(
-        "succeeded" as const,
-        "failed" as const,
-        "cancelled" as const,
+        "succeed" as const,
+        "fail" as const,
+        "cancel" as const,
         "lost" as const,
       ),
     });

@@ -72,7 +72,7 @@ function createTestPool(urls: readonly string[], options: Partial<RegionPoolOpti
   // The first one is where the requests come from.
   const regions = urls.map((baseUrl, index) => ({
     id: "ab"[index] ?? "",
-    place: { latitudeDegrees: 50, longitudeDegrees: 8 - 85 * index },
+    location: { latitudeDegrees: 50, longitudeDegrees: 8 - 85 * index },
     client: createOipHttpRegionClient({ baseUrl }),
   }));
   const pool = createRegionPool(regions, {
@@ -142,8 +142,8 @@ describe("regions over the network", () => {
     expect(new Set(lost.flat())).toEqual(new Set(["region_unavailable"]));
     expect([
       pool.listRegions(undefined)[0]?.health,
-      events.findLast(({ kind: event }) => event === "circuit"),
-    ]).toEqual(["unhealthy", { event: "circuit", region: "a", to: "open" }]);
+      events.findLast(({ kind }) => kind === "circuit"),
+    ]).toEqual(["unhealthy", { kind: "circuit", region: "a", state: "open" }]);
     const connections = proxy.connections;
     await ask(20);
     expect(proxy.connections - connections).toBeLessThanOrEqual(2); // one asks whether it is ready, another may be a probe

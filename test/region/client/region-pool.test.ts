@@ -365,7 +365,7 @@ describe("retries", () => {
       version: 1,
       requestId: "r",
       timeoutMs: 1_000,
-      place: frankfurt,
+      clientLocation: frankfurt,
       body: new Uint8Array(3),
       headers: {},
     };

@@ -114,7 +114,7 @@ describe("fitCalibration", () => {
   const { tiers, labelled } = createSyntheticCascade(600, [12]);
   const samples = (tiers[0]?.outputs ?? []).map((outputs, index) => ({
     outputs,
-    truth: labelled.truth[index] ?? "",
+    truth: labelled.groundTruth[index] ?? "",
   }));
   const outOfScope = { label: "oos", score: { kind: "energy" }, threshold: 1, scale: 2 } as const;
 
@@ -165,7 +165,7 @@ describe("fitCalibration", () => {
   });
 });
 
-describe("resample", () => {
+describe("validateRiskBound", () => {
   it("finds that the bound holds as often as it is promised, where it is used to the full", () => {
     const { tiers, labelled } = createSyntheticCascade(800, [12, 60]);
     const { halves, draws } = validateRiskBound(tiers, labelled, { ...options, splits: 30 });
@@ -178,7 +178,7 @@ describe("resample", () => {
   }, 60_000);
 });
 
-describe("calibrationCurves", () => {
+describe("computeCalibrationCurves", () => {
   const { tiers, labelled } = createSyntheticCascade(1_000, [12, 60]);
   const cascade = calibrateCascade(tiers, labelled, options);
   const curves = computeCalibrationCurves(tiers, cascade, labelled, undefined, options);

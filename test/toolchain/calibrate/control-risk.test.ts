@@ -7,7 +7,7 @@ import { createAnswer, createProfiledTier } from "./synthetic-cascade.ts";
 const all = (count: number) => Array.from({ length: count }, (_, sample) => sample);
 const options = { what: "disagreement", epsilon: 0.1, delta: 0.1, deadlineMs: 1_000 } as const;
 
-describe("walk", () => {
+describe("simulateCascade", () => {
   const edge = createProfiledTier("edge", 1, [
     createAnswer("a", 0.9),
     createAnswer("b", 0.9),
@@ -32,7 +32,7 @@ describe("walk", () => {
       meanCost,
       meanMs,
     } = simulateCascade([edge, region], [0.8], all(5), truth, "disagreement", 1_000);
-    expect(losses).toEqual({ samples: 5, lost: 2, won: 0 });
+    expect(losses).toEqual({ samples: 5, losses: 2, wins: 0 });
     expect(shares).toEqual([0.6, 0.4]);
     expect([accuracy, meanCost, meanMs]).toEqual([1, 1 + 0.4 * 10, 1 + 0.4 * 10]);
   });
@@ -41,8 +41,8 @@ describe("walk", () => {
     expect(simulateCascade([edge, region], [0.8], all(5), truth, "accuracy", 1_000).counts).toEqual(
       {
         samples: 5,
-        lost: 0,
-        won: 2,
+        losses: 0,
+        wins: 2,
       },
     );
     expect(
@@ -54,7 +54,7 @@ describe("walk", () => {
         "accuracy",
         1_000,
       ).counts,
-    ).toEqual({ samples: 5, lost: 2, won: 0 });
+    ).toEqual({ samples: 5, losses: 2, wins: 0 });
   });
 
   it("tells for how many the deadline may be too short", () => {
@@ -131,7 +131,7 @@ describe("controlRisk", () => {
   });
 });
 
-describe("orderThresholds", () => {
+describe("buildThresholdPath", () => {
   const count = 100;
   const sure = (label: string) =>
     all(count).map((sample) => createAnswer(sample % 10 === 0 ? "b" : label, sample / count));

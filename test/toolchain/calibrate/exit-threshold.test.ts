@@ -3,7 +3,7 @@ import { selectExitThreshold } from "../../../src/toolchain/calibrate/exit-thres
 
 const row = (...logits: number[]) => Float32Array.from(logits);
 
-describe("chooseExit", () => {
+describe("selectExitThreshold", () => {
   /** Sure and right twice, less sure and wrong, unsure and right. */
   const rows = [
     { label: 0, logits: row(9, 0) },
@@ -14,14 +14,20 @@ describe("chooseExit", () => {
   const perfect = [row(1, 0), row(1, 0), row(0, 1), row(0, 1)];
 
   it("takes as much as the bound allows", () => {
-    expect(selectExitThreshold(rows, 1, perfect, 0)).toMatchObject({ share: 0.5, lossPoints: -0 });
-    expect(selectExitThreshold(rows, 1, perfect, 25)).toMatchObject({ share: 1, lossPoints: 25 });
+    expect(selectExitThreshold(rows, 1, perfect, 0)).toMatchObject({
+      coverage: 0.5,
+      lossPoints: -0,
+    });
+    expect(selectExitThreshold(rows, 1, perfect, 25)).toMatchObject({
+      coverage: 1,
+      lossPoints: 25,
+    });
   });
 
   it("counts what the first tier gets right where the next does not", () => {
     const alwaysWrong = rows.map(({ label }) => (label === 0 ? row(0, 1) : row(1, 0)));
     expect(selectExitThreshold(rows, 1, alwaysWrong, 0)).toMatchObject({
-      share: 1,
+      coverage: 1,
       lossPoints: -75,
     });
   });
@@ -36,7 +42,7 @@ describe("chooseExit", () => {
   it("takes nothing where the first answers are worse than the bound", () => {
     expect(selectExitThreshold([{ label: 1, logits: row(5, 0) }], 1, [row(0, 5)], 0)).toEqual({
       confidence: 1,
-      share: 0,
+      coverage: 0,
       lossPoints: 0,
     });
   });

@@ -83,7 +83,7 @@ describe("fitTemperature", () => {
   });
 });
 
-describe("fitVector", () => {
+describe("fitVectorScaling", () => {
   it("finds what weights and biases make of labels that one temperature cannot", () => {
     const [weights, biases] = [
       [1, 0.5, 1.5, 1],

@@ -45,7 +45,7 @@ async function buildTestReport() {
   return { report, curves, exits: project.tiers.flatMap(({ exit }) => exit?.confidence ?? []) };
 }
 
-describe("modelReportOf", () => {
+describe("buildModelReport", () => {
   it("has the chosen thresholds among its points, the safest first, in a few kilobytes", async () => {
     const { report, curves, exits } = await buildTestReport();
     expect(modelReport.parse(report)).toEqual(report);

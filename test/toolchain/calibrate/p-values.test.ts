@@ -15,7 +15,7 @@ const losses = (samples: number, lost: number, won = 0): WinLossCounts => ({
   wins: won,
 });
 
-describe("binomialAtMost", () => {
+describe("binomialCdf", () => {
   it("is the sum of the binomial's chances", () => {
     expect(binomialCdf(4, 0.5, 1)).toBeCloseTo(5 / 16, 12);
     expect(binomialCdf(2_000, 0.01, 20)).toBeCloseTo(0.559093331998649, 9); // summed in rational numbers
@@ -39,7 +39,7 @@ describe("clopperPearsonUpper", () => {
   });
 });
 
-describe("riskPValue", () => {
+describe("computeRiskPValue", () => {
   it("of disagreement is the binomial's, so that without any so many samples do", () => {
     const enough = minSamplesForBound(0.01, 0.05);
     expect(enough).toBe(299);

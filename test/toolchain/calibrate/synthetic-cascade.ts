@@ -30,7 +30,7 @@ export function createSyntheticCascade(
       return { logits: { datatype: "FP32", shape: [1, 3], data: Float32Array.from(logits) } };
     }),
   }));
-  return { tiers, labelled: { labels: LABELS, truth } };
+  return { tiers, labelled: { labels: LABELS, groundTruth: truth } };
 }
 
 export const createAnswer = (

@@ -9,7 +9,7 @@ const texts = [
 ];
 const words = new Set(texts.flatMap(({ text }) => text.split(" ")));
 
-describe("variedTexts", () => {
+describe("augmentTexts", () => {
   it("makes texts that are new, each once, and about as many as copies are wanted", () => {
     const made = augmentTexts(texts, 20, 1);
     expect(made.length).toBeGreaterThan(60);

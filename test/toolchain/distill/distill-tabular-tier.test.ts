@@ -93,7 +93,7 @@ const options: DistillTabularOptions = {
 };
 const tools = { runner: createNodeRunner(), runtime: createNativeRuntime(), rounds: 1 };
 
-describe("distilRowTier", () => {
+describe("distillTabularTier", () => {
   it("makes a smaller tier that answers as the teacher does, rows in and numbers out", async () => {
     const own = await writeTensorProject("logits", teacher("batch"));
     const {

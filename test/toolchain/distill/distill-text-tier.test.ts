@@ -59,7 +59,7 @@ const validation = [
   })),
 ];
 
-describe("distilTextTier", () => {
+describe("distillTextTier", () => {
   it("teaches the teacher's answers, and makes a tier of the best student in INT8", async () => {
     const source = await readProject(folder);
     const steps = new Set<string>();
@@ -83,7 +83,7 @@ describe("distilTextTier", () => {
     );
     expect(chosen).toMatch(/^int8/);
     expect(learnt).toBe(texts.length);
-    expect(steps).toEqual(new Set(["teacher", "student", "student in INT8", "judge"]));
+    expect(steps).toEqual(new Set(["teacher", "student", "int8-fine-tuning", "judge"]));
 
     await writeInsertedTier(folder, tier);
     const { project, files } = await readProject(folder);

@@ -4,23 +4,23 @@ import { toyProject } from "../../support/toy-project.ts";
 
 const place = { id: "small", place: "edge", teacher: "region", replace: false } as const;
 
-describe("positionFor", () => {
+describe("findInsertPosition", () => {
   it("puts an edge tier behind the others at the edge, and before its teacher", () => {
-    expect(findInsertPosition(toyProject, place)).toEqual({ at: 1, instead: 0 });
+    expect(findInsertPosition(toyProject, place)).toEqual({ index: 1, deleteCount: 0 });
     expect(findInsertPosition(toyProject, { ...place, teacher: "edge" })).toEqual({
-      at: 0,
-      instead: 0,
+      index: 0,
+      deleteCount: 0,
     });
     expect(findInsertPosition(toyProject, { ...place, place: "region" })).toEqual({
-      at: 1,
-      instead: 0,
+      index: 1,
+      deleteCount: 0,
     });
   });
 
   it("takes the place of the tier with its name, if that may be", () => {
     expect(findInsertPosition(toyProject, { ...place, id: "edge", replace: true })).toEqual({
-      at: 0,
-      instead: 1,
+      index: 0,
+      deleteCount: 1,
     });
     expect(() => findInsertPosition(toyProject, { ...place, id: "edge" })).toThrow("--replace");
   });

@@ -19,7 +19,7 @@ async function file(name: string, lines: readonly string[]): Promise<string> {
   return join(folder, name);
 }
 
-describe("readTexts", () => {
+describe("readTextSamples", () => {
   it("reads lines with labels and without", async () => {
     const path = await file("texts.jsonl", [
       '{"text": "yes"}',
@@ -62,7 +62,7 @@ describe("readTexts", () => {
   });
 });
 
-describe("readRows", () => {
+describe("readTabularSamples", () => {
   it("reads rows, with labels by name and by position", async () => {
     const path = await file("rows.jsonl", [
       '{"row": [1, 2]}',

@@ -20,7 +20,7 @@ const teacher: Teacher<TextInput> = {
     Float32Array.from(inputs.flatMap(({ text }) => KNOWN[text] ?? [5, 5, 5])),
 };
 
-describe("alikeWords", () => {
+describe("findSimilarWords", () => {
   it("finds the words that the teacher answers alike, also such that no sample has", async () => {
     const alike = await findSimilarWords(
       teacher,

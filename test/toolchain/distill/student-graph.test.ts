@@ -53,7 +53,7 @@ function textStudent(hidden: readonly number[]) {
   return { table, layers: initDenseLayers([WIDTH, ...hidden, 3], random) };
 }
 
-describe("bagGraph", () => {
+describe("buildEmbeddingBagGraph", () => {
   it("gives what training computes, however far rows are padded", async () => {
     const { table, layers } = textStudent([7]);
     const graph = serializeModel(buildEmbeddingBagGraph(table, WIDTH, layers, "logits"));
@@ -111,7 +111,7 @@ describe("bagGraph", () => {
   );
 });
 
-describe("tabularGraph", () => {
+describe("buildTabularGraph", () => {
   it("standardises its rows, and names input and output as asked", async () => {
     const random = seededRandom(1);
     const rows = Float32Array.from(

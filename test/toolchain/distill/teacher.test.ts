@@ -30,7 +30,7 @@ const numbers = (count: number) =>
 const expectedAnswers = (inputs: readonly number[]) =>
   Float32Array.from(inputs.flatMap((input) => [input, 2 * input]));
 
-describe("askTeacher", () => {
+describe("queryTeacher", () => {
   it("gives answers in the inputs' order, whatever order they are asked in", async () => {
     const inputs = numbers(5_000);
     const seen: number[] = [];

@@ -66,7 +66,7 @@ beforeAll(async () => {
   made = await make();
 }, 60_000);
 
-describe("makeExits", () => {
+describe("createExits", () => {
   it("trains a head at each cut, and judges it against the whole graph", () => {
     expect(made.cuts.map(({ value }) => value)).toEqual(["early", "late"]);
     for (const { judgement } of made.cuts) {

@@ -115,7 +115,7 @@ describe("findCuts", () => {
         },
       },
     } as const;
-    const cuts = await findCuts(runtime, mirroredViewsModel("below each other"), inputs);
+    const cuts = await findCuts(runtime, mirroredViewsModel("adjacent"), inputs);
     expect(cuts.find(({ value }) => value === "stem")).toMatchObject({
       shape: [-1, 12, 8, 8],
       views: 2,
@@ -126,7 +126,7 @@ describe("findCuts", () => {
       views: 2,
       bytesPerRow: 16,
     });
-    expect(await findCuts(runtime, mirroredViewsModel("in blocks"), inputs)).toEqual([]);
+    expect(await findCuts(runtime, mirroredViewsModel("blocked"), inputs)).toEqual([]);
   });
 
   it("takes no tokens for views, though texts of one length were tried", async () => {

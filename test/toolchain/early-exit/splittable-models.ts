@@ -78,11 +78,8 @@ export const maskedModel = (): Model =>
  * @param views of an image below each other, or all images above all mirror images
  * @param inEightBits whether the graph has `stem` in 8 bits, as `eighth`, before it reads it
  */
-export function mirroredViewsModel(
-  views: "below each other" | "in blocks",
-  inEightBits = false,
-): Model {
-  const below = views === "below each other";
+export function mirroredViewsModel(views: "adjacent" | "blocked", inEightBits = false): Model {
+  const below = views === "adjacent";
   const zero = { ...floatTensor("zero", [0], []), dataType: 2, rawData: Uint8Array.of(3) };
   return model({
     inputs: ["x: float [N, 3, 8, 8]"],

@@ -52,13 +52,8 @@ const severalImages: NamedTensors = {
 const nets: readonly (readonly [string, () => Model, NamedTensors, NamedTensors])[] = [
   ["with a residual block", residualModel, images, severalImages],
   ["with a mask", maskedModel, one, texts],
-  [
-    "of an image and its mirror image",
-    () => mirroredViewsModel("below each other"),
-    images,
-    severalImages,
-  ],
-  ["of both in 8 bits", () => mirroredViewsModel("below each other", true), images, severalImages],
+  ["of an image and its mirror image", () => mirroredViewsModel("adjacent"), images, severalImages],
+  ["of both in 8 bits", () => mirroredViewsModel("adjacent", true), images, severalImages],
 ];
 
 const numbers = (tensor: NamedTensors[string] | undefined): number[] =>

@@ -333,7 +333,7 @@ describe("another deployment", () => {
         { slot: 0 },
         { function: [...inMain][0] ?? 0 },
       ];
-      const second = { ...toy, first: false, hasRegion: false };
+      const second = { ...toy, isFirstTier: false, hasRegion: false };
       const kept = await build(
         "kept",
         [second],

@@ -39,7 +39,7 @@ function moduleOf(sketches: Readonly<Record<string, Sketch>>) {
   };
 }
 
-describe("closeOver", () => {
+describe("computeCallClosure", () => {
   const sketches = {
     root: { calls: ["imported", "large", "small", "root", "small"] },
     small: { calls: ["far", "large"], nops: 10 },
@@ -60,28 +60,28 @@ describe("closeOver", () => {
   };
 
   it("keeps what was entered, imports left out, and counts what it has no room for", () => {
-    expect(close(0)).toEqual({ kept: ["root"], entered: 1, called: 0, leftOut: 2 });
+    expect(close(0)).toEqual({ kept: ["root"], enteredCount: 1, calleeCount: 0, omittedCount: 2 });
     expect(close(0, ["imported", "unrelated", "far"])).toEqual({
       kept: ["far", "unrelated"],
-      entered: 2,
-      called: 0,
-      leftOut: 2,
+      enteredCount: 2,
+      calleeCount: 0,
+      omittedCount: 2,
     });
-    expect(close(0, [])).toEqual({ kept: [], entered: 0, called: 0, leftOut: 0 });
+    expect(close(0, [])).toEqual({ kept: [], enteredCount: 0, calleeCount: 0, omittedCount: 0 });
   });
 
   it("adds what they call, what that calls, and so on, while there is room", () => {
     expect(close(1_000_000)).toEqual({
       kept: ["root", "small", "large", "far", "farSmall", "further"],
-      entered: 1,
-      called: 5,
-      leftOut: 0,
+      enteredCount: 1,
+      calleeCount: 5,
+      omittedCount: 0,
     });
   });
 
   it("takes the smallest first", () => {
     expect(close(sizeOf("small"))).toMatchObject({ kept: ["root", "small"] });
-    expect(close(sizeOf("small") - 1)).toMatchObject({ kept: ["root"], leftOut: 2 });
+    expect(close(sizeOf("small") - 1)).toMatchObject({ kept: ["root"], omittedCount: 2 });
     expect(close(sizeOf("small") + sizeOf("large"))).toMatchObject({
       kept: ["root", "small", "large"],
     });
@@ -96,9 +96,9 @@ describe("closeOver", () => {
     });
     expect(close(sizeOf("small") + sizeOf("far") + sizeOf("further"))).toEqual({
       kept: ["root", "small", "far", "further"],
-      entered: 1,
-      called: 3,
-      leftOut: 1,
+      enteredCount: 1,
+      calleeCount: 3,
+      omittedCount: 1,
     });
   });
 
@@ -139,7 +139,7 @@ describe("closeOver", () => {
   });
 });
 
-describe("cutToFit", () => {
+describe("stripToBudget", () => {
   /** Each needs a larger step of the spare bytes than those before it. */
   const { module, number, keptOf, sizeOf } = moduleOf({
     root: { calls: ["a", "b", "c", "d", "e"], stores: 1 },

@@ -33,8 +33,8 @@ it("finds the functions that were missed among lines of any kind, and those of o
     "",
   ].join("\n");
   expect(parseTrapLog(log, own)).toEqual({
-    cut: [{ function: 327 }, { slot: 12 }],
-    ofOtherEngines: 1,
+    calledFunctions: [{ function: 327 }, { slot: 12 }],
+    otherEngineCount: 1,
   });
 });
 

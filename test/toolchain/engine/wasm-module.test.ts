@@ -49,9 +49,9 @@ describe("a module that is parsed and encoded", () => {
   it("is the same for slots with gaps, negative numbers, passive data and a start function", () => {
     const module = parseWasmModule(wasm);
     expect(module).toMatchObject({
-      importedFunctions: 1,
-      memory: { initialPages: 2, maximumPages: 65_536, shared: false },
-      start: 1,
+      importedFunctionCount: 1,
+      memory: { initialPages: 2, maximumPages: 65_536, isShared: false },
+      startFunction: 1,
     });
     expect(module.tableSlots.map((index) => index && functionNameOf(index))).toEqual([
       undefined,

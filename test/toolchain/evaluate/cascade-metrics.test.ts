@@ -33,7 +33,7 @@ const region: TierAnswers = {
   answers: [answer("a", 1), answer("b", 1), answer("b", 0.6), answer("b", 1), answer("oos", 0.7)],
 };
 
-describe("cascadeFigures", () => {
+describe("computeCascadeMetrics", () => {
   const { tiers, cascade } = computeCascadeMetrics([edge, region], truth, "oos");
 
   it("judges each tier on all samples", () => {
@@ -103,7 +103,7 @@ describe("cascadeFigures", () => {
   });
 });
 
-describe("expectedCalibrationError", () => {
+describe("computeExpectedCalibrationError", () => {
   it("is 0 when confidence is accuracy, and their distance otherwise", () => {
     expect(computeExpectedCalibrationError([0.5, 0.5], [true, false])).toBe(0);
     expect(computeExpectedCalibrationError([0.9, 0.9, 0.1], [false, true, false])).toBeCloseTo(

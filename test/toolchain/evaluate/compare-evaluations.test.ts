@@ -5,7 +5,7 @@ import {
 } from "../../../src/toolchain/evaluate/compare-evaluations.ts";
 import type { Evaluation } from "../../../src/toolchain/evaluate/evaluate-project.ts";
 
-describe("mcnemar", () => {
+describe("mcnemarPValue", () => {
   it("is the binomial test's two-sided p", () => {
     expect(mcnemarPValue(0, 0)).toBe(1);
     expect(mcnemarPValue(5, 5)).toBe(1);

@@ -33,7 +33,7 @@ const questions = [
 const reference = { name: "fp32", graph: classifier([1, 0, 0, 1]) };
 const bounds = { maxLossPoints: 0.3 };
 
-describe("judge", () => {
+describe("evaluateCandidates", () => {
   it("accepts what answers the same, with its figures", async () => {
     const [first, same] = await evaluateCandidates(
       [reference, { name: "scaled", graph: classifier([2, 0, 0, 2]) }],

@@ -71,7 +71,7 @@ describe("an encoder", () => {
   it("that gives a vector for each token is imported with how they become one", async () => {
     const { project, files, notes, missing } = await runImport(sentenceEncoder("states"), {
       text,
-      vectors: { pooling: "mean" },
+      embedding: { pooling: "mean" },
     });
     expect(project).toMatchObject({
       task: "embedding",
@@ -103,15 +103,18 @@ describe("an encoder", () => {
       remedy: expect.stringMatching(/--pooling mean or --pooling cls/),
     });
     await expect(
-      runImport(sentenceEncoder("states"), { text, vectors: { output: "pooler", pooling: "cls" } }),
+      runImport(sentenceEncoder("states"), {
+        text,
+        embedding: { output: "pooler", pooling: "cls" },
+      }),
     ).rejects.toMatchObject({ detail: expect.stringMatching(/"pooler" is no output of it/) });
     await expect(
-      runImport(sentenceEncoder("states"), { text, vectors: { pooling: "graph" } }),
+      runImport(sentenceEncoder("states"), { text, embedding: { pooling: "graph" } }),
     ).rejects.toMatchObject({
       detail: expect.stringMatching(/none of its outputs is what pooling graph needs/),
     });
     await expect(
-      runImport(sentenceEncoder("states"), { vectors: { pooling: "mean" } }),
+      runImport(sentenceEncoder("states"), { embedding: { pooling: "mean" } }),
     ).rejects.toMatchObject({ remedy: expect.stringMatching(/--tokenizer\.$/) });
   });
 

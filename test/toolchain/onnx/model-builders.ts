@@ -47,7 +47,7 @@ export function node(
   const [op = "", ...inputs] = left.split(" ");
   const outputs = right.split(" ");
   return makeNode({
-    reserveName: `make_${outputs[0]}`,
+    name: `make_${outputs[0]}`,
     op,
     inputs: inputs.map((name) => (name === "_" ? "" : name)),
     outputs,

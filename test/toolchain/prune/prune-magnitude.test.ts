@@ -27,7 +27,7 @@ const readWeights = (pruned: Model) => [
   constantsOf(pruned)["b"]?.data.map((value) => Number(value.toFixed(2))),
 ];
 
-describe("pruneMagnitudes", () => {
+describe("pruneByMagnitude", () => {
   it("zeros the smallest weights of each layer, and no biases", () => {
     const pruned = twoLayerModel();
     expect(pruneByMagnitude(pruned, { ratio: 0.5 })).toEqual([

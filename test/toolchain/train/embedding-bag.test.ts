@@ -72,7 +72,7 @@ describe("embedding bag", () => {
   });
 });
 
-describe("roundColumns", () => {
+describe("fakeQuantizeColumns", () => {
   it("rounds as the quantiser does", () => {
     fc.assert(
       fc.property(

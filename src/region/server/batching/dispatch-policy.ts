@@ -39,9 +39,9 @@ export interface BatchCandidate {
 }
 
 export type DispatchDecision =
-  /** @property works how many, from the first on */
+  /** @property requestCount how many, from the first on */
   | { readonly kind: "dispatch"; readonly requestCount: number; readonly reason: DispatchReason }
-  /** To ask again at `untilMs`, or as soon as something comes or goes. */
+  /** To ask again at `untilAtMs`, or as soon as something comes or goes. */
   | { readonly kind: "wait"; readonly untilAtMs: number };
 
 /** Decides for one session, whose instances are alike. */
@@ -61,9 +61,9 @@ export interface FixedPolicyOptions {
   readonly maxQueueDelayMs?: number;
 }
 
-export const dispatch = (works: number, reason: DispatchReason): DispatchDecision => ({
-  kind: "run",
-  requestCount: works,
+export const dispatch = (requestCount: number, reason: DispatchReason): DispatchDecision => ({
+  kind: "dispatch",
+  requestCount,
   reason,
 });
 

@@ -15,7 +15,7 @@ export interface ServerRouteDependencies {
 
 export interface MetricsExporter {
   readonly contentType: string;
-  text(): Promise<string>;
+  render(): Promise<string>;
 }
 
 const EXTENSIONS = [
@@ -58,7 +58,7 @@ export function addServerRoutes(
       ["GET"],
       ["/metrics"],
       async (c) =>
-        await sendBody(c, new TextEncoder().encode(await metrics.text()), {
+        await sendBody(c, new TextEncoder().encode(await metrics.render()), {
           "content-type": metrics.contentType,
         }),
     );

@@ -1,4 +1,4 @@
-// What the toolchain and its workshop in workerd send each other: one JSON value and some byte strings.
+// What the toolchain and its sandbox in workerd send each other: one JSON value and some byte strings.
 //
 //   uint32 JSON bytes | JSON: {"value", "lengths"} | byte strings, one after the other
 

@@ -1,11 +1,11 @@
-// What workshop.ts puts in place of these names.
+// What sandbox.ts puts in place of these names.
 
-declare module "workshop:*.wasm" {
+declare module "sandbox:*.wasm" {
   const module: WebAssembly.Module;
   export default module;
 }
 
-declare module "workshop:glue.mjs" {
+declare module "sandbox:glue.mjs" {
   const factory: import("../../../runtime/wasm/glue.ts").GlueFactory;
   export default factory;
 }

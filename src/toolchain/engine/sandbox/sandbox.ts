@@ -1,4 +1,4 @@
-// Runs the workshop: worker.ts with the full engine and one that is made of it.
+// Runs the sandbox: worker.ts with the full engine and one that is made of it.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ export async function openSandbox({
     name: "engine workshop",
     entry: join(import.meta.dirname, "worker.ts"),
     engineFolder,
-    modules: { "full.wasm": full, "other.wasm": other },
+    modules: { "full.wasm": full, "derived.wasm": other },
     bindings: { SOURCE: source },
   });
 

@@ -10,11 +10,11 @@ import { encodeFrame, decodeFrame } from "./messages.ts";
 export interface ToolchainWorkerOptions {
   /** For messages. */
   readonly name: string;
-  /** The Worker's source. It may import "workshop:glue.mjs", and what `modules` has, as in modules.d.ts. */
+  /** The Worker's source. It may import "sandbox:glue.mjs", and what `modules` has, as in modules.d.ts. */
   readonly entry: string;
   /** Of `edgetier engine prepare`. */
   readonly engineFolder: string;
-  /** WebAssembly by the name that it is imported by, after "workshop:". */
+  /** WebAssembly by the name that it is imported by, after "sandbox:". */
   readonly modules: Readonly<Record<string, Uint8Array>>;
   readonly bindings: Readonly<Record<string, string>>;
 }
@@ -89,10 +89,10 @@ async function bundleWorkerSource(entry: string, engineFolder: string): Promise<
     external: ["*.wasm", "module", "worker_threads"], // the glue's branches for Node, never taken
     plugins: [
       {
-        name: "workshop",
+        name: "sandbox",
         setup(bundler) {
-          bundler.onResolve({ filter: /^workshop:/ }, ({ path }) => {
-            const name = path.slice("workshop:".length);
+          bundler.onResolve({ filter: /^sandbox:/ }, ({ path }) => {
+            const name = path.slice("sandbox:".length);
             return name.endsWith(".wasm")
               ? { path: `./${name}`, external: true }
               : { path: join(engineFolder, name) };

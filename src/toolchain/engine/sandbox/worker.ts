@@ -1,9 +1,9 @@
-// The workshop: a Worker in which the toolchain takes snapshots, profiles and validates engines, so that all of it happens
-// in the runtime that will serve. workshop.ts bundles and runs it.
+// The sandbox: a Worker in which the toolchain takes snapshots, profiles and validates engines, so that all of it happens
+// in the runtime that will serve. sandbox.ts bundles and runs it.
 
-import glue from "workshop:glue.mjs";
-import fullWasm from "workshop:full.wasm";
-import otherWasm from "workshop:other.wasm";
+import glue from "sandbox:glue.mjs";
+import fullWasm from "sandbox:full.wasm";
+import derivedWasm from "sandbox:derived.wasm";
 import { asEdgeTierError, EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
@@ -103,7 +103,7 @@ async function handleProfileJob(
         }),
     });
 
-  const module: EngineModule = { kind: "full", wasm: otherWasm, glue: recordingGlue, source };
+  const module: EngineModule = { kind: "full", wasm: derivedWasm, glue: recordingGlue, source };
   const { engine, opened } = await restoreEngine(module, bytesSource(snapshot), head, modelSha256, {
     initialPages: ENTRY_FLAGS_OFFSET / PAGE_BYTES + 1,
     now: createDeterministicClock(),
@@ -135,7 +135,7 @@ async function handleValidationJob(
   const [snapshot = new Uint8Array(), model = new Uint8Array()] = binaries;
   const full = await startEngine(fullEngine(source));
   const expected = createWasmSession(full, openSession(full, model));
-  const cutEngine: EngineModule = { kind: "cut", functions: "", wasm: otherWasm, glue, source };
+  const cutEngine: EngineModule = { kind: "cut", functions: "", wasm: derivedWasm, glue, source };
   const restored = () => restoreSnapshot(cutEngine, bytesSource(snapshot), head, modelSha256);
   const cut: CutFunction[] = [];
   let different = 0;
@@ -165,7 +165,7 @@ async function captureOutcome(session: Session, tensors: NamedTensors): Promise<
   } catch (error) {
     if (!(error instanceof EdgeTierError)) throw error;
     return error.code === "function_cut"
-      ? { kind: "cut", cut: error.facts as unknown as CutFunction }
+      ? { kind: "missing-function", cut: error.facts as unknown as CutFunction }
       : { kind: "error", detail: error.detail };
   }
 }

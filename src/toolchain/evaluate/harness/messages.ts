@@ -1,10 +1,10 @@
-// What the toolchain and the test stand in workerd send each other, in the workshop's frames (engine/workshop/messages.ts).
+// What the toolchain and the harness in workerd send each other, in the sandbox's frames (engine/sandbox/messages.ts).
 
 import type { CalibrationParameters } from "../../../cascade/calibration.ts";
 import type { TensorSpec } from "../../../core/tensor.ts";
 import type { PackedTensors } from "../../engine/sandbox/messages.ts";
 
-/** Opens a graph, the first byte string, and keeps it open. The answer is an `Opened`. */
+/** Opens a graph, the first byte string, and keeps it open. The answer is an `OpenedSession`. */
 interface OpenJob {
   readonly kind: "open";
 }

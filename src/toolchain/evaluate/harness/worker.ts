@@ -1,11 +1,11 @@
-// The test stand: a Worker that opens graphs in the full engine and runs them on demand, so that a candidate for the edge
-// is judged in the runtime that will serve it. stand.ts bundles and runs it.
+// The harness: a Worker that opens graphs in the full engine and runs them on demand, so that a candidate for the edge
+// is judged in the runtime that will serve it. workerd-runner.ts bundles and runs it.
 
 import { coreErrors } from "../../../core/common-errors.ts";
-import fullWasm from "workshop:full.wasm";
-import glue from "workshop:glue.mjs";
-import jpeg from "workshop:jpeg.wasm";
-import png from "workshop:png.wasm";
+import fullWasm from "sandbox:full.wasm";
+import glue from "sandbox:glue.mjs";
+import jpeg from "sandbox:jpeg.wasm";
+import png from "sandbox:png.wasm";
 import { decodePredictions } from "../../../cascade/calibration.ts";
 import { asEdgeTierError } from "../../../core/errors.ts";
 import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";

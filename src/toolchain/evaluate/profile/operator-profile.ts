@@ -52,7 +52,7 @@ export async function profileNativeOperators(
 
 /**
  * The engine's standard output is written a kilobyte at a time, so that the last events of the last run are missing.
- * @returns as profileInNativeEngine
+ * @returns as profileNativeOperators
  * @throws session_failed
  */
 export async function profileWasmOperators(

@@ -1,6 +1,6 @@
 """Makes signatures.json: the types that each operator's inputs and outputs may have, by the opset version it came with.
 
-python -m venv v && v/bin/pip install onnx==1.23.2 onnxruntime==1.31.1 && v/bin/python make-signatures.py
+python -m venv v && v/bin/pip install onnx==1.23.2 onnxruntime==1.31.1 && v/bin/python generate-signatures.py
 
 A signature is "T I!... int64 -> T": one word an input or output; `...` after the last one that may repeat. A word is a
 type, or a type variable (as written in the specification) when more than one is allowed. Of a variable, `!` says that

@@ -1,5 +1,5 @@
 // What types an operator's inputs and outputs may have, by the specifications of ONNX and of ONNX Runtime's own operators.
-// signatures.json is made by make-signatures.py, which explains its notation.
+// signatures.json is made by generate-signatures.py, which explains its notation.
 
 import { domainOf } from "../nodes.ts";
 import type { ModelProto, NodeProto } from "../proto/onnx_pb.js";

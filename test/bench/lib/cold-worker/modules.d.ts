@@ -1,4 +1,4 @@
-// What bundle.ts puts in place of these names, for one model and one way of starting.
+// What bundle-cold-workers.ts puts in place of these names, for one model and one way of starting.
 
 declare module "cloudflare:workers" {
   /** The seeds of the isolate's inputs, separated by commas. */

@@ -1,4 +1,4 @@
-// The Worker whose cold start is measured: the same for every model and every way of starting, which bundle.ts puts in.
+// The Worker whose cold start is measured: the same for every model and every way of starting, which bundle-cold-workers.ts puts in.
 // Inputs are made before the session and before any request, so that no request is charged for them.
 import { inputs } from "./inputs.ts";
 import { runLogits } from "cold:session";
