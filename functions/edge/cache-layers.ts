@@ -1,13 +1,13 @@
 // The layers that keep answers, as the configuration has them, in the order of the cache policy.
 
-import { createCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
+import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
-import { createGuardedStore } from "../../src/cache/guarded-store.ts";
-import type { CacheLayer, CacheLayerName } from "../../src/cache/policy.ts";
-import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
+import type { CacheLayer, CacheLayerName } from "../../src/cache/cache-policy.ts";
+import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { reasonOf } from "../../src/core/errors.ts";
 import type { EdgeConfig } from "../../src/http/config.ts";
@@ -22,9 +22,9 @@ export function createCacheLayers(
       log({ level: "warn", event: `${name}_failed`, operation, cause: reasonOf(error) });
     return {
       name,
-      store: createGuardedStore(
-        createSharedStore(store),
-        createCircuitBreaker({ clock }),
+      store: createCircuitBreakingStore(
+        createHashedKeyStore(store),
+        createCacheCircuitBreaker({ clock }),
         onFailure,
       ),
       ttlSeconds,

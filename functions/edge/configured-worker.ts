@@ -2,7 +2,7 @@
 
 import { asEdgeTierError } from "../../src/core/errors.ts";
 import type { createApp } from "../../src/http/app.ts";
-import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem.ts";
+import { PROBLEM_MEDIA_TYPE } from "../../src/protocol/problem-details.ts";
 
 type App = ReturnType<typeof createApp>;
 type ExecutionContext = Parameters<App["fetch"]>[2];

@@ -9,10 +9,10 @@ import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts"
 import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
-import { s3OptionsOf } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { toS3Options } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
-import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
+import type { BundledSessions } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";
 import { createModelCatalog, type RejectedVersion } from "../../src/serving/model-catalog.ts";
 import { createConfiguredRegions } from "../../src/serving/configured-regions.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
@@ -36,12 +36,12 @@ const logToConsole = (record: Readonly<Record<string, unknown>>): void =>
 function createEdgeApp(
   env: object,
   deployment: Deployment,
-  restored: RestoredAtStart,
+  restored: BundledSessions,
 ): ReturnType<typeof createApp> {
   const config = parseEdgeConfig(env);
   const log = redactSecrets(logToConsole, config);
   const clock = systemClock;
-  const published = createModelStore(createS3FetchObjectStore(s3OptionsOf(config)), {
+  const published = createModelStore(createS3FetchObjectStore(toS3Options(config)), {
     trustedKeys: config.EDGETIER_TRUSTED_KEYS,
   });
   const store = withBundledArtifacts(published, deployment.artifacts);
@@ -132,5 +132,5 @@ function createEdgeApp(
 }
 
 /** @param restored at module scope, where there is time for it */
-export const createWorker = (deployment: Deployment, restored: RestoredAtStart): Worker =>
+export const createWorker = (deployment: Deployment, restored: BundledSessions): Worker =>
   createConfiguredWorker((env) => createEdgeApp(env, deployment, restored), logToConsole);

@@ -5,10 +5,10 @@ import { processErrors } from "../../src/core/process-errors.ts";
 import { hostname } from "node:os";
 import { systemClock } from "../../src/core/clock.ts";
 import { asEdgeTierError } from "../../src/core/errors.ts";
-import type { Tracer } from "../../src/core/span.ts";
+import type { Tracer } from "../../src/core/tracing.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { s3OptionsOf } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { toS3Options } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createRegionApp } from "../../src/region/server/app.ts";
 import { createLifecycle } from "../../src/region/server/lifecycle.ts";
 import {
@@ -23,7 +23,7 @@ import { createBatchSpanRecorder } from "../../src/region/server/batch-spans.ts"
 import { startRegionServer, type RegionServer } from "../../src/region/server/server.ts";
 import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
 import { createConfiguredTracer } from "../../src/telemetry/trace-config.ts";
-import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
+import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { createAuthentication } from "./authentication.ts";
 import { createLog, type Log } from "./log.ts";
@@ -45,10 +45,12 @@ async function main(): Promise<void> {
   });
   const recordSpans = createBatchSpanRecorder(tracer);
   const repository = createModelRepository({
-    store: createModelStore(createS3ObjectStore(s3OptionsOf(settings)), {
+    store: createModelStore(createS3ObjectStore(toS3Options(settings)), {
       trustedKeys: settings.EDGETIER_TRUSTED_KEYS,
     }),
-    runtime: createRuntimeWith(settings.EDGETIER_REGION_ISOLATION, { onEvent: observers.onEvent }),
+    runtime: createIsolatedRuntime(settings.EDGETIER_REGION_ISOLATION, {
+      onEvent: observers.onEvent,
+    }),
     operatorConfig: config,
     memoryBudgetBytes: settings.EDGETIER_REGION_MODEL_BUDGET_BYTES,
     staleVersionIdleMs: settings.EDGETIER_REGION_LEFTOVER_IDLE_MS,

@@ -5,11 +5,19 @@ import { coreErrors } from "../../src/core/common-errors.ts";
 import { readFile, realpath } from "node:fs/promises";
 import { dirname, resolve, sep } from "node:path";
 import * as z from "zod";
-import { problemsOf } from "../../src/core/config.ts";
+import { formatZodIssues } from "../../src/core/config.ts";
 import { reasonOf, shown } from "../../src/core/errors.ts";
 import { sha256Hex } from "../../src/core/hash.ts";
-import { type ArtifactRef, modelName, versionNumber } from "../../src/registry/manifest.ts";
-import { servingConfig, type ServingConfig, withFiles } from "../../src/registry/serving-config.ts";
+import {
+  type ArtifactRef,
+  modelNameSchema,
+  versionNumberSchema,
+} from "../../src/registry/manifest.ts";
+import {
+  servingConfigSchema,
+  type ServingConfig,
+  mapServingFiles,
+} from "../../src/registry/serving-config.ts";
 import type {
   OperatorModelConfig,
   OperatorConfig,
@@ -22,13 +30,13 @@ const versionPolicySchema = z.union(
   [
     z.literal("all"),
     z.strictObject({ latest: z.int().min(1).max(1_000) }),
-    z.strictObject({ specific: z.array(versionNumber).min(1).max(1_000) }),
+    z.strictObject({ specific: z.array(versionNumberSchema).min(1).max(1_000) }),
   ],
   {
     error: 'must be "all", {"latest": <how many>} or {"specific": [<versions>]}',
   },
 );
-const servingSchema = servingConfig(z.string().min(1));
+const servingSchema = servingConfigSchema(z.string().min(1));
 const allModelsSchema = servingSchema.extend({
   versions: versionPolicySchema.optional(),
   preload: z.boolean().optional(),
@@ -51,11 +59,14 @@ export async function readModelsFile(
   const json = await readJson(path);
   const parsed = modelsFileSchema.safeParse(json);
   const misnamed = Object.keys(json instanceof Object ? json : {}).filter(
-    (name) => name !== ALL_MODELS && !modelName.safeParse(name).success,
+    (name) => name !== ALL_MODELS && !modelNameSchema.safeParse(name).success,
   );
   const misnamedProblems = misnamed.map((name) => `${shown(name)} is not a model's name`);
   if (!parsed.success || misnamed.length > 0)
-    throw invalid(path, [...misnamedProblems, ...(parsed.success ? [] : problemsOf(parsed.error))]);
+    throw invalid(path, [
+      ...misnamedProblems,
+      ...(parsed.success ? [] : formatZodIssues(parsed.error)),
+    ]);
   const { [ALL_MODELS]: all = {}, ...models } = parsed.data;
   const byName = new Map<string, FileConfig>(
     Object.entries(models).flatMap(([name, config]) =>
@@ -129,7 +140,7 @@ function resolveFileRefs(
   refs: ReadonlyMap<string, ArtifactRef>,
 ): OperatorModelConfig {
   const named = (config: ServingConfig<string>) =>
-    withFiles(config, (file): ArtifactRef => {
+    mapServingFiles(config, (file): ArtifactRef => {
       const ref = refs.get(file);
       if (ref === undefined) throw new RangeError(`the warm-up file ${file} was not read`);
       return ref;

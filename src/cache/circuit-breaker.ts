@@ -5,12 +5,12 @@
 
 import type { Clock } from "../core/clock.ts";
 
-export type BreakerState =
-  | { readonly is: "closed" }
-  | { readonly is: "open"; readonly openMs: number; readonly untilMs: number }
-  | { readonly is: "half-open"; readonly openMs: number; readonly probeUntilMs: number };
+export type CacheBreakerState =
+  | { readonly kind: "closed" }
+  | { readonly kind: "open"; readonly openMs: number; readonly untilMs: number }
+  | { readonly kind: "half-open"; readonly openMs: number; readonly probeUntilMs: number };
 
-export interface CircuitBreakerOptions {
+export interface CacheCircuitBreakerOptions {
   readonly clock: Clock;
   /** How long nothing is asked after the first failure; twice as long after each probe that fails. */
   readonly minOpenMs?: number;
@@ -19,26 +19,26 @@ export interface CircuitBreakerOptions {
   readonly probeMs?: number;
 }
 
-export interface CircuitBreaker {
-  readonly state: BreakerState;
+export interface CacheCircuitBreaker {
+  readonly state: CacheBreakerState;
   /** Whether this call may be made; it then ends with `succeeded` or `failed`. @param isAwaited whether a client waits for it */
-  enter(isAwaited: boolean): boolean;
-  succeeded(): void;
-  failed(): void;
+  tryAcquire(isAwaited: boolean): boolean;
+  recordSuccess(): void;
+  recordFailure(): void;
 }
 
-export function createCircuitBreaker({
+export function createCacheCircuitBreaker({
   clock,
   minOpenMs = 1_000,
   maxOpenMs = 30_000,
   probeMs = 5_000,
-}: CircuitBreakerOptions): CircuitBreaker {
-  let state: BreakerState = { is: "closed" };
+}: CacheCircuitBreakerOptions): CacheCircuitBreaker {
+  let state: CacheBreakerState = { kind: "closed" };
 
   /** From when on a call may probe. */
   function probeFromMs(isAwaited: boolean): number {
-    if (state.is === "closed") return Number.NEGATIVE_INFINITY;
-    if (state.is === "half-open") return state.probeUntilMs;
+    if (state.kind === "closed") return Number.NEGATIVE_INFINITY;
+    if (state.kind === "half-open") return state.probeUntilMs;
     return state.untilMs + (isAwaited ? state.openMs : 0);
   }
 
@@ -46,19 +46,19 @@ export function createCircuitBreaker({
     get state() {
       return state;
     },
-    enter(isAwaited) {
+    tryAcquire(isAwaited) {
       if (clock.now() < probeFromMs(isAwaited)) return false;
-      if (state.is !== "closed")
-        state = { is: "half-open", openMs: state.openMs, probeUntilMs: clock.now() + probeMs };
+      if (state.kind !== "closed")
+        state = { kind: "half-open", openMs: state.openMs, probeUntilMs: clock.now() + probeMs };
       return true;
     },
-    succeeded() {
-      if (state.is === "half-open") state = { is: "closed" }; // an open one is not closed by a call from before
+    recordSuccess() {
+      if (state.kind === "half-open") state = { kind: "closed" }; // an open one is not closed by a call from before
     },
-    failed() {
-      if (state.is === "open") return; // one that had been under way
-      const openMs = state.is === "closed" ? minOpenMs : Math.min(2 * state.openMs, maxOpenMs);
-      state = { is: "open", openMs, untilMs: clock.now() + openMs };
+    recordFailure() {
+      if (state.kind === "open") return; // one that had been under way
+      const openMs = state.kind === "closed" ? minOpenMs : Math.min(2 * state.openMs, maxOpenMs);
+      state = { kind: "open", openMs, untilMs: clock.now() + openMs };
     },
   };
 }

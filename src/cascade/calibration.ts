@@ -4,7 +4,7 @@
 // 2020, "Energy-based Out-of-distribution Detection".
 
 import { coreErrors } from "../core/common-errors.ts";
-import { asFloat32, type NamedTensors } from "../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../core/tensor.ts";
 
 export type OutOfScopeScore =
   | { readonly kind: "maxProbability" }
@@ -82,7 +82,7 @@ export function decodePredictions(
   calibration: CalibrationParameters,
   topK: number,
 ): TierPrediction[] {
-  const logits = asFloat32(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2);
+  const logits = expectFloat32Tensor(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2);
   if (logits.shape[0] !== rows || logits.shape[1] !== labels.length) {
     throw coreErrors.sessionFailed(
       `logits have shape [${logits.shape.join(", ")}], expected [${rows}, ${labels.length}]`,
@@ -200,7 +200,7 @@ function outOfScopeProbability(
     case "energy":
       return sigmoid(scale * (threshold - logSumExp(logits, temperature)));
     case "output": {
-      const value = asFloat32(
+      const value = expectFloat32Tensor(
         score.output,
         outputs[score.output],
         outputs[score.output]?.shape.length ?? 0,

@@ -1,9 +1,9 @@
 // What the commands that move an alias share: its option, and how they tell before and after.
 
 import { cliErrors } from "./errors.ts";
-import { aliasName } from "../registry/manifest.ts";
+import { aliasNameSchema } from "../registry/manifest.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
-import type { AliasMove, AliasState } from "../registry/aliases.ts";
+import type { AliasChange, AliasState } from "../registry/aliases.ts";
 import { printJson, printLine } from "./output.ts";
 
 export const aliasArg = {
@@ -17,7 +17,7 @@ export const aliasArg = {
 
 /** @throws usage */
 export function readAliasName(text: string, command: string): string {
-  const alias = aliasName.safeParse(text);
+  const alias = aliasNameSchema.safeParse(text);
   if (!alias.success)
     throw cliErrors.usage(
       `--alias ${text} ${alias.error.issues[0]?.message ?? "is not an alias"}`,
@@ -26,7 +26,7 @@ export function readAliasName(text: string, command: string): string {
   return alias.data;
 }
 
-export function printAliasMove(move: AliasMove, json: boolean): void {
+export function printAliasMove(move: AliasChange, json: boolean): void {
   if (json) return printJson(move);
   const { model, alias, before, after } = move;
   printLine(

@@ -3,8 +3,8 @@
 import { cliErrors } from "./errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
-import { cacheTags } from "../cache/policy.ts";
-import { httpUrl, parseConfig } from "../core/config.ts";
+import { cacheTags } from "../cache/cache-policy.ts";
+import { httpUrlText, parseConfig } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 import { DEFAULT_ALIAS } from "../registry/model-ref.ts";
 
@@ -29,7 +29,7 @@ const schema = z.object({
     .regex(/^[0-9a-zA-Z]+$/, "must be a zone's id")
     .optional(),
   CLOUDFLARE_API_TOKEN: z.string().min(1).optional(),
-  CLOUDFLARE_API_BASE_URL: httpUrl().default("https://api.cloudflare.com/client/v4"),
+  CLOUDFLARE_API_BASE_URL: httpUrlText().default("https://api.cloudflare.com/client/v4"),
 });
 const answerSchema = z.object({
   success: z.boolean(),

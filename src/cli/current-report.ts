@@ -5,7 +5,7 @@ import { buildModelReport } from "../toolchain/calibrate/model-report.ts";
 import type { RiskBound } from "../toolchain/calibrate/control-risk.ts";
 import type { ProjectRun, CostModel } from "../toolchain/evaluate/evaluate-project.ts";
 import { requireProjectFile } from "../toolchain/evaluate/project-tier.ts";
-import type { ModelReport } from "../protocol/report.ts";
+import type { ModelReport } from "../protocol/model-report.ts";
 import type { PublishSource } from "../registry/publish.ts";
 
 /** @param bound seed: of the split into samples to fit on and samples to test on; the report is of the latter */

@@ -1,7 +1,7 @@
 // What the command line prints: tables for people, JSON for programs, errors with their remedy on stderr.
 
 import { asEdgeTierError, reasonOf } from "../core/errors.ts";
-import { problemOf } from "../protocol/problem.ts";
+import { toProblemDetails } from "../protocol/problem-details.ts";
 
 /** The option that every command has. */
 export const jsonArg = {
@@ -50,7 +50,7 @@ export function printError(error: unknown, json: boolean): void {
 }
 
 function renderErrorJson(error: unknown): string {
-  return JSON.stringify(problemOf(asEdgeTierError(error), ""));
+  return JSON.stringify(toProblemDetails(asEdgeTierError(error), ""));
 }
 
 function renderErrorText(thrown: unknown): string {

@@ -3,7 +3,7 @@
 import { cliErrors } from "./errors.ts";
 import * as z from "zod";
 import { reasonOf } from "../core/errors.ts";
-import { imageFormatOf } from "../tasks/image/image-header.ts";
+import { detectImageFormat } from "../tasks/image/image-header.ts";
 
 const TIMEOUT_MS = 60_000;
 
@@ -125,7 +125,7 @@ async function send(
 
 /** What is no JPEG or PNG is sent as text: the edge says what is wrong with it. */
 function mediaTypeOf(file: Uint8Array): string {
-  const format = imageFormatOf(file);
+  const format = detectImageFormat(file);
   return format === undefined ? "text/plain" : `image/${format}`;
 }
 

@@ -7,13 +7,16 @@ import { promisify } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
 import { sha256HexSync } from "../toolchain/sha256-sync.ts";
 import { VERSION } from "../core/version.ts";
-import type { PublishingFacts } from "../registry/publish.ts";
+import type { PublishProvenance } from "../registry/publish.ts";
 
 /** What tools leave in a project's folder. */
 const IGNORED_FOLDERS = new Set(["node_modules", "__pycache__"]);
 
 /** @param folder of the project @param command without paths */
-export async function collectProvenance(folder: string, command: string): Promise<PublishingFacts> {
+export async function collectProvenance(
+  folder: string,
+  command: string,
+): Promise<PublishProvenance> {
   const [source, git] = await Promise.all([hashSources(folder), readGitState(folder)]);
   const { "onnxruntime-web": web, "onnxruntime-node": node } = packageJson.dependencies;
   return {
@@ -30,7 +33,7 @@ export async function collectProvenance(folder: string, command: string): Promis
 }
 
 /** The digest of what `sha256sum` prints of all files in the order of their paths, those that begin with a dot left out. */
-async function hashSources(folder: string): Promise<PublishingFacts["source"]> {
+async function hashSources(folder: string): Promise<PublishProvenance["source"]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const paths = entries
     .filter((entry) => entry.isFile())
@@ -46,7 +49,7 @@ async function hashSources(folder: string): Promise<PublishingFacts["source"]> {
 }
 
 /** Undefined where the folder is in no repository, or there is no git. */
-async function readGitState(folder: string): Promise<PublishingFacts["git"]> {
+async function readGitState(folder: string): Promise<PublishProvenance["git"]> {
   const git = async (...args: string[]) =>
     (await promisify(execFile)("git", ["-C", folder, ...args])).stdout.trim();
   try {

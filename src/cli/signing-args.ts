@@ -4,7 +4,7 @@ import { cliErrors } from "./errors.ts";
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { reasonOf } from "../core/errors.ts";
-import { readSigningKey, type SigningKey } from "../registry/signing-keys.ts";
+import { parseSigningKey, type SigningKey } from "../registry/signing-keys.ts";
 
 export const signingArgs = {
   "sign-key": {
@@ -29,7 +29,7 @@ export async function readSigningKeys(
   return texts === ""
     ? []
     : await Promise.all(
-        texts.split(",").map((text) => parseSigningKey(text, "EDGETIER_SIGNING_KEYS")),
+        texts.split(",").map((text) => requireSigningKey(text, "EDGETIER_SIGNING_KEYS")),
       );
 }
 
@@ -42,11 +42,11 @@ export async function readKeyFile(
   const text = await readFile(file, "utf8").catch((error: unknown) => {
     throw cliErrors.usage(`${named} cannot be read: ${reasonOf(error)}`, command);
   });
-  return await parseSigningKey(text, named);
+  return await requireSigningKey(text, named);
 }
 
-async function parseSigningKey(text: string, named: string): Promise<SigningKey> {
-  const key = await readSigningKey(text);
+async function requireSigningKey(text: string, named: string): Promise<SigningKey> {
+  const key = await parseSigningKey(text);
   if (key === undefined) throw publishingErrors.invalidSigningKey(named);
   return key;
 }

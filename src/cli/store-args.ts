@@ -2,13 +2,13 @@
 
 import { publishingErrors } from "../registry/publishing-errors.ts";
 import * as z from "zod";
-import { httpUrl, parseConfig } from "../core/config.ts";
+import { httpUrlText, parseConfig } from "../core/config.ts";
 import { createS3ObjectStore } from "../registry/drivers/s3.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import type { ObjectStore } from "../registry/object-store.ts";
-import { s3OptionsOf } from "../registry/s3-config.ts";
-import { type PublicKey, type SigningKey, trustVariables } from "../registry/signing-keys.ts";
-import { createModelStore } from "../registry/store.ts";
+import { toS3Options } from "../registry/s3-config.ts";
+import { type PublicKey, type SigningKey, trustVariableSchemas } from "../registry/signing-keys.ts";
+import { createModelStore } from "../registry/object-model-store.ts";
 import { LOCAL_S3, localPort, localS3Endpoint } from "./local/defaults.ts";
 
 export const storeArgs = {
@@ -28,12 +28,12 @@ export const storeArgs = {
 
 const schema = z.object({
   EDGETIER_S3_PORT: localPort("EDGETIER_S3_PORT"),
-  EDGETIER_S3_ENDPOINT: httpUrl().optional(),
+  EDGETIER_S3_ENDPOINT: httpUrlText().optional(),
   EDGETIER_S3_BUCKET: z.string().default(LOCAL_S3.bucket),
   EDGETIER_S3_REGION: z.string().default(LOCAL_S3.region),
   EDGETIER_S3_ACCESS_KEY_ID: z.string().default(LOCAL_S3.accessKeyId),
   EDGETIER_S3_SECRET_ACCESS_KEY: z.string().default(LOCAL_S3.secretAccessKey),
-  ...trustVariables,
+  ...trustVariableSchemas,
 });
 
 export interface StoreArgs {
@@ -61,7 +61,7 @@ function openConfiguredStore(args: StoreArgs, environment: NodeJS.ProcessEnv): O
   const config = parseConfig(schema, { ...environment, ...present });
   const endpoint = config.EDGETIER_S3_ENDPOINT ?? localS3Endpoint(config.EDGETIER_S3_PORT);
   return {
-    objectStore: createS3ObjectStore(s3OptionsOf({ ...config, EDGETIER_S3_ENDPOINT: endpoint })),
+    objectStore: createS3ObjectStore(toS3Options({ ...config, EDGETIER_S3_ENDPOINT: endpoint })),
     trustedKeys: config.EDGETIER_TRUSTED_KEYS,
   };
 }

@@ -1,7 +1,7 @@
 // Infer messages with their tensors as bytes: the Open Inference Protocol's binary tensor data extension. Little-endian, as every
 // platform of today's browsers and phones is; a BYTES element is its length as uint32, and its bytes.
 
-import { bytesOf, concatBytes } from "../core/bytes.ts";
+import { byteView, concatBytes } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import { typedArrays } from "../core/typed-arrays.ts";
 import type { Parameters } from "../protocol/open-inference.ts";
@@ -29,9 +29,9 @@ export function encodeTensors(tensors: NamedTensors): {
   const all = Object.entries(tensors).map(([name, { datatype, shape, data }]) => {
     const bytes =
       "buffer" in data
-        ? bytesOf(data)
+        ? byteView(data)
         : concatBytes(
-            data.flatMap((element) => [bytesOf(Uint32Array.of(element.byteLength)), element]),
+            data.flatMap((element) => [byteView(Uint32Array.of(element.byteLength)), element]),
           );
     return {
       head: { name, datatype, shape, parameters: { binary_data_size: bytes.byteLength } },

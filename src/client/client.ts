@@ -1,8 +1,8 @@
 // Everything in one object. Who needs a part, and few bytes, takes `connect` and that part's function.
 
-import type { ModelDetail, ModelList } from "../protocol/models.ts";
-import type { RegionList } from "../protocol/regions.ts";
-import type { EmbeddingsBody } from "../protocol/embeddings.ts";
+import type { ModelDetail, ModelList } from "../protocol/model-detail.ts";
+import type { RegionList } from "../protocol/region-list.ts";
+import type { EmbeddingsRequest } from "../protocol/embeddings.ts";
 import type { AnswerStore } from "./response-cache.ts";
 import { type CallOptions, connect, type ConnectionOptions } from "./connection.ts";
 import { embed, type Embeddings, type EmbedOptions } from "./embed.ts";
@@ -25,7 +25,7 @@ export interface Client {
     input: Input,
     options?: PredictOptions,
   ): Promise<PredictionOf<Input>>;
-  embed(input: EmbeddingsBody["input"], options?: EmbedOptions): Promise<Embeddings>;
+  embed(input: EmbeddingsRequest["input"], options?: EmbedOptions): Promise<Embeddings>;
   infer(model: string, inputs: NamedTensors, options?: InferOptions): Promise<Inference>;
   models(call?: CallOptions): Promise<ModelList["models"]>;
   model(model: string, call?: CallOptions): Promise<ModelDetail>;

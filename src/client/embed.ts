@@ -1,12 +1,12 @@
 // Embeddings: texts to vectors, which cross the network as base64 of FP32: 5.3 bytes a number in place of 11 or so.
 
 import { fromBase64 } from "../core/base64.ts";
-import type { EmbeddingsBody, EmbeddingsResponse } from "../protocol/embeddings.ts";
+import type { EmbeddingsRequest, EmbeddingsResponse } from "../protocol/embeddings.ts";
 import { type CallOptions, type Connection, readJsonBody, send } from "./connection.ts";
 import { clientError } from "./errors.ts";
 
 export interface EmbedOptions
-  extends CallOptions, Partial<Pick<EmbeddingsBody, "model" | "dimensions" | "cache">> {}
+  extends CallOptions, Partial<Pick<EmbeddingsRequest, "model" | "dimensions" | "cache">> {}
 
 export interface Embeddings {
   /** One for each input, in their order. */
@@ -20,7 +20,7 @@ export interface Embeddings {
 /** @param input a text, the ids of its tokens, or an array of either @throws EdgeTierError, or the reason of the caller's signal */
 export async function embed(
   connection: Connection,
-  input: EmbeddingsBody["input"],
+  input: EmbeddingsRequest["input"],
   options: EmbedOptions = {},
 ): Promise<Embeddings> {
   const { model, dimensions, cache } = options;

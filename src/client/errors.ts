@@ -1,6 +1,6 @@
 // What the client rejects with: the server's problem details (RFC 9457), or what kept an answer from coming.
 
-import type { Problem } from "../protocol/problem.ts";
+import type { ProblemDetails } from "../protocol/problem-details.ts";
 
 /** `network`: no connection, or one that broke before the answer was whole; `timeout`: the time was up; `invalid_answer`: not EdgeTier answered. */
 export type ClientFault = "network" | "timeout" | "aborted" | "invalid_answer" | "invalid_input";
@@ -95,7 +95,7 @@ export async function readErrorResponse(response: Response, nowMs: number): Prom
 }
 
 /** Of /v1, or the Open Inference Protocol's `{"error"}`. */
-function parseProblem(text: string): Partial<Problem> {
+function parseProblem(text: string): Partial<ProblemDetails> {
   try {
     const { error, ...problem } = JSON.parse(text);
     return typeof error === "string" ? { detail: error } : problem;

@@ -1,6 +1,6 @@
 // What is served.
 
-import type { ModelDetail, ModelList } from "../protocol/models.ts";
+import type { ModelDetail, ModelList } from "../protocol/model-detail.ts";
 import { type CallOptions, type Connection, readJsonBody, send } from "./connection.ts";
 
 export const listModels = async (

@@ -1,6 +1,6 @@
 // Which region to ask directly: the nearest of those that have an address for clients, as the edge lists them for this caller.
 
-import type { RegionList } from "../protocol/regions.ts";
+import type { RegionList } from "../protocol/region-list.ts";
 import { type CallOptions, type Connection, endsAtMsOf, readJsonBody, send } from "./connection.ts";
 
 export interface Regions {

@@ -11,6 +11,6 @@ export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffe
 }
 
 /** The same memory, not a copy. */
-export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+export function byteView({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

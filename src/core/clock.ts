@@ -8,12 +8,12 @@ export interface Clock {
 }
 
 /** What `setTimeout` takes; it fires at once for anything longer. */
-const MAX_TIMER_MS = 2_147_483_647;
+const MAX_TIMEOUT_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   setTimer(callback, delayMs) {
-    const handle = setTimeout(callback, Math.min(delayMs, MAX_TIMER_MS));
+    const handle = setTimeout(callback, Math.min(delayMs, MAX_TIMEOUT_MS));
     return () => clearTimeout(handle);
   },
 };

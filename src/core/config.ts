@@ -5,7 +5,7 @@ import * as z from "zod";
 import { reasonOf } from "./errors.ts";
 
 /** A whole number written as text, with a default and inclusive bounds. */
-export const wholeNumber = (defaultValue: number, min: number, max: number) =>
+export const integerText = (defaultValue: number, min: number, max: number) =>
   z.coerce
     .number("must be a number")
     .int("must be a whole number")
@@ -13,7 +13,7 @@ export const wholeNumber = (defaultValue: number, min: number, max: number) =>
     .max(max)
     .default(defaultValue);
 
-export const httpUrl = () =>
+export const httpUrlText = () =>
   z
     .url({ protocol: /^https?$/, error: "must be an http or https address" })
     .transform((url) => url.replace(/\/+$/, ""));
@@ -42,11 +42,11 @@ export function parseConfig<Schema extends z.ZodType>(
   );
   const parsed = schema.safeParse(present);
   if (parsed.success) return parsed.data;
-  throw coreErrors.invalidConfiguration(problemsOf(parsed.error));
+  throw coreErrors.invalidConfiguration(formatZodIssues(parsed.error));
 }
 
 /** A zod error as one line per problem: where it is, and what is wrong. */
-export function problemsOf(error: z.ZodError): string[] {
+export function formatZodIssues(error: z.ZodError): string[] {
   return error.issues.map(
     (issue) => `${issue.path.length > 0 ? issue.path.join(".") : "value"}: ${issue.message}`,
   );

@@ -6,15 +6,17 @@
 
 import * as z from "zod";
 
-const deviceId = z.int().min(0).max(255).default(0);
+const deviceIdSchema = z.int().min(0).max(255).default(0);
 /** Of the graph that runs there, where a tier has both. To try both on one provider, name it twice. */
-const precision = z.enum(["fp32", "fp16"]);
-const notPassedOn = (remedy: string) =>
+const precisionSchema = z.enum(["fp32", "fp16"]);
+const unsupportedOption = (remedy: string) =>
   z.never({ error: `onnxruntime-node cannot pass this on; ${remedy}` }).optional();
-const servedByTriton = notPassedOn("leave it out, or serve the model with Triton, which can");
+const tritonOnlyOption = unsupportedOption(
+  "leave it out, or serve the model with Triton, which can",
+);
 
 /** In the order in which they are tried; the CPU need not be named, it is always the last. */
-export const executionProvider = z.discriminatedUnion("name", [
+export const executionProviderSchema = z.discriminatedUnion("name", [
   z.strictObject({
     name: z.literal("cpu"),
     /** Keeps freed memory for the next run. */
@@ -23,33 +25,33 @@ export const executionProvider = z.discriminatedUnion("name", [
   z.strictObject({
     name: z.literal("webgpu"),
     /** Not every adapter has 16-bit floats. */
-    precision: precision.default("fp32"),
+    precision: precisionSchema.default("fp32"),
     preferredLayout: z.enum(["NCHW", "NHWC"]).optional(),
-    deviceId: notPassedOn(
+    deviceId: unsupportedOption(
       "choose the adapter with VK_DRIVER_FILES or MESA_VK_DEVICE_SELECT in the server's environment",
     ),
   }),
   z.strictObject({
     name: z.literal("cuda"),
-    deviceId,
-    precision: precision.default("fp16"),
-    memoryLimitBytes: notPassedOn(
+    deviceId: deviceIdSchema,
+    precision: precisionSchema.default("fp16"),
+    memoryLimitBytes: unsupportedOption(
       "divide the GPU with MIG, or with CUDA_MPS_PINNED_DEVICE_MEM_LIMIT under MPS",
     ),
-    arena: servedByTriton,
+    arena: tritonOnlyOption,
   }),
   z.strictObject({
     name: z.literal("tensorrt"),
-    deviceId,
+    deviceId: deviceIdSchema,
     /** TensorRT's own switch for 16 bits is among what cannot be passed on. */
-    precision: precision.default("fp32"),
-    workspaceBytes: servedByTriton,
-    engineCacheDirectory: servedByTriton,
-    timingCacheDirectory: servedByTriton,
+    precision: precisionSchema.default("fp32"),
+    workspaceBytes: tritonOnlyOption,
+    engineCacheDirectory: tritonOnlyOption,
+    timingCacheDirectory: tritonOnlyOption,
   }),
 ]);
-export type ExecutionProvider = z.output<typeof executionProvider>;
+export type ExecutionProvider = z.output<typeof executionProviderSchema>;
 export type ExecutionProviderName = ExecutionProvider["name"];
-export type Precision = z.output<typeof precision>;
+export type FloatPrecision = z.output<typeof precisionSchema>;
 
-export const DEFAULT_PROVIDER: ExecutionProvider = { name: "cpu", arena: true };
+export const DEFAULT_EXECUTION_PROVIDER: ExecutionProvider = { name: "cpu", arena: true };

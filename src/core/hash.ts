@@ -18,7 +18,9 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
  * Joins fields so that no two different lists give the same bytes: each field is preceded by its length
  * as an unsigned 32-bit little-endian number. Strings are UTF-8.
  */
-export function lengthPrefixed(fields: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
+export function encodeLengthPrefixed(
+  fields: readonly (string | Uint8Array)[],
+): Uint8Array<ArrayBuffer> {
   const parts = fields.map((field) => (typeof field === "string" ? encoder.encode(field) : field));
   const joined = new Uint8Array(parts.reduce((total, part) => total + 4 + part.byteLength, 0));
   const view = new DataView(joined.buffer);

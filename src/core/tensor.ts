@@ -53,7 +53,7 @@ export const DATATYPES = [
  * Number of elements of a shape.
  * @throws invalid_tensor for a negative or fractional dimension, or a product above 2^31 - 1.
  */
-export function elementCount(name: string, shape: readonly number[]): number {
+export function countElements(name: string, shape: readonly number[]): number {
   let count = 1;
   for (const dimension of shape) {
     if (!Number.isSafeInteger(dimension) || dimension < 0)
@@ -66,7 +66,7 @@ export function elementCount(name: string, shape: readonly number[]): number {
 }
 
 /** Reads a tensor that must be FP32 with `rank` dimensions. */
-export function asFloat32(
+export function expectFloat32Tensor(
   name: string,
   tensor: Tensor | undefined,
   rank: number,

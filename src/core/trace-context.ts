@@ -5,17 +5,17 @@ export interface TraceContext {
   readonly parentId: string;
   readonly isSampled: boolean;
   /** Of the client's vendor, for those further on. */
-  readonly state: string | undefined;
+  readonly traceState: string | undefined;
 }
 
 /** Version 00; no id is all zeros. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
 /** Printable ASCII, of the length that everybody has to pass on. */
 const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
-const SAMPLED = 1;
+const SAMPLED_FLAG = 1;
 
 /** @returns undefined for what is none: a trace then begins here */
-export function readTraceContext(
+export function parseTraceContext(
   header: (name: string) => string | undefined,
 ): TraceContext | undefined {
   const [, traceId, parentId, flags] = TRACEPARENT.exec(header("traceparent") ?? "") ?? [];
@@ -24,16 +24,16 @@ export function readTraceContext(
   return {
     traceId,
     parentId,
-    isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0,
-    state: state !== undefined && TRACESTATE.test(state) ? state : undefined,
+    isSampled: (Number.parseInt(flags, 16) & SAMPLED_FLAG) !== 0,
+    traceState: state !== undefined && TRACESTATE.test(state) ? state : undefined,
   };
 }
 
-export function traceHeaders({
+export function formatTraceHeaders({
   traceId,
   parentId,
   isSampled,
-  state,
+  traceState: state,
 }: TraceContext): Readonly<Record<string, string>> {
   return {
     traceparent: `00-${traceId}-${parentId}-${isSampled ? "01" : "00"}`,

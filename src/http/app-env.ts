@@ -1,6 +1,6 @@
 // What middleware hands to routes.
 
-import type { Span } from "../core/span.ts";
+import type { Span } from "../core/tracing.ts";
 import type { RequestContext } from "../serving/request-context.ts";
 import type { Authentication } from "./access/authentication.ts";
 

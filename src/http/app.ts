@@ -4,7 +4,7 @@ import { protocolErrors } from "../protocol/errors.ts";
 import { Hono } from "hono";
 import { requestId } from "hono/request-id";
 import type { Clock } from "../core/clock.ts";
-import { passingTracer, type Tracer } from "../core/span.ts";
+import { passthroughTracer, type Tracer } from "../core/tracing.ts";
 import type { RegionPool } from "../region/client/region-pool.ts";
 import type { ModelCatalog } from "../serving/model-catalog.ts";
 import type { EdgeSessions } from "../serving/edge-sessions.ts";
@@ -78,7 +78,7 @@ export function createApp(dependencies: AppDependencies): Hono<AppEnv> {
   app.use(...browserHeaders(dependencies.access ?? OPEN_ACCESS));
   app.use(
     requestTracing({
-      tracer: dependencies.tracer ?? passingTracer,
+      tracer: dependencies.tracer ?? passthroughTracer,
       clock,
       log: dependencies.isAccessLogEnabled === true ? log : undefined,
     }),

@@ -1,7 +1,11 @@
 // What a prediction's response says to HTTP caches, by the cache policy.
 
 import type { Context } from "hono";
-import { cacheTags, type Freshness, freshnessOf } from "../cache/policy.ts";
+import {
+  cacheTags,
+  type HttpCacheDirectives,
+  computeHttpCacheDirectives,
+} from "../cache/cache-policy.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
 import type { Prediction } from "../serving/predictor.ts";
 import type { AppEnv } from "./app-env.ts";
@@ -21,24 +25,24 @@ export function setCacheHeaders(
   mayBeKept: boolean,
   { model, version, isCanarySplit: isDrawn, outcomes }: Prediction,
   { cdnAliasSeconds: aliasSeconds }: CacheHeaderOptions,
-): Freshness {
+): HttpCacheDirectives {
   const isPrivate = c.get("context").tenant !== "" || c.req.header("authorization") !== undefined;
   const isDegraded = outcomes.some(({ degraded }) => degraded);
-  const freshness = freshnessOf(
+  const freshness = computeHttpCacheDirectives(
     {
       method: c.req.method,
-      mayBeKept,
+      allowsStoring: mayBeKept,
       isPrivate,
       isDegraded,
-      isByNumber: ref.target.kind === "version",
-      isDrawn,
+      isVersionPinned: ref.target.kind === "version",
+      isCanarySplit: isDrawn,
     },
     aliasSeconds,
   );
   c.header("cache-control", freshness.cacheControl);
   if (freshness.cdnCacheControl !== undefined)
     c.header("cdn-cache-control", freshness.cdnCacheControl);
-  if (freshness.isKeepable && !isPrivate) {
+  if (freshness.isCacheable && !isPrivate) {
     const { target } = ref;
     const tags = [
       cacheTags.model(model),

@@ -1,10 +1,10 @@
 // Strong entity tags for answers (RFC 9110, sections 8.8.3 and 13.1.2).
 
-import { lengthPrefixed, sha256Hex } from "../core/hash.ts";
+import { encodeLengthPrefixed, sha256Hex } from "../core/hash.ts";
 
 /** @param keys the cache keys of all inputs: they cover the version, the parameters and the inputs */
 export async function computeEtag(keys: readonly string[]): Promise<string> {
-  return `"${(await sha256Hex(lengthPrefixed(keys))).slice(0, 32)}"`;
+  return `"${(await sha256Hex(encodeLengthPrefixed(keys))).slice(0, 32)}"`;
 }
 
 export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {

@@ -1,8 +1,8 @@
 // GET /metrics in the OpenAPI document.
 
 import * as z from "zod";
-import { metricsSnapshot } from "../protocol/metrics.ts";
-import { problemSchema, PROBLEM_MEDIA_TYPE } from "../protocol/problem.ts";
+import { metricsSnapshotSchema } from "../protocol/metrics-snapshot.ts";
+import { problemDetailsSchema, PROBLEM_MEDIA_TYPE } from "../protocol/problem-details.ts";
 import {
   accessErrorResponses,
   describeRequestBody,
@@ -11,7 +11,7 @@ import {
 } from "./openapi-builders.ts";
 
 const problemResponse = (description: string) =>
-  describeResponse(description, problemSchema, PROBLEM_MEDIA_TYPE);
+  describeResponse(description, problemDetailsSchema, PROBLEM_MEDIA_TYPE);
 
 export const metricsPaths: PathsObject = {
   "/metrics": {
@@ -24,7 +24,7 @@ export const metricsPaths: PathsObject = {
           description: "All series since the aggregator began.",
           content: describeRequestBody({
             "text/plain": z.string(),
-            "application/json": metricsSnapshot,
+            "application/json": metricsSnapshotSchema,
           }).content,
         },
         ...accessErrorResponses(problemResponse),

@@ -4,20 +4,20 @@
 import * as z from "zod";
 import {
   EMBEDDINGS_PATH,
-  embeddingsBody,
-  embeddingsProblem,
-  embeddingsResponse,
+  embeddingsRequestSchema,
+  embeddingsProblemSchema,
+  embeddingsResponseSchema,
 } from "../protocol/embeddings.ts";
-import { modelDetail, modelList } from "../protocol/models.ts";
+import { modelDetailSchema, modelListSchema } from "../protocol/model-detail.ts";
 import {
-  predictBody,
-  predictBodyQuery,
-  predictQuery,
-  predictResponse,
+  predictRequestSchema,
+  predictParametersQuerySchema,
+  predictQuerySchema,
+  predictResponseSchema,
 } from "../protocol/predict.ts";
-import { PROBLEM_MEDIA_TYPE, problemSchema } from "../protocol/problem.ts";
-import { regionList } from "../protocol/regions.ts";
-import { modelReport } from "../protocol/report.ts";
+import { PROBLEM_MEDIA_TYPE, problemDetailsSchema } from "../protocol/problem-details.ts";
+import { regionListSchema } from "../protocol/region-list.ts";
+import { modelReportSchema } from "../protocol/model-report.ts";
 import { metricsPaths } from "./openapi-metrics.ts";
 import {
   accessErrorResponses,
@@ -49,7 +49,7 @@ export interface OpenApiDocument {
 }
 
 const problemResponse = (description: string) =>
-  describeResponse(description, problemSchema, PROBLEM_MEDIA_TYPE);
+  describeResponse(description, problemDetailsSchema, PROBLEM_MEDIA_TYPE);
 
 const clientErrorResponses = {
   400: problemResponse("The request is not valid."),
@@ -89,7 +89,7 @@ const predictHeaderParameters = describeParameters(
   }),
 );
 const predictResponses = {
-  200: describeResponse("The answers, in the order of the inputs.", predictResponse),
+  200: describeResponse("The answers, in the order of the inputs.", predictResponseSchema),
   ...clientErrorResponses,
   413: problemResponse("The body, an input, or the number of inputs is over its limit."),
   415: problemResponse("The model does not take the media type, or not this kind of image."),
@@ -110,10 +110,10 @@ const predictionPaths: PathsObject = {
       parameters: [
         ...modelPathParameters,
         ...predictHeaderParameters,
-        ...describeParameters("query", predictBodyQuery),
+        ...describeParameters("query", predictParametersQuerySchema),
       ],
       requestBody: describeRequestBody({
-        "application/json": predictBody,
+        "application/json": predictRequestSchema,
         "text/plain": z.string(),
         "image/jpeg": binaryFileSchema,
         "image/png": binaryFileSchema,
@@ -126,7 +126,7 @@ const predictionPaths: PathsObject = {
       parameters: [
         ...modelPathParameters,
         ...predictHeaderParameters,
-        ...describeParameters("query", predictQuery),
+        ...describeParameters("query", predictQuerySchema),
       ],
       responses: {
         ...predictResponses,
@@ -139,7 +139,7 @@ const predictionPaths: PathsObject = {
       operationId: "listRegions",
       summary: "Regions: where, how near, how quick, how well",
       responses: {
-        200: describeResponse("The nearest first.", regionList),
+        200: describeResponse("The nearest first.", regionListSchema),
         ...accessErrorResponses(problemResponse),
       },
     },
@@ -148,7 +148,10 @@ const predictionPaths: PathsObject = {
     get: {
       operationId: "listModels",
       summary: "What is served",
-      responses: { 200: describeResponse("All models.", modelList), ...availabilityResponses },
+      responses: {
+        200: describeResponse("All models.", modelListSchema),
+        ...availabilityResponses,
+      },
     },
   },
   "/v1/models/{model}": {
@@ -157,7 +160,7 @@ const predictionPaths: PathsObject = {
       summary: "Versions, aliases, tiers, thresholds and measured figures of a model",
       parameters: modelPathParameters,
       responses: {
-        200: describeResponse("The model.", modelDetail),
+        200: describeResponse("The model.", modelDetailSchema),
         ...clientErrorResponses,
         ...availabilityResponses,
       },
@@ -169,7 +172,10 @@ const predictionPaths: PathsObject = {
       summary: "How well a model's confidences fit, and what other thresholds would do",
       parameters: modelPathParameters,
       responses: {
-        200: describeResponse("The report, as it was published with the version.", modelReport),
+        200: describeResponse(
+          "The report, as it was published with the version.",
+          modelReportSchema,
+        ),
         ...clientErrorResponses,
         ...availabilityResponses,
       },
@@ -178,7 +184,7 @@ const predictionPaths: PathsObject = {
 };
 
 const embeddingsProblemResponse = (description: string) =>
-  describeResponse(description, embeddingsProblem, PROBLEM_MEDIA_TYPE);
+  describeResponse(description, embeddingsProblemSchema, PROBLEM_MEDIA_TYPE);
 const embeddingsPaths: PathsObject = {
   [EMBEDDINGS_PATH]: {
     post: {
@@ -187,9 +193,9 @@ const embeddingsPaths: PathsObject = {
       description:
         "OpenAI's clients work unchanged, with this server's `/v1` as their base URL. One tier answers: the edge's if the model has one, else the region's.",
       parameters: predictHeaderParameters,
-      requestBody: describeRequestBody({ "application/json": embeddingsBody }),
+      requestBody: describeRequestBody({ "application/json": embeddingsRequestSchema }),
       responses: {
-        200: describeResponse("A vector for each input, in their order.", embeddingsResponse),
+        200: describeResponse("A vector for each input, in their order.", embeddingsResponseSchema),
         400: embeddingsProblemResponse(
           "The request is not valid, or the model gives no embeddings.",
         ),

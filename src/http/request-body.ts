@@ -3,8 +3,8 @@
 import { protocolErrors } from "../protocol/errors.ts";
 import type { Context, HonoRequest } from "hono";
 import { reasonOf, shown } from "../core/errors.ts";
-import { bodyText } from "../protocol/json.ts";
-import { readBody } from "../protocol/read-body.ts";
+import { decodeUtf8Body } from "../protocol/json-body.ts";
+import { readRequestBody } from "../protocol/read-request-body.ts";
 import type { AppEnv } from "./app-env.ts";
 
 const NO_MEDIA_TYPE = "(none)";
@@ -16,12 +16,12 @@ export function mediaTypeOf(request: HonoRequest): string {
 
 /** @throws as readBody */
 export async function readBodyBytes(c: Context<AppEnv>): Promise<Uint8Array> {
-  return await readBody(c.req.raw, c.get("maxBodyBytes"));
+  return await readRequestBody(c.req.raw, c.get("maxBodyBytes"));
 }
 
 /** @throws as readBody; invalid_utf8, invalid_json */
 export async function readBodyJson(c: Context<AppEnv>): Promise<unknown> {
-  const text = bodyText(await readBodyBytes(c));
+  const text = decodeUtf8Body(await readBodyBytes(c));
   try {
     return JSON.parse(text);
   } catch (error) {

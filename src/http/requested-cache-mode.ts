@@ -1,7 +1,7 @@
 // What a request says of caches: `cache-control` (RFC 9111, section 5.2.1), which a parameter of its own goes before.
 
 import type { HonoRequest } from "hono";
-import type { CacheMode } from "../cache/policy.ts";
+import type { CacheMode } from "../cache/cache-policy.ts";
 
 /**
  * Answers do not age (their version is in their key), so that of the ages that a client may name only `max-age=0` says anything.

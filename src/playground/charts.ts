@@ -1,11 +1,11 @@
 // Charts as SVG, each with a title and a description for those who do not see it. Colours are the page's (style.css, .s0 to .s5).
 
 import { element, svgElement } from "./dom.ts";
-import type { Scale } from "../core/scale.ts";
+import type { AxisScale } from "../core/axis-scale.ts";
 
 export interface Axis {
   readonly label: string;
-  readonly scale: Scale;
+  readonly scale: AxisScale;
   readonly format: (value: number) => string;
 }
 
@@ -79,7 +79,7 @@ export function stackedBarChart(
   stacks: readonly BarSeries[],
   slots: number,
 ): HTMLElement {
-  const { from, to } = chart.x.scale;
+  const { min: from, max: to } = chart.x.scale;
   const width = (to - from) / slots;
   const bars = ({ toX: left, toY: top }: Projection) => {
     const heights = new Map<number, number>();
@@ -170,7 +170,12 @@ function renderChart(
   );
 }
 
-function project(value: number, { from, to }: Scale, start: number, end: number): number {
+function project(
+  value: number,
+  { min: from, max: to }: AxisScale,
+  start: number,
+  end: number,
+): number {
   const share = to === from ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from)));
   return Math.round(10 * (start + share * (end - start))) / 10;
 }

@@ -1,6 +1,6 @@
 // The edge, asked by its own page: the key with every request, and an error that says what to do.
 
-import type { Problem } from "../protocol/problem.ts";
+import type { ProblemDetails } from "../protocol/problem-details.ts";
 
 const API_KEY_STORAGE_KEY = "edgetier-key";
 
@@ -26,7 +26,7 @@ export interface ApiResponse<Body> {
   readonly durationMs: number;
 }
 
-/** @throws Refusal */
+/** @throws ApiError */
 export async function callApi<Body>(
   path: string,
   init: RequestInit = {},
@@ -48,7 +48,7 @@ export async function callApi<Body>(
   const body = tryParseJson(text);
   if (!response.ok) {
     const { detail = `The edge answered ${response.status}.`, remedy = "" } = (body ??
-      {}) as Partial<Problem>;
+      {}) as Partial<ProblemDetails>;
     throw new ApiError(
       response.status,
       `${detail} ${response.status === 401 ? "Put an API key into the field at the top." : remedy}`.trim(),

@@ -1,6 +1,6 @@
 // Which model and version the page is about: two lists, filled from what the edge serves.
 
-import type { ModelDetail, ModelList } from "../protocol/models.ts";
+import type { ModelDetail, ModelList } from "../protocol/model-detail.ts";
 import { callApi } from "./edge-api.ts";
 import { element, getElement } from "./dom.ts";
 

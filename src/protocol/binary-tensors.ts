@@ -2,14 +2,14 @@
 // BYTES element is its length as uint32, and its bytes.
 
 import { protocolErrors } from "./errors.ts";
-import { bytesOf } from "../core/bytes.ts";
-import { type Datatype, elementCount, type Tensor, typedArrays } from "../core/tensor.ts";
+import { byteView } from "../core/bytes.ts";
+import { type Datatype, countElements, type Tensor, typedArrays } from "../core/tensor.ts";
 
 const LENGTH_BYTES = 4;
 
 /** Views of the tensor's own data where it has that form already; nothing is changed through them. */
 export function encodeBinaryData(tensor: Tensor): Uint8Array[] {
-  if (tensor.datatype !== "BYTES") return [bytesOf(tensor.data)];
+  if (tensor.datatype !== "BYTES") return [byteView(tensor.data)];
   return tensor.data.flatMap((element) => {
     const length = new Uint8Array(LENGTH_BYTES);
     new DataView(length.buffer).setUint32(0, element.byteLength, true);
@@ -29,9 +29,9 @@ export function decodeBinaryTensor(
   bytes: Uint8Array,
   model?: string,
 ): Tensor {
-  const count = elementCount(name, shape);
+  const count = countElements(name, shape);
   if (datatype === "BYTES")
-    return { datatype, shape, data: readElements(name, count, bytes, model) };
+    return { datatype, shape, data: decodeElements(name, count, bytes, model) };
   const ArrayType = typedArrays[datatype];
   const expected = count * ArrayType.BYTES_PER_ELEMENT;
   if (bytes.byteLength !== expected)
@@ -45,7 +45,7 @@ export function decodeBinaryTensor(
   } as Tensor;
 }
 
-function readElements(
+function decodeElements(
   name: string,
   count: number,
   bytes: Uint8Array,

@@ -10,7 +10,7 @@ import type { Tensor } from "../core/tensor.ts";
  * @returns BYTES [batch, count], each `<value>:<index>` or `<value>:<index>:<label>`
  * @throws invalid_tensor for an output that holds no numbers
  */
-export function classify(
+export function encodeClassification(
   name: string,
   tensor: Tensor,
   count: number,

@@ -3,16 +3,16 @@
 
 import * as z from "zod";
 import { toBase64 } from "../core/base64.ts";
-import { bytesOf } from "../core/bytes.ts";
+import { byteView } from "../core/bytes.ts";
 import type { EdgeTierError } from "../core/errors.ts";
-import { problemOf, problemSchema } from "./problem.ts";
+import { toProblemDetails, problemDetailsSchema } from "./problem-details.ts";
 
 export const EMBEDDINGS_PATH = "/v1/embeddings";
 
-const tokenIds = z.array(z.int().min(0)).min(1);
-const input = z
+const tokenIdsSchema = z.array(z.int().min(0)).min(1);
+const inputSchema = z
   .union(
-    [z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)],
+    [z.string(), z.array(z.string()).min(1), tokenIdsSchema, z.array(tokenIdsSchema).min(1)],
     "expected a text, token ids, or an array of either, none of them empty",
   )
   .meta({
@@ -36,9 +36,9 @@ const input = z
     ],
   });
 
-export const embeddingsBody = z
+export const embeddingsRequestSchema = z
   .strictObject({
-    input,
+    input: inputSchema,
     model: z
       .string()
       .min(1)
@@ -64,9 +64,9 @@ export const embeddingsBody = z
     }),
   })
   .meta({ id: "EmbeddingsRequest" });
-export type EmbeddingsBody = z.output<typeof embeddingsBody>;
+export type EmbeddingsRequest = z.output<typeof embeddingsRequestSchema>;
 
-export const embeddingsResponse = z
+export const embeddingsResponseSchema = z
   .object({
     object: z.literal("list"),
     data: z.array(
@@ -89,22 +89,22 @@ export const embeddingsResponse = z
     }),
   })
   .meta({ id: "EmbeddingsResponse" });
-export type EmbeddingsResponse = z.output<typeof embeddingsResponse>;
+export type EmbeddingsResponse = z.output<typeof embeddingsResponseSchema>;
 
 /** Problem details, and in them as an extension member (RFC 9457, section 3.2) what OpenAI's clients read. */
-export const embeddingsProblem = problemSchema
+export const embeddingsProblemSchema = problemDetailsSchema
   .extend({
     error: z.object({ message: z.string(), type: z.string(), param: z.null(), code: z.string() }),
   })
   .meta({ id: "EmbeddingsProblem" });
 
-export function embeddingsProblemOf(
+export function toEmbeddingsProblem(
   error: EdgeTierError,
   requestId: string,
-): z.output<typeof embeddingsProblem> {
+): z.output<typeof embeddingsProblemSchema> {
   const { code, message, status } = error;
   return {
-    ...problemOf(error, requestId),
+    ...toProblemDetails(error, requestId),
     error: {
       message,
       type: status >= 500 ? "server_error" : "invalid_request_error",
@@ -115,23 +115,23 @@ export function embeddingsProblemOf(
 }
 
 /** One element an input: token ids are one input, as a text is. */
-export function inputsOf({ input: given }: EmbeddingsBody): readonly unknown[] {
+export function listInputs({ input: given }: EmbeddingsRequest): readonly unknown[] {
   return typeof given === "string" || typeof given[0] === "number" ? [given] : given;
 }
 
-export interface Answer {
+export interface EmbeddingsResult {
   readonly model: string;
   readonly version: number;
   readonly vectors: readonly Float32Array[];
   readonly tokenCount: number;
 }
 
-export function embeddingsResponseOf(
-  { model, version, vectors, tokenCount }: Answer,
-  format: EmbeddingsBody["encoding_format"],
+export function toEmbeddingsResponse(
+  { model, version, vectors, tokenCount }: EmbeddingsResult,
+  format: EmbeddingsRequest["encoding_format"],
 ): EmbeddingsResponse {
   const encoded = (vector: Float32Array) =>
-    format === "base64" ? toBase64(bytesOf(vector)) : Array.from(vector, shortest);
+    format === "base64" ? toBase64(byteView(vector)) : Array.from(vector, roundToFloat32Digits);
   return {
     object: "list",
     data: vectors.map((vector, index) => ({
@@ -145,4 +145,4 @@ export function embeddingsResponseOf(
 }
 
 /** Nine digits tell every FP32 number from all others; its FP64 form would take twice as many characters. */
-const shortest = (value: number): number => Number(value.toPrecision(9));
+const roundToFloat32Digits = (value: number): number => Number(value.toPrecision(9));

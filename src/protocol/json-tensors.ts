@@ -7,7 +7,7 @@ import { coreErrors } from "../core/common-errors.ts";
 import { protocolErrors } from "./errors.ts";
 import { shown } from "../core/errors.ts";
 import {
-  elementCount,
+  countElements,
   type Datatype,
   type Tensor,
   type TensorDataByDatatype,
@@ -28,38 +28,39 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** JSON.stringify writes -0 as 0, and so would drop the sign; as would a reader that takes -0 for an integer. */
-const MINUS_ZERO = JSON.rawJSON("-0.0");
-const NOT_FINITE: ReadonlyMap<unknown, number> = new Map(
+const NEGATIVE_ZERO = JSON.rawJSON("-0.0");
+const NON_FINITE_NUMBERS: ReadonlyMap<unknown, number> = new Map(
   [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map((value) => [
     String(value),
     value,
   ]),
 );
-const INTEGER_TEXT = /^-?\d{1,20}$/;
+const INTEGER_PATTERN = /^-?\d{1,20}$/;
 
 /** Typed arrays, of which only the elements matter here. */
 type Numbers = Record<number, number>;
 type BigIntegers = Record<number, bigint>;
 
-type Reader<D extends Datatype> = (
+type ElementDecoder<D extends Datatype> = (
   name: string,
   values: readonly unknown[],
 ) => TensorDataByDatatype[D];
 
-const readers: { readonly [D in JsonDatatype]: Reader<D> } = {
-  BOOL: readBooleans,
-  UINT8: (name, values) => readIntegers(name, "UINT8", values, new Uint8Array(values.length)),
-  UINT16: (name, values) => readIntegers(name, "UINT16", values, new Uint16Array(values.length)),
-  UINT32: (name, values) => readIntegers(name, "UINT32", values, new Uint32Array(values.length)),
+const decoders: { readonly [D in JsonDatatype]: ElementDecoder<D> } = {
+  BOOL: decodeBooleans,
+  UINT8: (name, values) => decodeIntegers(name, "UINT8", values, new Uint8Array(values.length)),
+  UINT16: (name, values) => decodeIntegers(name, "UINT16", values, new Uint16Array(values.length)),
+  UINT32: (name, values) => decodeIntegers(name, "UINT32", values, new Uint32Array(values.length)),
   UINT64: (name, values) =>
-    readBigIntegers(name, "UINT64", values, new BigUint64Array(values.length)),
-  INT8: (name, values) => readIntegers(name, "INT8", values, new Int8Array(values.length)),
-  INT16: (name, values) => readIntegers(name, "INT16", values, new Int16Array(values.length)),
-  INT32: (name, values) => readIntegers(name, "INT32", values, new Int32Array(values.length)),
-  INT64: (name, values) => readBigIntegers(name, "INT64", values, new BigInt64Array(values.length)),
-  FP32: (name, values) => readFloats(name, "FP32", values, new Float32Array(values.length)),
-  FP64: (name, values) => readFloats(name, "FP64", values, new Float64Array(values.length)),
-  BYTES: (name, values) => values.map((value, index) => toBytes(name, value, index)),
+    decodeBigIntegers(name, "UINT64", values, new BigUint64Array(values.length)),
+  INT8: (name, values) => decodeIntegers(name, "INT8", values, new Int8Array(values.length)),
+  INT16: (name, values) => decodeIntegers(name, "INT16", values, new Int16Array(values.length)),
+  INT32: (name, values) => decodeIntegers(name, "INT32", values, new Int32Array(values.length)),
+  INT64: (name, values) =>
+    decodeBigIntegers(name, "INT64", values, new BigInt64Array(values.length)),
+  FP32: (name, values) => decodeFloats(name, "FP32", values, new Float32Array(values.length)),
+  FP64: (name, values) => decodeFloats(name, "FP64", values, new Float64Array(values.length)),
+  BYTES: (name, values) => values.map((value, index) => encodeText(name, value, index)),
 };
 
 /**
@@ -72,11 +73,11 @@ export function decodeJsonTensor<D extends JsonDatatype>(
   shape: readonly number[],
   data: unknown,
 ): TensorOf<D> {
-  const count = elementCount(name, shape);
+  const count = countElements(name, shape);
   if (!Array.isArray(data)) throw coreErrors.invalidTensor(name, "its data is not an array");
   const values = Array.isArray(data[0]) ? flatten(name, shape, data) : data;
   if (values.length !== count) throw protocolErrors.wrongElementCount(name, values.length, shape);
-  return { datatype, shape, data: readers[datatype](name, values) };
+  return { datatype, shape, data: decoders[datatype](name, values) };
 }
 
 /** @throws invalid_tensor for FP16, BF16, and BYTES that are not UTF-8. */
@@ -90,25 +91,25 @@ export function encodeJsonData(name: string, tensor: Tensor): unknown[] {
       );
     case "FP32":
     case "FP64":
-      return Array.from(tensor.data, jsonFloat);
+      return Array.from(tensor.data, encodeFloat);
     case "INT64":
     case "UINT64":
-      return Array.from(tensor.data, jsonBigInteger);
+      return Array.from(tensor.data, encodeBigInteger);
     case "BOOL":
       return Array.from(tensor.data, (value) => value !== 0);
     case "BYTES":
-      return tensor.data.map((element) => toText(name, element));
+      return tensor.data.map((element) => decodeText(name, element));
     default:
       return Array.from(tensor.data);
   }
 }
 
-function jsonFloat(value: number): unknown {
-  if (value === 0) return Object.is(value, -0) ? MINUS_ZERO : 0;
+function encodeFloat(value: number): unknown {
+  if (value === 0) return Object.is(value, -0) ? NEGATIVE_ZERO : 0;
   return Number.isFinite(value) ? value : String(value);
 }
 
-function jsonBigInteger(value: bigint): number | string {
+function encodeBigInteger(value: bigint): number | string {
   const near = Number(value);
   return Number.isSafeInteger(near) ? near : String(value);
 }
@@ -137,23 +138,28 @@ function flatten(name: string, shape: readonly number[], data: readonly unknown[
   return values;
 }
 
-function misfit(name: string, datatype: Datatype, value: unknown, index: number): Error {
+function createElementError(
+  name: string,
+  datatype: Datatype,
+  value: unknown,
+  index: number,
+): Error {
   const found =
     typeof value === "object" && value !== null ? "an array or object" : shown(value, 40);
   return coreErrors.invalidTensor(name, `element ${index} is ${found}, which is not ${datatype}`);
 }
 
-function readBooleans(name: string, values: readonly unknown[]): Uint8Array {
+function decodeBooleans(name: string, values: readonly unknown[]): Uint8Array {
   const data = new Uint8Array(values.length);
   values.forEach((value, index) => {
     if (value !== true && value !== false && value !== 0 && value !== 1)
-      throw misfit(name, "BOOL", value, index);
+      throw createElementError(name, "BOOL", value, index);
     data[index] = Number(value);
   });
   return data;
 }
 
-function readIntegers<Data extends Numbers>(
+function decodeIntegers<Data extends Numbers>(
   name: string,
   datatype: Datatype,
   values: readonly unknown[],
@@ -162,15 +168,15 @@ function readIntegers<Data extends Numbers>(
   const elements: Numbers = data;
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
-    if (typeof value !== "number") throw misfit(name, datatype, value, index);
+    if (typeof value !== "number") throw createElementError(name, datatype, value, index);
     elements[index] = value;
     // What does not fit (a fraction, too large) does not come back from a typed array as it went in.
-    if (elements[index] !== value) throw misfit(name, datatype, value, index);
+    if (elements[index] !== value) throw createElementError(name, datatype, value, index);
   }
   return data;
 }
 
-function readBigIntegers<Data extends BigIntegers>(
+function decodeBigIntegers<Data extends BigIntegers>(
   name: string,
   datatype: Datatype,
   values: readonly unknown[],
@@ -178,21 +184,21 @@ function readBigIntegers<Data extends BigIntegers>(
 ): Data {
   const elements: BigIntegers = data;
   for (let index = 0; index < values.length; index++) {
-    const value = toBigInteger(values[index]);
-    if (value === undefined) throw misfit(name, datatype, values[index], index);
+    const value = parseBigInteger(values[index]);
+    if (value === undefined) throw createElementError(name, datatype, values[index], index);
     elements[index] = value;
-    if (elements[index] !== value) throw misfit(name, datatype, value, index);
+    if (elements[index] !== value) throw createElementError(name, datatype, value, index);
   }
   return data;
 }
 
-function toBigInteger(value: unknown): bigint | undefined {
+function parseBigInteger(value: unknown): bigint | undefined {
   if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : undefined;
   if (typeof value === "bigint") return value;
-  return typeof value === "string" && INTEGER_TEXT.test(value) ? BigInt(value) : undefined;
+  return typeof value === "string" && INTEGER_PATTERN.test(value) ? BigInt(value) : undefined;
 }
 
-function readFloats<Data extends Numbers>(
+function decodeFloats<Data extends Numbers>(
   name: string,
   datatype: Datatype,
   values: readonly unknown[],
@@ -206,23 +212,23 @@ function readFloats<Data extends Numbers>(
         ? value
         : typeof value === "bigint"
           ? Number(value)
-          : NOT_FINITE.get(value);
-    if (number === undefined) throw misfit(name, datatype, value, index);
+          : NON_FINITE_NUMBERS.get(value);
+    if (number === undefined) throw createElementError(name, datatype, value, index);
     elements[index] = number;
     // Infinite without saying so: a number too large for the datatype.
     if (!Number.isFinite(elements[index]) && typeof value !== "string")
-      throw misfit(name, datatype, value, index);
+      throw createElementError(name, datatype, value, index);
   }
   return data;
 }
 
-function toBytes(name: string, value: unknown, index: number): Uint8Array {
-  if (typeof value !== "string") throw misfit(name, "BYTES", value, index);
+function encodeText(name: string, value: unknown, index: number): Uint8Array {
+  if (typeof value !== "string") throw createElementError(name, "BYTES", value, index);
   if (!value.isWellFormed()) throw coreErrors.invalidUtf8(`Tensor ${name}, element ${index}`);
   return encoder.encode(value);
 }
 
-function toText(name: string, element: Uint8Array): string {
+function decodeText(name: string, element: Uint8Array): string {
   try {
     return decoder.decode(element);
   } catch {

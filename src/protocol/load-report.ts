@@ -2,32 +2,32 @@
 // request that asks by `endpoint-load-metrics-format`. "TEXT a=1, named_metrics.b=2", or "JSON {"a": 1, "named_metrics": {"b": 2}}".
 
 export const LOAD_REPORT_HEADER = "endpoint-load-metrics";
-export const LOAD_FORMAT_HEADER = "endpoint-load-metrics-format";
+export const LOAD_REPORT_FORMAT_HEADER = "endpoint-load-metrics-format";
 
-export interface LoadReport {
+export interface OrcaLoadReport {
   /** Of what the server takes at once, the share that is taken (`application_utilization`). */
-  readonly utilisation?: number;
+  readonly utilization?: number;
   /** Requests that it has taken and not answered yet. */
   readonly requestsInFlight?: number;
   /** How long the request that waits longest has waited. */
   readonly oldestQueuedMs?: number;
 }
 
-const UTILISATION = "application_utilization";
-const NAMED = {
+const UTILIZATION = "application_utilization";
+const NAMED_METRICS = {
   requestsInFlight: "requests_in_flight",
   oldestQueuedMs: "oldest_queued_ms",
 } as const;
 
 /** @param format as the request names it @returns undefined for a format that is none of the two */
-export function writeLoadReport(
-  { utilisation, requestsInFlight, oldestQueuedMs }: LoadReport,
+export function formatLoadReport(
+  { utilization, requestsInFlight, oldestQueuedMs }: OrcaLoadReport,
   format: string,
 ): string | undefined {
-  const own = presentOf({ [UTILISATION]: utilisation });
-  const named = presentOf({
-    [NAMED.requestsInFlight]: requestsInFlight,
-    [NAMED.oldestQueuedMs]: oldestQueuedMs,
+  const own = omitUndefined({ [UTILIZATION]: utilization });
+  const named = omitUndefined({
+    [NAMED_METRICS.requestsInFlight]: requestsInFlight,
+    [NAMED_METRICS.oldestQueuedMs]: oldestQueuedMs,
   });
   switch (format.trim().toLowerCase()) {
     case "text":
@@ -39,7 +39,7 @@ export function writeLoadReport(
 }
 
 /** @param header in the form of text, which is the one to ask for @returns what can be read of it; a report that is none is an empty one */
-export function readLoadReport(header: string | null): LoadReport {
+export function parseLoadReport(header: string | null): OrcaLoadReport {
   const pairs = (/^TEXT (.*)$/.exec(header ?? "")?.[1] ?? "")
     .split(",")
     .map((pair) => /^\s*([\w.-]+)\s*[=:]\s*(\S+)\s*$/.exec(pair)); // Envoy takes a colon, too
@@ -48,14 +48,14 @@ export function readLoadReport(header: string | null): LoadReport {
     const value = values.get(name);
     return value !== undefined && Number.isFinite(value) && value >= 0 ? value : undefined;
   };
-  return presentOf({
-    utilisation: sane(UTILISATION),
-    requestsInFlight: sane(`named_metrics.${NAMED.requestsInFlight}`),
-    oldestQueuedMs: sane(`named_metrics.${NAMED.oldestQueuedMs}`),
+  return omitUndefined({
+    utilization: sane(UTILIZATION),
+    requestsInFlight: sane(`named_metrics.${NAMED_METRICS.requestsInFlight}`),
+    oldestQueuedMs: sane(`named_metrics.${NAMED_METRICS.oldestQueuedMs}`),
   });
 }
 
-function presentOf<Name extends string>(
+function omitUndefined<Name extends string>(
   values: Readonly<Record<Name, number | undefined>>,
 ): Partial<Record<Name, number>> {
   return Object.fromEntries(

@@ -8,7 +8,7 @@ import { decodeBinaryTensor, encodeBinaryData } from "./binary-tensors.ts";
 import { decodeJsonTensor, encodeJsonData } from "./json-tensors.ts";
 
 /** As parsed from the JSON. */
-export interface TensorMessage {
+export interface WireTensor {
   readonly name: string;
   readonly datatype: Datatype;
   readonly shape: readonly number[];
@@ -20,8 +20,8 @@ export interface TensorMessage {
  * @param binary what follows the JSON: the data of the tensors that say so, in their order
  * @param model its name, for the errors
  */
-export function readTensors(
-  messages: readonly TensorMessage[],
+export function decodeWireTensors(
+  messages: readonly WireTensor[],
   binary: Uint8Array,
   model?: string,
 ): NamedTensors {
@@ -34,8 +34,8 @@ export function readTensors(
     return bytes;
   };
   const tensors = messages.map((message, index): [string, Tensor] => {
-    refuseRepeated("input", messages, message.name, index);
-    return [message.name, readData(message, take, model)];
+    rejectDuplicate("input", messages, message.name, index);
+    return [message.name, decodeTensorData(message, take, model)];
   });
   if (offset < binary.byteLength)
     throw protocolErrors.extraBinaryData(binary.byteLength - offset, model);
@@ -43,8 +43,8 @@ export function readTensors(
 }
 
 /** The one place that chooses between the forms in which a tensor's data may come. */
-function readData(
-  { name, datatype, shape, parameters, data }: TensorMessage,
+function decodeTensorData(
+  { name, datatype, shape, parameters, data }: WireTensor,
   take: (name: string, size: number) => Uint8Array,
   model: string | undefined,
 ): Tensor {
@@ -70,7 +70,7 @@ function readData(
 }
 
 /** @param isBinary whether a tensor's data goes as bytes after the JSON @throws invalid_tensor for one that has no form in JSON */
-export function writeTensors(
+export function encodeWireTensors(
   tensors: NamedTensors,
   isBinary: (name: string) => boolean,
 ): { messages: object[]; binary: Uint8Array[] } {
@@ -93,7 +93,7 @@ export function writeTensors(
 }
 
 /** @throws invalid_tensor where an earlier one has the name */
-export function refuseRepeated(
+export function rejectDuplicate(
   kind: "input" | "output",
   list: readonly { readonly name: string }[],
   name: string,

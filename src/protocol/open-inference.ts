@@ -9,8 +9,8 @@ import * as z from "zod";
 import { concatBytes } from "../core/bytes.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec, typedArrays } from "../core/tensor.ts";
 import { decodeBinaryTensor } from "./binary-tensors.ts";
-import { listOf, parameters, parseMessage } from "./message.ts";
-import { readTensors, refuseRepeated, writeTensors } from "./message-tensors.ts";
+import { boundedArray, parametersSchema, parseMessage } from "./message-schema.ts";
+import { decodeWireTensors, rejectDuplicate, encodeWireTensors } from "./message-tensors.ts";
 
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
 
@@ -65,31 +65,34 @@ export interface ServerMetadata {
 const MAX_TENSORS = 256;
 const MAX_RANK = 32;
 
-const tensorFields = {
+const tensorFieldSchemas = {
   name: z.string().min(1).max(256),
-  shape: listOf(
+  shape: boundedArray(
     z.int("must be a whole number below 2^53").min(0, "must not be negative"),
     MAX_RANK,
   ),
   datatype: z.enum(DATATYPES, `must be one of ${DATATYPES.join(", ")}`),
-  parameters,
+  parameters: parametersSchema,
   data: z.unknown().optional(),
 };
 
 const requestSchema = z.object({
   id: z.string().max(1024).nullish(),
-  parameters,
+  parameters: parametersSchema,
   // Strict: a field unknown here may well be the tensor's data in a form that we would then miss.
-  inputs: listOf(z.strictObject(tensorFields), MAX_TENSORS),
-  outputs: listOf(z.object({ name: tensorFields.name, parameters }), MAX_TENSORS).nullish(),
+  inputs: boundedArray(z.strictObject(tensorFieldSchemas), MAX_TENSORS),
+  outputs: boundedArray(
+    z.object({ name: tensorFieldSchemas.name, parameters: parametersSchema }),
+    MAX_TENSORS,
+  ).nullish(),
 });
 
 const responseSchema = z.object({
   model_name: z.string(),
   model_version: z.string().nullish(),
   id: z.string().nullish(),
-  parameters,
-  outputs: listOf(z.object(tensorFields), MAX_TENSORS),
+  parameters: parametersSchema,
+  outputs: boundedArray(z.object(tensorFieldSchemas), MAX_TENSORS),
 });
 
 /**
@@ -102,14 +105,14 @@ export function decodeInferRequest(
   jsonBytes?: number,
   model?: string,
 ): InferRequest {
-  const { json, binary } = cut(body, jsonBytes);
+  const { json, binary } = splitBody(body, jsonBytes);
   const message = parseMessage(requestSchema, json);
   const outputs = message.outputs ?? [];
-  outputs.forEach((output, index) => refuseRepeated("output", outputs, output.name, index));
+  outputs.forEach((output, index) => rejectDuplicate("output", outputs, output.name, index));
   return {
     id: message.id ?? undefined,
     parameters: message.parameters,
-    inputs: readTensors(message.inputs, binary, model),
+    inputs: decodeWireTensors(message.inputs, binary, model),
     outputs: outputs.length > 0 ? outputs : undefined,
   };
 }
@@ -156,19 +159,19 @@ export function decodeRawInferRequest(
 
 /** @throws as decodeInferRequest */
 export function decodeInferResponse(body: Uint8Array, jsonBytes?: number): InferResponse {
-  const { json, binary } = cut(body, jsonBytes);
+  const { json, binary } = splitBody(body, jsonBytes);
   const message = parseMessage(responseSchema, json);
   return {
     model: message.model_name,
     version: message.model_version ?? undefined,
     id: message.id ?? undefined,
     parameters: message.parameters,
-    outputs: readTensors(message.outputs, binary),
+    outputs: decodeWireTensors(message.outputs, binary),
   };
 }
 
 /** Whether the client wants this output's data as bytes. */
-export function wantsBinary({ parameters, outputs }: InferRequest, output: string): boolean {
+export function wantsBinaryOutput({ parameters, outputs }: InferRequest, output: string): boolean {
   const own = outputs?.find(({ name }) => name === output)?.parameters?.["binary_data"];
   return (own ?? parameters?.["binary_data_output"]) === true;
 }
@@ -176,7 +179,7 @@ export function wantsBinary({ parameters, outputs }: InferRequest, output: strin
 /** @param binary sends the tensors' data as bytes @throws invalid_tensor for a tensor that has no form in JSON. */
 export function encodeInferRequest(request: InferRequest, binary = false): InferMessage {
   const { id, parameters, inputs, outputs } = request;
-  const written = writeTensors(inputs, () => binary);
+  const written = encodeWireTensors(inputs, () => binary);
   return encodeMessage({ id, parameters, inputs: written.messages, outputs }, written.binary);
 }
 
@@ -186,7 +189,7 @@ export function encodeInferResponse(
   isBinary: (output: string) => boolean = () => false,
 ): InferMessage {
   const { model, version, id, parameters, outputs } = response;
-  const written = writeTensors(outputs, isBinary);
+  const written = encodeWireTensors(outputs, isBinary);
   return encodeMessage(
     { model_name: model, model_version: version, id, parameters, outputs: written.messages },
     written.binary,
@@ -199,7 +202,7 @@ function encodeMessage(message: object, binary: readonly Uint8Array[]): InferMes
   return { body: concatBytes([json, ...binary]), jsonBytes: json.byteLength };
 }
 
-function cut(
+function splitBody(
   body: Uint8Array,
   jsonBytes = body.byteLength,
 ): { readonly json: Uint8Array; readonly binary: Uint8Array } {

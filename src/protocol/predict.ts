@@ -2,23 +2,23 @@
 
 import * as z from "zod";
 
-const text = z
+const textSchema = z
   .string()
   .meta({ description: "One text.", examples: ["how do i freeze my account"] });
-const image = z
+const imageSchema = z
   .strictObject({
     b64: z.string().meta({ contentEncoding: "base64", description: "One JPEG or PNG file." }),
   })
   .meta({ id: "ImageInput" });
-const input = z
-  .union([text, image], 'expected a text, or an image as {"b64": "<base64>"}')
+const inputSchema = z
+  .union([textSchema, imageSchema], 'expected a text, or an image as {"b64": "<base64>"}')
   .meta({ id: "PredictInput" });
 
-const topK = z.int().min(1).max(1000);
+const topKSchema = z.int().min(1).max(1000);
 
-export const predictParameters = z
+export const predictParametersSchema = z
   .strictObject({
-    topK: topK.default(5).meta({ description: "How many labels `scores` holds." }),
+    topK: topKSchema.default(5).meta({ description: "How many labels `scores` holds." }),
     maxTier: z
       .string()
       .min(1)
@@ -32,26 +32,26 @@ export const predictParameters = z
   })
   .meta({ id: "PredictParameters" });
 
-export const predictBody = z
+export const predictRequestSchema = z
   .strictObject({
-    inputs: z.union([input, z.array(input).min(1)]),
-    parameters: predictParameters.optional(),
+    inputs: z.union([inputSchema, z.array(inputSchema).min(1)]),
+    parameters: predictParametersSchema.optional(),
   })
   .meta({ id: "PredictRequest" });
 
 /** Parameters as a query string gives them: of a body that is the input itself, and has no place for them. */
-export const predictBodyQuery = z.strictObject({
-  topK: z.coerce.number<string>().pipe(topK).optional(),
-  maxTier: predictParameters.shape.maxTier,
-  cache: predictParameters.shape.cache,
+export const predictParametersQuerySchema = z.strictObject({
+  topK: z.coerce.number<string>().pipe(topKSchema).optional(),
+  maxTier: predictParametersSchema.shape.maxTier,
+  cache: predictParametersSchema.shape.cache,
 });
-export const predictQuery = predictBodyQuery.extend({
+export const predictQuerySchema = predictParametersQuerySchema.extend({
   input: z.string().meta({ description: "One text." }),
 });
 
-export type PredictParameters = z.output<typeof predictParameters>;
+export type PredictParameters = z.output<typeof predictParametersSchema>;
 
-export const predictOutput = z
+export const predictOutputSchema = z
   .object({
     label: z.string(),
     score: z.number().meta({ description: "Calibrated probability of `label`." }),
@@ -71,12 +71,12 @@ export const predictOutput = z
   })
   .meta({ id: "PredictOutput" });
 
-export const predictResponse = z
+export const predictResponseSchema = z
   .object({
     id: z.string(),
     model: z.string(),
     version: z.int(),
-    outputs: z.array(predictOutput),
+    outputs: z.array(predictOutputSchema),
     usage: z.object({
       tiers: z.array(
         z
@@ -86,4 +86,4 @@ export const predictResponse = z
     }),
   })
   .meta({ id: "PredictResponse" });
-export type PredictResponse = z.output<typeof predictResponse>;
+export type PredictResponse = z.output<typeof predictResponseSchema>;

@@ -7,7 +7,7 @@ import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
  * @param specs what the model takes; -1 is a variable dimension
  * @throws invalid_tensor for missing, unknown, mistyped and misshapen inputs
  */
-export function checkRequestInputs(
+export function validateRequestInputs(
   model: string,
   specs: readonly TensorSpec[],
   inputs: NamedTensors,
@@ -26,12 +26,12 @@ export function checkRequestInputs(
       throw protocolErrors.unexpectedInput(model, name);
     if (tensor.datatype !== spec.datatype)
       throw protocolErrors.wrongDatatype(model, name, tensor.datatype, spec.datatype);
-    if (!fits(tensor.shape, spec.shape))
+    if (!matchesShape(tensor.shape, spec.shape))
       throw protocolErrors.wrongShape(model, name, tensor.shape, spec.shape);
   }
 }
 
-function fits(shape: readonly number[], expected: readonly number[]): boolean {
+function matchesShape(shape: readonly number[], expected: readonly number[]): boolean {
   return (
     shape.length === expected.length &&
     expected.every((dimension, axis) => dimension === -1 || dimension === shape[axis])

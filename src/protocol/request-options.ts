@@ -4,13 +4,13 @@ import { protocolErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import { shown } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
-import { classify } from "./classification.ts";
+import { encodeClassification } from "./classification.ts";
 import type { InferRequest } from "./open-inference.ts";
 
-export interface WantedOutput {
+export interface SelectedOutput {
   readonly name: string;
   /** The largest values to answer with, in place of all of them. */
-  readonly classes: number | undefined;
+  readonly topClassCount: number | undefined;
 }
 
 /**
@@ -18,11 +18,11 @@ export interface WantedOutput {
  * @returns undefined where the request names none
  * @throws invalid_tensor for an output that is not among `specs`, unsupported; before anything is computed
  */
-export function readWantedOutputs(
+export function readSelectedOutputs(
   { outputs }: InferRequest,
   specs: readonly TensorSpec[],
   model: string,
-): readonly WantedOutput[] | undefined {
+): readonly SelectedOutput[] | undefined {
   return outputs?.map(({ name, parameters = {} }) => {
     if (!specs.some((spec) => spec.name === name))
       throw protocolErrors.unexpectedOutput(model, name);
@@ -32,12 +32,12 @@ export function readWantedOutputs(
         "The tensor's data comes in the answer.",
       );
     const classes = parameters["classification"];
-    if (classes === undefined || classes === 0) return { name, classes: undefined };
+    if (classes === undefined || classes === 0) return { name, topClassCount: undefined };
     if (typeof classes !== "number" || !Number.isSafeInteger(classes) || classes < 0)
       throw protocolErrors.unparsableFields([
         `classification: ${shown(classes)} is not a whole number from 0 (output ${name})`,
       ]);
-    return { name, classes };
+    return { name, topClassCount: classes };
   });
 }
 
@@ -46,18 +46,18 @@ export function readWantedOutputs(
  * @param labels by index, for classification
  * @throws session_failed where the graph gave no such output, invalid_tensor for one that cannot be classified
  */
-export function pickOutputs(
+export function selectOutputs(
   outputs: NamedTensors,
-  wanted: readonly WantedOutput[] | undefined,
+  wanted: readonly SelectedOutput[] | undefined,
   labels: readonly string[] | undefined,
 ): NamedTensors {
   if (wanted === undefined) return outputs;
-  const picked = wanted.map(({ name, classes }) => {
+  const picked = wanted.map(({ name, topClassCount: classes }) => {
     const tensor = outputs[name];
     if (tensor === undefined) throw coreErrors.sessionFailed(`the graph gave no output ${name}`);
     return [
       name,
-      classes === undefined ? tensor : classify(name, tensor, classes, labels),
+      classes === undefined ? tensor : encodeClassification(name, tensor, classes, labels),
     ] as const;
   });
   return Object.fromEntries(picked);
@@ -87,7 +87,7 @@ export function readPriority({ parameters }: InferRequest): number | undefined {
 const SEQUENCE_PARAMETERS = ["sequence_id", "sequence_start", "sequence_end"];
 
 /** Refuses parameters that would change the answer, and that nobody heeds here. @throws unsupported, invalid_request */
-export function refuseUnheededParameters({ parameters = {} }: InferRequest): void {
+export function rejectUnsupportedParameters({ parameters = {} }: InferRequest): void {
   for (const [name, value] of Object.entries(parameters)) {
     if (name.startsWith("triton_")) throw protocolErrors.reservedParameter(name);
     const isAsked = value !== 0 && value !== "" && value !== false; // 0 and false: no sequence

@@ -2,10 +2,10 @@
 // tests; client/region-pool.ts makes one of several.
 
 import { EdgeTierError } from "../core/errors.ts";
-import type { Place } from "../core/place.ts";
-import type { Span } from "../core/span.ts";
+import type { GeoPoint } from "../core/geo.ts";
+import type { Span } from "../core/tracing.ts";
 import type { NamedTensors } from "../core/tensor.ts";
-import type { LoadReport } from "../protocol/load-report.ts";
+import type { OrcaLoadReport } from "../protocol/load-report.ts";
 
 /** What every request to a region brings along. */
 export interface RegionCall {
@@ -18,11 +18,11 @@ export interface RegionCall {
   /** What the call is made for; each attempt is a span below it. */
   readonly span?: Span;
   /** Where the client is. */
-  readonly clientLocation?: Place;
+  readonly clientLocation?: GeoPoint;
   /** Keeps work alive after the response, such as a look at a region's health. */
   readonly waitUntil?: (work: Promise<unknown>) => void;
   /** The region is asked for its load, and this is told what it says of it. */
-  readonly onLoadReport?: (load: LoadReport) => void;
+  readonly onLoadReport?: (load: OrcaLoadReport) => void;
 }
 
 const FAILURES = ["unreached", "timed_out", "busy", "failed", "unreadable"] as const;

@@ -5,7 +5,11 @@
 
 import type { Clock } from "../core/clock.ts";
 import { toBase64 } from "../core/base64.ts";
-import { contentDigestOf, signMessage, type SignedMessage } from "../protocol/message-signature.ts";
+import {
+  computeContentDigest,
+  signMessage,
+  type SignedMessage,
+} from "../protocol/message-signature.ts";
 import { JSON_LENGTH_HEADER } from "../protocol/open-inference.ts";
 
 const LABEL = "edgetier";
@@ -41,7 +45,8 @@ export async function signRequest(
   clock: Clock,
 ): Promise<Headers> {
   const headers = new Headers(request.headers);
-  if (hasBody(request.method)) headers.set("content-digest", await contentDigestOf(request.body));
+  if (hasBody(request.method))
+    headers.set("content-digest", await computeContentDigest(request.body));
   const message = { method: request.method, url: request.url, headers };
   const parameters = {
     created: Math.floor(clock.now() / 1_000),

@@ -7,7 +7,7 @@ import { DEFAULT_ALIAS, type ModelRef } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
 
 /** Versions that an alias remembers. */
-const PREVIOUS_KEPT = 5;
+const MAX_PREVIOUS_VERSIONS = 5;
 
 export interface AliasState {
   readonly version: number;
@@ -16,7 +16,7 @@ export interface AliasState {
   readonly previous: readonly number[];
 }
 
-export interface AliasMove {
+export interface AliasChange {
   readonly model: string;
   readonly alias: string;
   readonly before: AliasState | null;
@@ -26,11 +26,11 @@ export interface AliasMove {
 export const weightOf = (target: AliasTarget | undefined): number | undefined =>
   typeof target === "object" ? target.weight : undefined;
 
-export const previousOf = (target: AliasTarget | undefined): readonly number[] =>
+export const previousVersionsOf = (target: AliasTarget | undefined): readonly number[] =>
   typeof target === "object" ? (target.previous ?? []) : [];
 
 /** Of the aliases that take requests from the default one: those with a weight, in the order of their names. */
-export function sharesOf(
+export function listWeightedAliases(
   aliases: Aliases,
 ): readonly { readonly alias: string; readonly version: number; readonly weight: number }[] {
   const shares = Object.entries(aliases).map(([alias, target]) => ({
@@ -44,17 +44,21 @@ export function sharesOf(
 }
 
 /** @param weight stays as it is where undefined: it belongs to the alias, not to the version */
-export function movedTo(
+export function retargetAlias(
   version: number,
   before: AliasTarget | undefined,
   weight = weightOf(before),
 ): AliasTarget {
-  const named = before === undefined ? [] : [aliasedVersion(before), ...previousOf(before)];
-  return target(version, weight, named.filter((one) => one !== version).slice(0, PREVIOUS_KEPT));
+  const named = before === undefined ? [] : [aliasedVersion(before), ...previousVersionsOf(before)];
+  return createAliasTarget(
+    version,
+    weight,
+    named.filter((one) => one !== version).slice(0, MAX_PREVIOUS_VERSIONS),
+  );
 }
 
 /** A number where there is no more to say. */
-function target(
+function createAliasTarget(
   version: number,
   weight: number | undefined,
   previous: readonly number[],
@@ -73,15 +77,15 @@ function target(
  * @param options.weight the alias's from now on; as it is where undefined
  * @throws version_not_found, alias_not_found, model_not_found; manifest_untrusted, manifest_invalid; alias_conflict
  */
-export async function promote(
+export async function promoteAlias(
   store: ModelStore,
   model: string,
   to: ModelRef["target"],
   { alias, weight }: { readonly alias: string; readonly weight?: number | undefined },
-): Promise<AliasMove> {
+): Promise<AliasChange> {
   return await moveAlias(store, model, alias, (before, aliases) =>
-    movedTo(
-      to.kind === "version" ? to.version : versionNamed(model, to.alias, aliases),
+    retargetAlias(
+      to.kind === "version" ? to.version : resolveAlias(model, to.alias, aliases),
       before,
       weight,
     ),
@@ -89,15 +93,15 @@ export async function promote(
 }
 
 /** Points an alias at what it named before. @throws nothing_before, and as promote */
-export async function rollback(
+export async function rollbackAlias(
   store: ModelStore,
   model: string,
   alias: string,
-): Promise<AliasMove> {
+): Promise<AliasChange> {
   return await moveAlias(store, model, alias, (before) => {
-    const [version, ...earlier] = previousOf(before);
+    const [version, ...earlier] = previousVersionsOf(before);
     if (version === undefined) throw publishingErrors.nothingBefore(model, alias);
-    return target(version, weightOf(before), earlier); // what it leaves is not kept: rolling back again goes on
+    return createAliasTarget(version, weightOf(before), earlier); // what it leaves is not kept: rolling back again goes on
   });
 }
 
@@ -106,7 +110,7 @@ async function moveAlias(
   model: string,
   alias: string,
   move: (before: AliasTarget | undefined, aliases: Aliases) => AliasTarget,
-): Promise<AliasMove> {
+): Promise<AliasChange> {
   const read = await store.readAliases(model);
   if (read === undefined && (await store.listVersions(model)).length === 0)
     throw registryErrors.modelNotFound(model);
@@ -119,12 +123,12 @@ async function moveAlias(
   return {
     model,
     alias,
-    before: before === undefined ? null : stateOf(before),
-    after: stateOf(after),
+    before: before === undefined ? null : toAliasState(before),
+    after: toAliasState(after),
   };
 }
 
-function versionNamed(model: string, alias: string, aliases: Aliases): number {
+function resolveAlias(model: string, alias: string, aliases: Aliases): number {
   const found = ownAlias(aliases, alias);
   if (found === undefined) throw registryErrors.aliasNotFound(model, alias);
   return aliasedVersion(found);
@@ -133,8 +137,8 @@ function versionNamed(model: string, alias: string, aliases: Aliases): number {
 const ownAlias = (aliases: Aliases, alias: string): AliasTarget | undefined =>
   Object.hasOwn(aliases, alias) ? aliases[alias] : undefined;
 
-const stateOf = (one: AliasTarget): AliasState => ({
+const toAliasState = (one: AliasTarget): AliasState => ({
   version: aliasedVersion(one),
   weight: weightOf(one) ?? null,
-  previous: previousOf(one),
+  previous: previousVersionsOf(one),
 });

@@ -2,16 +2,16 @@
 
 /** @param value plain JSON data; numbers and strings are written as JSON.stringify writes them (as in RFC 8785). */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(sorted(value));
+  return JSON.stringify(sortKeys(value));
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== "object" || value === null) return value;
   // fromEntries defines own properties, so a key such as "__proto__" stays data.
   return Object.fromEntries(
     Object.entries(value)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, inner]) => [key, sorted(inner)]),
+      .map(([key, inner]) => [key, sortKeys(inner)]),
   );
 }

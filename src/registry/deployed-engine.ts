@@ -2,12 +2,12 @@
 // serve it.
 
 import * as z from "zod";
-import { sha256 } from "./manifest.ts";
+import { sha256Schema } from "./manifest.ts";
 
 export const deployedEngineSchema = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("full"), source: sha256 }),
+  z.strictObject({ kind: z.literal("full"), source: sha256Schema }),
   /** `functions` (runtime/wasm/function-set.ts): those that it was not cut of. */
-  z.strictObject({ kind: z.literal("cut"), source: sha256, functions: z.base64() }),
+  z.strictObject({ kind: z.literal("cut"), source: sha256Schema, functions: z.base64() }),
 ]);
 /** `source`: SHA-256 of the full engine. */
 export type DeployedEngine = z.output<typeof deployedEngineSchema>;

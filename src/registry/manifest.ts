@@ -1,51 +1,55 @@
 // The manifest: the JSON that describes one immutable version of a model. The zod schema is the one source of its type.
 
 import * as z from "zod";
-import { calibration, exitRule, riskRecord } from "./manifest/calibration.ts";
+import { calibrationSchema, exitRuleSchema, riskGuaranteeSchema } from "./manifest/calibration.ts";
 import {
-  aliasName,
+  aliasNameSchema,
   type ArtifactRef,
-  artifactRef,
-  modelName,
-  sha256,
-  tensorSpec,
-  versionNumber,
-} from "./manifest/names.ts";
-import { imagePreprocessor, textPreprocessor, wordpiece } from "./manifest/preprocessors.ts";
+  artifactRefSchema,
+  modelNameSchema,
+  sha256Schema,
+  tensorSpecSchema,
+  versionNumberSchema,
+} from "./manifest/common-schemas.ts";
 import {
-  checkExits,
-  checkOrder,
-  checkPixels,
+  imagePreprocessorSchema,
+  textPreprocessorSchema,
+  wordpiecePreprocessorSchema,
+} from "./manifest/preprocessors.ts";
+import {
+  checkExitRules,
+  checkTierOrder,
+  checkImageInputs,
   checkResumptions,
-  checkVectors,
-  type ExitOrder,
-  type GivesVectors,
-  type Resumes,
-  type TakesPixels,
-  type TierOrder,
+  checkEncoderOutputs,
+  type ExitingTier,
+  type EncoderTier,
+  type ResumingTier,
+  type ImageTier,
+  type PlacedTier,
 } from "./manifest/tier-checks.ts";
-import { servingConfig, type ServingConfig } from "./serving-config.ts";
+import { servingConfigSchema, type ServingConfig } from "./serving-config.ts";
 
 export * from "./manifest/calibration.ts";
-export * from "./manifest/names.ts";
+export * from "./manifest/common-schemas.ts";
 
-const tierId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/);
+const tierIdSchema = z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/);
 
 /** The rest of a region tier's graph, for what an edge tier has computed the first part of. */
-const resumption = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const resumptionSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     /** Id of that edge tier. */
-    tier: tierId,
+    tier: tierIdSchema,
     /** From `inputs` to the region tier's outputs. */
     graph: artifact,
     /** Each has the name of an output of the edge tier, or else of an input of it. */
-    inputs: z.array(tensorSpec).min(1),
+    inputs: z.array(tensorSpecSchema).min(1),
   });
 
-export type Resumption = z.output<ReturnType<typeof resumption<typeof artifactRef>>>;
+export type Resumption = z.output<ReturnType<typeof resumptionSchema<typeof artifactRefSchema>>>;
 
 const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
-  id: tierId,
+  id: tierIdSchema,
   place: z.enum(["edge", "region"]),
   /** Of `graph`. */
   precision: z.enum(["fp32", "fp16", "int8"]),
@@ -53,9 +57,9 @@ const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   /** The same in FP16, for a region's execution providers that run it faster. */
   fp16Graph: artifact.optional(),
   /** Of the graph. */
-  inputs: z.array(tensorSpec).min(1),
-  outputs: z.array(tensorSpec).min(1),
-  serving: servingConfig(artifact).optional(),
+  inputs: z.array(tensorSpecSchema).min(1),
+  outputs: z.array(tensorSpecSchema).min(1),
+  serving: servingConfigSchema(artifact).optional(),
   /**
    * Within which 95 % of its answers to one input came where it was calibrated, without the way there: what a deadline counts with until
    * whoever serves it knows better.
@@ -65,7 +69,7 @@ const tierFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   figures: z.record(z.string(), z.number()).default({}),
 });
 
-const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.ZodType>(
+const classificationTierSchema = <Artifact extends z.ZodType, Preprocessor extends z.ZodType>(
   artifact: Artifact,
   preprocessor: Preprocessor,
 ) =>
@@ -73,41 +77,41 @@ const classificationTier = <Artifact extends z.ZodType, Preprocessor extends z.Z
     ...tierFields(artifact),
     preprocessor,
     /** Of the FP32 [batch, labels] output that is named `logits`. */
-    calibration,
+    calibration: calibrationSchema,
     /** The answer is accepted from this confidence on, and never at 1; null for the last tier, whose answer is always taken. */
-    exit: exitRule.nullable(),
+    exit: exitRuleSchema.nullable(),
     /** How this region tier goes on from where an edge tier is; it answers to the task's own input all the same. */
-    resumes: resumption(artifact).optional(),
+    resumes: resumptionSchema(artifact).optional(),
   });
 
-const embeddingTier = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const embeddingTierSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     ...tierFields(artifact),
-    preprocessor: wordpiece(artifact),
+    preprocessor: wordpiecePreprocessorSchema(artifact),
     /** Of the FP32 output `output`: `graph` is [batch, dimensions], a vector each; the others are [batch, tokens, dimensions], and the vector is the mean over the text's tokens, or the first token's. */
     pooling: z.enum(["graph", "mean", "cls"]),
     output: z.string().min(1),
   });
 
 /** An engine's memory with the tier's graph open in it (runtime/wasm/snapshot-format.ts). */
-export const snapshotRef = z.strictObject({
-  artifact: artifactRef,
+export const snapshotRefSchema = z.strictObject({
+  artifact: artifactRefSchema,
   /** Of everything before the chunks. */
-  head: z.strictObject({ sha256, size: z.int().min(1).max(16_777_216) }),
+  head: z.strictObject({ sha256: sha256Schema, size: z.int().min(1).max(16_777_216) }),
   /** SHA-256 of the full engine that it was made with. */
-  engine: sha256,
+  engine: sha256Schema,
   /** Functions that running the graph enters (runtime/wasm/function-set.ts): an engine without them cannot serve it. */
   functions: z.base64(),
   memoryBytes: z.int().min(1),
 });
-export type SnapshotRef = z.output<typeof snapshotRef>;
+export type SnapshotRef = z.output<typeof snapshotRefSchema>;
 
 export const SLO_CLASSES_MS = [10, 50, 100, 200, 500] as const;
 
 /** The fields that a model project and a manifest share; they differ in how a file is named: by path or by digest. */
 const modelFields = {
   schemaVersion: z.literal(1),
-  model: modelName,
+  model: modelNameSchema,
   description: z.string().default(""),
   /** The deadline of a request that names none. */
   deadlineMs: z.int().min(1).max(600_000),
@@ -119,11 +123,11 @@ const modelFields = {
 
 const textFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   ...modelFields,
-  risk: riskRecord.optional(),
+  risk: riskGuaranteeSchema.optional(),
   task: z.literal("text-classification"),
   /** A JSON array of the labels, in the order of the logits. */
   labels: artifact,
-  /** How well confidences fit, and what other exits would do (protocol/report.ts). */
+  /** How well confidences fit, and what other exits would do (protocol/model-report.ts). */
   report: artifact.optional(),
   input: z.strictObject({ maxBytes: z.int().min(1).max(1_048_576) }),
 });
@@ -162,78 +166,91 @@ const embeddingFields = <Artifact extends z.ZodType>(artifact: Artifact) => ({
   labels: z.undefined().optional(),
 });
 
-const tiersOf = <Tier extends z.ZodType<TierOrder>>(oneTier: Tier) =>
-  z.array(oneTier).min(1).max(8).superRefine(checkOrder);
-const cascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes>>(oneTier: Tier) =>
-  tiersOf(oneTier).superRefine(checkExits).superRefine(checkResumptions);
-const encodersOf = <Tier extends z.ZodType<TierOrder & GivesVectors>>(oneTier: Tier) =>
-  tiersOf(oneTier).superRefine(checkVectors);
-const imageCascadeOf = <Tier extends z.ZodType<TierOrder & ExitOrder & Resumes & TakesPixels>>(
+const tiersSchema = <Tier extends z.ZodType<PlacedTier>>(oneTier: Tier) =>
+  z.array(oneTier).min(1).max(8).superRefine(checkTierOrder);
+const cascadeSchema = <Tier extends z.ZodType<PlacedTier & ExitingTier & ResumingTier>>(
   oneTier: Tier,
-) => cascadeOf(oneTier).superRefine(checkPixels);
+) => tiersSchema(oneTier).superRefine(checkExitRules).superRefine(checkResumptions);
+const encodersSchema = <Tier extends z.ZodType<PlacedTier & EncoderTier>>(oneTier: Tier) =>
+  tiersSchema(oneTier).superRefine(checkEncoderOutputs);
+const imageCascadeSchema = <
+  Tier extends z.ZodType<PlacedTier & ExitingTier & ResumingTier & ImageTier>,
+>(
+  oneTier: Tier,
+) => cascadeSchema(oneTier).superRefine(checkImageInputs);
 
-const published = { version: versionNumber };
-const withSnapshot = { snapshot: snapshotRef.optional() };
+const versionField = { version: versionNumberSchema };
+const snapshotField = { snapshot: snapshotRefSchema.optional() };
 
-const textManifest = z.strictObject({
-  ...textFields(artifactRef),
-  ...published,
-  tiers: cascadeOf(
-    classificationTier(artifactRef, textPreprocessor(artifactRef)).extend(withSnapshot),
+const textManifestSchema = z.strictObject({
+  ...textFields(artifactRefSchema),
+  ...versionField,
+  tiers: cascadeSchema(
+    classificationTierSchema(artifactRefSchema, textPreprocessorSchema(artifactRefSchema)).extend(
+      snapshotField,
+    ),
   ),
 });
-const imageManifest = z.strictObject({
-  ...imageFields(artifactRef),
-  ...published,
-  tiers: imageCascadeOf(classificationTier(artifactRef, imagePreprocessor).extend(withSnapshot)),
+const imageManifestSchema = z.strictObject({
+  ...imageFields(artifactRefSchema),
+  ...versionField,
+  tiers: imageCascadeSchema(
+    classificationTierSchema(artifactRefSchema, imagePreprocessorSchema).extend(snapshotField),
+  ),
 });
-const tensorManifest = z.strictObject({
-  ...tensorFields(artifactRef),
-  ...published,
-  tiers: tiersOf(z.strictObject({ ...tierFields(artifactRef), ...withSnapshot })),
+const tensorManifestSchema = z.strictObject({
+  ...tensorFields(artifactRefSchema),
+  ...versionField,
+  tiers: tiersSchema(z.strictObject({ ...tierFields(artifactRefSchema), ...snapshotField })),
 });
-const embeddingManifest = z.strictObject({
-  ...embeddingFields(artifactRef),
-  ...published,
-  tiers: encodersOf(embeddingTier(artifactRef).extend(withSnapshot)),
+const embeddingManifestSchema = z.strictObject({
+  ...embeddingFields(artifactRefSchema),
+  ...versionField,
+  tiers: encodersSchema(embeddingTierSchema(artifactRefSchema).extend(snapshotField)),
 });
 
 export const manifestSchema = z.discriminatedUnion("task", [
-  textManifest,
-  imageManifest,
-  tensorManifest,
-  embeddingManifest,
+  textManifestSchema,
+  imageManifestSchema,
+  tensorManifestSchema,
+  embeddingManifestSchema,
 ]);
 export type Manifest = z.output<typeof manifestSchema>;
 export type TierManifest = Manifest["tiers"][number];
-export type TextClassificationManifest = z.output<typeof textManifest>;
-export type ImageClassificationManifest = z.output<typeof imageManifest>;
+export type TextClassificationManifest = z.output<typeof textManifestSchema>;
+export type ImageClassificationManifest = z.output<typeof imageManifestSchema>;
 export type ClassificationManifest = TextClassificationManifest | ImageClassificationManifest;
 export type TextClassificationTier = TextClassificationManifest["tiers"][number];
 export type ImageClassificationTier = ImageClassificationManifest["tiers"][number];
 export type ClassificationTier = TextClassificationTier | ImageClassificationTier;
-export type TensorManifest = z.output<typeof tensorManifest>;
-export type EmbeddingManifest = z.output<typeof embeddingManifest>;
+export type TensorManifest = z.output<typeof tensorManifestSchema>;
+export type EmbeddingManifest = z.output<typeof embeddingManifestSchema>;
 export type EmbeddingTier = EmbeddingManifest["tiers"][number];
 /** Of a model whose task has inputs of its own. */
 export type TaskManifest = ClassificationManifest | EmbeddingManifest;
 export type TaskTier = TaskManifest["tiers"][number];
 export type PreprocessorSpec = ClassificationTier["preprocessor"];
 
-const path = z.string().min(1);
+const pathSchema = z.string().min(1);
 
 /** `model.json` of a model project: artifacts are paths relative to the file. */
 export const modelProjectSchema = z.discriminatedUnion("task", [
   z.strictObject({
-    ...textFields(path),
-    tiers: cascadeOf(classificationTier(path, textPreprocessor(path))),
+    ...textFields(pathSchema),
+    tiers: cascadeSchema(classificationTierSchema(pathSchema, textPreprocessorSchema(pathSchema))),
   }),
   z.strictObject({
-    ...imageFields(path),
-    tiers: imageCascadeOf(classificationTier(path, imagePreprocessor)),
+    ...imageFields(pathSchema),
+    tiers: imageCascadeSchema(classificationTierSchema(pathSchema, imagePreprocessorSchema)),
   }),
-  z.strictObject({ ...tensorFields(path), tiers: tiersOf(z.strictObject(tierFields(path))) }),
-  z.strictObject({ ...embeddingFields(path), tiers: encodersOf(embeddingTier(path)) }),
+  z.strictObject({
+    ...tensorFields(pathSchema),
+    tiers: tiersSchema(z.strictObject(tierFields(pathSchema))),
+  }),
+  z.strictObject({
+    ...embeddingFields(pathSchema),
+    tiers: encodersSchema(embeddingTierSchema(pathSchema)),
+  }),
 ]);
 export type ModelProject = z.output<typeof modelProjectSchema>;
 export type TextClassificationProject = Extract<
@@ -247,22 +264,22 @@ export type ImageClassificationProject = Extract<
 export type ClassificationProject = TextClassificationProject | ImageClassificationProject;
 export type EmbeddingProject = Extract<ModelProject, { readonly task: "embedding" }>;
 
-export const isClassification = (project: ModelProject): project is ClassificationProject =>
+export const isClassificationProject = (project: ModelProject): project is ClassificationProject =>
   project.task === "text-classification" || project.task === "image-classification";
 
 /** Every artifact that a manifest needs, without repeats. */
-export function artifactsOf(manifest: Manifest): ArtifactRef[] {
+export function listArtifacts(manifest: Manifest): ArtifactRef[] {
   const snapshots = manifest.tiers.flatMap(({ snapshot }) =>
     snapshot === undefined ? [] : [snapshot.artifact],
   );
   return [
     ...new Map(
-      [...filesOf<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref]),
+      [...listFiles<ArtifactRef>(manifest), ...snapshots].map((ref) => [ref.sha256, ref]),
     ).values(),
   ];
 }
 
-interface NamesFiles<File> {
+interface FileReferences<File> {
   readonly labels?: File | undefined;
   readonly report?: File | undefined;
   readonly tiers: readonly {
@@ -275,33 +292,33 @@ interface NamesFiles<File> {
 }
 
 /** What a manifest's or a project's fields name as files, snapshots aside. */
-export function filesOf<File>({ labels, report, tiers }: NamesFiles<File>): File[] {
+export function listFiles<File>({ labels, report, tiers }: FileReferences<File>): File[] {
   const ofTiers = tiers.flatMap(({ graph, fp16Graph, preprocessor: own, resumes, serving }) => [
     graph,
     fp16Graph,
     own?.artifact,
     resumes?.graph,
-    ...warmupFiles(serving),
+    ...listWarmupFiles(serving),
   ]);
   return [labels, ...ofTiers, report].filter((file) => file !== undefined);
 }
 
-function warmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {
+function listWarmupFiles<File>(serving: ServingConfig<File> | undefined): File[] {
   const inputs = (serving?.warmup ?? []).flatMap((sample) => Object.values(sample.inputs ?? {}));
   return inputs.flatMap(({ data }) => (typeof data === "object" ? [data.file] : []));
 }
 
 /** `{"stable": {"version": 2, "previous": [1]}, "canary": {"version": 3, "weight": 0.05}}`; a number is a version and no more. */
 export const aliasesSchema = z.record(
-  aliasName,
+  aliasNameSchema,
   z.union([
-    versionNumber,
+    versionNumberSchema,
     z.strictObject({
-      version: versionNumber,
+      version: versionNumberSchema,
       /** The share of the requests to the default alias that it takes. */
       weight: z.number().min(0).max(1).optional(),
       /** What it named before, the last one first. */
-      previous: z.array(versionNumber).max(100).optional(),
+      previous: z.array(versionNumberSchema).max(100).optional(),
     }),
   ]),
 );

@@ -1,7 +1,7 @@
 // Model references as users write them: `intent`, `intent@3`, `intent@canary`.
 
 import { registryErrors } from "./errors.ts";
-import { aliasName, modelName, versionNumber } from "./manifest.ts";
+import { aliasNameSchema, modelNameSchema, versionNumberSchema } from "./manifest.ts";
 
 export const DEFAULT_ALIAS = "stable";
 
@@ -15,13 +15,13 @@ export interface ModelRef {
 /** @throws invalid_model_name */
 export function parseModelRef(text: string): ModelRef {
   const [model = "", suffix = DEFAULT_ALIAS, ...rest] = text.split("@");
-  if (rest.length > 0 || !modelName.safeParse(model).success)
+  if (rest.length > 0 || !modelNameSchema.safeParse(model).success)
     throw registryErrors.invalidModelRef(text);
   if (/^[0-9]+$/.test(suffix)) {
-    const version = versionNumber.safeParse(Number(suffix));
+    const version = versionNumberSchema.safeParse(Number(suffix));
     if (!version.success) throw registryErrors.invalidModelRef(text);
     return { model, target: { kind: "version", version: version.data } };
   }
-  if (!aliasName.safeParse(suffix).success) throw registryErrors.invalidModelRef(text);
+  if (!aliasNameSchema.safeParse(suffix).success) throw registryErrors.invalidModelRef(text);
   return { model, target: { kind: "alias", alias: suffix } };
 }

@@ -4,12 +4,12 @@
 import type { DeployedEngine } from "./deployed-engine.ts";
 import type { Aliases, ArtifactRef, Manifest } from "./manifest.ts";
 
-export interface AliasesRead {
+export interface StoredAliases {
   readonly aliases: Aliases;
   readonly etag: string;
 }
 
-export interface ManifestRead {
+export interface SignedManifest {
   readonly manifest: Manifest;
   /** Ids of the keys that it says it was signed with. */
   readonly signedBy: readonly string[];
@@ -28,7 +28,7 @@ export interface ModelStore {
   listVersions(model: string, signal?: AbortSignal): Promise<number[]>;
 
   /** @returns undefined where the model has no aliases yet. @throws aliases_invalid */
-  readAliases(model: string, signal?: AbortSignal): Promise<AliasesRead | undefined>;
+  readAliases(model: string, signal?: AbortSignal): Promise<StoredAliases | undefined>;
   /**
    * Compare-and-set.
    * @param expectedEtag of the aliases that the change starts from; undefined where there were none.
@@ -38,7 +38,7 @@ export interface ModelStore {
     model: string,
     aliases: Aliases,
     expectedEtag: string | undefined,
-  ): Promise<AliasesRead>;
+  ): Promise<StoredAliases>;
 
   /** @returns undefined for an unknown version. @throws manifest_untrusted before anything of it is parsed; manifest_invalid */
   readManifest(model: string, version: number, signal?: AbortSignal): Promise<Manifest | undefined>;
@@ -47,14 +47,14 @@ export interface ModelStore {
     model: string,
     version: number,
     signal?: AbortSignal,
-  ): Promise<ManifestRead | undefined>;
+  ): Promise<SignedManifest | undefined>;
   /** Writes a new version; the same content again changes nothing (`created` is false). @throws version_exists, would_not_be_trusted */
   writeManifest(manifest: Manifest): Promise<{ readonly created: boolean }>;
 
   /** The artifact's bytes, verified. @throws artifact_corrupt if it is missing, or its size or SHA-256 differs. */
   readArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   /** The artifact's bytes as they arrive, not verified: the caller does that. @throws artifact_corrupt if it is missing, or its size differs */
-  openArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
+  streamArtifact(ref: ArtifactRef, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   hasArtifact(ref: ArtifactRef): Promise<boolean>;
   /** Stores the bytes unless they are there; damaged ones in their place are replaced, and old ones written again: garbage is told by its age. */
   writeArtifact(

@@ -41,4 +41,4 @@ export interface ObjectStore {
   list(prefix: string, signal?: AbortSignal): Promise<ListedObject[]>;
 }
 
-export const byKey = (a: ListedObject, b: ListedObject): number => (a.key < b.key ? -1 : 1);
+export const compareByKey = (a: ListedObject, b: ListedObject): number => (a.key < b.key ? -1 : 1);

@@ -4,10 +4,10 @@
 import { publishingErrors } from "./publishing-errors.ts";
 import { EdgeTierError } from "../core/errors.ts";
 import { canonicalJson } from "./canonical-json.ts";
-import { movedTo } from "./aliases.ts";
+import { retargetAlias } from "./aliases.ts";
 import {
   aliasedVersion,
-  filesOf,
+  listFiles,
   manifestSchema,
   type ArtifactRef,
   type Manifest,
@@ -16,12 +16,12 @@ import {
 } from "./manifest.ts";
 import { DEFAULT_ALIAS } from "./model-ref.ts";
 import type { ModelStore } from "./model-store.ts";
-import { withFiles } from "./serving-config.ts";
+import { mapServingFiles } from "./serving-config.ts";
 
 /** Fresh attempts after losing against another publisher. */
 const MAX_ATTEMPTS = 8;
 /** Where a manifest's provenance tells how it was published. */
-const PUBLISHING = "publishing";
+const PUBLISH_PROVENANCE_KEY = "publishing";
 
 /** A model project and the bytes of every file it names, by the path that names it. */
 export interface PublishSource {
@@ -37,7 +37,7 @@ export interface TierSnapshot extends Omit<SnapshotRef, "artifact"> {
 }
 
 /** No path and no host: a manifest is read by anyone who has the model. */
-export interface PublishingFacts {
+export interface PublishProvenance {
   readonly command: string;
   /** Of the project's folder. */
   readonly source: { readonly sha256: string; readonly files: number };
@@ -48,13 +48,13 @@ export interface PublishingFacts {
 
 export type PublishProgress =
   | {
-      readonly step: "artifact";
+      readonly kind: "artifact";
       readonly path: string;
       readonly ref: ArtifactRef;
       readonly created: boolean;
     }
-  | { readonly step: "manifest"; readonly version: number; readonly created: boolean }
-  | { readonly step: "alias"; readonly alias: string; readonly version: number };
+  | { readonly kind: "manifest"; readonly version: number; readonly created: boolean }
+  | { readonly kind: "alias"; readonly alias: string; readonly version: number };
 
 export interface PublishResult {
   readonly model: string;
@@ -81,27 +81,29 @@ export async function publishModel(
   source: PublishSource,
   options: {
     readonly alias?: string;
-    readonly publishing?: PublishingFacts;
+    readonly publishing?: PublishProvenance;
     readonly onProgress?: (event: PublishProgress) => void;
   } = {},
 ): Promise<PublishResult> {
   const { alias = DEFAULT_ALIAS, publishing, onProgress = () => {} } = options;
   const { model } = source.project;
-  const files = filesToWrite(source);
+  const files = collectFiles(source);
   const { refs, uploadedBytes } = await writeArtifacts(store, files, onProgress);
   const manifestOf = (version: number): Manifest => toManifest(source, refs, version, publishing);
 
-  const { version, created } = await retried("version_exists", async () => {
-    const existing = await sameContent(store, manifestOf(1), alias);
+  const { version, created } = await retryOnConflict("version_exists", async () => {
+    const existing = await findSameContent(store, manifestOf(1), alias);
     if (existing !== undefined) return { version: existing, created: false };
     const next = ((await store.listVersions(model)).at(-1) ?? 0) + 1;
     return { version: next, ...(await store.writeManifest(manifestOf(next))) };
   });
-  onProgress({ step: "manifest", version, created });
-  await writeMissing(store, files, refs);
+  onProgress({ kind: "manifest", version, created });
+  await rewriteMissingArtifacts(store, files, refs);
 
-  const moved = await retried("alias_conflict", () => moveAlias(store, model, alias, version));
-  if (moved.aliasMoved) onProgress({ step: "alias", alias, version });
+  const moved = await retryOnConflict("alias_conflict", () =>
+    advanceAlias(store, model, alias, version),
+  );
+  if (moved.aliasMoved) onProgress({ kind: "alias", alias, version });
   return {
     model,
     version,
@@ -113,24 +115,24 @@ export async function publishModel(
 }
 
 /** The paths of every file that a project names, without repeats. */
-export function projectFiles(project: ModelProject): string[] {
-  return [...new Set(filesOf<string>(project))];
+export function listProjectFiles(project: ModelProject): string[] {
+  return [...new Set(listFiles<string>(project))];
 }
 
 /** By the path that names it. @throws invalid_project if one is missing */
-function filesToWrite({
+function collectFiles({
   project,
   files,
   snapshots = new Map(),
 }: PublishSource): Map<string, Uint8Array> {
   const all = new Map<string, Uint8Array>();
-  for (const path of projectFiles(project)) {
+  for (const path of listProjectFiles(project)) {
     const bytes = files.get(path);
     if (bytes === undefined)
       throw publishingErrors.invalidProject(project.model, [`the file ${path} is missing`]);
     all.set(path, bytes);
   }
-  for (const [tier, { bytes }] of snapshots) all.set(snapshotPath(tier), bytes);
+  for (const [tier, { bytes }] of snapshots) all.set(snapshotLabel(tier), bytes);
   return all;
 }
 
@@ -145,13 +147,13 @@ async function writeArtifacts(
     const { ref, created } = await store.writeArtifact(bytes);
     refs.set(path, ref);
     if (created) uploadedBytes += ref.size;
-    onProgress({ step: "artifact", path, ref, created });
+    onProgress({ kind: "artifact", path, ref, created });
   }
   return { refs, uploadedBytes };
 }
 
 /** Artifacts that were there already may have been taken for garbage before the manifest named them. */
-async function writeMissing(
+async function rewriteMissingArtifacts(
   store: ModelStore,
   files: ReadonlyMap<string, Uint8Array>,
   refs: ReadonlyMap<string, ArtifactRef>,
@@ -163,19 +165,19 @@ async function writeMissing(
 }
 
 /** As progress shows it; no path has blanks like these. */
-const snapshotPath = (tier: string) => `(snapshot of ${tier})`;
+const snapshotLabel = (tier: string) => `(snapshot of ${tier})`;
 
 function toManifest(
   { project, snapshots = new Map() }: PublishSource,
   refs: ReadonlyMap<string, ArtifactRef>,
   version: number,
-  publishing: PublishingFacts | undefined,
+  publishing: PublishProvenance | undefined,
 ): Manifest {
   const snapshotOf = (tier: string) => {
     const snapshot = snapshots.get(tier);
     if (snapshot === undefined) return {};
     const { bytes: _bytes, ...rest } = snapshot;
-    return { snapshot: { ...rest, artifact: refs.get(snapshotPath(tier)) } };
+    return { snapshot: { ...rest, artifact: refs.get(snapshotLabel(tier)) } };
   };
   const ref = (path: string | undefined) => (path === undefined ? undefined : refs.get(path));
   const tiers = project.tiers.map((tier) => ({
@@ -188,11 +190,11 @@ function toManifest(
     ...("resumes" in tier && tier.resumes !== undefined
       ? { resumes: { ...tier.resumes, graph: ref(tier.resumes.graph) } }
       : {}),
-    ...(tier.serving === undefined ? {} : { serving: withFiles(tier.serving, ref) }),
+    ...(tier.serving === undefined ? {} : { serving: mapServingFiles(tier.serving, ref) }),
     ...snapshotOf(tier.id),
   }));
   const provenance = {
-    ...(publishing === undefined ? {} : { [PUBLISHING]: publishing }),
+    ...(publishing === undefined ? {} : { [PUBLISH_PROVENANCE_KEY]: publishing }),
     ...project.provenance,
   }; // what the project says goes first
   return manifestSchema.parse({
@@ -206,7 +208,7 @@ function toManifest(
 }
 
 /** The aliased or the newest version, whichever has this content first. */
-async function sameContent(
+async function findSameContent(
   store: ModelStore,
   manifest: Manifest,
   alias: string,
@@ -214,28 +216,28 @@ async function sameContent(
   const { model } = manifest;
   const target = (await store.readAliases(model))?.aliases[alias];
   const newest = (await store.listVersions(model)).at(-1);
-  const wanted = contentOf(manifest);
+  const wanted = canonicalContent(manifest);
   for (const version of new Set([
     target === undefined ? undefined : aliasedVersion(target),
     newest,
   ])) {
     const existing =
-      version === undefined ? undefined : await readManifestIfValid(store, model, version);
-    if (existing !== undefined && contentOf(existing) === wanted) return version;
+      version === undefined ? undefined : await tryReadManifest(store, model, version);
+    if (existing !== undefined && canonicalContent(existing) === wanted) return version;
   }
   return undefined;
 }
 
 /** Neither the number nor how it was published counts. */
-function contentOf({
-  provenance: { [PUBLISHING]: _publishing, ...provenance },
+function canonicalContent({
+  provenance: { [PUBLISH_PROVENANCE_KEY]: _publishing, ...provenance },
   ...manifest
 }: Manifest): string {
   return canonicalJson({ ...manifest, provenance, version: 0 });
 }
 
 /** A manifest that is damaged, or signed by others, must not keep anyone from publishing the next version. */
-async function readManifestIfValid(
+async function tryReadManifest(
   store: ModelStore,
   model: string,
   version: number,
@@ -253,21 +255,24 @@ async function readManifestIfValid(
 }
 
 /** Never back: an alias beyond this version was moved by someone who published later. */
-async function moveAlias(store: ModelStore, model: string, alias: string, version: number) {
+async function advanceAlias(store: ModelStore, model: string, alias: string, version: number) {
   const read = await store.readAliases(model);
   const current = read?.aliases[alias];
   const aliasVersion = current === undefined ? 0 : aliasedVersion(current);
   if (aliasVersion >= version) return { aliasVersion, aliasMoved: false };
   await store.writeAliases(
     model,
-    { ...read?.aliases, [alias]: movedTo(version, current) },
+    { ...read?.aliases, [alias]: retargetAlias(version, current) },
     read?.etag,
   );
   return { aliasVersion: version, aliasMoved: true };
 }
 
 /** Runs `action`, which reads afresh what it depends on, again while it loses with `code`. */
-async function retried<Result>(code: string, action: () => Promise<Result>): Promise<Result> {
+async function retryOnConflict<Result>(
+  code: string,
+  action: () => Promise<Result>,
+): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await action();

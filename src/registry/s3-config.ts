@@ -1,7 +1,7 @@
 // Where an S3 model store is: as options, and as the variables by which every program is told.
 
 import * as z from "zod";
-import { httpUrl } from "../core/config.ts";
+import { httpUrlText } from "../core/config.ts";
 
 export interface S3Options {
   /** Address of the service; the bucket is added as the first part of the path. */
@@ -15,17 +15,17 @@ export interface S3Options {
 }
 
 /** Part of a program's configuration schema. */
-export const s3Variables = {
-  EDGETIER_S3_ENDPOINT: httpUrl(),
+export const s3VariableSchemas = {
+  EDGETIER_S3_ENDPOINT: httpUrlText(),
   EDGETIER_S3_BUCKET: z.string().min(1),
   EDGETIER_S3_REGION: z.string().min(1).default("auto"),
   EDGETIER_S3_ACCESS_KEY_ID: z.string().min(1),
   EDGETIER_S3_SECRET_ACCESS_KEY: z.string().min(1),
 };
 
-export type S3Variables = { readonly [Name in keyof typeof s3Variables]: string };
+export type S3Variables = { readonly [Name in keyof typeof s3VariableSchemas]: string };
 
-export function s3OptionsOf(variables: S3Variables): S3Options {
+export function toS3Options(variables: S3Variables): S3Options {
   return {
     endpoint: variables.EDGETIER_S3_ENDPOINT,
     bucket: variables.EDGETIER_S3_BUCKET,
@@ -36,7 +36,7 @@ export function s3OptionsOf(variables: S3Variables): S3Options {
 }
 
 /** The reverse of `s3OptionsOf`, for starting a program. */
-export function s3VariablesOf(options: S3Options): S3Variables {
+export function toS3Variables(options: S3Options): S3Variables {
   return {
     EDGETIER_S3_ENDPOINT: options.endpoint,
     EDGETIER_S3_BUCKET: options.bucket,

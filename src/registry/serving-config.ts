@@ -3,19 +3,19 @@
 // Triton's model configuration (ModelDynamicBatching, ModelQueuePolicy, ModelWarmup), with units.
 
 import * as z from "zod";
-import { executionProvider } from "../core/execution-provider.ts";
+import { executionProviderSchema } from "../core/execution-provider.ts";
 import { DATATYPES } from "../core/tensor.ts";
 
-const rows = z.int().min(1).max(65_536);
-const microseconds = z.int().min(0).max(600_000_000);
+const rowCountSchema = z.int().min(1).max(65_536);
+const microsecondsSchema = z.int().min(0).max(600_000_000);
 
 /** Every field may be left out. */
-export const queueConfig = z
+export const queueConfigSchema = z
   .strictObject({
     /** What becomes of a request whose timeout passes while it waits: an error, or a place behind all others of its priority. */
     timeoutAction: z.enum(["reject", "delay"]),
     /** 0: none. */
-    defaultTimeoutUs: microseconds,
+    defaultTimeoutUs: microsecondsSchema,
     /** Whether a request's own timeout counts; it can only shorten the default. */
     allowTimeoutOverride: z.boolean(),
     /** Rows that may wait. */
@@ -27,16 +27,16 @@ export const queueConfig = z
   .partial();
 
 /** Every field may be left out. */
-export const batchingConfig = z
+export const batchingConfigSchema = z
   .strictObject({
     /** `off`: a run for each request; `fixed`: Triton's rules; `adaptive`: what is learned of the model and its load. */
     mode: z.enum(["off", "fixed", "adaptive"]),
     /** Rows of one shared run. */
-    maxBatchRows: rows,
+    maxBatchRows: rowCountSchema,
     /** `fixed`: sizes that go at once. */
-    preferredBatchRows: z.array(rows).max(64),
+    preferredBatchRows: z.array(rowCountSchema).max(64),
     /** `fixed`: how long the oldest may wait for others while a session is free. */
-    maxQueueDelayUs: microseconds,
+    maxQueueDelayUs: microsecondsSchema,
     /**
      * The graph's answer for a row does not depend on how far it is padded: rows of different lengths may share a run.
      * `axis` from 1; `buckets` ascending, lengths to pad to, by default the longest row's. What a preprocessor encodes here
@@ -47,11 +47,11 @@ export const batchingConfig = z
       value: z.number().default(0),
       buckets: z.array(z.int().min(1)).max(64).optional(),
     }),
-    queue: queueConfig,
+    queue: queueConfigSchema,
   })
   .partial();
 
-const warmupInput = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const warmupInputSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     datatype: z.enum(DATATYPES),
     /** Without the batch dimension. */
@@ -61,45 +61,45 @@ const warmupInput = <Artifact extends z.ZodType>(artifact: Artifact) =>
   });
 
 /** Runs that every session instance makes before its model is ready. */
-const warmup = <Artifact extends z.ZodType>(artifact: Artifact) =>
+const warmupSampleSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z.strictObject({
     name: z.string().min(1).max(128),
     /** One run, or one for each size. */
-    batchRows: z.union([rows, z.array(rows).min(1).max(64)]).default(1),
+    batchRows: z.union([rowCountSchema, z.array(rowCountSchema).min(1).max(64)]).default(1),
     /** How often each run is made. */
     count: z.int().min(1).max(10_000).default(1),
     /** By the graph's names; the task's example, or zeros, where left out. */
-    inputs: z.record(z.string(), warmupInput(artifact)).optional(),
+    inputs: z.record(z.string(), warmupInputSchema(artifact)).optional(),
   });
 
 /** @param artifact how a file is named: by path, or by digest */
-export const servingConfig = <Artifact extends z.ZodType>(artifact: Artifact) =>
+export const servingConfigSchema = <Artifact extends z.ZodType>(artifact: Artifact) =>
   z
     .strictObject({
       /** In the order in which they are tried. */
-      executionProviders: z.array(executionProvider).min(1).max(8),
+      executionProviders: z.array(executionProviderSchema).min(1).max(8),
       graphOptimization: z.enum(["disabled", "basic", "extended", "all"]),
       /** Threads of one operator; 0 leaves it to ONNX Runtime. */
       intraOpThreads: z.int().min(0).max(1_024),
       /** Sessions that run at the same time. */
       instances: z.int().min(1).max(64),
-      batching: batchingConfig,
-      warmup: z.array(warmup(artifact)).max(64),
+      batching: batchingConfigSchema,
+      warmup: z.array(warmupSampleSchema(artifact)).max(64),
     })
     .partial();
 
-export type QueueConfig = z.output<typeof queueConfig>;
-export type BatchingConfig = z.output<typeof batchingConfig>;
+export type QueueConfig = z.output<typeof queueConfigSchema>;
+export type BatchingConfig = z.output<typeof batchingConfigSchema>;
 /** `File` is what names a file. */
 export type WarmupSample<File> = Omit<
-  z.output<ReturnType<typeof warmup<z.ZodString>>>,
+  z.output<ReturnType<typeof warmupSampleSchema<z.ZodString>>>,
   "inputs"
 > & {
   readonly inputs?:
     | Readonly<
         Record<
           string,
-          Omit<z.output<ReturnType<typeof warmupInput<z.ZodString>>>, "data"> & {
+          Omit<z.output<ReturnType<typeof warmupInputSchema<z.ZodString>>>, "data"> & {
             readonly data: "zero" | "random" | { readonly file: File };
           }
         >
@@ -107,12 +107,12 @@ export type WarmupSample<File> = Omit<
     | undefined;
 };
 export type ServingConfig<File> = Omit<
-  z.output<ReturnType<typeof servingConfig<z.ZodString>>>,
+  z.output<ReturnType<typeof servingConfigSchema<z.ZodString>>>,
   "warmup"
 > & { readonly warmup?: readonly WarmupSample<File>[] | undefined };
 
 /** Field by field, also within `batching` and its queue: the first that says something counts. */
-export function mergeServing<File>(
+export function mergeServingConfigs<File>(
   ...configs: readonly (ServingConfig<File> | undefined)[]
 ): ServingConfig<File> {
   return configs.reduceRight<ServingConfig<File>>((below, config) => {
@@ -126,7 +126,7 @@ export function mergeServing<File>(
 }
 
 /** The same with its files named in another way. */
-export function withFiles<From, To>(
+export function mapServingFiles<From, To>(
   config: ServingConfig<From>,
   name: (file: From) => To,
 ): ServingConfig<To> {

@@ -3,12 +3,12 @@
 
 import { coreErrors } from "../core/common-errors.ts";
 import type { NamedTensors } from "../core/tensor.ts";
-import { checkInputs } from "./check-inputs.ts";
+import { validateInputs } from "./validate-inputs.ts";
 import type { Session } from "./runtime.ts";
 
 export interface GroupMember extends Session {
   /** False while a run would have to wait, as for what takes a failed worker's place; its runs go to others then. */
-  readonly isServing?: boolean | undefined;
+  readonly isAvailable?: boolean | undefined;
 }
 
 /** @param members at least one, which the group owns from now on */
@@ -26,8 +26,8 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
 
   /** One that would run at once; where no member would, any that is free. */
   function takeFree(): GroupMember | undefined {
-    const serving = free.findIndex(isServing);
-    if (serving === -1 && members.some(isServing)) return undefined;
+    const serving = free.findIndex(isAvailable);
+    if (serving === -1 && members.some(isAvailable)) return undefined;
     return free.splice(Math.max(0, serving), 1)[0];
   }
 
@@ -68,7 +68,7 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
     },
 
     async run(inputs) {
-      checkInputs(first.inputs, inputs); // what is wrong waits for nobody
+      validateInputs(first.inputs, inputs); // what is wrong waits for nobody
       if (disposal !== undefined)
         throw coreErrors.sessionFailed("the session has been disposed of");
       const result = run(inputs);
@@ -83,4 +83,4 @@ export function createSessionGroup(members: readonly GroupMember[]): Session {
   };
 }
 
-const isServing = ({ isServing: serving = true }: GroupMember) => serving;
+const isAvailable = ({ isAvailable: serving = true }: GroupMember) => serving;

@@ -1,7 +1,7 @@
 // Canaries: aliases that take a share of the requests to the default alias, by their weights.
 
 import { sha256Hex } from "../core/hash.ts";
-import { sharesOf } from "../registry/aliases.ts";
+import { listWeightedAliases } from "../registry/aliases.ts";
 import type { Aliases } from "../registry/manifest.ts";
 
 /**
@@ -12,7 +12,7 @@ export async function chooseCanary(
   aliases: Aliases,
   key: string,
 ): Promise<{ readonly alias: string; readonly version: number } | undefined> {
-  const shares = sharesOf(aliases);
+  const shares = listWeightedAliases(aliases);
   if (shares.length === 0) return undefined;
   const place = await hashToFraction(key);
   let end = 0;

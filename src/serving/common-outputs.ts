@@ -1,9 +1,9 @@
 // The outputs that a cascade answers with, whichever tier each row's answer comes from: those that all its tiers have.
 
 import { coreErrors } from "../core/common-errors.ts";
-import { bytesOf } from "../core/bytes.ts";
+import { byteView } from "../core/bytes.ts";
 import {
-  elementCount,
+  countElements,
   type NamedTensors,
   type Tensor,
   type TensorSpec,
@@ -46,7 +46,7 @@ function gatherTensor(
   rows: readonly OutputRow[],
 ): Tensor {
   const shape = [rows.length, ...rowShape];
-  const width = elementCount(name, rowShape);
+  const width = countElements(name, rowShape);
   const sources = rows.map(({ outputs, row }) => ({ tensor: outputs[name], row }));
   const misfit = sources.find(
     ({ tensor, row }) =>
@@ -73,7 +73,7 @@ function gatherTensor(
   sources.forEach(({ tensor, row }, index) => {
     if (tensor !== undefined && tensor.datatype !== "BYTES")
       joined.set(
-        bytesOf(tensor.data).subarray(row * rowBytes, (row + 1) * rowBytes),
+        byteView(tensor.data).subarray(row * rowBytes, (row + 1) * rowBytes),
         index * rowBytes,
       );
   });

@@ -10,7 +10,7 @@ import { asEdgeTierError } from "../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../core/tensor.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { TaskInput } from "../tasks/task.ts";
-import { taskRowsOf } from "../tasks/task-rows.ts";
+import { readTaskInputs } from "../tasks/task-inputs.ts";
 import type { InferenceMetrics } from "./inference-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -153,7 +153,7 @@ export function createEdgePlanner({
     plan(request) {
       const tier = request.tier === undefined ? undefined : findTier(manifest, request.tier);
       if (edge.length === 0) return undefined;
-      const rows = own && taskRowsOf(request.inputs, own.inputFromBytes, maxInputs);
+      const rows = own && readTaskInputs(request.inputs, own.inputFromBytes, maxInputs);
       if (tier !== undefined) return planForOne(tier, request.inputs, rows);
       if (rows === undefined) return planForAny(request);
       if (encoder !== undefined) return planForEncoder(encoder, rows);

@@ -10,14 +10,14 @@ import type { NamedTensors } from "../core/tensor.ts";
 import type { TierManifest } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
 import type { Session } from "../runtime/runtime.ts";
-import { bytesSource, streamSource } from "../runtime/wasm/byte-source.ts";
+import { createBytesSource, createStreamSource } from "../runtime/wasm/byte-source.ts";
 import type { Deployment } from "../runtime/wasm/deployment.ts";
 import { type EngineModule, PAGE_BYTES } from "../runtime/wasm/engine.ts";
-import type { RestoredAtStart } from "../runtime/wasm/restore-bundled.ts";
+import type { BundledSessions } from "../runtime/wasm/restore-bundled-snapshots.ts";
 import { restoreSnapshot } from "../runtime/wasm/restore-snapshot.ts";
-import { createSessionPool } from "../runtime/wasm/session-pool.ts";
-import { reasonAgainst } from "../runtime/wasm/snapshot-fit.ts";
-import { isTrap } from "../runtime/wasm/traps.ts";
+import { createSessionCache } from "../runtime/wasm/session-cache.ts";
+import { findIncompatibility } from "../runtime/wasm/snapshot-compatibility.ts";
+import { isEngineTrap } from "../runtime/wasm/traps.ts";
 import { createWasmRuntime } from "../runtime/wasm/wasm-runtime.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 import { createLazy, type Lazy } from "./lazy-value.ts";
@@ -25,7 +25,7 @@ import type { RequestContext } from "./request-context.ts";
 
 export interface EdgeSessionsOptions {
   readonly deployment: Deployment;
-  readonly restored: RestoredAtStart;
+  readonly restored: BundledSessions;
   readonly store: ModelStore;
   /** For loading one artifact. */
   readonly storeTimeoutMs: number;
@@ -70,7 +70,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
   const loads = new Map<string, Lazy<Session>>();
   /** Runs that failed since the last that did not, by session. */
   const failures = new Map<string, number>();
-  const pool = createSessionPool({
+  const pool = createSessionCache({
     budgetBytes,
     onEvict(key, session) {
       metrics.count("edgetier_sessions_evicted_total", {});
@@ -78,8 +78,8 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       loads.get(key)?.evict(session);
     },
   });
-  for (const error of options.restored.refused) refused(error, "module scope");
-  for (const [graph, session] of restored) pool.admit(graph, session);
+  for (const error of options.restored.failures) refused(error, "module scope");
+  for (const [graph, session] of restored) pool.add(graph, session);
 
   function refused(error: EdgeTierError, where: string): void {
     metrics.count("edgetier_snapshots_refused_total", {
@@ -98,7 +98,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     const tooLarge = snapshot !== undefined && snapshot.memoryBytes > budgetBytes;
     return tooLarge
       ? `it takes ${snapshot.memoryBytes} bytes of memory, the budget is ${budgetBytes}`
-      : reasonAgainst(snapshot, engine);
+      : findIncompatibility(snapshot, engine);
   }
 
   const artifactTimeout = () => AbortSignal.timeout(storeTimeoutMs);
@@ -117,7 +117,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       const session = await orRefused("bundled", () =>
         restoreSnapshot(
           engine,
-          bytesSource(new Uint8Array(bundle.bytes)),
+          createBytesSource(new Uint8Array(bundle.bytes)),
           bundle.head,
           graph,
           limits,
@@ -130,8 +130,14 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     if (snapshot === undefined || reason !== undefined)
       return servingErrors.tierNotServable(tier.id, reason ?? "the version has no snapshot");
     return await orRefused("store", async () => {
-      const stream = await store.openArtifact(snapshot.artifact, artifactTimeout());
-      return await restoreSnapshot(engine, streamSource(stream), snapshot.head, graph, limits);
+      const stream = await store.streamArtifact(snapshot.artifact, artifactTimeout());
+      return await restoreSnapshot(
+        engine,
+        createStreamSource(stream),
+        snapshot.head,
+        graph,
+        limits,
+      );
     });
   }
 
@@ -180,7 +186,7 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
     if (lazy === undefined) {
       lazy = createLazy(async () => {
         const opened = await open();
-        pool.admit(key, opened);
+        pool.add(key, opened);
         return opened;
       });
       loads.set(key, lazy);
@@ -208,12 +214,12 @@ export function createEdgeSessions(options: EdgeSessionsOptions): EdgeSessions {
       failures.set(key, failed);
       // After a trap the instance's memory may be in any state: another one takes its place. An input that ONNX Runtime
       // refuses does not cost one, but an instance that refuses everything does not stay.
-      if (isTrap(error) || failed >= MAX_CONSECUTIVE_FAILURES) {
+      if (isEngineTrap(error) || failed >= MAX_CONSECUTIVE_FAILURES) {
         failures.delete(key);
         loads.get(key)?.evict(opened);
         pool.remove(key);
       }
-      if (isTrap(error)) {
+      if (isEngineTrap(error)) {
         metrics.count("edgetier_engine_traps_total", { kind: code });
         log({
           level: "error",

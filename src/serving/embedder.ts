@@ -2,12 +2,12 @@
 
 import { servingErrors } from "./errors.ts";
 import { taskErrors } from "../tasks/errors.ts";
-import { createAnswerCache } from "../cache/answer-cache.ts";
-import { cacheKey } from "../cache/key.ts";
-import type { CacheLayer, CacheMode, CacheResult } from "../cache/policy.ts";
+import { createResultCache } from "../cache/result-cache.ts";
+import { formatCacheKey } from "../cache/cache-key.ts";
+import type { CacheLayer, CacheMode, CacheStatus } from "../cache/cache-policy.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
-import { shortened } from "../tasks/text/vectors.ts";
+import { truncateVector } from "../tasks/text/embedding-vectors.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 import { type InferenceMetrics, createInferenceMetrics } from "./inference-metrics.ts";
 import { readThrough } from "./read-through.ts";
@@ -39,12 +39,12 @@ export interface EmbedResult {
   readonly tokenCount: number;
   /** Ids of the tiers whose vectors they are. */
   readonly tiers: readonly string[];
-  readonly cacheResult: CacheResult;
+  readonly cacheResult: CacheStatus;
 }
 
 export interface Embedder {
   /**
-   * @throws gives_no_embeddings, invalid_dimensions, too_many_inputs, too_many_tokens, invalid_tokens; as Task.parseInput, Catalogue.resolve
+   * @throws gives_no_embeddings, invalid_dimensions, too_many_inputs, too_many_tokens, invalid_tokens; as Task.parseInput, ModelCatalog.resolve
    * and the tiers
    */
   embed(request: EmbedRequest, context: RequestContext): Promise<EmbedResult>;
@@ -64,7 +64,7 @@ export interface EmbedderOptions {
 
 export function createEmbedder(options: EmbedderOptions): Embedder {
   const { catalog: catalogue, getLoadedModel: versions, clock, maxInputs, maxTokens } = options;
-  const cache = createAnswerCache(options.cacheLayers, embeddingCodec);
+  const cache = createResultCache(options.cacheLayers, embeddingCodec);
 
   /** @param known tokens of the request's other inputs */
   async function compute(
@@ -98,7 +98,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       if (raw.length > maxInputs) throw taskErrors.tooManyInputs(raw.length, maxInputs);
       // No canary takes a share of these: vectors of two versions cannot be compared, and who asks for some keeps them.
       const known = await context.phases.measure("manifest", () => catalogue.resolve(ref, context));
-      context.span.set(modelAttributes(known.manifest));
+      context.span.setAttributes(modelAttributes(known.manifest));
       const { encoder } = versions(known);
       const { model, version, task: taskName } = known.manifest;
       if (encoder === undefined) throw servingErrors.givesNoEmbeddings(model, taskName);
@@ -116,7 +116,9 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
         parameters: [],
       };
       const keys = await Promise.all(
-        inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
+        inputs.map(async (input) =>
+          formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
+        ),
       );
       const { values: all, cacheResult } = await readThrough(cache, {
         keys,
@@ -135,7 +137,7 @@ export function createEmbedder(options: EmbedderOptions): Embedder {
       });
       counted.recordCacheResult(cacheResult);
       const vectors = all.map(({ vector }) =>
-        shortened(vector, dimensions ?? manifest.dimensions, manifest.normalise),
+        truncateVector(vector, dimensions ?? manifest.dimensions, manifest.normalise),
       );
       return {
         model,

@@ -2,8 +2,8 @@
 // Layout: tokens (uint32, little-endian), length of the tier's id (uint8), the id (UTF-8), the vector (FP32, little-endian as
 // every platform that this runs on).
 
-import type { AnswerCodec } from "../cache/answer-cache.ts";
-import { bytesOf, concatBytes } from "../core/bytes.ts";
+import type { ResultCodec } from "../cache/result-cache.ts";
+import { byteView, concatBytes } from "../core/bytes.ts";
 
 export interface Embedding {
   readonly vector: Float32Array;
@@ -13,14 +13,14 @@ export interface Embedding {
 
 const HEADER_BYTES = 5;
 
-export const embeddingCodec: AnswerCodec<Embedding> = {
+export const embeddingCodec: ResultCodec<Embedding> = {
   encode({ vector, tokenCount: tokens, tier }) {
     const id = new TextEncoder().encode(tier);
     const header = new Uint8Array(HEADER_BYTES);
     const view = new DataView(header.buffer);
     view.setUint32(0, tokens, true);
     view.setUint8(4, id.byteLength); // a manifest's ids have at most 64 bytes
-    return concatBytes([header, id, bytesOf(vector)]);
+    return concatBytes([header, id, byteView(vector)]);
   },
   decode(bytes) {
     if (bytes.byteLength < HEADER_BYTES) return undefined;

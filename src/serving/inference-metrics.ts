@@ -1,6 +1,6 @@
 // What is counted of a request that was served: the one place that knows which metrics a finished answer makes.
 
-import type { CacheResult } from "../cache/policy.ts";
+import type { CacheStatus } from "../cache/cache-policy.ts";
 import type { CascadeOutcome, TierUsage } from "../cascade/cascade.ts";
 import { asEdgeTierError } from "../core/errors.ts";
 import type { Manifest } from "../registry/manifest.ts";
@@ -16,7 +16,7 @@ export interface InferenceMetrics {
       readonly confidence?: number;
     })[],
   ) => void;
-  readonly recordCacheResult: (result: CacheResult | "held") => void;
+  readonly recordCacheResult: (result: CacheStatus | "held") => void;
   /** One tier alone, over so many inputs. */
   readonly measureTier: <Answer>(
     tier: string,

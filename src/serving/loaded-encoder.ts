@@ -7,8 +7,8 @@ import type { NamedTensors } from "../core/tensor.ts";
 import type { RegionClient } from "../region/region-client.ts";
 import type { ArtifactRef, EmbeddingManifest, EmbeddingTier } from "../registry/manifest.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
-import { taskByName } from "../tasks/tasks.ts";
-import { normalised, readVectors } from "../tasks/text/vectors.ts";
+import { getTask } from "../tasks/tasks.ts";
+import { normalizeVector, poolVectors } from "../tasks/text/embedding-vectors.ts";
 import type { InferenceMetrics } from "./inference-metrics.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
 import { createLazy } from "./lazy-value.ts";
@@ -65,7 +65,7 @@ export function createLoadedEncoder(
   manifest: EmbeddingManifest,
   { readArtifact, sessions, region }: LoadedEncoderDependencies,
 ): LoadedEncoder {
-  const task = taskByName(manifest.task);
+  const task = getTask(manifest.task);
   const edge = manifest.tiers.find(({ place }) => place === "edge");
   const remote = manifest.tiers.find(({ place }) => place === "region");
   const face = (edge ?? remote) as EmbeddingTier; // a manifest has one tier at least
@@ -86,14 +86,14 @@ export function createLoadedEncoder(
     const request = {
       ...createRegionCall(manifest, context, deadline),
       tier: tier.id,
-      inputs: inputs.map((input) => task.toBytes(input)),
+      inputs: inputs.map((input) => task.encodeInput(input)),
     };
     return await context.phases.measure("region", () => region.infer(request, deadline.signal));
   }
 
   const vectorsOf = (tier: EmbeddingTier, outputs: NamedTensors, tokens: readonly number[]) => {
-    const vectors = readVectors(outputs, tier, tokens, manifest.dimensions);
-    return manifest.normalise ? vectors.map(normalised) : vectors;
+    const vectors = poolVectors(outputs, tier, tokens, manifest.dimensions);
+    return manifest.normalise ? vectors.map(normalizeVector) : vectors;
   };
 
   async function embedHere(
@@ -115,7 +115,7 @@ export function createLoadedEncoder(
   return {
     manifest,
     task,
-    inputFromBytes: (bytes, index) => task.fromBytes(bytes, index, manifest.input),
+    inputFromBytes: (bytes, index) => task.decodeInput(bytes, index, manifest.input),
 
     async encode(inputs, context, deadline) {
       const { encode } = await preprocessor.get(context, deadline);

@@ -14,10 +14,10 @@ import type {
   Manifest,
 } from "../registry/manifest.ts";
 import type { ModelStore } from "../registry/model-store.ts";
-import { labelsOf } from "../tasks/labels.ts";
+import { parseVersionLabels } from "../tasks/labels.ts";
 import type { ImageDecoder } from "../tasks/image/image.ts";
 import type { Preprocessor, Task, TaskInput } from "../tasks/task.ts";
-import { taskByName } from "../tasks/tasks.ts";
+import { getTask } from "../tasks/tasks.ts";
 import { type PartialRun, createResumableRegionCall } from "./partial-run.ts";
 import type { ResolvedVersion } from "./model-catalog.ts";
 import type { EdgeSessions } from "./edge-sessions.ts";
@@ -92,7 +92,7 @@ function createLoadedEdgeModel(
   const readArtifact = (ref: ArtifactRef) =>
     store.readArtifact(ref, AbortSignal.timeout(storeTimeoutMs));
   const lazyLabels = (file: ArtifactRef) =>
-    createLazy(async () => labelsOf(manifest, await readArtifact(file)));
+    createLazy(async () => parseVersionLabels(manifest, await readArtifact(file)));
   if (manifest.task === "tensor") {
     const labels = manifest.labels && lazyLabels(manifest.labels);
     return { loadLabels: async (context, deadline) => labels?.get(context, deadline) };
@@ -126,7 +126,7 @@ function createLoadedCascade(
   readArtifact: ReadArtifact,
   { sessions, region, imageDecoder: images }: LoadedModelDependencies,
 ): LoadedCascade {
-  const task = taskByName(manifest.task);
+  const task = getTask(manifest.task);
   const graphs = new Map(
     manifest.tiers.map((tier) => [
       tier.id,
@@ -140,7 +140,7 @@ function createLoadedCascade(
       const spec = tier.preprocessor;
       return task.createPreprocessor(
         "artifact" in spec ? { ...spec, artifact: await readArtifact(spec.artifact) } : spec,
-        { images },
+        { imageDecoder: images },
       );
     });
     return async (inputs, context, deadline, begun) => {
@@ -163,7 +163,7 @@ function createLoadedCascade(
       const run = {
         createCall,
         inputs,
-        toBytes: (input: TaskInput) => task.toBytes(input),
+        toBytes: (input: TaskInput) => task.encodeInput(input),
         partialRun: tier.resumes && begun.get(tier.resumes.tier),
       };
       return await context.phases.measure("region", () => ask(run, deadline.signal));
@@ -181,7 +181,7 @@ function createLoadedCascade(
   return {
     manifest,
     task,
-    inputFromBytes: (bytes, index) => task.fromBytes(bytes, index, manifest.input),
+    inputFromBytes: (bytes, index) => task.decodeInput(bytes, index, manifest.input),
     runTier: run,
     createTiers(context, topK, onOutputs) {
       const begun: PartialRuns = new Map();

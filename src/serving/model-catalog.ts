@@ -6,7 +6,7 @@ import { registryErrors } from "../registry/errors.ts";
 import type { Clock } from "../core/clock.ts";
 import { EdgeTierError } from "../core/errors.ts";
 import { sha256Hex } from "../core/hash.ts";
-import { previousOf, sharesOf } from "../registry/aliases.ts";
+import { previousVersionsOf, listWeightedAliases } from "../registry/aliases.ts";
 import {
   aliasedVersion,
   type Aliases,
@@ -178,7 +178,7 @@ export function createModelCatalog({
       served.set(key, wanted);
       return known;
     } catch (error) {
-      const before = hasCode(error, "model_store_unavailable") ? [] : previousOf(target); // the store could not give them either
+      const before = hasCode(error, "model_store_unavailable") ? [] : previousVersionsOf(target); // the store could not give them either
       for (const other of new Set([last, ...before])) {
         const known =
           other === undefined || other === wanted
@@ -211,7 +211,7 @@ export function createModelCatalog({
       const { model, target } = ref;
       const isDefault = target.kind === "alias" && target.alias === DEFAULT_ALIAS;
       const byAlias = isDefault ? await aliasesOfRequested(model, context) : {};
-      const isDrawn = sharesOf(byAlias).length > 0;
+      const isDrawn = listWeightedAliases(byAlias).length > 0;
       const canary = await chooseCanary(byAlias, `${model} ${context.requestId}`);
       if (canary === undefined) return { ...(await resolve(ref, context)), isCanarySplit: isDrawn };
       try {

@@ -9,7 +9,7 @@ import type { TensorSpec } from "../core/tensor.ts";
 import { type ForwardedRequest, classifyRegionError } from "../region/region-client.ts";
 import type { Manifest, TierManifest } from "../registry/manifest.ts";
 import type { ModelRef } from "../registry/model-ref.ts";
-import { TASK_INPUTS } from "../tasks/task-rows.ts";
+import { TASK_INPUT_SPECS } from "../tasks/task-inputs.ts";
 import type { EdgeMetrics } from "../telemetry/metrics-recorder.ts";
 import { createInferenceMetrics } from "./inference-metrics.ts";
 import type { ModelCatalog, ResolvedVersion } from "./model-catalog.ts";
@@ -36,9 +36,9 @@ export interface OpenInferenceModelsOptions {
 }
 
 export interface OpenInferenceModels {
-  /** What the reference names. @throws as Catalogue.resolve */
+  /** What the reference names. @throws as ModelCatalog.resolve */
   resolve(ref: ModelRef, context: RequestContext): Promise<OpenInferenceModel>;
-  /** What answers this request. @throws as Catalogue.choose */
+  /** What answers this request. @throws as ModelCatalog.resolveForRequest */
   resolveForRequest(ref: ModelRef, context: RequestContext): Promise<OpenInferenceModel>;
 }
 
@@ -49,7 +49,7 @@ export interface OpenInferenceModel {
   readonly outputs: readonly TensorSpec[];
   /** Whether this edge, or else the region, answers at once. */
   isReady(): Promise<boolean>;
-  /** By index, for classification. @throws as ServedVersion.labels */
+  /** By index, for classification. @throws as LoadedEdgeModel.loadLabels */
   loadLabels(context: RequestContext, deadline: Deadline): Promise<readonly string[] | undefined>;
   /** @param deadlineMs as the client named it, which is then strict; the manifest's otherwise */
   startDeadline(deadlineMs: number | undefined, context: RequestContext): Deadline;
@@ -69,7 +69,7 @@ export function createOpenInferenceModels(
   const { catalog: catalogue, getLoadedModel: versions } = options;
   const model = async (context: RequestContext, known: () => Promise<ResolvedVersion>) => {
     const version = await context.phases.measure("manifest", known);
-    context.span.set(modelAttributes(version.manifest));
+    context.span.setAttributes(modelAttributes(version.manifest));
     return createOpenInferenceModel(version.manifest, versions(version), options);
   };
   return {
@@ -100,7 +100,8 @@ function createOpenInferenceModel(
 
   return {
     manifest,
-    inputs: (served.cascade ?? served.encoder) === undefined ? choice.primary.inputs : TASK_INPUTS,
+    inputs:
+      (served.cascade ?? served.encoder) === undefined ? choice.primary.inputs : TASK_INPUT_SPECS,
     outputs,
     plan,
     loadLabels: served.loadLabels,

@@ -1,7 +1,7 @@
 // What an edge tier has computed of a request, for a region to go on from: where that is less to send than the inputs are.
 
 import { asEdgeTierError } from "../core/errors.ts";
-import { bytesOf } from "../core/bytes.ts";
+import { byteView } from "../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../core/tensor.ts";
 import type { RegionCall, RegionClient } from "../region/region-client.ts";
 import type { Resumption } from "../registry/manifest.ts";
@@ -76,7 +76,9 @@ function gatherPartialTensors(
 const encodedBytes = (tensors: NamedTensors): number =>
   Object.values(tensors).reduce((sum, tensor) => sum + encodedTensorBytes(tensor), 0);
 const encodedTensorBytes = (tensor: Tensor): number =>
-  tensor.datatype === "BYTES" ? encodedElementsBytes(tensor.data) : bytesOf(tensor.data).byteLength;
+  tensor.datatype === "BYTES"
+    ? encodedElementsBytes(tensor.data)
+    : byteView(tensor.data).byteLength;
 /** Each goes with its length, of 4 bytes. */
 const encodedElementsBytes = (texts: readonly Uint8Array[]): number =>
   texts.reduce((sum, { byteLength }) => sum + 4 + byteLength, 0);

@@ -4,9 +4,14 @@ import { taskErrors } from "../tasks/errors.ts";
 import { servingErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
-import { createAnswerCache, jsonCodec } from "../cache/answer-cache.ts";
-import { cacheKey } from "../cache/key.ts";
-import { type CacheLayer, type CacheMode, type CacheResult, isStorable } from "../cache/policy.ts";
+import { createResultCache, createJsonCodec } from "../cache/result-cache.ts";
+import { formatCacheKey } from "../cache/cache-key.ts";
+import {
+  type CacheLayer,
+  type CacheMode,
+  type CacheStatus,
+  isStorable,
+} from "../cache/cache-policy.ts";
 import {
   checkMaxTier,
   type CascadeOutcome,
@@ -48,13 +53,13 @@ export interface PredictRequest {
 export interface Prediction {
   readonly model: string;
   readonly version: number;
-  /** As of ChosenVersion. */
+  /** As of SelectedVersion. */
   readonly isCanarySplit: boolean;
   /** Empty where the client holds them. */
   readonly outcomes: readonly CascadeOutcome[];
   readonly tierUsage: readonly TierUsage[];
   /** Absent where no cache was asked, since the client holds the answers. */
-  readonly cacheResult?: CacheResult;
+  readonly cacheResult?: CacheStatus;
   /** Of the tenant, the version and all inputs: equal requests have equal keys. */
   readonly cacheKeys: readonly string[];
 }
@@ -87,9 +92,9 @@ const cachedOutcomeSchema = z.object({
 
 export function createPredictor(options: PredictorOptions): Predictor {
   const { catalog: catalogue, getLoadedModel: versions, clock, maxInputs } = options;
-  const cache = createAnswerCache(
+  const cache = createResultCache(
     options.cacheLayers,
-    jsonCodec<CascadeOutcome>((value) => cachedOutcomeSchema.safeParse(value).data),
+    createJsonCodec<CascadeOutcome>((value) => cachedOutcomeSchema.safeParse(value).data),
   );
 
   return {
@@ -99,7 +104,7 @@ export function createPredictor(options: PredictorOptions): Predictor {
       const known = await context.phases.measure("manifest", () =>
         catalogue.resolveForRequest(request.ref, context),
       );
-      context.span.set(modelAttributes(known.manifest));
+      context.span.setAttributes(modelAttributes(known.manifest));
       const { cascade: served, encoder } = versions(known);
       if (served === undefined)
         throw encoder === undefined
@@ -121,7 +126,9 @@ export function createPredictor(options: PredictorOptions): Predictor {
         parameters,
       };
       const cacheKeys = await Promise.all(
-        inputs.map(async (input) => cacheKey({ ...identity, input: await task.identityOf(input) })),
+        inputs.map(async (input) =>
+          formatCacheKey({ ...identity, input: await task.computeIdentity(input) }),
+        ),
       );
       const base = { model, version, isCanarySplit: known.isCanarySplit, cacheKeys };
       if (await request.isNotModified?.(cacheKeys)) {
@@ -193,5 +200,5 @@ function parseInputs(
   const { mediaType, bytes } = inputs;
   if (!task.mediaTypes.includes(mediaType))
     throw coreErrors.unsupportedMediaType(mediaType, ["application/json", ...task.mediaTypes]);
-  return [task.fromBytes(bytes, 0, limits)];
+  return [task.decodeInput(bytes, 0, limits)];
 }

@@ -1,8 +1,8 @@
 // The answers to a request's inputs, from the caches or computed: each distinct input once.
 
 import { servingErrors } from "./errors.ts";
-import type { AnswerCache, CachedAnswers } from "../cache/answer-cache.ts";
-import type { CacheMode, CacheResult } from "../cache/policy.ts";
+import type { ResultCache, CachedResults } from "../cache/result-cache.ts";
+import type { CacheMode, CacheStatus } from "../cache/cache-policy.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface ReadThroughRequest<Value> {
@@ -21,12 +21,12 @@ export interface ReadThroughRequest<Value> {
 export interface ReadThroughResult<Value> {
   /** One for each input. */
   readonly values: readonly Value[];
-  readonly cacheResult: CacheResult;
+  readonly cacheResult: CacheStatus;
 }
 
 /** @throws not_cached where nothing may be computed, and as `compute` */
 export async function readThrough<Value>(
-  cache: AnswerCache<Value>,
+  cache: ResultCache<Value>,
   request: ReadThroughRequest<Value>,
 ): Promise<ReadThroughResult<Value>> {
   const {
@@ -40,11 +40,14 @@ export async function readThrough<Value>(
     return { values: await request.compute([...keys.keys()], []), cacheResult: "bypass" }; // what was asked for is the work itself
   const { tenant } = context;
   const distinct = [...new Set(keys)];
-  const nothing: CachedAnswers<Value> = { values: [], result: "miss" };
-  const { values, result, filled } =
-    mode === "refresh"
-      ? nothing
-      : await context.phases.measure("cache", () => cache.read(distinct, tenant));
+  const nothing: CachedResults<Value> = { values: [], status: "miss" };
+  const {
+    values,
+    status: result,
+    backfill: filled,
+  } = mode === "refresh"
+    ? nothing
+    : await context.phases.measure("cache", () => cache.read(distinct, tenant));
   if (filled !== undefined) context.waitUntil(filled);
 
   const known = new Map<string, Value>();

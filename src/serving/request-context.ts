@@ -1,7 +1,7 @@
 // What one request brings along through the serving code.
 
-import type { Place } from "../core/place.ts";
-import type { Span } from "../core/span.ts";
+import type { GeoPoint } from "../core/geo.ts";
+import type { Span } from "../core/tracing.ts";
 import type { PhaseTimer } from "../telemetry/phase-timer.ts";
 
 export interface RequestContext {
@@ -11,7 +11,7 @@ export interface RequestContext {
   /** Whose request it is; cached answers never cross from one to another. "" where nobody has to say who they are. */
   readonly tenant: string;
   /** Where the client is, as far as the platform knows. */
-  readonly geo: Place | undefined;
+  readonly geo: GeoPoint | undefined;
   /** Aborts when the client has left. */
   readonly disconnectSignal: AbortSignal;
   /** By the application's clock. */

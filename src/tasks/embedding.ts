@@ -3,42 +3,42 @@
 import { taskErrors } from "./errors.ts";
 import { coreErrors } from "../core/common-errors.ts";
 import type { InputLimits, Task, TaskInput, TokensInput } from "./task.ts";
-import { parseText, textFromBytes } from "./text/text-input.ts";
-import { createTextPreprocessor, textOf } from "./text/text-preprocessor.ts";
+import { parseTextInput, decodeTextInput } from "./text/text-input.ts";
+import { createTextPreprocessor, expectText } from "./text/text-preprocessor.ts";
 
 const encoder = new TextEncoder();
 
 /** Stands before token ids, INT32 and little-endian, in an input's bytes: no text in UTF-8 has this byte. */
-const TOKENS = 0xff;
-const ID_BYTES = 4;
+const TOKENS_MARKER = 0xff;
+const TOKEN_ID_BYTES = 4;
 
-export const embedding: Task = {
+export const embeddingTask: Task = {
   name: "embedding",
-  example: { kind: "text", text: "a" },
+  exampleInput: { kind: "text", text: "a" },
   mediaTypes: ["text/plain"],
 
   parseInput: (raw, index, limits) =>
-    Array.isArray(raw) ? checkedTokens(raw, index, limits) : parseText(raw, index, limits),
+    Array.isArray(raw) ? validateTokens(raw, index, limits) : parseTextInput(raw, index, limits),
 
-  identityOf: (input) =>
-    input.kind === "tokens" ? `tokens ${input.ids.join()}` : `text ${textOf(input)}`,
-  toBytes: (input) =>
-    input.kind === "tokens" ? tokensToBytes(input) : encoder.encode(textOf(input)),
-  fromBytes: (bytes, index, limits) =>
-    bytes[0] === TOKENS
-      ? tokensFromBytes(bytes, index, limits)
-      : textFromBytes(bytes, index, limits),
+  computeIdentity: (input) =>
+    input.kind === "tokens" ? `tokens ${input.ids.join()}` : `text ${expectText(input)}`,
+  encodeInput: (input) =>
+    input.kind === "tokens" ? encodeTokens(input) : encoder.encode(expectText(input)),
+  decodeInput: (bytes, index, limits) =>
+    bytes[0] === TOKENS_MARKER
+      ? decodeTokens(bytes, index, limits)
+      : decodeTextInput(bytes, index, limits),
 
   createPreprocessor: createTextPreprocessor,
 };
 
 /** Whether the model has these tokens is its tokenizer's to say. */
-function checkedTokens(
+function validateTokens(
   ids: readonly unknown[],
   index: number,
   { maxBytes }: InputLimits,
 ): TokensInput {
-  const bytes = ids.length * ID_BYTES;
+  const bytes = ids.length * TOKEN_ID_BYTES;
   if (bytes > maxBytes) throw taskErrors.inputTooLarge(index, bytes, maxBytes);
   if (ids.length === 0) throw taskErrors.emptyText(index);
   if (!ids.every(isTokenId))
@@ -49,20 +49,20 @@ function checkedTokens(
 const isTokenId = (id: unknown): id is number =>
   typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id <= 0x7fff_ffff;
 
-function tokensToBytes({ ids }: TokensInput): Uint8Array {
-  const bytes = new Uint8Array(1 + ids.length * ID_BYTES);
+function encodeTokens({ ids }: TokensInput): Uint8Array {
+  const bytes = new Uint8Array(1 + ids.length * TOKEN_ID_BYTES);
   const view = new DataView(bytes.buffer, 1);
-  bytes[0] = TOKENS;
-  ids.forEach((id, position) => view.setInt32(position * ID_BYTES, id, true));
+  bytes[0] = TOKENS_MARKER;
+  ids.forEach((id, position) => view.setInt32(position * TOKEN_ID_BYTES, id, true));
   return bytes;
 }
 
-function tokensFromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput {
-  if (bytes.byteLength % ID_BYTES !== 1) throw coreErrors.invalidUtf8(`Input ${index}`);
+function decodeTokens(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput {
+  if (bytes.byteLength % TOKEN_ID_BYTES !== 1) throw coreErrors.invalidUtf8(`Input ${index}`);
   const view = new DataView(bytes.buffer, bytes.byteOffset + 1, bytes.byteLength - 1);
-  return checkedTokens(
-    Array.from({ length: view.byteLength / ID_BYTES }, (_, position) =>
-      view.getInt32(position * ID_BYTES, true),
+  return validateTokens(
+    Array.from({ length: view.byteLength / TOKEN_ID_BYTES }, (_, position) =>
+      view.getInt32(position * TOKEN_ID_BYTES, true),
     ),
     index,
     limits,

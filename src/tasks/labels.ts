@@ -2,23 +2,23 @@
 
 import { coreErrors } from "../core/common-errors.ts";
 import * as z from "zod";
-import { problemsOf } from "../core/config.ts";
+import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 
-const schema = z
+const labelsSchema = z
   .array(z.string().min(1), "must be a JSON array of texts")
   .min(1, "must have at least one label");
 
-export type ReadLabels =
+export type ParsedLabels =
   | { readonly labels: readonly string[] }
   | { readonly problems: readonly string[] };
 
 /** Of a version in the store. @throws manifest_invalid */
-export function labelsOf(
+export function parseVersionLabels(
   { model, version }: { readonly model: string; readonly version: number },
   bytes: Uint8Array,
 ): readonly string[] {
-  const read = readLabels(bytes);
+  const read = parseLabelFile(bytes);
   if ("problems" in read)
     throw coreErrors.manifestInvalid(
       model,
@@ -28,15 +28,15 @@ export function labelsOf(
   return read.labels;
 }
 
-export function readLabels(bytes: Uint8Array): ReadLabels {
+export function parseLabelFile(bytes: Uint8Array): ParsedLabels {
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (error) {
     return { problems: [`is not JSON: ${reasonOf(error)}`] };
   }
-  const parsed = schema.safeParse(json);
-  if (!parsed.success) return { problems: problemsOf(parsed.error) };
+  const parsed = labelsSchema.safeParse(json);
+  if (!parsed.success) return { problems: formatZodIssues(parsed.error) };
   return new Set(parsed.data).size === parsed.data.length
     ? { labels: parsed.data }
     : { problems: ["repeats a label"] };

@@ -2,7 +2,7 @@
 // edge and in the region.
 
 import type { NamedTensors } from "../core/tensor.ts";
-import type { ImageDecoder, ImageInput, ImagePreprocessing } from "./image/image.ts";
+import type { ImageDecoder, ImageInput, ImagePreprocessorConfig } from "./image/image.ts";
 
 /** One input of a prediction, parsed and within its limits. */
 export type TaskInput = TextInput | TokensInput | ImageInput;
@@ -19,7 +19,7 @@ export interface TokensInput {
 }
 
 /** How rows of different lengths are made equal: an answer does not depend on how far its row is padded. */
-export interface Padding {
+export interface RowPadding {
   /** The dimension, from 1, of every tensor that has it. */
   readonly axis: number;
   readonly value: number;
@@ -30,7 +30,7 @@ export interface Padding {
 /** Turns inputs into the tensors of one graph; the first dimension of each is the batch. */
 export interface Preprocessor {
   /** Of the tensors that `encode` makes; absent where rows of different calls cannot be made equal. */
-  readonly padding?: Padding;
+  readonly padding?: RowPadding;
   /** @throws invalid_image, image_too_large_here; invalid_tokens */
   encode(inputs: readonly TaskInput[]): NamedTensors;
 }
@@ -39,12 +39,12 @@ export interface Preprocessor {
 export type TextPreprocessorConfig =
   | { readonly kind: "hashed-ngrams"; readonly artifact: Uint8Array }
   | { readonly kind: "wordpiece"; readonly artifact: Uint8Array; readonly maxTokens: number };
-export type PreprocessorConfig = TextPreprocessorConfig | ImagePreprocessing;
+export type PreprocessorConfig = TextPreprocessorConfig | ImagePreprocessorConfig;
 
 /** What preprocessors need of the platform that they run on. */
-export interface PreprocessorTools {
+export interface PreprocessorDependencies {
   /** Absent where this deployment has none: an image's preprocessor is then refused. */
-  readonly images?: ImageDecoder | undefined;
+  readonly imageDecoder?: ImageDecoder | undefined;
 }
 
 export interface InputLimits {
@@ -56,7 +56,7 @@ export interface InputLimits {
 export interface Task {
   readonly name: string;
   /** A small valid input, for warm-up runs. */
-  readonly example: TaskInput;
+  readonly exampleInput: TaskInput;
   /** Of a body that is one input as `fromBytes` reads it. */
   readonly mediaTypes: readonly string[];
   /**
@@ -66,13 +66,13 @@ export interface Task {
    */
   parseInput(raw: unknown, index: number, limits: InputLimits): TaskInput;
   /** A text that two inputs share only if they are the same: for cache keys. */
-  identityOf(input: TaskInput): string | Promise<string>;
+  computeIdentity(input: TaskInput): string | Promise<string>;
   /** The input as bytes: what crosses to a region, as a BYTES element. */
-  toBytes(input: TaskInput): Uint8Array;
+  encodeInput(input: TaskInput): Uint8Array;
   /** The reverse of `toBytes`. @throws as parseInput, and invalid_utf8 */
-  fromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;
+  decodeInput(bytes: Uint8Array, index: number, limits: InputLimits): TaskInput;
   /** @throws preprocessor_invalid if the configuration or its artifact is not what the task needs, no_image_decoder */
-  createPreprocessor(config: PreprocessorConfig, tools?: PreprocessorTools): Preprocessor;
+  createPreprocessor(config: PreprocessorConfig, tools?: PreprocessorDependencies): Preprocessor;
 }
 
 /** Name of the BYTES input in which a region takes a task's own inputs, one element each. */

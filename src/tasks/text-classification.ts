@@ -1,18 +1,18 @@
 // The task "text-classification": one text in, one label out.
 
 import type { Task } from "./task.ts";
-import { parseText, textFromBytes } from "./text/text-input.ts";
-import { createTextPreprocessor, textOf } from "./text/text-preprocessor.ts";
+import { parseTextInput, decodeTextInput } from "./text/text-input.ts";
+import { createTextPreprocessor, expectText } from "./text/text-preprocessor.ts";
 
 const encoder = new TextEncoder();
 
-export const textClassification: Task = {
+export const textClassificationTask: Task = {
   name: "text-classification",
-  example: { kind: "text", text: "a" },
+  exampleInput: { kind: "text", text: "a" },
   mediaTypes: ["text/plain"],
-  parseInput: parseText,
-  identityOf: textOf,
-  toBytes: (input) => encoder.encode(textOf(input)),
-  fromBytes: textFromBytes,
+  parseInput: parseTextInput,
+  computeIdentity: expectText,
+  encodeInput: (input) => encoder.encode(expectText(input)),
+  decodeInput: decodeTextInput,
   createPreprocessor: createTextPreprocessor,
 };

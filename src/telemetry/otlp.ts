@@ -1,7 +1,7 @@
 // Spans as OTLP/HTTP takes them in JSON (opentelemetry-proto's ExportTraceServiceRequest): ids in hexadecimal digits, 64-bit
 // integers as text, enumerations as numbers. OpenTelemetry's own SDK and transformer would add 44 kB to the Worker.
 
-import type { Facts } from "../core/span.ts";
+import type { SpanAttributes } from "../core/tracing.ts";
 import { VERSION } from "../core/version.ts";
 
 export interface EndedSpan {
@@ -14,7 +14,7 @@ export interface EndedSpan {
   readonly name: string;
   readonly startMs: number;
   readonly endMs: number;
-  readonly attributes: Facts;
+  readonly attributes: SpanAttributes;
   /** Code of what it failed with. */
   readonly errorCode: string | undefined;
   readonly links: readonly { readonly traceId: string | undefined; readonly id: string }[];
@@ -24,7 +24,7 @@ const KINDS = { internal: 1, server: 2, client: 3 } as const;
 const STATUS_ERROR = 2;
 
 /** @param resource who made the spans: `service.name` and so on */
-export function encodeSpans(resource: Facts, spans: readonly EndedSpan[]): string {
+export function encodeSpans(resource: SpanAttributes, spans: readonly EndedSpan[]): string {
   const scopeSpans = [
     { scope: { name: "edgetier", version: VERSION }, spans: spans.map(encodeSpan) },
   ];
@@ -66,10 +66,10 @@ function encodeSpan({
 /** A double holds the microseconds since 1970, and not the nanoseconds. */
 const toUnixNanos = (ms: number): string => `${Math.round(ms * 1_000)}000`;
 
-const encodeAttributes = (facts: Facts): object[] =>
+const encodeAttributes = (facts: SpanAttributes): object[] =>
   Object.entries(facts).map(([key, value]) => ({ key, value: encodeAttributeValue(value) }));
 
-function encodeAttributeValue(value: Facts[string]): object {
+function encodeAttributeValue(value: SpanAttributes[string]): object {
   if (typeof value === "string") return { stringValue: value };
   if (typeof value === "boolean") return { boolValue: value };
   return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };

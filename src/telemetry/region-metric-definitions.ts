@@ -208,8 +208,7 @@ export function defineGauges(
     MODEL,
     (gauge, { queues, models }) => {
       for (const one of models()) gauge.set(modelLabelsOf(one), 0);
-      for (const { tier: of, requestCount } of queues())
-        gauge.inc(modelLabelsOf(of), requestCount);
+      for (const { tier: of, requestCount } of queues()) gauge.inc(modelLabelsOf(of), requestCount);
     },
   );
   gauge("edgetier_region_queue_rows", "Rows that wait for a session", TIER, (gauge, { queues }) =>
@@ -221,7 +220,8 @@ export function defineGauges(
     TIER,
     (gauge, { queues }) =>
       queues().forEach(({ tier: of, oldestAgeMs }) =>
-        gauge.set(tierLabelsOf(of), oldestAgeMs / 1_000)),
+        gauge.set(tierLabelsOf(of), oldestAgeMs / 1_000),
+      ),
   );
   gauge("edgetier_region_runs_in_progress", "Runs under way", TIER, (gauge, { queues }) =>
     queues().forEach(({ tier: of, runsInFlight }) => gauge.inc(tierLabelsOf(of), runsInFlight)),
@@ -236,7 +236,8 @@ export function defineGauges(
     "edgetier_region_model_bytes",
     "Memory of a loaded version, as eviction counts it",
     MODEL,
-    (gauge, { models }) => models().forEach((one) => gauge.set(modelLabelsOf(one), one.memoryBytes)),
+    (gauge, { models }) =>
+      models().forEach((one) => gauge.set(modelLabelsOf(one), one.memoryBytes)),
   );
   gauge(
     "edgetier_region_provider_info",

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { reasonOf } from "../core/errors.ts";
-import type { WaitUntil } from "../core/span.ts";
+import type { WaitUntil } from "../core/tracing.ts";
 import type { EndedSpan } from "./otlp.ts";
 
 export interface SpanExporter {

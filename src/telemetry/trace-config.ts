@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 import type { Clock } from "../core/clock.ts";
-import { httpUrl, wholeNumber } from "../core/config.ts";
-import { type Facts, passingTracer, type Tracer } from "../core/span.ts";
+import { httpUrlText, integerText } from "../core/config.ts";
+import { type SpanAttributes, passthroughTracer, type Tracer } from "../core/tracing.ts";
 import { VERSION } from "../core/version.ts";
 import { encodeSpans } from "./otlp.ts";
 import { createSpanExporter, type SpanDropReason } from "./span-exporter.ts";
@@ -31,20 +31,20 @@ const otlpHeaders = z.string().transform((text, context) => {
 
 export const traceVariables = {
   /** Of an OTLP/HTTP collector, without `/v1/traces`. Without it nothing is traced, and a client's context goes on as it came. */
-  EDGETIER_OTLP_URL: httpUrl().optional(),
+  EDGETIER_OTLP_URL: httpUrlText().optional(),
   /** A secret: what the collector wants to be sent along. */
   EDGETIER_OTLP_HEADERS: otlpHeaders.default({}),
   /** Of the requests that come without a trace, from 0 to 1. */
   EDGETIER_TRACE_SHARE: z.coerce.number().min(0).max(1).default(0.01),
   /** Traces a second, in each isolate or region server, that clients may ask for; and as many of those that failed or were degraded. */
-  EDGETIER_TRACE_EXTRA_PER_SECOND: wholeNumber(10, 0, 100_000),
+  EDGETIER_TRACE_EXTRA_PER_SECOND: integerText(10, 0, 100_000),
 };
 
 type TraceVariables = z.output<z.ZodObject<typeof traceVariables>>;
 
 export interface ConfiguredTracerOptions {
   /** `service.name` and what else tells who this is. */
-  readonly resource: Facts;
+  readonly resource: SpanAttributes;
   readonly clock: Clock;
   /** Spans that no collector gets. */
   readonly onSpansDropped: (reason: SpanDropReason, spans: number) => void;
@@ -65,7 +65,7 @@ export function createConfiguredTracer(
     EDGETIER_TRACE_SHARE: share,
     EDGETIER_TRACE_EXTRA_PER_SECOND: extraPerSecond,
   } = config;
-  if (url === undefined) return passingTracer;
+  if (url === undefined) return passthroughTracer;
   const whole = { "service.version": VERSION, ...resource };
   let loggedAtMs = -Infinity;
   const exporter = createSpanExporter({

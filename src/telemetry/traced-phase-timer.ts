@@ -2,7 +2,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { asEdgeTierError } from "../core/errors.ts";
-import type { Span } from "../core/span.ts";
+import type { Span } from "../core/tracing.ts";
 import type { PhaseTimer } from "./phase-timer.ts";
 
 export function createTracedPhaseTimer(phases: PhaseTimer, span: Span, clock: Clock): PhaseTimer {
@@ -12,7 +12,7 @@ export function createTracedPhaseTimer(phases: PhaseTimer, span: Span, clock: Cl
       if (phase === "region") return phases.measure(phase, work);
       const startMs = clock.now();
       const note = (error?: string) => {
-        if (clock.now() > startMs) span.child(phase, {}, { startMs }).end(error);
+        if (clock.now() > startMs) span.startChild(phase, {}, { startMs }).end(error);
       };
       return phases.measure(phase, async () => {
         try {

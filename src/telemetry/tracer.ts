@@ -5,8 +5,15 @@
 // keeping, is recorded all the same, within a rate of its own: without what others would have added.
 
 import type { Clock } from "../core/clock.ts";
-import type { Facts, RequestTrace, Span, SpanOptions, Tracer, WaitUntil } from "../core/span.ts";
-import { readTraceContext, type TraceContext, traceHeaders } from "../core/trace-context.ts";
+import type {
+  SpanAttributes,
+  RequestTrace,
+  Span,
+  SpanOptions,
+  Tracer,
+  WaitUntil,
+} from "../core/tracing.ts";
+import { parseTraceContext, type TraceContext, formatTraceHeaders } from "../core/trace-context.ts";
 import type { EndedSpan } from "./otlp.ts";
 import type { SpanExporter } from "./span-exporter.ts";
 
@@ -43,7 +50,7 @@ export function createTracer({
       clock,
       traceId,
       isSampled,
-      traceState: parent?.state,
+      traceState: parent?.traceState,
       keep() {
         isWorth = true;
       },
@@ -68,7 +75,7 @@ export function createTracer({
 
   return {
     startRequest(header): RequestTrace {
-      const parent = readTraceContext(header);
+      const parent = parseTraceContext(header);
       const { trace, close } = startTrace(parent, (traceId) =>
         parent === undefined ? sampleRatioOf(traceId) < share : parent.isSampled && asked(),
       );
@@ -82,8 +89,8 @@ export function createTracer({
         finish(waitUntil, end) {
           if (end !== undefined) {
             root.name = end.name;
-            root.set(end.facts);
-            if (end.error !== undefined) root.keep();
+            root.setAttributes(end.attributes);
+            if (end.error !== undefined) root.forceRecording();
           }
           root.end(end?.error);
           close(waitUntil, end !== undefined);
@@ -91,7 +98,7 @@ export function createTracer({
       };
     },
 
-    recordShared(name, facts, { startMs, endMs }, requests, error) {
+    recordLinkedSpan(name, facts, { startMs, endMs }, requests, error) {
       const { trace, close } = startTrace(undefined, () =>
         requests.some(({ isSampled }) => isSampled),
       );
@@ -123,19 +130,19 @@ interface Trace {
 interface SpanInit extends Omit<SpanOptions, "kind"> {
   readonly name: string;
   readonly kind: EndedSpan["kind"];
-  readonly attributes?: Facts;
+  readonly attributes?: SpanAttributes;
   /** Its id is asked for when it is known whether anybody needs it. */
   readonly parent?: { readonly id: string } | undefined;
 }
 
 /** A class, since objects with accessors of their own take V8 ten times as long to make. */
 class RecordedSpan implements Span {
-  readonly isRecorded = true;
+  readonly isRecording = true;
   name: string;
   readonly #trace: Trace;
   readonly #made: SpanInit;
   readonly #startMs: number;
-  #facts: Facts;
+  #facts: SpanAttributes;
   #id: string | undefined;
   #isEnded = false;
 
@@ -161,18 +168,22 @@ class RecordedSpan implements Span {
 
   get headers(): Span["headers"] {
     const { traceId, isSampled, traceState: state } = this.#trace;
-    return traceHeaders({ traceId, parentId: this.id, isSampled, state });
+    return formatTraceHeaders({ traceId, parentId: this.id, isSampled, traceState: state });
   }
 
-  child(name: string, facts: Facts = {}, { kind = "internal", ...rest }: SpanOptions = {}): Span {
+  startChild(
+    name: string,
+    facts: SpanAttributes = {},
+    { kind = "internal", ...rest }: SpanOptions = {},
+  ): Span {
     return new RecordedSpan(this.#trace, { ...rest, name, kind, attributes: facts, parent: this });
   }
 
-  set(facts: Facts): void {
+  setAttributes(facts: SpanAttributes): void {
     this.#facts = { ...this.#facts, ...facts };
   }
 
-  keep(): void {
+  forceRecording(): void {
     this.#trace.keep();
   }
 

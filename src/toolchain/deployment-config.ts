@@ -4,7 +4,7 @@ import { coreErrors } from "../core/common-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { problemsOf } from "../core/config.ts";
+import { formatZodIssues } from "../core/config.ts";
 import { reasonOf } from "../core/errors.ts";
 import { writeFileAtomic } from "./write-file-atomic.ts";
 
@@ -50,7 +50,7 @@ export async function readDeploymentConfig(folder: string): Promise<DeploymentCo
   const parsed = deploymentConfigSchema.safeParse((await readPackage(folder))["edgetier"] ?? {});
   if (!parsed.success)
     throw coreErrors.invalidConfiguration(
-      problemsOf(parsed.error).map((problem) => `package.json, edgetier: ${problem}`),
+      formatZodIssues(parsed.error).map((problem) => `package.json, edgetier: ${problem}`),
     );
   return parsed.data;
 }

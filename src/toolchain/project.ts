@@ -5,16 +5,16 @@ import { publishingErrors } from "../registry/publishing-errors.ts";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, normalize, sep } from "node:path";
 import { LOGITS_OUTPUT } from "../cascade/calibration.ts";
-import { problemsOf } from "../core/config.ts";
+import { formatZodIssues } from "../core/config.ts";
 import { reasonOf, shown } from "../core/errors.ts";
 import {
   type ClassificationProject,
-  isClassification,
+  isClassificationProject,
   modelProjectSchema,
   type ModelProject,
 } from "../registry/manifest.ts";
-import { readLabels } from "../tasks/labels.ts";
-import { projectFiles, type PublishSource } from "../registry/publish.ts";
+import { parseLabelFile } from "../tasks/labels.ts";
+import { listProjectFiles, type PublishSource } from "../registry/publish.ts";
 import { dropStaleReport } from "./stale-report.ts";
 
 export const PROJECT_FILE = "model.json";
@@ -27,8 +27,8 @@ const RECIPE_FILE = "recipe/README.md";
  */
 export async function readProject(folder: string): Promise<PublishSource> {
   const project = await readProjectFile(folder);
-  const { files, problems } = await readFiles(folder, projectFiles(project));
-  if (isClassification(project)) problems.push(...findLabelProblems(project, files));
+  const { files, problems } = await readFiles(folder, listProjectFiles(project));
+  if (isClassificationProject(project)) problems.push(...findLabelProblems(project, files));
   if (problems.length > 0) throw publishingErrors.invalidProject(folder, problems);
   return { project: dropStaleReport(project, files), files };
 }
@@ -87,7 +87,7 @@ export async function readProjects(
 
 async function isUnbuiltProject(folder: string): Promise<boolean> {
   if (!(await isFile(join(folder, RECIPE_FILE)))) return false;
-  const paths = projectFiles(await readProjectFile(folder));
+  const paths = listProjectFiles(await readProjectFile(folder));
   return (await Promise.all(paths.map((path) => isFile(join(folder, path))))).every(
     (isThere) => !isThere,
   );
@@ -112,7 +112,10 @@ async function readProjectFile(folder: string): Promise<ModelProject> {
   }
   const parsed = modelProjectSchema.safeParse(json);
   if (!parsed.success)
-    throw publishingErrors.invalidProject(join(folder, PROJECT_FILE), problemsOf(parsed.error));
+    throw publishingErrors.invalidProject(
+      join(folder, PROJECT_FILE),
+      formatZodIssues(parsed.error),
+    );
   return parsed.data;
 }
 
@@ -139,7 +142,7 @@ function findLabelProblems(
 ): string[] {
   const bytes = files.get(path);
   if (bytes === undefined) return [];
-  const read = readLabels(bytes);
+  const read = parseLabelFile(bytes);
   if ("problems" in read) return read.problems.map((problem) => `${shown(path)} ${problem}`);
   const count = read.labels.length;
   return tiers.flatMap(({ id, outputs }) => {

@@ -1,9 +1,9 @@
 // Whether a project's report is of what the project has now.
 
-import { modelReport } from "../protocol/report.ts";
+import { modelReportSchema } from "../protocol/model-report.ts";
 import {
   type ClassificationProject,
-  isClassification,
+  isClassificationProject,
   type ModelProject,
 } from "../registry/manifest.ts";
 import { computeTierDigest } from "./calibrate/model-report.ts";
@@ -13,7 +13,7 @@ export function dropStaleReport(
   project: ModelProject,
   files: ReadonlyMap<string, Uint8Array>,
 ): ModelProject {
-  if (!isClassification(project) || project.report === undefined) return project;
+  if (!isClassificationProject(project) || project.report === undefined) return project;
   const { report, ...rest } = project;
   return isReportCurrent(files.get(report), rest, files) ? project : rest;
 }
@@ -23,7 +23,7 @@ function isReportCurrent(
   { tiers }: Pick<ClassificationProject, "tiers">,
   files: ReadonlyMap<string, Uint8Array>,
 ): boolean {
-  const { data } = modelReport.safeParse(parseJsonOrUndefined(bytes));
+  const { data } = modelReportSchema.safeParse(parseJsonOrUndefined(bytes));
   return (
     data?.tiers.length === tiers.length &&
     tiers.every((tier, position) => {

@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import { type WorkerdEdge, startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import {
   AUDIENCE,
   ISSUER,
@@ -59,7 +59,7 @@ const running: Running[] = [];
 try {
   for (const one of await createCases()) {
     const edge = await startWorkerdEdge(upload, {
-      ...s3VariablesOf(system.store),
+      ...toS3Variables(system.store),
       ...one.variables,
     });
     running.push({ ...one, edge, send: createSender(edge.url, 1), latenciesMs: [] });

@@ -1,6 +1,6 @@
 // The benchmarks' model with the large weights, small, in ONNX Runtime itself.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { asFloat32, type TensorOf } from "../../src/core/tensor.ts";
+import { expectFloat32Tensor, type TensorOf } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
 import { createAlexNet } from "./lib/alexnet.ts";
@@ -21,7 +21,7 @@ async function logitsOf(data: Float32Array): Promise<number[]> {
     shape: [data.length / PIXELS, 3, OPTIONS.resolution, OPTIONS.resolution],
     data,
   };
-  return [...asFloat32("logits", (await session.run({ pixels }))["logits"], 2).data];
+  return [...expectFloat32Tensor("logits", (await session.run({ pixels }))["logits"], 2).data];
 }
 
 it("declares images of a variable batch, and logits", () => {

@@ -12,12 +12,12 @@ import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { headersOf } from "../../src/protocol/http.ts";
+import { toMessageHeaders } from "../../src/protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../src/protocol/open-inference.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { TASK_INPUT_NAME } from "../../src/tasks/task.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { type Call, createSender, type Send } from "./lib/checked-load.ts";
 import { readProcessCpuMs } from "./lib/process-cpu.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
@@ -59,14 +59,14 @@ interface Route {
 }
 
 const project = requireClassification((await readProject(join(MODELS_FOLDER, model))).project);
-const task = taskByName(project.task);
+const task = getTask(project.task);
 const samples = await readSamples(await part.validation(), {
   task,
   limits: project.input,
   limit: n,
   seed,
 });
-const inputs = samples.map(({ input }) => task.toBytes(input));
+const inputs = samples.map(({ input }) => task.encodeInput(input));
 
 const folder = await mkdtemp(join(tmpdir(), "edgetier-bench-"));
 const upload = await bundleWorker(join(folder, "worker.bundle"));
@@ -77,7 +77,7 @@ const system = await startLocalSystem({
   log: console.error,
 });
 const edge = await startWorkerdEdge(upload, {
-  ...s3VariablesOf(system.store),
+  ...toS3Variables(system.store),
   EDGETIER_REGION_URL: system.urls.region ?? "",
 });
 const senders = [createSender(edge.url), createSender(system.urls.region ?? "")] as const;
@@ -152,13 +152,17 @@ function createRegionCall(bytes: Uint8Array): Call {
     { inputs: { [TASK_INPUT_NAME]: { datatype: "BYTES", shape: [1], data: [bytes] } } },
     true,
   );
-  return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
+  return {
+    path: `/v2/models/${model}/infer`,
+    body: message.body,
+    headers: toMessageHeaders(message),
+  };
 }
 
 async function measureEdgeShare(send: Send, calls: readonly Call[]): Promise<number> {
   let atTheEdge = 0;
   await callAll(send, calls, (body) => {
-    const [output] = predictResponse.parse(JSON.parse(body)).outputs;
+    const [output] = predictResponseSchema.parse(JSON.parse(body)).outputs;
     if (output?.degraded !== false) throw new Error(`a degraded answer: ${body.slice(0, 200)}`);
     if (output.tier.startsWith("edge")) atTheEdge++;
   });

@@ -23,7 +23,7 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
@@ -50,7 +50,7 @@ if (parts === undefined) throw new Error("intent has no samples that are known h
 const source = await readProject(join(MODELS_FOLDER, "intent"));
 const project = requireClassification(source.project);
 const { input: limits } = project;
-const [task, labels] = [taskByName(project.task), readProjectLabels(source, project)];
+const [task, labels] = [getTask(project.task), readProjectLabels(source, project)];
 const [shipped, teacherTier] = [
   project.tiers.find(({ place }) => place === "edge"),
   project.tiers.at(-1),

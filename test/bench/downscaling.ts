@@ -9,7 +9,7 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { openOnDevice, type OnDeviceOptions, type OrtTensor } from "../../src/client/on-device.ts";
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
-import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 import { openTestPage } from "../support/browser-page.ts";
 import { browserSkipReason } from "../support/chromium.ts";
@@ -73,7 +73,7 @@ const selectedSamples = Array.from(
 
 const { files } = await exportForDevice(await readProject(join(MODELS_FOLDER, "vision")), null);
 const images = createImageDecoder({
-  modules: nodeImageCodecs(),
+  modules: createLazyImageCodecs(),
   maxMemoryBytes: 256 * 1024 * 1024,
 });
 const device = await openOnDevice<OrtTensor>({

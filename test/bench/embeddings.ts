@@ -11,10 +11,10 @@ import { prepareEngine } from "../../src/toolchain/engine/prepare-engine.ts";
 import { readProject } from "../../src/toolchain/project.ts";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { bytesOf } from "../../src/core/bytes.ts";
+import { byteView } from "../../src/core/bytes.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { EmbeddingProject } from "../../src/registry/manifest.ts";
-import { embedding } from "../../src/tasks/embedding.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
 import { measureDeployed } from "./embeddings/measure-deployed.ts";
 import {
   pairwiseCosines,
@@ -45,7 +45,7 @@ if (source.project.task !== "embedding") throw new TypeError(`${options.project}
 const project: EmbeddingProject = source.project;
 const [tier] = project.tiers;
 if (tier === undefined) throw new TypeError("a project has a tier");
-const { encode } = embedding.createPreprocessor({
+const { encode } = embeddingTask.createPreprocessor({
   ...tier.preprocessor,
   artifact: requireProjectFile(source, tier.preprocessor.artifact),
 });
@@ -226,7 +226,7 @@ try {
 async function readOriginalVectors(): Promise<Float32Array[] | undefined> {
   const bytes = await readFile(options.original).catch(() => undefined);
   if (bytes === undefined) return undefined;
-  const floats = new Float32Array(bytesOf(bytes).slice().buffer);
+  const floats = new Float32Array(byteView(bytes).slice().buffer);
   const rows = lines.map((line, row) => ({
     line,
     vector: floats.subarray(row * project.dimensions, (row + 1) * project.dimensions),

@@ -18,7 +18,7 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { predictAllTiers, createProgressLine } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { parsePrices, parseRisk } from "../../src/cli/commands/risk-args.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { writeBenchReport } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
@@ -53,7 +53,7 @@ const project = requireClassification(source.project);
 const path = values.data ?? (await DATASET_SPLITS[model]?.validation());
 if (path === undefined)
   throw new Error(`${model} has no validation part that is known here: name samples with --data`);
-const samples = await readSamples(path, { task: taskByName(project.task), limits: project.input });
+const samples = await readSamples(path, { task: getTask(project.task), limits: project.input });
 const progress = createProgressLine();
 const tierPredictions = await predictAllTiers(source, project, samples);
 const prices = parsePrices(

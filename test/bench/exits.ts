@@ -24,9 +24,9 @@ import { readSamples } from "../../src/toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../src/toolchain/project.ts";
 import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
-import { bytesOf } from "../../src/core/bytes.ts";
+import { byteView } from "../../src/core/bytes.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
@@ -58,7 +58,7 @@ if (parts === undefined) throw new Error(`no samples are known here of ${values.
 const source = await readProject(values.project ?? join(MODELS_FOLDER, values.model));
 const project = requireClassification(source.project);
 const tier = selectTierToCut(project, values.tier);
-const reading = { task: taskByName(project.task), limits: project.input };
+const reading = { task: getTask(project.task), limits: project.input };
 const [limit, lessons] = values.quick
   ? [60, 200]
   : [Number(values.limit), Number(values.calibration)];
@@ -185,7 +185,7 @@ async function measureCompressedBytes(
     for (const { inputs } of questions) {
       const activation = (await session.run(inputs))[ACTIVATION];
       if (activation !== undefined && activation.datatype !== "BYTES")
-        total += deflateRawSync(bytesOf(activation.data)).byteLength;
+        total += deflateRawSync(byteView(activation.data)).byteLength;
     }
     return Math.round(total / questions.length);
   } finally {

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, promisify } from "node:util";
 import * as z from "zod";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
 const { values } = parseArgs({
@@ -174,7 +174,7 @@ async function predict(edge: string): Promise<{ readonly label: string; readonly
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ inputs: "what is my balance" }),
   });
-  const [output] = predictResponse.parse(await response.json()).outputs;
+  const [output] = predictResponseSchema.parse(await response.json()).outputs;
   if (output === undefined) throw new Error("there is no answer");
   return output;
 }

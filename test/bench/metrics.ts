@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { writeBenchReport } from "./lib/report.ts";
 import { compareMetricsCost } from "./metrics/cost.ts";
 import { measureCountAccuracy } from "./metrics/count-accuracy.ts";
@@ -50,7 +50,7 @@ try {
   const world = {
     upload,
     folder,
-    variables: { ...s3VariablesOf(system.store), EDGETIER_METRICS_SCOPE: "metadata" },
+    variables: { ...toS3Variables(system.store), EDGETIER_METRICS_SCOPE: "metadata" },
     seed,
   };
   const counted = await measureCountAccuracy(world, { requests: n, isolates });

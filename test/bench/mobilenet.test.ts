@@ -1,6 +1,6 @@
 // The benchmarks' convolutional model, small, in ONNX Runtime itself.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { asFloat32, type TensorOf } from "../../src/core/tensor.ts";
+import { expectFloat32Tensor, type TensorOf } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
 import { createMobileNet } from "./lib/mobilenet.ts";
@@ -24,7 +24,11 @@ function randomImages(count: number): TensorOf<"FP32"> {
 }
 
 async function logitsOf(pixels: TensorOf<"FP32">): Promise<number[][]> {
-  const { shape, data } = asFloat32("logits", (await session.run({ pixels }))["logits"], 2);
+  const { shape, data } = expectFloat32Tensor(
+    "logits",
+    (await session.run({ pixels }))["logits"],
+    2,
+  );
   expect(shape).toEqual([pixels.shape[0], OPTIONS.classes]);
   return Array.from({ length: shape[0] ?? 0 }, (_, row) => [
     ...data.subarray(row * OPTIONS.classes, (row + 1) * OPTIONS.classes),

@@ -1,17 +1,17 @@
 // Every execution provider that works here, on the region's graph of intent and on a MobileNet: in INT8 as they are, and as
 // FP32 and FP16 graphs without the rounding to 8 bits. Run: node test/bench/providers.ts [provider…] (default: all of them).
 //
-// WebGPU without a GPU: see test/runtime/native-vulkan.ts.
+// WebGPU without a GPU: see test/runtime/detect-vulkan.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { convertToFp16 } from "../../src/toolchain/fp16/convert-to-fp16.ts";
 import { dequantize } from "../../src/toolchain/fp16/dequantize.ts";
 import { parseModel, serializeModel } from "../../src/toolchain/onnx/model-file.ts";
-import { executionProvider } from "../../src/core/execution-provider.ts";
+import { executionProviderSchema } from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { openWithProviderFallback } from "../../src/region/server/provider-fallback.ts";
-import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
-import "../runtime/native-vulkan.ts"; // finds a driver
+import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
+import "../runtime/detect-vulkan.ts"; // finds a driver
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
@@ -81,7 +81,7 @@ const configurations = [
   ]),
 ]
   .filter(({ provider }) => named.length === 0 || named.includes(provider.name))
-  .map(({ graph, provider }) => ({ graph, provider: executionProvider.parse(provider) }));
+  .map(({ graph, provider }) => ({ graph, provider: executionProviderSchema.parse(provider) }));
 
 /** Milliseconds of one run, the median. */
 async function timeRuns(run: () => Promise<unknown>): Promise<number> {
@@ -97,7 +97,7 @@ async function timeRuns(run: () => Promise<unknown>): Promise<number> {
   return timesMs.toSorted((a, b) => a - b)[timesMs.length >> 1] ?? Number.NaN;
 }
 
-const runtime = createRuntimeWith("process");
+const runtime = createIsolatedRuntime("process");
 const rows: ({ readonly case: string; readonly state: string } & Readonly<
   Record<string, number | string>
 >)[] = [];

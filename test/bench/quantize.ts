@@ -9,7 +9,7 @@ import { RANGE_METHODS } from "../../src/toolchain/quantize/range-selection.ts";
 import { createQuantizer, type QuantizeRequest } from "../../src/toolchain/quantize/quantizer.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { createWordpiece, wordpieceSchema } from "../../src/tasks/text/wordpiece.ts";
+import { createWordpieceTokenizer, tokenizerJsonSchema } from "../../src/tasks/text/wordpiece.ts";
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { createRandom } from "./lib/random.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
@@ -46,8 +46,10 @@ function toFp32(bytes: Uint8Array): Uint8Array {
 async function intent(): Promise<QuantizationCase> {
   const artifacts = join(import.meta.dirname, "../../models/intent/artifacts");
   const labels: string[] = JSON.parse(await readFile(join(artifacts, "labels.json"), "utf8"));
-  const { ofText: idsOf } = createWordpiece(
-    wordpieceSchema.parse(JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8"))),
+  const { encodeText: idsOf } = createWordpieceTokenizer(
+    tokenizerJsonSchema.parse(
+      JSON.parse(await readFile(join(artifacts, "tokenizer.json"), "utf8")),
+    ),
     64,
   );
   const tensorsOf = ({ text }: Sample): NamedTensors => {

@@ -8,7 +8,7 @@ import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import { type PublishSource, publishModel } from "../../src/registry/publish.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createAlexNet } from "./lib/alexnet.ts";
 import { createMobileNet } from "./lib/mobilenet.ts";
 import { generateQueries } from "../../src/cli/load/query-generator.ts";

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import {
-  createRuntimeWith,
+  createIsolatedRuntime,
   ISOLATIONS,
   type Isolation,
 } from "../../src/runtime/native/isolated-runtime.ts";
@@ -96,7 +96,7 @@ const callCases = {
 } as const satisfies Readonly<Record<string, () => ReloadCaseOptions>>;
 
 const runtimeWith = (isolation: Isolation): NativeRuntime =>
-  createRuntimeWith(isolation, { session: { intraOpThreads: 1 } });
+  createIsolatedRuntime(isolation, { session: { intraOpThreads: 1 } });
 const quantile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
 
@@ -163,7 +163,7 @@ async function measureCalls(
 }
 
 const reloads = Number(first ?? 200);
-const { hasVulkan } = await import("../runtime/native-vulkan.ts");
+const { hasVulkan } = await import("../runtime/detect-vulkan.ts");
 const rows = [];
 const reloadFigures = new Map<string, ReloadFigures>();
 for (const name of Object.keys(reloadCases) as ReloadCase[]) {

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { formatRegionKey } from "../../src/region/region-keys.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { startLocalSystem } from "../../src/cli/local/system.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { startWorkerdEdge } from "../../src/cli/local/workerd-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import {
@@ -115,7 +115,7 @@ async function withSystem(
     log: console.error,
   });
   const edge = await startWorkerdEdge(upload, {
-    ...s3VariablesOf(system.store),
+    ...toS3Variables(system.store),
     EDGETIER_REGION_URL: system.urls.region ?? "",
     EDGETIER_REGION_KEY: formatRegionKey(system.regionKey),
     EDGETIER_REDIS_REST_URL: system.urls.redis ?? "",
@@ -153,7 +153,7 @@ async function groupByTier(
   for (const query of queries) {
     const reply = await send(predict(query, "bypass"));
     assertOk(reply);
-    const output = predictResponse.parse(JSON.parse(reply.body)).outputs[0];
+    const output = predictResponseSchema.parse(JSON.parse(reply.body)).outputs[0];
     (output?.tier.startsWith("edge") === true ? edge : region).push(query);
   }
   return { edge, region };

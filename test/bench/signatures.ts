@@ -12,9 +12,9 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { createProjectSnapshots } from "../../src/cli/build-deployment.ts";
 import { MODELS_FOLDER, PROJECT_ROOT } from "../../src/cli/local/paths.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { layout } from "../../src/registry/layout.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { publishModel } from "../../src/registry/publish.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 import { writeBenchReport, roundToFourDigits } from "./lib/report.ts";
 
@@ -31,7 +31,7 @@ const { source } = await createProjectSnapshots(
 async function manifestFile(isSigned: boolean): Promise<string> {
   const objects = createMemoryObjectStore();
   await publishModel(createModelStore(objects, isSigned ? { signingKeys: [key] } : {}), source);
-  return await new Response((await objects.get(layout.manifest("intent", 1)))?.body).text();
+  return await new Response((await objects.get(storeLayout.manifest("intent", 1)))?.body).text();
 }
 
 const files = { plain: await manifestFile(false), signed: await manifestFile(true) };
@@ -41,7 +41,7 @@ const kinds = Object.keys(files) as ManifestKind[];
 /** A store that holds the one manifest and reads it as often as it is asked to. */
 function readerSource(kind: ManifestKind): string {
   return `
-    import { createModelStore } from "${PROJECT_ROOT}/src/registry/store.ts";
+    import { createModelStore } from "${PROJECT_ROOT}/src/registry/object-model-store.ts";
     const file = new TextEncoder().encode(${JSON.stringify(files[kind])});
     const trustedKeys = ${kind === "signed" ? `[new Uint8Array(${JSON.stringify([...key.publicKey])})]` : "undefined"};
     const objects = { get: async () => ({ body: new Blob([file]).stream(), size: file.byteLength, etag: "", modifiedAtMs: 0 }) };

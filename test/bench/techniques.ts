@@ -11,7 +11,7 @@ import { readProjectWithSources } from "../../src/toolchain/build-plan/build-fil
 import { createProgressLine, withRunners } from "../../src/cli/evaluation-runners.ts";
 import { MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
 import { writeBenchReport } from "./lib/report.ts";
 import { DATASET_SPLITS } from "./lib/dataset-splits.ts";
 
@@ -49,7 +49,7 @@ for (const model of values.model) {
     throw new Error(`${model} has no samples that are known here, or no build.json`);
   const source = await readProjectWithSources(folder, plan);
   const project = requireClassification(source.project);
-  const options = { task: taskByName(project.task), limits: project.input };
+  const options = { task: getTask(project.task), limits: project.input };
   const samples = await readSamples(await parts.validation(), { ...options, limit });
   const calibration = await readSamples(await parts.training(), {
     ...options,

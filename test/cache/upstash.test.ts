@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
+import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import { createGuardedStore } from "../../src/cache/guarded-store.ts";
+import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
 import { type LocalRedis, startLocalRedis } from "../../src/cli/local/redis.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import { cacheStoreContract } from "../contract/cache-store.ts";
@@ -46,9 +46,9 @@ describe.skipIf(!hasRedisServer)("the Upstash cache (needs a redis-server on the
     proxy.target = redis.url;
     const clock = new ManualClock();
     const failures: string[] = [];
-    const cache = createGuardedStore(
+    const cache = createCircuitBreakingStore(
       cacheAt(proxy.url),
-      createCircuitBreaker({ clock, minOpenMs: 1_000 }),
+      createCacheCircuitBreaker({ clock, minOpenMs: 1_000 }),
       (operation) => failures.push(operation),
     );
     const entries = [{ key: "frozen", value: Uint8Array.of(1) }];

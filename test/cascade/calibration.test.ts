@@ -14,7 +14,7 @@ const logitsOf = (...rows: number[][]): NamedTensors => ({
 });
 const plain: CalibrationParameters = { temperature: 1 };
 
-describe("readAnswers", () => {
+describe("decodePredictions", () => {
   it("gives softmax probabilities, likeliest first", () => {
     const [answer] = decodePredictions(
       logitsOf([0, Math.log(6), Math.log(3)]),

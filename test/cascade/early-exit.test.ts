@@ -8,7 +8,7 @@ const answer = (confidence: number, outOfScope = false) => ({
   ranking: [],
 });
 
-describe("exits", () => {
+describe("shouldExit", () => {
   it("accepts from the rule's confidence on, that one included", () => {
     expect(
       [0.69, 0.7, 1].map((confidence) => shouldExit(answer(confidence), { confidence: 0.7 })),

@@ -3,7 +3,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import type { CommandResult } from "../support/edgetier-command.ts";
 import { type FakeCloudflare, startFakeCloudflare } from "../support/fake-cloudflare.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const environment = () => ({
   ...cloud.environment,
-  ...s3VariablesOf(s3.options),
+  ...toS3Variables(s3.options),
   EDGETIER_URL: cloud.workerUrl,
 });
 const deploy = (...options: string[]): Promise<CommandResult> =>

@@ -11,10 +11,10 @@ import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import type { TextClassificationProject } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import { createModelStore } from "../../src/registry/store.ts";
-import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
-import { SESSION_CHOICES } from "../../src/runtime/wasm/open-session.ts";
-import { parseHead } from "../../src/runtime/wasm/snapshot-format.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
+import { encodeFunctionSet } from "../../src/runtime/wasm/function-set.ts";
+import { SESSION_OPTIONS_FINGERPRINT } from "../../src/runtime/wasm/open-session.ts";
+import { parseSnapshotHead } from "../../src/runtime/wasm/snapshot-format.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { writeSampleProject } from "../support/write-sample-project.ts";
@@ -72,7 +72,7 @@ const publish = (...options: string[]) =>
 const deployed = (functions: Iterable<number>): DeployedEngine => ({
   kind: "cut",
   source,
-  functions: encodeFunctions(functions),
+  functions: encodeFunctionSet(functions),
 });
 const allFunctions = Array.from({ length: 30_000 }, (_, index) => index);
 
@@ -159,10 +159,10 @@ describe("model snapshot", () => {
     expect(await readdir(out)).toEqual(["toy.etsnap"]);
     const file = await readFile(join(out, "toy.etsnap"));
     expect(file.byteLength).toBe(snapshots[0].bytes);
-    const { encoding, pageCount } = parseHead(file.subarray(0, 12 + file.readUInt32LE(8)), {
+    const { encoding, pageCount } = parseSnapshotHead(file.subarray(0, 12 + file.readUInt32LE(8)), {
       engine: source,
       model: await sha256Hex(graph),
-      choices: SESSION_CHOICES,
+      choices: SESSION_OPTIONS_FINGERPRINT,
     });
     expect({ encoding, memoryBytes: pageCount * 65_536 }).toEqual({
       encoding: "deflate",

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { modelReport } from "../../src/protocol/report.ts";
+import { modelReportSchema } from "../../src/protocol/model-report.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 import { writeSamples, writeToyProject } from "../support/toy-project.ts";
 
@@ -123,7 +123,7 @@ describe("edgetier model calibrate", () => {
       const calibrated = await projectOf(project);
       expect(calibrated.report).toBe("artifacts/report.json");
       const reportFile = join(project, calibrated.report);
-      const written = modelReport.parse(JSON.parse(await readFile(reportFile, "utf8")));
+      const written = modelReportSchema.parse(JSON.parse(await readFile(reportFile, "utf8")));
       expect(written).toMatchObject({
         model: "toy",
         tested: 42,

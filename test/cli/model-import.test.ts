@@ -8,7 +8,7 @@ import { serializeModel } from "../../src/toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../src/toolchain/onnx/nodes.ts";
 import { TensorProtoSchema } from "../../src/toolchain/onnx/proto/onnx_pb.js";
 import { readProject } from "../../src/toolchain/project.ts";
-import { bytesOf } from "../../src/core/bytes.ts";
+import { byteView } from "../../src/core/bytes.ts";
 import images from "../fixtures/images.json" with { type: "json" };
 import { tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 import { floatTensor, intListAttribute, model, node } from "../toolchain/onnx/model-builders.ts";
@@ -24,7 +24,7 @@ beforeAll(async () => {
     dataLocation: 1,
     externalData: [{ key: "location", value: "weights.bin" }],
   });
-  await writeFile(at("weights.bin"), bytesOf(Float32Array.of(2, 3)));
+  await writeFile(at("weights.bin"), byteView(Float32Array.of(2, 3)));
   await writeFile(
     at("My Sum (v2).onnx"),
     serializeModel(

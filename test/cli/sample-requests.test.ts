@@ -1,11 +1,11 @@
 // The doctor's requests to models that take images, or give vectors: each is one that they take.
 import { expect, it } from "vitest";
 import { createSampleRequests } from "../../src/cli/doctor/sample-requests.ts";
-import { imageClassification } from "../../src/tasks/image-classification.ts";
+import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
-import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
-import { embeddingsBody, inputsOf } from "../../src/protocol/embeddings.ts";
-import { embedding } from "../../src/tasks/embedding.ts";
+import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { embeddingsRequestSchema, listInputs } from "../../src/protocol/embeddings.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
 import { colorProject, MAX_IMAGE_BYTES } from "../support/color-model.ts";
 import { MAX_TOKENS_PER_TEXT, embeddingProject } from "../support/embedding-model.ts";
 
@@ -18,13 +18,16 @@ it("the doctor's images can be decoded, and are within the limits", () => {
     EDGETIER_MAX_BODY_BYTES: 1_000,
     EDGETIER_MAX_IMAGE_BODY_BYTES: 1_000_000,
   });
-  const images = createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 50_000_000 });
+  const images = createImageDecoder({
+    modules: createLazyImageCodecs(),
+    maxMemoryBytes: 50_000_000,
+  });
   const sizes = [first, ...more].map(({ path, mediaType, body }) => {
     expect([path, mediaType]).toEqual([
       "/v1/models/colours/predict?cache=bypass&maxTier=edge",
       "image/png",
     ]);
-    const input = imageClassification.fromBytes(body as Uint8Array, 0, project.input);
+    const input = imageClassificationTask.decodeInput(body as Uint8Array, 0, project.input);
     if (input.kind !== "image") throw new TypeError("another kind");
     return images.decode(input, ({ width, height }) => width * height);
   });
@@ -44,9 +47,9 @@ it("the doctor's texts for vectors are within the limits of inputs and tokens", 
   });
   const counts = [first, ...more].map(({ path, body }) => {
     expect(path).toBe("/v1/embeddings");
-    const inputs = inputsOf(embeddingsBody.parse(JSON.parse(String(body))));
+    const inputs = listInputs(embeddingsRequestSchema.parse(JSON.parse(String(body))));
     expect(
-      inputs.map((input, index) => embedding.parseInput(input, index, project.input).kind),
+      inputs.map((input, index) => embeddingTask.parseInput(input, index, project.input).kind),
     ).not.toContain("tokens");
     return inputs.length;
   });

@@ -16,9 +16,9 @@ import {
 import {
   DEVICE_MANIFEST_FILE,
   type DeviceManifest,
-  deviceManifest,
+  deviceManifestSchema,
 } from "../../src/registry/device-manifest.ts";
-import { nodeImageCodecs } from "../../src/runtime/native/image-codecs.ts";
+import { createLazyImageCodecs } from "../../src/runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../src/tasks/image/image-decoder.ts";
 
 import { readToyFiles, toyProject } from "../support/toy-project.ts";
@@ -69,7 +69,7 @@ const failure = (status: number, code: string) =>
 
 describe("an export", () => {
   it("is what its schema says, with every file's digest", async () => {
-    const manifest: DeviceManifest = deviceManifest.parse(
+    const manifest: DeviceManifest = deviceManifestSchema.parse(
       JSON.parse(new TextDecoder().decode(toy.get(DEVICE_MANIFEST_FILE))),
     );
     expect([...toy.keys()].toSorted()).toEqual(
@@ -250,7 +250,7 @@ it("an image is prepared by the edge's own decoder", async () => {
     null,
   );
   const images = createImageDecoder({
-    modules: nodeImageCodecs(),
+    modules: createLazyImageCodecs(),
     maxMemoryBytes: 64 * 1024 * 1024,
   });
   const device = await openToyModel(files, { images, edge: createFakeEdge().edge });

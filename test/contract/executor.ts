@@ -12,10 +12,10 @@ export interface ExecutorOptions {
 }
 
 const inputs: NamedTensors = {};
-const of = { model: "held", version: 1, tier: "heavy" };
+const heavyTier = { model: "held", version: 1, tier: "heavy" };
 
 /** A session whose runs end when the test says so. */
-function heldSession() {
+function createGatedSession() {
   const ends: (() => void)[] = [];
   const session: Session = {
     inputs: [],
@@ -26,7 +26,7 @@ function heldSession() {
   };
   return { session, ends, started: () => ends.length };
 }
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 export function executorContract(
   name: string,
@@ -35,15 +35,15 @@ export function executorContract(
   describe(`Executor: ${name}`, () => {
     it("runs one at a time on a session, and different sessions side by side", async () => {
       const executor = create();
-      const [first, second] = [heldSession(), heldSession()];
+      const [first, second] = [createGatedSession(), createGatedSession()];
       const done = [first, first, second].map(({ session }) =>
-        executor.execute({ session, tier: of, inputs }),
+        executor.execute({ session, tier: heavyTier, inputs }),
       );
-      await settled();
+      await flushEventLoop();
       expect([first.started(), second.started()]).toEqual([1, 1]);
       first.ends[0]?.();
       await done[0];
-      await settled();
+      await flushEventLoop();
       expect(first.started()).toBe(2);
       first.ends[1]?.();
       second.ends[0]?.();
@@ -53,12 +53,12 @@ export function executorContract(
     it("answers at the moment of expiry, and never starts what has expired", async () => {
       const clock = new ManualClock();
       const executor = create({ clock });
-      const { session, ends, started } = heldSession();
-      const running = executor.execute({ session, tier: of, inputs });
-      const waiting = executor.execute({ session, tier: of, inputs, expiresAtMs: 20 });
-      const patient = executor.execute({ session, tier: of, inputs, expiresAtMs: 21 });
+      const { session, ends, started } = createGatedSession();
+      const running = executor.execute({ session, tier: heavyTier, inputs });
+      const waiting = executor.execute({ session, tier: heavyTier, inputs, expiresAtMs: 20 });
+      const patient = executor.execute({ session, tier: heavyTier, inputs, expiresAtMs: 21 });
       const refusal = waiting.catch((error: unknown) => error);
-      await settled();
+      await flushEventLoop();
       clock.advance(20);
       // While the first still runs:
       expect(await refusal).toMatchObject({
@@ -68,7 +68,7 @@ export function executorContract(
       });
       ends[0]?.();
       await running;
-      await settled();
+      await flushEventLoop();
       expect(started()).toBe(2); // the first and the patient one
       ends[1]?.();
       expect(await patient).toEqual({});
@@ -76,19 +76,24 @@ export function executorContract(
 
     it("refuses what has expired before it came", async () => {
       const clock = new ManualClock(100);
-      const { session, started } = heldSession();
-      const work = create({ clock }).execute({ session, tier: of, inputs, expiresAtMs: 100 });
+      const { session, started } = createGatedSession();
+      const work = create({ clock }).execute({
+        session,
+        tier: heavyTier,
+        inputs,
+        expiresAtMs: 100,
+      });
       await expect(work).rejects.toMatchObject({ code: "request_expired" });
       expect(started()).toBe(0);
     });
 
     it("never starts work whose client has left", async () => {
       const executor = create();
-      const { session, ends, started } = heldSession();
+      const { session, ends, started } = createGatedSession();
       const client = new AbortController();
-      const running = executor.execute({ session, tier: of, inputs });
-      const left = executor.execute({ session, tier: of, inputs, signal: client.signal });
-      await settled();
+      const running = executor.execute({ session, tier: heavyTier, inputs });
+      const left = executor.execute({ session, tier: heavyTier, inputs, signal: client.signal });
+      await flushEventLoop();
       client.abort();
       ends[0]?.();
       await running;
@@ -98,37 +103,39 @@ export function executorContract(
 
     it("takes no more than its bound, and takes again when work is done", async () => {
       const executor = create({ waitingRows: 1 });
-      const { session, ends } = heldSession();
+      const { session, ends } = createGatedSession();
       const taken = [
-        executor.execute({ session, tier: of, inputs }),
-        executor.execute({ session, tier: of, inputs }),
+        executor.execute({ session, tier: heavyTier, inputs }),
+        executor.execute({ session, tier: heavyTier, inputs }),
       ];
-      await expect(executor.execute({ session, tier: of, inputs })).rejects.toMatchObject({
+      await expect(executor.execute({ session, tier: heavyTier, inputs })).rejects.toMatchObject({
         code: "queue_full",
         status: 503,
         message: expect.stringContaining("Exceeds maximum queue size"),
       });
-      await settled();
+      await flushEventLoop();
       ends[0]?.();
       await taken[0];
-      const next = executor.execute({ session, tier: of, inputs });
-      await settled();
+      const next = executor.execute({ session, tier: heavyTier, inputs });
+      await flushEventLoop();
       ends[1]?.();
-      await settled();
+      await flushEventLoop();
       ends[2]?.();
       await Promise.all([taken[1], next]);
     });
 
     it("makes as many runs at once as the session does", async () => {
       const executor = create();
-      const { session, ends, started } = heldSession();
+      const { session, ends, started } = createGatedSession();
       const double: Session = { ...session, concurrency: 2 };
-      const done = [1, 2, 3].map(() => executor.execute({ session: double, tier: of, inputs }));
-      await settled();
+      const done = [1, 2, 3].map(() =>
+        executor.execute({ session: double, tier: heavyTier, inputs }),
+      );
+      await flushEventLoop();
       expect(started()).toBe(2);
       ends[0]?.();
       await done[0];
-      await settled();
+      await flushEventLoop();
       expect(started()).toBe(3);
       ends.slice(1).forEach((end) => end());
       await Promise.all(done);
@@ -138,33 +145,37 @@ export function executorContract(
       const clock = new ManualClock();
       const executor = create({ clock });
       expect(executor.queueStates()).toEqual([]);
-      const [first, second] = [heldSession(), heldSession()];
+      const [first, second] = [createGatedSession(), createGatedSession()];
       const done = [first, first, second].map(({ session }) =>
-        executor.execute({ session, tier: of, inputs }),
+        executor.execute({ session, tier: heavyTier, inputs }),
       );
-      await settled();
+      await flushEventLoop();
       clock.advance(5);
-      expect(executor.queueStates()).toEqual([{ tier: of, requestCount: 1, rows: 1, oldestAgeMs: 5, runsInFlight: 2 }]);
+      expect(executor.queueStates()).toEqual([
+        { tier: heavyTier, requestCount: 1, rows: 1, oldestAgeMs: 5, runsInFlight: 2 },
+      ]);
       first.ends[0]?.();
       await done[0];
-      await settled();
+      await flushEventLoop();
       first.ends[1]?.();
       second.ends[0]?.();
       await Promise.all(done);
-      expect(executor.queueStates()).toEqual([{ tier: of, requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 }]);
+      expect(executor.queueStates()).toEqual([
+        { tier: heavyTier, requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 },
+      ]);
     });
 
     it("goes on after a run that fails", async () => {
       const executor = create();
-      const { session } = heldSession();
+      const { session } = createGatedSession();
       let runs = 0;
       const failing: Session = {
         ...session,
         run: async () => (runs++ === 0 ? Promise.reject(new Error("broken")) : {}),
       };
       const both = await Promise.allSettled([
-        executor.execute({ session: failing, tier: of, inputs }),
-        executor.execute({ session: failing, tier: of, inputs }),
+        executor.execute({ session: failing, tier: heavyTier, inputs }),
+        executor.execute({ session: failing, tier: heavyTier, inputs }),
       ]);
       expect(both.map((one) => one.status)).toEqual(["rejected", "fulfilled"]);
     });

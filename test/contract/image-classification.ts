@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/toolchain/seeded-random.ts";
 import { EdgeTierError } from "../../src/core/errors.ts";
-import { imageClassification } from "../../src/tasks/image-classification.ts";
+import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
 import type { ImageDecoder } from "../../src/tasks/image/image.ts";
 import { createImageDecoder, type ImageCodecModules } from "../../src/tasks/image/image-decoder.ts";
 import {
@@ -66,10 +66,14 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
         mean: [0.4914, 0.4822, 0.4465],
         std: [0.247, 0.2435, 0.2616],
       } as const;
-      const { encode } = imageClassification.createPreprocessor(config, { images });
+      const { encode } = imageClassificationTask.createPreprocessor(config, {
+        imageDecoder: images,
+      });
       const files = [sampleImage("png, 1 x 1"), sampleImage("jpeg, progressive, 1 x 1")];
       const { pixels } = encode(
-        files.map(({ file }, index) => imageClassification.fromBytes(file, index, IMAGE_LIMITS)),
+        files.map(({ file }, index) =>
+          imageClassificationTask.decodeInput(file, index, IMAGE_LIMITS),
+        ),
       );
       const expected = files.flatMap(({ referencePixels: native }) =>
         Array.from(native, (value, channel) =>
@@ -85,16 +89,20 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
 
     it("takes its own example", () => {
       expect(
-        preprocessToPixels(images, imageClassification.toBytes(imageClassification.example), {
-          width: 1,
-          height: 1,
-          fit: "stretch",
-        }),
+        preprocessToPixels(
+          images,
+          imageClassificationTask.encodeInput(imageClassificationTask.exampleInput),
+          {
+            width: 1,
+            height: 1,
+            fit: "stretch",
+          },
+        ),
       ).toEqual(Uint8Array.of(128, 128, 128));
     });
 
     it.each(invalidImages)("refuses by its name: $name", ({ file }) => {
-      expect(() => imageClassification.fromBytes(file, 3, IMAGE_LIMITS)).toThrow(
+      expect(() => imageClassificationTask.decodeInput(file, 3, IMAGE_LIMITS)).toThrow(
         expect.objectContaining({
           code: "unsupported_image",
           status: 415,
@@ -123,7 +131,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
         mean: [0, 0, 0],
         std: [1, 1, 1],
       } as const;
-      expect(() => imageClassification.createPreprocessor(config)).toThrow(
+      expect(() => imageClassificationTask.createPreprocessor(config)).toThrow(
         expect.objectContaining({ code: "no_image_decoder" }),
       );
     });
@@ -136,7 +144,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
       for (let count = 0; count < MUTATIONS; count++) {
         const { file, width, height } =
           validImages[Math.floor(random() * validImages.length)] ?? sampleImage("png");
-        outcomes[outcomeOf(images, mutated(file, random), { width, height })]++;
+        outcomes[decodeOutcome(images, mutateBytes(file, random), { width, height })]++;
         if (count % 100 === 99) between.push(native(sampleImage("jpeg").file));
       }
       expect(between).toEqual(between.map(() => right));
@@ -147,7 +155,7 @@ export function imageClassificationContract(where: string, modules: ImageCodecMo
 }
 
 /** @throws anything but an error of a client's */
-function outcomeOf(
+function decodeOutcome(
   images: ImageDecoder,
   file: Uint8Array,
   size: { readonly width: number; readonly height: number },
@@ -163,7 +171,7 @@ function outcomeOf(
 }
 
 /** One to three bytes changed, most of them behind the magic number, or the end cut off. */
-function mutated(file: Uint8Array, random: () => number): Uint8Array {
+function mutateBytes(file: Uint8Array, random: () => number): Uint8Array {
   if (random() < 0.1) return file.slice(0, Math.floor(random() * file.length));
   const changed = file.slice();
   for (let changes = 1 + Math.floor(random() * 3); changes > 0; changes--)

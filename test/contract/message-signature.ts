@@ -3,21 +3,21 @@
 import { describe, expect, it } from "vitest";
 import { fromBase64 } from "../../src/core/base64.ts";
 import {
-  contentDigestOf,
+  computeContentDigest,
   importHmacKey,
   parseSignature,
   signMessage,
   verifyMessage,
 } from "../../src/protocol/message-signature.ts";
 
-const encode = (text: string) => new TextEncoder().encode(text);
+const encodeText = (text: string) => new TextEncoder().encode(text);
 /** RFC 9421, B.1.5. */
 const SECRET =
   fromBase64(
     "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==",
   ) ?? new Uint8Array();
 /** RFC 9421, B.2, the test request, signed as B.2.5 has it. */
-const example = (
+const createExample = (
   changed: Record<string, string> = {},
   url = "https://example.com/foo?param=Value&Pet=dog",
 ) => ({
@@ -34,8 +34,8 @@ const example = (
   }),
 });
 
-async function verified(
-  message: ReturnType<typeof example>,
+async function verifyExample(
+  message: ReturnType<typeof createExample>,
   secret = SECRET,
 ): Promise<boolean | "unreadable"> {
   const signature = parseSignature(message.headers);
@@ -47,8 +47,8 @@ async function verified(
 export function messageSignatureContract(): void {
   describe("message signatures", () => {
     it("verify RFC 9421's example B.2.5", async () => {
-      expect(await verified(example())).toBe(true);
-      expect(parseSignature(example().headers)).toMatchObject({
+      expect(await verifyExample(createExample())).toBe(true);
+      expect(parseSignature(createExample().headers)).toMatchObject({
         components: ["date", "@authority", "content-type"],
         parameters: new Map<string, unknown>([
           ["created", 1618884473],
@@ -58,7 +58,7 @@ export function messageSignatureContract(): void {
     });
 
     it("digest RFC 9530's example B.1", async () => {
-      expect(await contentDigestOf(encode('{"hello": "world"}\n'))).toBe(
+      expect(await computeContentDigest(encodeText('{"hello": "world"}\n'))).toBe(
         "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:",
       );
     });
@@ -89,7 +89,7 @@ export function messageSignatureContract(): void {
           { headers, url: `${message.url}?a` },
           { headers, url: "http://other/v2/models/a%20b/ready" },
           { headers, url: "http://region:8788/v2/./models/a%20b/ready" },
-        ].map((changed) => verified({ ...message, ...changed })),
+        ].map((changed) => verifyExample({ ...message, ...changed })),
       );
       expect(outcomes).toEqual([true, false, false, false, false, false]);
       await expect(
@@ -103,15 +103,21 @@ export function messageSignatureContract(): void {
       ).rejects.toThrow(RangeError);
     });
 
-    it.each<[what: string, message: ReturnType<typeof example>, outcome: boolean | "unreadable"]>([
-      ["another date", example({ date: "Tue, 20 Apr 2021 02:07:56 GMT" }), false],
-      ["another authority", example({}, "https://example.org/foo"), false],
-      ["the default port", example({}, "https://example.com:443/foo"), true],
-      ["another media type", example({ "content-type": "application/json2" }), false],
-      ["what is not covered", example({ "content-length": "19" }, "https://example.com/bar"), true],
+    it.each<
+      [what: string, message: ReturnType<typeof createExample>, outcome: boolean | "unreadable"]
+    >([
+      ["another date", createExample({ date: "Tue, 20 Apr 2021 02:07:56 GMT" }), false],
+      ["another authority", createExample({}, "https://example.org/foo"), false],
+      ["the default port", createExample({}, "https://example.com:443/foo"), true],
+      ["another media type", createExample({ "content-type": "application/json2" }), false],
+      [
+        "what is not covered",
+        createExample({ "content-length": "19" }, "https://example.com/bar"),
+        true,
+      ],
       [
         "another time",
-        example({
+        createExample({
           "signature-input":
             'sig-b25=("date" "@authority" "content-type");created=1618884474;keyid="test-shared-secret"',
         }),
@@ -119,7 +125,7 @@ export function messageSignatureContract(): void {
       ],
       [
         "other components",
-        example({
+        createExample({
           "signature-input":
             'sig-b25=("date" "@authority");created=1618884473;keyid="test-shared-secret"',
         }),
@@ -127,7 +133,7 @@ export function messageSignatureContract(): void {
       ],
       [
         "a component that there is not",
-        example({
+        createExample({
           "signature-input":
             'sig-b25=("date" "@target-uri");created=1618884473;keyid="test-shared-secret"',
         }),
@@ -135,7 +141,7 @@ export function messageSignatureContract(): void {
       ],
       [
         "a component twice",
-        example({
+        createExample({
           "signature-input":
             'sig-b25=("date" "date");created=1618884473;keyid="test-shared-secret"',
         }),
@@ -143,7 +149,7 @@ export function messageSignatureContract(): void {
       ],
       [
         "a parameter twice",
-        example({
+        createExample({
           "signature-input":
             'sig-b25=("date");created=1618884473;created=1;keyid="test-shared-secret"',
         }),
@@ -151,32 +157,32 @@ export function messageSignatureContract(): void {
       ],
       [
         "two signatures",
-        example({ "signature-input": 'a=("date");created=1, sig-b25=("date");created=1' }),
+        createExample({ "signature-input": 'a=("date");created=1, sig-b25=("date");created=1' }),
         "unreadable",
       ],
       [
         "labels that differ",
-        example({ signature: "sig=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=:" }),
+        createExample({ signature: "sig=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=:" }),
         "unreadable",
       ],
       [
         "a signature cut short",
-        example({ signature: "sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtA==:" }),
+        createExample({ signature: "sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtA==:" }),
         "unreadable",
       ],
-      ["none", example({ signature: "sig-b25=::" }), "unreadable"],
+      ["none", createExample({ signature: "sig-b25=::" }), "unreadable"],
       [
         "other base64 of the same bytes",
-        example({ signature: "sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE9=:" }),
+        createExample({ signature: "sig-b25=:pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE9=:" }),
         "unreadable",
       ],
       [
         "a header without an end",
-        example({ "signature-input": `sig-b25=(${'"date" '.repeat(1_000)})` }),
+        createExample({ "signature-input": `sig-b25=(${'"date" '.repeat(1_000)})` }),
         "unreadable",
       ],
     ])("with %s", async (_what, message, outcome) => {
-      expect(await verified(message)).toBe(outcome);
+      expect(await verifyExample(message)).toBe(outcome);
     });
   });
 }

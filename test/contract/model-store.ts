@@ -2,17 +2,20 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { DeployedEngine } from "../../src/registry/deployed-engine.ts";
 import { ManualClock } from "../../src/core/clock.ts";
-import { layout } from "../../src/registry/layout.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore, StoredObject } from "../../src/registry/object-store.ts";
 import type { PublicKey, SigningKey } from "../../src/registry/signing-keys.ts";
-import { ARTIFACT_FRESH_MS, createModelStore } from "../../src/registry/store.ts";
+import {
+  ARTIFACT_REWRITE_AGE_MS,
+  createModelStore,
+} from "../../src/registry/object-model-store.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 
-const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
-const ANY = { kind: "any" } as const;
-const ABSENT = { kind: "absent" } as const;
+const encodeText = (text: string): Uint8Array => new TextEncoder().encode(text);
+const ANY_CONDITION = { kind: "any" } as const;
+const ABSENT_CONDITION = { kind: "absent" } as const;
 
 /** @param fresh gives an empty object store for each test. */
 export function modelStoreContract(driver: string, fresh: () => Promise<ObjectStore>): void {
@@ -23,7 +26,8 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       objects = await fresh();
       store = createModelStore(objects);
     });
-    const put = (key: string, text: string) => objects.put(key, bytesOf(text), ANY, "text/plain");
+    const put = (key: string, text: string) =>
+      objects.put(key, encodeText(text), ANY_CONDITION, "text/plain");
 
     const text = async (found: StoredObject | undefined): Promise<string> =>
       found === undefined ? "(nothing)" : await new Response(found.body).text();
@@ -31,7 +35,12 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
     describe("objects", () => {
       it("gives back what was put, its size, its etag and its time", async () => {
         const beforeMs = Date.now();
-        const written = await objects.put("a/b.txt", bytesOf("hello"), ANY, "text/plain");
+        const written = await objects.put(
+          "a/b.txt",
+          encodeText("hello"),
+          ANY_CONDITION,
+          "text/plain",
+        );
         const found = await objects.get("a/b.txt");
         expect(found).toMatchObject({
           size: 5,
@@ -49,26 +58,28 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       });
 
       it("puts only where nothing is, if asked to", async () => {
-        expect((await objects.put("k", bytesOf("1"), ABSENT, "text/plain")).kind).toBe("written");
-        expect((await objects.put("k", bytesOf("2"), ABSENT, "text/plain")).kind).toBe(
+        expect((await objects.put("k", encodeText("1"), ABSENT_CONDITION, "text/plain")).kind).toBe(
+          "written",
+        );
+        expect((await objects.put("k", encodeText("2"), ABSENT_CONDITION, "text/plain")).kind).toBe(
           "precondition-failed",
         );
         expect(await text(await objects.get("k"))).toBe("1");
       });
 
       it("replaces only what has the etag, if asked to", async () => {
-        const first = await objects.put("k", bytesOf("1"), ANY, "text/plain");
+        const first = await objects.put("k", encodeText("1"), ANY_CONDITION, "text/plain");
         if (first.kind !== "written") throw new Error("not written");
         const condition = { kind: "etag", etag: first.etag } as const;
-        expect((await objects.put("k", bytesOf("2"), condition, "text/plain")).kind).toBe(
+        expect((await objects.put("k", encodeText("2"), condition, "text/plain")).kind).toBe(
           "written",
         );
-        expect((await objects.put("k", bytesOf("3"), condition, "text/plain")).kind).toBe(
+        expect((await objects.put("k", encodeText("3"), condition, "text/plain")).kind).toBe(
           "precondition-failed",
         );
-        expect((await objects.put("elsewhere", bytesOf("3"), condition, "text/plain")).kind).toBe(
-          "precondition-failed",
-        );
+        expect(
+          (await objects.put("elsewhere", encodeText("3"), condition, "text/plain")).kind,
+        ).toBe("precondition-failed");
         expect(await text(await objects.get("k"))).toBe("2");
         expect(await objects.exists("elsewhere")).toBe(false);
       });
@@ -76,7 +87,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       it("lets one of many concurrent writers win", async () => {
         const results = await Promise.all(
           Array.from({ length: 8 }, (_, index) =>
-            objects.put("race", bytesOf(`${index}`), ABSENT, "text/plain"),
+            objects.put("race", encodeText(`${index}`), ABSENT_CONDITION, "text/plain"),
           ),
         );
         expect(results.filter((one) => one.kind === "written")).toHaveLength(1);
@@ -104,7 +115,9 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         await objects.delete("d/a");
         await objects.delete("d/never");
         expect((await objects.list("d/")).map(({ key }) => key)).toEqual(["d/ab"]);
-        expect((await objects.put("d/a", bytesOf("y"), ABSENT, "text/plain")).kind).toBe("written");
+        expect(
+          (await objects.put("d/a", encodeText("y"), ABSENT_CONDITION, "text/plain")).kind,
+        ).toBe("written");
       });
 
       it("gives up when aborted", async () => {
@@ -117,7 +130,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
 
     describe("artifacts", () => {
       it("gives back an artifact that was written, once", async () => {
-        const bytes = bytesOf("weights");
+        const bytes = encodeText("weights");
         const first = await store.writeArtifact(bytes);
         expect(first.created).toBe(true);
         expect((await store.writeArtifact(bytes)).created).toBe(false);
@@ -143,8 +156,8 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       ])(
         "refuses one %s, also where the store tells no size, and publishing repairs it",
         async (_, damaged) => {
-          const { ref } = await store.writeArtifact(bytesOf("weights"));
-          await put(layout.artifact(ref.sha256), damaged);
+          const { ref } = await store.writeArtifact(encodeText("weights"));
+          await put(storeLayout.artifact(ref.sha256), damaged);
           await expect(store.readArtifact(ref)).rejects.toMatchObject({
             code: "artifact_corrupt",
             status: 503,
@@ -152,30 +165,30 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
           await expect(
             createModelStore(withoutSizes(objects)).readArtifact(ref),
           ).rejects.toMatchObject({ code: "artifact_corrupt" });
-          expect((await store.writeArtifact(bytesOf("weights"))).created).toBe(true);
-          expect(await store.readArtifact(ref)).toEqual(bytesOf("weights"));
+          expect((await store.writeArtifact(encodeText("weights"))).created).toBe(true);
+          expect(await store.readArtifact(ref)).toEqual(encodeText("weights"));
         },
       );
 
       it("writes an old one again, so that it is not taken for garbage, and says that it was there", async () => {
-        const { ref } = await store.writeArtifact(bytesOf("weights"));
-        const later = new ManualClock(Date.now() + ARTIFACT_FRESH_MS + 60_000);
+        const { ref } = await store.writeArtifact(encodeText("weights"));
+        const later = new ManualClock(Date.now() + ARTIFACT_REWRITE_AGE_MS + 60_000);
         const puts: string[] = [];
         const recording: ObjectStore = {
           ...objects,
           put: (key, ...rest) => (puts.push(key), objects.put(key, ...rest)),
         };
-        await createModelStore(recording).writeArtifact(bytesOf("weights"));
+        await createModelStore(recording).writeArtifact(encodeText("weights"));
         expect(puts).toEqual([]);
         expect(
-          await createModelStore(recording, { clock: later }).writeArtifact(bytesOf("weights")),
+          await createModelStore(recording, { clock: later }).writeArtifact(encodeText("weights")),
         ).toEqual({ ref, created: false });
-        expect(puts).toEqual([layout.artifact(ref.sha256)]);
-        expect(await store.readArtifact(ref)).toEqual(bytesOf("weights"));
+        expect(puts).toEqual([storeLayout.artifact(ref.sha256)]);
+        expect(await store.readArtifact(ref)).toEqual(encodeText("weights"));
       });
 
       it("knows which are there", async () => {
-        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        const { ref } = await store.writeArtifact(encodeText("weights"));
         expect(await store.hasArtifact(ref)).toBe(true);
         expect(await store.hasArtifact({ sha256: "0".repeat(64), size: 3 })).toBe(false);
       });
@@ -187,7 +200,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       });
 
       it("refuses one whose size the manifest promises wrongly", async () => {
-        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        const { ref } = await store.writeArtifact(encodeText("weights"));
         for (const size of [ref.size - 1, ref.size + 1]) {
           await expect(store.readArtifact({ ...ref, size })).rejects.toMatchObject({
             code: "artifact_corrupt",
@@ -200,24 +213,29 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
           new Uint8Array(await new Response(opened).arrayBuffer());
         const bytes = Uint8Array.from({ length: 300_001 }, (_, index) => (index * 31) & 0xff);
         const { ref } = await store.writeArtifact(bytes);
-        expect(await read(await store.openArtifact(ref))).toEqual(bytes);
+        expect(await read(await store.streamArtifact(ref))).toEqual(bytes);
         const damaged = bytes.map((byte, index) => (index === 200_000 ? byte ^ 1 : byte));
-        await objects.put(layout.artifact(ref.sha256), damaged, ANY, "application/octet-stream");
-        expect(await read(await store.openArtifact(ref))).toEqual(damaged);
+        await objects.put(
+          storeLayout.artifact(ref.sha256),
+          damaged,
+          ANY_CONDITION,
+          "application/octet-stream",
+        );
+        expect(await read(await store.streamArtifact(ref))).toEqual(damaged);
       });
 
       it("opens none that is missing, or whose size is not as promised", async () => {
-        await expect(store.openArtifact({ sha256: "0".repeat(64), size: 3 })).rejects.toMatchObject(
-          { code: "artifact_corrupt", status: 503 },
-        );
-        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        await expect(
+          store.streamArtifact({ sha256: "0".repeat(64), size: 3 }),
+        ).rejects.toMatchObject({ code: "artifact_corrupt", status: 503 });
+        const { ref } = await store.writeArtifact(encodeText("weights"));
         for (const size of [ref.size - 1, ref.size + 1]) {
-          await expect(store.openArtifact({ ...ref, size })).rejects.toMatchObject({
+          await expect(store.streamArtifact({ ...ref, size })).rejects.toMatchObject({
             code: "artifact_corrupt",
             detail: expect.stringContaining(`has ${ref.size} bytes`),
           });
         }
-        const opened = await createModelStore(withoutSizes(objects)).openArtifact({
+        const opened = await createModelStore(withoutSizes(objects)).streamArtifact({
           ...ref,
           size: 1,
         }); // nothing can be told before it is read
@@ -225,10 +243,10 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       });
 
       it("gives up opening one when aborted", async () => {
-        const { ref } = await store.writeArtifact(bytesOf("weights"));
+        const { ref } = await store.writeArtifact(encodeText("weights"));
         await expect(
           store
-            .openArtifact(ref, AbortSignal.abort())
+            .streamArtifact(ref, AbortSignal.abort())
             .then((opened) => new Response(opened).text()),
         ).rejects.toThrow(/abort/i);
       });
@@ -254,7 +272,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         ["whose functions are not base64", JSON.stringify({ ...cut, functions: "?" })],
         ["of no digest", JSON.stringify({ ...cut, source: "latest" })],
       ])("is not known from a note %s, and can be noted anew", async (_, text) => {
-        await put(layout.deployedEngine, text);
+        await put(storeLayout.deployedEngine, text);
         expect(await store.readDeployedEngine()).toBeUndefined();
         await store.writeDeployedEngine(cut);
         expect(await store.readDeployedEngine()).toEqual(cut);
@@ -299,7 +317,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         ["another shape", '{"schemaVersion":99}'],
         ["another version", JSON.stringify(sampleManifest(2))],
       ])("refuses a manifest that is %s", async (_, text) => {
-        await put(layout.manifest("sample", 1), text);
+        await put(storeLayout.manifest("sample", 1), text);
         await expect(store.readManifest("sample", 1)).rejects.toMatchObject({
           code: "manifest_invalid",
           status: 503,
@@ -307,7 +325,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       });
 
       it("refuses one that is absurdly large", async () => {
-        await put(layout.manifest("sample", 1), `{"x":"${"y".repeat(1_100_000)}"}`);
+        await put(storeLayout.manifest("sample", 1), `{"x":"${"y".repeat(1_100_000)}"}`);
         await expect(store.readManifest("sample", 1)).rejects.toMatchObject({
           code: "manifest_invalid",
         });
@@ -387,9 +405,9 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
 
       it("are refused under another number or name than the one that was signed", async () => {
         await signing(own).writeManifest(sampleManifest(1));
-        const file = await text(await objects.get(layout.manifest("sample", 1)));
-        await put(layout.manifest("sample", 2), file);
-        await put(layout.manifest("other", 1), file);
+        const file = await text(await objects.get(storeLayout.manifest("sample", 1)));
+        await put(storeLayout.manifest("sample", 2), file);
+        await put(storeLayout.manifest("other", 1), file);
         await expect(trusting(own).readManifest("sample", 2)).rejects.toMatchObject({
           code: "manifest_invalid",
         });
@@ -403,11 +421,11 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
         await signing(own, other).writeManifest({ ...sampleManifest(2), description: "changed" });
         const [one, two] = await Promise.all(
           [1, 2].map(async (version) =>
-            JSON.parse(await text(await objects.get(layout.manifest("sample", version)))),
+            JSON.parse(await text(await objects.get(storeLayout.manifest("sample", version)))),
           ),
         );
         const mixed = { ...one, signatures: [one.signatures[0], two.signatures[1]] };
-        await put(layout.manifest("sample", 1), `${JSON.stringify(mixed)}\n`);
+        await put(storeLayout.manifest("sample", 1), `${JSON.stringify(mixed)}\n`);
         expect(await trusting(own).readManifest("sample", 1)).toEqual(sampleManifest(1));
         await expect(trusting(own, other).readManifest("sample", 1)).rejects.toMatchObject({
           code: "manifest_untrusted",
@@ -487,7 +505,7 @@ export function modelStoreContract(driver: string, fresh: () => Promise<ObjectSt
       it.each([["{oops"], ['{"stable":0}'], ['{"STABLE":1}'], ["[]"]])(
         "refuses %s",
         async (text) => {
-          await put(layout.aliases("sample"), text);
+          await put(storeLayout.aliases("sample"), text);
           await expect(store.readAliases("sample")).rejects.toMatchObject({
             code: "aliases_invalid",
             status: 503,

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fromBase64, toBase64 } from "../../src/core/base64.ts";
-import { lengthPrefixed, sha256Hex } from "../../src/core/hash.ts";
+import { encodeLengthPrefixed, sha256Hex } from "../../src/core/hash.ts";
 
 describe("sha256Hex", () => {
   it("gives the digests of FIPS 180-2", async () => {
@@ -20,11 +20,13 @@ describe("lengthPrefixed", () => {
     const list = fc.array(fc.string({ maxLength: 4 }), { maxLength: 4 });
     fc.assert(
       fc.property(list, list, (a, b) => {
-        const same = Buffer.from(lengthPrefixed(a)).equals(Buffer.from(lengthPrefixed(b)));
+        const same = Buffer.from(encodeLengthPrefixed(a)).equals(
+          Buffer.from(encodeLengthPrefixed(b)),
+        );
         expect(same).toBe(JSON.stringify(a) === JSON.stringify(b));
       }),
     );
-    expect(lengthPrefixed(["ab", "c"])).not.toEqual(lengthPrefixed(["a", "bc"]));
+    expect(encodeLengthPrefixed(["ab", "c"])).not.toEqual(encodeLengthPrefixed(["a", "bc"]));
   });
 });
 

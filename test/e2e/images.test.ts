@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { PROJECT_ROOT } from "../../src/cli/local/paths.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { sampleImage } from "../support/sample-images.ts";
 import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
@@ -24,7 +24,7 @@ async function predict(file: Uint8Array<ArrayBuffer>, mediaType: string) {
   });
   const text = await response.text();
   expect(response.status, text).toBe(200);
-  return predictResponse.parse(JSON.parse(text));
+  return predictResponseSchema.parse(JSON.parse(text));
 }
 
 it("a sure one is answered at the edge", async () => {

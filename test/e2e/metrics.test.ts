@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type MetricsEdge, startMetricsEdge } from "../../src/cli/local/workerd-edge.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
-import { metricsSnapshot } from "../../src/protocol/metrics.ts";
+import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
 
 const ISOLATES = 8;
 const REQUESTS_PER_ISOLATE = 25;
@@ -39,7 +39,7 @@ it("is in every isolate's GET /metrics", async () => {
   );
   expect(new Set((await Promise.all(sent)).map(({ status }) => status))).toEqual(new Set([404]));
   const counted = async (url: string, name: string) => {
-    const { series } = metricsSnapshot.parse(
+    const { series } = metricsSnapshotSchema.parse(
       await (await fetch(`${url}/metrics`, { headers: { accept: "application/json" } })).json(),
     );
     return series.reduce(

@@ -12,9 +12,9 @@ import type {
 } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { type ModelReport, modelReport } from "../../src/protocol/report.ts";
+import { type ModelReport, modelReportSchema } from "../../src/protocol/model-report.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { startChromium, browserSkipReason } from "../support/chromium.ts";
 import { createTestApiKey } from "../support/test-credentials.ts";
 import { sendTraffic } from "../support/playground-traffic.ts";
@@ -243,7 +243,7 @@ describe.skipIf(browserSkipReason !== undefined)(`the playground${skipped}`, () 
     const { page } = await open();
     const slider = page.locator("#threshold");
     await slider.waitFor();
-    const report: ModelReport = modelReport.parse(
+    const report: ModelReport = modelReportSchema.parse(
       await (await fetch(`${system.urls.edge}/v1/models/intent/report`)).json(),
     );
     const served = Number(await slider.inputValue());

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { runEdgetier } from "../support/edgetier-command.ts";
 import { hasRedisServer } from "../support/redis.ts";
 
@@ -80,7 +80,7 @@ describe.skipIf(!hasRedisServer)("precompute (needs a redis-server on the PATH)"
     });
     expect([
       response.headers.get("x-edgetier-cache"),
-      predictResponse.parse(await response.json()).outputs[0]?.label,
+      predictResponseSchema.parse(await response.json()).outputs[0]?.label,
     ]).toEqual(["l2", "exchange_rate"]);
   });
 
@@ -135,6 +135,8 @@ describe("a GET with a body", () => {
       );
       sent.on("error", reject).end(body);
     });
-    expect(predictResponse.parse(JSON.parse(answered)).outputs[0]?.label).toBe("exchange_rate");
+    expect(predictResponseSchema.parse(JSON.parse(answered)).outputs[0]?.label).toBe(
+      "exchange_rate",
+    );
   });
 });

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { movedTo } from "../../src/registry/aliases.ts";
+import { retargetAlias } from "../../src/registry/aliases.ts";
 import { createSignedFetch } from "../../src/region/signed-fetch.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 
 let folder: string;
@@ -45,7 +45,7 @@ it("serves what is signed, and serves it on when the alias goes to what is not",
   const read = await intruder.readAliases("intent");
   await intruder.writeAliases(
     "intent",
-    { ...read?.aliases, stable: movedTo(2, read?.aliases["stable"]) },
+    { ...read?.aliases, stable: retargetAlias(2, read?.aliases["stable"]) },
     read?.etag,
   );
 

@@ -1,7 +1,7 @@
 // A graph in two stages through the whole system: the first in the Worker's cut engine, from its snapshot, the rest in a region
 // process, and the bytes between them counted.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { sampleImage } from "../support/sample-images.ts";
 import { startFixtureSystem, type FixtureSystem } from "../support/fixture-system.ts";
 
@@ -23,7 +23,10 @@ async function predict(model: string, file: Uint8Array<ArrayBuffer>, maxTier?: s
   );
   const text = await response.text();
   expect(response.status, text).toBe(200);
-  return { ...predictResponse.parse(JSON.parse(text)), bytesSent: system.proxy.bytesSent - before };
+  return {
+    ...predictResponseSchema.parse(JSON.parse(text)),
+    bytesSent: system.proxy.bytesSent - before,
+  };
 }
 
 async function readRunCount(model: string): Promise<number> {

@@ -8,9 +8,9 @@ import { startLocalEdge } from "../../src/cli/local/edge.ts";
 import { MODELS_FOLDER, WRANGLER_CONFIG } from "../../src/cli/local/paths.ts";
 import { findFreePort } from "../../src/cli/local/ports.ts";
 import { createSignedFetch } from "../../src/region/signed-fetch.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
 import { type LocalSystem, startLocalSystem } from "../../src/cli/local/system.ts";
-import { asFloat32 } from "../../src/core/tensor.ts";
+import { expectFloat32Tensor } from "../../src/core/tensor.ts";
 import {
   decodeInferResponse,
   encodeInferRequest,
@@ -18,8 +18,8 @@ import {
   type InferResponse,
   JSON_LENGTH_HEADER,
 } from "../../src/protocol/open-inference.ts";
-import { metricsSnapshot } from "../../src/protocol/metrics.ts";
-import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { metricsSnapshotSchema } from "../../src/protocol/metrics-snapshot.ts";
+import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import { hasRedisServer } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 
@@ -83,7 +83,7 @@ async function predict(
   });
   const text = await response.text();
   expect(response.status, text).toBe(200);
-  const [output] = predictResponse.parse(JSON.parse(text)).outputs;
+  const [output] = predictResponseSchema.parse(JSON.parse(text)).outputs;
   if (output === undefined) throw new Error("no output");
   return { output, response };
 }
@@ -142,7 +142,7 @@ describe("the Open Inference Protocol at the edge of the running system", () => 
     );
     expect(parameters).toEqual({ tier: "edge-int8, region-int8" });
     const [both, edgeRow, regionRow] = [outputs, fromEdge.outputs, fromRegion.outputs].map((one) =>
-      asFloat32("logits", one["logits"], 2),
+      expectFloat32Tensor("logits", one["logits"], 2),
     );
     expect(both?.shape).toEqual([2, edgeRow?.shape[1]]);
     const rows = [...(edgeRow?.data ?? []), ...(regionRow?.data ?? [])];
@@ -228,7 +228,7 @@ describe("the running system", () => {
 
   it("tells at /metrics what it has answered, to everybody on this machine", async () => {
     const answers = async (tier: string) => {
-      const { series } = metricsSnapshot.parse(
+      const { series } = metricsSnapshotSchema.parse(
         await (
           await fetch(`${system.urls.edge}/metrics`, { headers: { accept: "application/json" } })
         ).json(),
@@ -279,7 +279,7 @@ describe("the running system", () => {
         headers,
         body,
       });
-      return predictResponse.parse(await response.json()).outputs[0];
+      return predictResponseSchema.parse(await response.json()).outputs[0];
     };
     const json = { "content-type": "application/json" };
     const inputs = { b64: file.toString("base64") };
@@ -339,7 +339,7 @@ describe("the running system", () => {
       port: await findFreePort(),
       stateFolder: join(folder, "cold"),
       variables: {
-        ...s3VariablesOf(system.store),
+        ...toS3Variables(system.store),
         EDGETIER_S3_ENDPOINT: `${proxies.s3.url}/cdn-cgi/local/r2/s3`,
       },
       onLine: () => {},

@@ -1,8 +1,8 @@
 // No answer crosses from one tenant, input, parameter or version to another, whatever a client or a cache's content is made of.
 import { beforeEach, describe, expect, it } from "vitest";
 import type { CacheStore } from "../../src/cache/cache-store.ts";
-import { createSharedStore } from "../../src/cache/shared-store.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { asTenant } from "../support/as-tenant.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -20,7 +20,7 @@ const startEdge = () =>
 
 beforeEach(async () => {
   stored = new Map();
-  l2 = createSharedStore({
+  l2 = createHashedKeyStore({
     get: async (keys) => keys.map((key) => stored.get(key)),
     set: async (entries) => entries.forEach(({ key, value }) => stored.set(key, value)),
   });
@@ -28,7 +28,7 @@ beforeEach(async () => {
 });
 
 const labelOf = async (response: Response) =>
-  predictResponse.parse(await response.json()).outputs[0]?.label;
+  predictResponseSchema.parse(await response.json()).outputs[0]?.label;
 const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 const get = (search: string, init: RequestInit = {}, path = "toy/predict") =>
   edge.app.request(`/v1/models/${path}?${search}`, init);
@@ -122,7 +122,7 @@ describe("a request's unkeyed headers", () => {
     const short = edge.predict({ inputs: "maybe" }, { "x-deadline-ms": "50" });
     await expect.poll(() => edge.regionRequests.length).toBe(1);
     edge.clock.advance(50);
-    expect(predictResponse.parse(await (await short).json()).outputs[0]).toMatchObject({
+    expect(predictResponseSchema.parse(await (await short).json()).outputs[0]).toMatchObject({
       degraded: true,
     });
     edge.regionBehavior = "up";

@@ -1,8 +1,8 @@
 // Inside workerd: what becomes of a version that nobody trusted has signed, and of requests that a canary takes.
 import { beforeEach, describe, expect, it } from "vitest";
-import { predictResponse } from "../../src/protocol/predict.ts";
-import { layout } from "../../src/registry/layout.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import toy from "../fixtures/toy.onnx";
 import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
@@ -22,7 +22,7 @@ async function requestServedVersion(
 ): Promise<number> {
   const response = await edge.predict({ inputs: "yes", ...body }, headers);
   expect(response.status, await response.clone().text()).toBe(200);
-  return predictResponse.parse(await response.json()).version;
+  return predictResponseSchema.parse(await response.json()).version;
 }
 
 const expireAliasCache = () => edge.clock.advance(2 * ALIAS_TTL_MS);
@@ -54,7 +54,7 @@ describe("an edge with trusted keys", () => {
 
   it("refuses a signed version of which one byte has changed, before it is parsed", async () => {
     await publishToyModel(edge.store, new Uint8Array(toy), { version: 2 });
-    const key = layout.manifest("toy", 2);
+    const key = storeLayout.manifest("toy", 2);
     const file = new Uint8Array(
       await new Response((await edge.objectStore.get(key))?.body).arrayBuffer(),
     );

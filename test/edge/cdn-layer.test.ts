@@ -1,11 +1,11 @@
 // The CDN layer as the platform has it: answers to POST in the Cache API, shared by the isolates of a data centre.
 import { describe, expect, it } from "vitest";
-import { createCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
+import { createCacheCircuitBreaker } from "../../src/cache/circuit-breaker.ts";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
-import { createGuardedStore } from "../../src/cache/guarded-store.ts";
-import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { createCircuitBreakingStore } from "../../src/cache/circuit-breaking-store.ts";
+import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { ALIAS_TTL_MS, type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
@@ -13,13 +13,13 @@ import { fullDeployment } from "./full-engine.ts";
 
 const { default: platformCache } = globalThis.caches as unknown as { readonly default: HttpCache };
 const createKeyedCdnCache = (cache: HttpCache, timeoutMs = 5_000) =>
-  createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
+  createHashedKeyStore(createCdnCache({ cache, clock: systemClock, timeoutMs }));
 
 /** An isolate: its L1 is its own. @param cache of its data centre */
 function startIsolate(cache: HttpCache): Promise<EdgeUnderTest> {
-  const store = createGuardedStore(
+  const store = createCircuitBreakingStore(
     createKeyedCdnCache(cache),
-    createCircuitBreaker({ clock: systemClock }),
+    createCacheCircuitBreaker({ clock: systemClock }),
   );
   return startEdgeUnderTest(new Uint8Array(toy), fullDeployment, {
     cacheLayers: [{ name: "cdn", store, ttlSeconds: 60 }],
@@ -60,10 +60,9 @@ describe("the CDN layer", () => {
     await publishToyModel(there.store, new Uint8Array(toy), { version: 2 });
     there.clock.advance(2 * ALIAS_TTL_MS);
     const after = await there.predict({ inputs: "maybe" });
-    expect([cacheResultOf(after), predictResponse.parse(await after.json()).version]).toEqual([
-      "miss",
-      2,
-    ]);
+    expect([cacheResultOf(after), predictResponseSchema.parse(await after.json()).version]).toEqual(
+      ["miss", 2],
+    );
   });
 
   it("loses nothing where the platform gives the API no effect, or fails", async () => {

@@ -8,7 +8,7 @@ import {
   type Tensor,
 } from "../../src/client/index.ts";
 import { typedArrays } from "../../src/core/tensor.ts";
-import type { RegionList } from "../../src/protocol/regions.ts";
+import type { RegionList } from "../../src/protocol/region-list.ts";
 import toy from "../fixtures/toy.onnx";
 import { publishColorModel } from "../support/color-model.ts";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";

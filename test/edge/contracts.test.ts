@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import { createCdnCache, type HttpCache } from "../../src/cache/drivers/cdn.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
 import { createUpstashCache } from "../../src/cache/drivers/upstash.ts";
-import { createSharedStore } from "../../src/cache/shared-store.ts";
+import { createHashedKeyStore } from "../../src/cache/hashed-key-store.ts";
 import { ManualClock, systemClock } from "../../src/core/clock.ts";
 import { createIsolateRateLimiter } from "../../src/http/access/drivers/isolate-limiter.ts";
 import { createRedisRateLimiter } from "../../src/http/access/drivers/redis-limiter.ts";
@@ -79,7 +79,7 @@ cacheStoreContract("cdn, the platform's Cache API in workerd", async () => ({
   pass: sleepSeconds,
 }));
 cacheStoreContract("cdn, sealed, in workerd", async () => ({
-  cache: createSharedStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })),
+  cache: createHashedKeyStore(createCdnCache({ cache, clock: systemClock, timeoutMs: 5_000 })),
   pass: sleepSeconds,
 }));
 allAuthenticatorContracts(", in workerd");

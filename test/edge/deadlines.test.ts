@@ -1,7 +1,7 @@
 // Deadlines in workerd: what is left out for want of time, and what is not computed for clients that have left.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { predictResponse } from "../../src/protocol/predict.ts";
-import { modelDetail } from "../../src/protocol/models.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
+import { modelDetailSchema } from "../../src/protocol/model-detail.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
@@ -35,7 +35,7 @@ beforeEach(async () => {
 });
 
 const readFirstOutput = async (response: Response) =>
-  predictResponse.parse(await response.json()).outputs[0];
+  predictResponseSchema.parse(await response.json()).outputs[0];
 
 describe("deadlines", () => {
   it("do not ask a region that would not answer in what is left, and mark the answer", async () => {
@@ -96,7 +96,7 @@ describe("deadlines", () => {
   });
 
   it("are told with the model's tiers, and with them the risk of its exits", async () => {
-    const detail = modelDetail.parse(await (await edge.app.request("/v1/models/toy")).json());
+    const detail = modelDetailSchema.parse(await (await edge.app.request("/v1/models/toy")).json());
     expect(
       detail.tiers.map(({ p95Ms, exitConfidence, saturatedExitConfidence }) => [
         p95Ms,

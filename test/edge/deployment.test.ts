@@ -6,10 +6,10 @@ import intent from "../../models/intent/artifacts/edge.onnx";
 import int8MatMul from "../fixtures/int8-matmul.onnx";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import type { Session } from "../../src/runtime/runtime.ts";
-import { bytesSource } from "../../src/runtime/wasm/byte-source.ts";
+import { createBytesSource } from "../../src/runtime/wasm/byte-source.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
-import { decodeFunctions } from "../../src/runtime/wasm/function-set.ts";
-import { restoreBundled } from "../../src/runtime/wasm/restore-bundled.ts";
+import { decodeFunctionSet } from "../../src/runtime/wasm/function-set.ts";
+import { restoreBundledSnapshots } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";
 import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import { encodeSnapshot } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
@@ -47,7 +47,7 @@ describe.each(Object.entries(models))("%s, restored", (name, { bytes, input }) =
   let restored: Session;
   let fresh: Session;
   beforeAll(async () => {
-    const { sessions } = await restoreBundled(deployment);
+    const { sessions } = await restoreBundledSnapshots(deployment);
     fresh = await wasmRuntime.createSession(bytes());
     restored = [...sessions.values()].find(
       (session) => session.inputs[0]?.name === fresh.inputs[0]?.name,
@@ -91,7 +91,7 @@ describe("what goes wrong at module scope", () => {
   it("is told, and keeps no other session from being restored", async () => {
     const damaged = new Uint8Array(one.bytes).slice();
     damaged[damaged.byteLength - 1] = (damaged[damaged.byteLength - 1] ?? 0) ^ 1;
-    const { sessions, refused } = await restoreBundled({
+    const { sessions, failures: refused } = await restoreBundledSnapshots({
       ...deployment,
       bundled: [{ ...one, bytes: damaged.buffer }, ...deployment.bundled.slice(1)],
     });
@@ -101,7 +101,10 @@ describe("what goes wrong at module scope", () => {
 
   it("is another engine's snapshot", async () => {
     const engine = { ...deployment.engine, source: "f".repeat(64) };
-    const { sessions, refused } = await restoreBundled({ ...deployment, engine });
+    const { sessions, failures: refused } = await restoreBundledSnapshots({
+      ...deployment,
+      engine,
+    });
     expect(refused.map(({ facts }) => facts["reason"])).toEqual(["other_engine", "other_engine"]);
     expect(sessions.size).toBe(0);
   });
@@ -117,7 +120,7 @@ describe("a function that was cut", () => {
     expect(error).toMatchObject({ code: "function_cut", facts: { function: expect.any(Number) } });
     expect(
       deployment.engine.kind === "cut" &&
-        decodeFunctions(deployment.engine.functions).has(error.facts.function),
+        decodeFunctionSet(deployment.engine.functions).has(error.facts.function),
     ).toBe(false);
   });
 
@@ -129,11 +132,16 @@ describe("a function that was cut", () => {
     const { bytes, head } = await encodeSnapshot(
       await takeSnapshot(fullEngineModule, new Uint8Array(int8MatMul), sha256, [input]),
     );
-    const session = await restoreSnapshot(deployment.engine, bytesSource(bytes), head, sha256);
+    const session = await restoreSnapshot(
+      deployment.engine,
+      createBytesSource(bytes),
+      head,
+      sha256,
+    );
     await expect(session.run(input)).rejects.toMatchObject({ code: "function_cut" });
     await expect(session.run(input)).rejects.toMatchObject({ code: "session_failed" });
     // On the full engine the same snapshot works.
-    const onFull = await restoreSnapshot(fullEngineModule, bytesSource(bytes), head, sha256);
+    const onFull = await restoreSnapshot(fullEngineModule, createBytesSource(bytes), head, sha256);
     expect((await onFull.run(input))["y"]?.data).toEqual(Int32Array.of(2, 44));
   });
 });

@@ -1,6 +1,6 @@
 // Inside workerd: early exits that are asked of the last tier again, after the response.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import { hashToFraction } from "../../src/serving/canary.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -24,7 +24,7 @@ async function predict(
 ): Promise<string[]> {
   const response = await edge.predict({ inputs, parameters }, headers);
   expect(response.status, await response.clone().text()).toBe(200);
-  return predictResponse.parse(await response.json()).outputs.map(({ tier }) => tier);
+  return predictResponseSchema.parse(await response.json()).outputs.map(({ tier }) => tier);
 }
 
 describe("the drift check", () => {

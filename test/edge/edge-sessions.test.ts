@@ -6,11 +6,11 @@ import reference from "../../dist/test/edge/deployment.mjs";
 import toy from "../fixtures/toy.onnx";
 import zeros from "../fixtures/zeros.onnx";
 import { sha256Hex } from "../../src/core/hash.ts";
-import { predictResponse } from "../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../src/protocol/predict.ts";
 import type { Manifest, SnapshotRef } from "../../src/registry/manifest.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
-import { encodeFunctions } from "../../src/runtime/wasm/function-set.ts";
+import { encodeFunctionSet } from "../../src/runtime/wasm/function-set.ts";
 import {
   encodeSnapshot,
   type EncodedSnapshot,
@@ -45,7 +45,7 @@ async function publishWithSnapshot(
     artifact: ref,
     head: snapshot.head,
     engine: fullEngineModule.source,
-    functions: encodeFunctions([]),
+    functions: encodeFunctionSet([]),
     memoryBytes,
     ...changes,
   };
@@ -61,7 +61,7 @@ async function predict(
   inputs: string,
 ): Promise<{ label: string; tier: string; degraded: boolean; errors: unknown[] }> {
   const response = await edge.predict({ inputs, parameters: { cache: "bypass" } });
-  const { outputs, usage } = predictResponse.parse(await response.json());
+  const { outputs, usage } = predictResponseSchema.parse(await response.json());
   const { label, tier, degraded } = outputs[0] as (typeof outputs)[number];
   return {
     label,
@@ -193,7 +193,7 @@ describe("with the full engine", () => {
   it("counts what was refused at module scope", async () => {
     const refused = [runtimeErrors.snapshotRefused("other_model")];
     edge = await startEdgeUnderTest(graph, fullDeployment, {
-      restoredSessions: { sessions: new Map(), refused },
+      restoredSessions: { sessions: new Map(), failures: refused },
     });
     expect(edge.readCountedLabels("edgetier_snapshots_refused_total")).toEqual([
       { reason: "other_model" },
@@ -204,7 +204,7 @@ describe("with the full engine", () => {
 describe("with a cut engine", () => {
   const cut: Deployment = { ...reference, bundled: [] };
   // What the manifest claims decides; the toy's graph needs functions that this engine was cut of.
-  const lacking = { functions: encodeFunctions([1, 2, 3, 17_000]) };
+  const lacking = { functions: encodeFunctionSet([1, 2, 3, 17_000]) };
 
   it("leaves a version without a snapshot to the region, and says why", async () => {
     const edge = await startEdgeUnderTest(graph, cut);

@@ -1,7 +1,10 @@
 // POST /v1/embeddings inside workerd, on the real engine.
 import { beforeEach, describe, expect, it } from "vitest";
 import { fromBase64 } from "../../src/core/base64.ts";
-import { embeddingsProblem, embeddingsResponse } from "../../src/protocol/embeddings.ts";
+import {
+  embeddingsProblemSchema,
+  embeddingsResponseSchema,
+} from "../../src/protocol/embeddings.ts";
 import { publishModel } from "../../src/registry/publish.ts";
 import toy from "../fixtures/toy.onnx";
 import { asTenant } from "../support/as-tenant.ts";
@@ -50,7 +53,7 @@ const embed = async (fields: object, headers?: Record<string, string>) =>
 
 async function readEmbeddings(response: Response) {
   expect(response.status, await response.clone().text()).toBe(200);
-  return embeddingsResponse.parse(await response.json());
+  return embeddingsResponseSchema.parse(await response.json());
 }
 const readVectors = async (response: Response) =>
   (await readEmbeddings(response)).data.map(({ embedding }) => embedding as number[]);
@@ -349,7 +352,7 @@ describe("what is refused", () => {
       status,
       "application/problem+json",
     ]);
-    const { error, ...problem } = embeddingsProblem.parse(await response.json());
+    const { error, ...problem } = embeddingsProblemSchema.parse(await response.json());
     expect(problem).toMatchObject({ status, code, retryable: false });
     expect(error).toEqual({
       message: `${problem.detail} ${problem.remedy}`,

@@ -1,6 +1,6 @@
 // What clients and CDNs are told about keeping answers, and what they can ask for.
 import { beforeEach, describe, expect, it } from "vitest";
-import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import {
   ALIAS_TTL_MS,
@@ -32,7 +32,7 @@ const cacheHeadersOf = ({ headers }: Response) => [
   headers.get("cache-tag"),
 ];
 const readPrediction = async (response: Response): Promise<PredictResponse> =>
-  predictResponse.parse(await response.json());
+  predictResponseSchema.parse(await response.json());
 const cacheResultOf = (response: Response) => response.headers.get("x-edgetier-cache");
 
 async function promote(version: number, more: object = {}): Promise<void> {

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import tensorDeployment from "../../dist/test/tensors/deployment.mjs";
 import { toBase64 } from "../../src/core/base64.ts";
-import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import { imageClassificationContract } from "../contract/image-classification.ts";
 import toy from "../fixtures/toy.onnx";
@@ -41,7 +41,7 @@ const b64 = (file: Uint8Array) => ({ b64: toBase64(file) });
 
 async function readPrediction(response: Response): Promise<PredictResponse> {
   expect(response.status, await response.clone().text()).toBe(200);
-  return predictResponse.parse(await response.json());
+  return predictResponseSchema.parse(await response.json());
 }
 const readProblem = async (response: Response): Promise<unknown> => ({
   status: response.status,

@@ -1,6 +1,6 @@
 // The routes beside predict: what is served, health, and the API's description.
 import { beforeEach, describe, expect, it } from "vitest";
-import { modelDetail, modelList } from "../../src/protocol/models.ts";
+import { modelDetailSchema, modelListSchema } from "../../src/protocol/model-detail.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
@@ -16,7 +16,7 @@ const get = async (path: string): Promise<unknown> => await (await edge.app.requ
 describe("GET /v1/models", () => {
   it("lists every model with its aliases", async () => {
     await publishToyModel(edge.store, new Uint8Array(toy), { model: "another" });
-    expect(modelList.parse(await get("/v1/models"))).toEqual({
+    expect(modelListSchema.parse(await get("/v1/models"))).toEqual({
       models: [
         { model: "another", aliases: { stable: 1 } },
         { model: "toy", aliases: { stable: 1 } },
@@ -26,7 +26,7 @@ describe("GET /v1/models", () => {
 
   it("describes one: versions, tiers and thresholds", async () => {
     await publishToyModel(edge.store, new Uint8Array(toy), { version: 2, deadlineMs: 77 });
-    const detail = modelDetail.parse(await get("/v1/models/toy"));
+    const detail = modelDetailSchema.parse(await get("/v1/models/toy"));
     expect(detail).toMatchObject({
       model: "toy",
       version: 2,
@@ -40,7 +40,7 @@ describe("GET /v1/models", () => {
       ["edge", "edge", 0.9],
       ["region", "region", null],
     ]);
-    expect(modelDetail.parse(await get("/v1/models/toy@1"))).toMatchObject({
+    expect(modelDetailSchema.parse(await get("/v1/models/toy@1"))).toMatchObject({
       version: 1,
       deadlineMs: 1000,
     });
@@ -54,10 +54,13 @@ describe("GET /v1/models", () => {
       (await edge.store.readAliases("toy"))?.etag,
     );
     const told = { aliases: { stable: 1, canary: 2 }, weights: { canary: 0.05 } };
-    expect(modelList.parse(await get("/v1/models"))).toEqual({
+    expect(modelListSchema.parse(await get("/v1/models"))).toEqual({
       models: [{ model: "toy", ...told }],
     });
-    expect(modelDetail.parse(await get("/v1/models/toy"))).toMatchObject({ version: 1, ...told });
+    expect(modelDetailSchema.parse(await get("/v1/models/toy"))).toMatchObject({
+      version: 1,
+      ...told,
+    });
   });
 
   it("answers 404 for what is not there", async () => {

@@ -1,7 +1,10 @@
 // Inside workerd: what the application counts of the requests that it answers, and GET /metrics.
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createApiKeyAuthenticator } from "../../src/http/access/drivers/api-key-authenticator.ts";
-import { type MetricsSnapshot, metricsSnapshot } from "../../src/protocol/metrics.ts";
+import {
+  type MetricsSnapshot,
+  metricsSnapshotSchema,
+} from "../../src/protocol/metrics-snapshot.ts";
 import toy from "../fixtures/toy.onnx";
 import { createTestApiKey } from "../support/test-credentials.ts";
 import {
@@ -23,7 +26,7 @@ const openMetricsAccess = {
   createAccess: () => ({ authenticators: [], metricsScope: "metadata" as const }),
 };
 const snapshot = async (): Promise<MetricsSnapshot["series"]> =>
-  metricsSnapshot.parse(
+  metricsSnapshotSchema.parse(
     await (await edge.app.request("/metrics", { headers: { accept: "application/json" } })).json(),
   ).series;
 const statuses = () =>

@@ -9,7 +9,7 @@ import {
   encodeInferResponse,
   JSON_LENGTH_HEADER,
 } from "../../src/protocol/open-inference.ts";
-import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
@@ -65,7 +65,7 @@ async function predict(...files: readonly Uint8Array[]): Promise<PredictResponse
     body,
   });
   expect(response.status, await response.clone().text()).toBe(200);
-  return predictResponse.parse(await response.json());
+  return predictResponseSchema.parse(await response.json());
 }
 
 /** What went to the region: tensors to go on from, and inputs. */

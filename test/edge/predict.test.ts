@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { type PredictResponse, predictResponse } from "../../src/protocol/predict.ts";
+import { type PredictResponse, predictResponseSchema } from "../../src/protocol/predict.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { fullDeployment } from "./full-engine.ts";
@@ -11,7 +11,7 @@ beforeEach(async () => {
 
 async function readPrediction(response: Response): Promise<PredictResponse> {
   expect(response.status, await response.clone().text()).toBe(200);
-  return predictResponse.parse(await response.json());
+  return predictResponseSchema.parse(await response.json());
 }
 
 describe("POST predict", () => {

@@ -1,7 +1,7 @@
 // Several regions from inside workerd: over the network, and what the edge tells of them.
 import { describe, expect, inject, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { regionList } from "../../src/protocol/regions.ts";
+import { regionListSchema } from "../../src/protocol/region-list.ts";
 import { createRegionPool, type RegionEvent } from "../../src/region/client/region-pool.ts";
 import type { PooledRegion } from "../../src/region/client/region-state.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
@@ -103,7 +103,7 @@ describe("GET /v1/regions", () => {
     const fromBerlin = await list("52.52", "13.40");
     expect(fromBerlin.headers.get("cache-control")).toBe("no-store");
     const text = await fromBerlin.text();
-    expect(regionList.parse(JSON.parse(text))).toEqual({
+    expect(regionListSchema.parse(JSON.parse(text))).toEqual({
       regions: [
         {
           id: "eu",
@@ -123,7 +123,7 @@ describe("GET /v1/regions", () => {
       ],
     });
     expect(text).not.toContain("secret");
-    const fromNewYork = regionList.parse(await (await list("40.7", "-74.0")).json());
+    const fromNewYork = regionListSchema.parse(await (await list("40.7", "-74.0")).json());
     expect(fromNewYork.regions.map(({ id }) => id)).toEqual(["us", "eu"]);
   });
 

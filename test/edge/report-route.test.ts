@@ -1,7 +1,7 @@
 // GET /v1/models/{model}/report inside workerd: what was published, as it was published.
 import { beforeEach, expect, it } from "vitest";
-import type { ModelReport } from "../../src/protocol/report.ts";
-import { modelDetail } from "../../src/protocol/models.ts";
+import type { ModelReport } from "../../src/protocol/model-report.ts";
+import { modelDetailSchema } from "../../src/protocol/model-detail.ts";
 import toy from "../fixtures/toy.onnx";
 import { type EdgeUnderTest, startEdgeUnderTest } from "../support/edge-app.ts";
 import { publishToyModel } from "../support/toy-model.ts";
@@ -29,7 +29,7 @@ const get = async (path: string, headers: Record<string, string> = {}) =>
   await edge.app.request(path, { headers });
 
 it("answers with the version's, which the model's description leads to", async () => {
-  const detail = modelDetail.parse(await (await get("/v1/models/toy")).json());
+  const detail = modelDetailSchema.parse(await (await get("/v1/models/toy")).json());
   expect(detail.report).toBe(PATH);
   const response = await get(PATH);
   expect([response.status, response.headers.get("content-type")]).toEqual([
@@ -43,7 +43,7 @@ it("answers with the version's, which the model's description leads to", async (
 });
 
 it("says what makes one where a version has none", async () => {
-  expect(modelDetail.parse(await (await get("/v1/models/toy@1")).json())).not.toHaveProperty(
+  expect(modelDetailSchema.parse(await (await get("/v1/models/toy@1")).json())).not.toHaveProperty(
     "report",
   );
   const response = await get("/v1/models/toy@1/report");

@@ -103,7 +103,7 @@ describe.each(UPSTREAMS)("when upstreams %s", (_, answers) => {
       "not.a-token",
       "sk-of-somebody-else-51fa0c",
     ];
-    const worker = createWorker(fullDeployment, { sessions: new Map(), refused: [] });
+    const worker = createWorker(fullDeployment, { sessions: new Map(), failures: [] });
     const seen: string[] = [];
     for (const credential of credentials) {
       for (const [path, init] of REQUESTS) {
@@ -190,7 +190,7 @@ it("nor when the configuration is wrong", async () => {
     EDGETIER_API_KEYS: "edgetier_put-here-by-mistake",
     EDGETIER_JWT_JWKS: '{"keys": "a-private-key"}',
   };
-  const response = await createWorker(fullDeployment, { sessions: new Map(), refused: [] }).fetch(
+  const response = await createWorker(fullDeployment, { sessions: new Map(), failures: [] }).fetch(
     new Request("https://edge.test/v1/models"),
     env,
     context,

@@ -4,13 +4,13 @@ import intent from "../../models/intent/artifacts/edge.onnx";
 import random from "../fixtures/random-normal.onnx";
 import { sha256Hex } from "../../src/core/hash.ts";
 import { PAGE_BYTES } from "../../src/runtime/wasm/engine.ts";
-import { bytesSource, streamSource } from "../../src/runtime/wasm/byte-source.ts";
+import { createBytesSource, createStreamSource } from "../../src/runtime/wasm/byte-source.ts";
 import { restoreSnapshot } from "../../src/runtime/wasm/restore-snapshot.ts";
 import {
   decodeSnapshot,
   encodeSnapshot,
   type EncodedSnapshot,
-  parseHead,
+  parseSnapshotHead,
   type Snapshot,
 } from "../../src/runtime/wasm/snapshot-format.ts";
 import { takeSnapshot } from "../../src/runtime/wasm/take-snapshot.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
   encoded = await encodeSnapshot(snapshot);
 });
 const restore = (from: EncodedSnapshot = encoded) =>
-  restoreSnapshot(fullEngineModule, bytesSource(from.bytes), from.head, modelSha256);
+  restoreSnapshot(fullEngineModule, createBytesSource(from.bytes), from.head, modelSha256);
 
 describe("the image", () => {
   it("leaves out zero pages and the model's bytes", () => {
@@ -113,7 +113,7 @@ describe("the file form", () => {
     expect(packed.bytes.byteLength).toBeLessThan(encoded.bytes.byteLength / 3);
     const restored = await restoreSnapshot(
       fullEngineModule,
-      streamSource(streamInChunks(packed.bytes, 77_777)),
+      createStreamSource(streamInChunks(packed.bytes, 77_777)),
       packed.head,
       modelSha256,
     );
@@ -133,12 +133,12 @@ describe("the file form", () => {
     ["a flipped bit in the last byte", () => flipped(encoded.bytes.byteLength - 1), "corrupt"],
   ])("is refused by name: %s", async (_what, bytes, reason) => {
     await expect(
-      restoreSnapshot(fullEngineModule, bytesSource(bytes()), encoded.head, modelSha256),
+      restoreSnapshot(fullEngineModule, createBytesSource(bytes()), encoded.head, modelSha256),
     ).rejects.toMatchObject({ code: "snapshot_refused", facts: { reason } });
     await expect(
       restoreSnapshot(
         fullEngineModule,
-        streamSource(streamInChunks(bytes(), 1_000_000)),
+        createStreamSource(streamInChunks(bytes(), 1_000_000)),
         encoded.head,
         modelSha256,
       ),
@@ -160,17 +160,19 @@ describe("the file form", () => {
       [head, { ...snapshot.binding, choices: "threads=2" }, "other_choices"],
     ];
     for (const [bytes, binding, reason] of refused)
-      expect(() => parseHead(bytes, binding)).toThrow(`The snapshot was refused: ${reason}.`);
+      expect(() => parseSnapshotHead(bytes, binding)).toThrow(
+        `The snapshot was refused: ${reason}.`,
+      );
     await expect(
       restoreSnapshot(
         { ...fullEngineModule, source: other },
-        bytesSource(encoded.bytes),
+        createBytesSource(encoded.bytes),
         encoded.head,
         modelSha256,
       ),
     ).rejects.toMatchObject({ facts: { reason: "other_engine" } });
     await expect(
-      restoreSnapshot(fullEngineModule, bytesSource(encoded.bytes), encoded.head, other),
+      restoreSnapshot(fullEngineModule, createBytesSource(encoded.bytes), encoded.head, other),
     ).rejects.toMatchObject({ facts: { reason: "other_model" } });
   });
 });

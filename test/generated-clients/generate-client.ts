@@ -44,7 +44,7 @@ export async function generatorSkipReason(): Promise<string | undefined> {
     : "OpenAPI Generator is not here: `node test/generated-clients/generate-client.ts <folder>` downloads it by Maven";
 }
 
-/** As `whyNotGenerated`. Maven works offline in tests: what it needs has to be there. */
+/** As `generatorSkipReason`. Maven works offline in tests: what it needs has to be there. */
 export async function compilerSkipReason(): Promise<string | undefined> {
   return (
     (await generatorSkipReason()) ??

@@ -21,7 +21,7 @@ import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { jwt, sign, verify } from "hono/jwt";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readBody } from "../../src/protocol/read-body.ts";
+import { readRequestBody } from "../../src/protocol/read-request-body.ts";
 import { generateRegionKey } from "../../src/region/region-keys.ts";
 import { type RegionServer, startRegionServer } from "../../src/region/server/server.ts";
 import { createSignatureAuth } from "../../src/region/server/auth/signature-auth.ts";
@@ -134,7 +134,7 @@ describe("a body's limit", () => {
       body: tooLong,
       headers: { "content-length": "10", "transfer-encoding": "chunked" },
     });
-    await expect(readBody(request, 1_024)).rejects.toMatchObject({ code: "body_too_large" });
+    await expect(readRequestBody(request, 1_024)).rejects.toMatchObject({ code: "body_too_large" });
   });
 
   it("GHSA-9vqf-7f2p-gf9v: is decided before anything is computed, for a body without a length", async () => {

@@ -17,7 +17,7 @@ const FOLDER = new URL("../../infra/monitoring/", import.meta.url);
 const read = (file: string) => readFileSync(new URL(file, FOLDER), "utf8");
 const RULES = "prometheus/edgetier.rules.yml";
 
-const RULE_TESTS = ["edgetier.rules.test.yml", "edgetier.weeks.test.yml"];
+const RULE_TESTS = ["edgetier.rules.test.yml", "edgetier.long-window.test.yml"];
 const rulesTest = z.object({
   tests: z.array(
     z.object({

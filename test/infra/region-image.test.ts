@@ -13,8 +13,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import packageJson from "../../package.json" with { type: "json" };
 import { readRegionSettings } from "../../functions/region/settings.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { startTestS3, type TestS3 } from "../support/local-s3.ts";
 import { postRequest, publishMoodModel, createTextBody } from "../region/region-fixture.ts";
 import {
@@ -186,7 +186,7 @@ describe("the image's content", () => {
     const environment = {
       PATH: process.env["PATH"] ?? "",
       ...readEnvironment(image),
-      ...s3VariablesOf(s3.options),
+      ...toS3Variables(s3.options),
       EDGETIER_REGION_PORT: String(await freePort()),
       EDGETIER_REGION_PRELOAD: "mood@1",
     };

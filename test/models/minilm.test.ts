@@ -11,8 +11,8 @@ import { readProject } from "../../src/toolchain/project.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER } from "../../src/cli/local/paths.ts";
 import { fromBase64 } from "../../src/core/base64.ts";
 import type { Preprocessor } from "../../src/tasks/task.ts";
-import { embedding } from "../../src/tasks/embedding.ts";
-import { normalised, readVectors } from "../../src/tasks/text/vectors.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
+import { normalizeVector, poolVectors } from "../../src/tasks/text/embedding-vectors.ts";
 import { cosine } from "../bench/embeddings/vectors.ts";
 import originals from "../fixtures/minilm.json" with { type: "json" };
 
@@ -33,7 +33,7 @@ describe.skipIf(!hasWeights)(
       if (project.task !== "embedding" || project.tiers[0] === undefined)
         throw new TypeError("it gives no embeddings");
       const [tier] = project.tiers;
-      preprocessor = embedding.createPreprocessor({
+      preprocessor = embeddingTask.createPreprocessor({
         ...tier.preprocessor,
         artifact: requireProjectFile(source, tier.preprocessor.artifact),
       });
@@ -58,12 +58,12 @@ describe.skipIf(!hasWeights)(
         expect(inputs["input_ids"]?.shape).toEqual([1, tokens]);
         const original = new Float32Array((fromBase64(vector) ?? new Uint8Array()).buffer);
         for (const session of sessions) {
-          const [own = new Float32Array()] = readVectors(
+          const [own = new Float32Array()] = poolVectors(
             await session.run(inputs),
             { output: "embedding", pooling: "graph" },
             [tokens],
             original.length,
-          ).map(normalised);
+          ).map(normalizeVector);
           expect(cosine(own, original)).toBeGreaterThan(MIN_COSINE);
         }
       },

@@ -12,7 +12,10 @@ import {
   createSnapshotHistory,
   CACHE_SERIES_NAME,
 } from "../../src/playground/live/snapshot-history.ts";
-import { metricsSnapshot, type MetricsSnapshot } from "../../src/protocol/metrics.ts";
+import {
+  metricsSnapshotSchema,
+  type MetricsSnapshot,
+} from "../../src/protocol/metrics-snapshot.ts";
 
 const answers = (value: number, tier = "edge") => ({
   kind: "counter" as const,
@@ -35,7 +38,7 @@ const hits = (value: number, result: string) => ({
   value,
 });
 const snapshot = (takenAtMs: number, ...series: MetricsSnapshot["series"]): MetricsSnapshot =>
-  metricsSnapshot.parse({ takenAtMs, series });
+  metricsSnapshotSchema.parse({ takenAtMs, series });
 
 describe("the difference of two snapshots", () => {
   it("is what was counted between them, with series that are new", () => {

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import type { ModelDetail } from "../../src/protocol/models.ts";
+import type { ModelDetail } from "../../src/protocol/model-detail.ts";
 import type { PredictResponse } from "../../src/protocol/predict.ts";
-import { roundScale } from "../../src/core/scale.ts";
+import { computeAxisScale } from "../../src/core/axis-scale.ts";
 import {
   coverageOf,
   regionShareOf,
@@ -174,9 +174,9 @@ describe("a report's points", () => {
 
 describe("a scale", () => {
   it("has round steps", () => {
-    expect(roundScale(0, 1).ticks).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
-    expect(roundScale(-0.0028, 0.01).ticks).toEqual([-0.005, 0, 0.005, 0.01]);
-    expect(roundScale(-60, 0)).toEqual({ from: -60, to: 0, ticks: [-60, -40, -20, 0] });
+    expect(computeAxisScale(0, 1).ticks).toEqual([0, 0.2, 0.4, 0.6, 0.8, 1]);
+    expect(computeAxisScale(-0.0028, 0.01).ticks).toEqual([-0.005, 0, 0.005, 0.01]);
+    expect(computeAxisScale(-60, 0)).toEqual({ min: -60, max: 0, ticks: [-60, -40, -20, 0] });
   });
 
   it("holds both ends, in six ticks or fewer", () => {
@@ -185,7 +185,7 @@ describe("a scale", () => {
         fc.double({ min: -1e6, max: 1e6, noNaN: true }),
         fc.double({ min: 1e-3, max: 1e6, noNaN: true }),
         (least, span) => {
-          const { from, to, ticks } = roundScale(least, least + span);
+          const { min: from, max: to, ticks } = computeAxisScale(least, least + span);
           expect(from).toBeLessThanOrEqual(least + 1e-6 * span);
           expect(to).toBeGreaterThanOrEqual(least + span - 1e-6 * span);
           expect(ticks.length).toBeLessThanOrEqual(6);

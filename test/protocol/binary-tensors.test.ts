@@ -9,13 +9,13 @@ import {
   decodeRawInferRequest,
   encodeInferRequest,
   encodeInferResponse,
-  wantsBinary,
+  wantsBinaryOutput,
 } from "../../src/protocol/open-inference.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /** A tensor of any datatype, with any bit pattern. */
-const tensors: fc.Arbitrary<Tensor> = fc
+const tensorArbitrary: fc.Arbitrary<Tensor> = fc
   .tuple(fc.constantFrom(...DATATYPES), fc.nat({ max: 6 }), fc.boolean())
   .chain(([datatype, count, column]) => {
     const shape = column ? [count, 1] : [count];
@@ -31,7 +31,7 @@ const tensors: fc.Arbitrary<Tensor> = fc
           ({ datatype, shape, data: new typedArrays[datatype](raw.slice().buffer) }) as Tensor,
       );
   });
-const named = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensors, {
+const namedTensorsArbitrary = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensorArbitrary, {
   minKeys: 1,
   noNullPrototype: true,
 });
@@ -39,17 +39,21 @@ const named = fc.dictionary(fc.constantFrom("a", "b", "logits"), tensors, {
 describe("binary tensor data", () => {
   it("gives back every tensor, as input and as output", () => {
     fc.assert(
-      fc.property(named, fc.constantFrom("a", "b", "logits"), (inputs, jsonOutput) => {
-        const request = encodeInferRequest({ id: "7", inputs }, true);
-        expect(decodeInferRequest(request.body, request.jsonBytes)).toMatchObject({ id: "7" });
-        expect(decodeInferRequest(request.body, request.jsonBytes).inputs).toStrictEqual(inputs);
-        const isBinary = (name: string) =>
-          name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
-        const response = encodeInferResponse({ model: "m", outputs: inputs }, isBinary);
-        expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(
-          inputs,
-        );
-      }),
+      fc.property(
+        namedTensorsArbitrary,
+        fc.constantFrom("a", "b", "logits"),
+        (inputs, jsonOutput) => {
+          const request = encodeInferRequest({ id: "7", inputs }, true);
+          expect(decodeInferRequest(request.body, request.jsonBytes)).toMatchObject({ id: "7" });
+          expect(decodeInferRequest(request.body, request.jsonBytes).inputs).toStrictEqual(inputs);
+          const isBinary = (name: string) =>
+            name !== jsonOutput || !["INT32", "UINT8"].includes(inputs[name]?.datatype ?? ""); // some in JSON beside it
+          const response = encodeInferResponse({ model: "m", outputs: inputs }, isBinary);
+          expect(decodeInferResponse(response.body, response.jsonBytes).outputs).toStrictEqual(
+            inputs,
+          );
+        },
+      ),
     );
   });
 
@@ -68,12 +72,18 @@ describe("binary tensor data", () => {
 
   it("is refused or decoded, never worse, however it is cut or changed", () => {
     fc.assert(
-      fc.property(named, fc.nat(), fc.nat(255), fc.nat(), (inputs, at, value, keep) => {
-        const { body, jsonBytes = 0 } = encodeInferRequest({ inputs }, true);
-        const changed = body.slice(0, keep % (body.byteLength + 1));
-        if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
-        expect(outcome(changed, jsonBytes)).toBeOneOf(["decoded", 400]);
-      }),
+      fc.property(
+        namedTensorsArbitrary,
+        fc.nat(),
+        fc.nat(255),
+        fc.nat(),
+        (inputs, at, value, keep) => {
+          const { body, jsonBytes = 0 } = encodeInferRequest({ inputs }, true);
+          const changed = body.slice(0, keep % (body.byteLength + 1));
+          if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
+          expect(decodeOutcome(changed, jsonBytes)).toBeOneOf(["decoded", 400]);
+        },
+      ),
     );
   });
 
@@ -135,7 +145,7 @@ describe("binary tensor data", () => {
 });
 
 /** The status of the refusal; anything else that is thrown is no refusal. */
-function outcome(body: Uint8Array, jsonBytes: number): "decoded" | number {
+function decodeOutcome(body: Uint8Array, jsonBytes: number): "decoded" | number {
   try {
     decodeInferRequest(body, jsonBytes);
     return "decoded";
@@ -153,17 +163,17 @@ describe("wantsBinary", () => {
       { name: "no", parameters: { binary_data: false } },
       { name: "open" },
     ];
-    expect(["yes", "no", "open"].map((name) => wantsBinary({ inputs, outputs }, name))).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect(
+      ["yes", "no", "open"].map((name) => wantsBinaryOutput({ inputs, outputs }, name)),
+    ).toEqual([true, false, false]);
     expect(
       ["yes", "no", "open"].map((name) =>
-        wantsBinary({ inputs, outputs, parameters: { binary_data_output: true } }, name),
+        wantsBinaryOutput({ inputs, outputs, parameters: { binary_data_output: true } }, name),
       ),
     ).toEqual([true, false, true]);
-    expect(wantsBinary({ inputs, parameters: { binary_data_output: true } }, "any")).toBe(true);
+    expect(wantsBinaryOutput({ inputs, parameters: { binary_data_output: true } }, "any")).toBe(
+      true,
+    );
   });
 });
 

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import type { Tensor } from "../../src/core/tensor.ts";
-import { classify } from "../../src/protocol/classification.ts";
+import { encodeClassification } from "../../src/protocol/classification.ts";
 
-const texts = ({ shape, data }: Tensor) => [
+const decodeTexts = ({ shape, data }: Tensor) => [
   shape,
   (data as readonly Uint8Array[]).map((element) => new TextDecoder().decode(element)),
 ];
@@ -13,7 +13,7 @@ it("names the largest values of each row, as Triton writes them", () => {
     shape: [2, 3],
     data: Float32Array.of(0.5, 2, 1, -1, -3, -2),
   };
-  expect(texts(classify("logits", logits, 2, ["no", "yes", "maybe"]))).toEqual([
+  expect(decodeTexts(encodeClassification("logits", logits, 2, ["no", "yes", "maybe"]))).toEqual([
     [2, 2],
     ["2.000000:1:yes", "1.000000:2:maybe", "-1.000000:0:no", "-2.000000:2:maybe"],
   ]);
@@ -25,23 +25,29 @@ it("keeps the order of equals, gives all where there are fewer, and leaves unkno
     shape: [1, 3],
     data: BigInt64Array.of(7n, 9007199254740993n, 7n),
   };
-  expect(texts(classify("votes", votes, 9, ["a"]))).toEqual([
+  expect(decodeTexts(encodeClassification("votes", votes, 9, ["a"]))).toEqual([
     [1, 3],
     ["9007199254740993:1", "7:0:a", "7:2"],
   ]);
   expect(
-    texts(classify("none", { datatype: "FP32", shape: [0, 3], data: new Float32Array() }, 2)),
+    decodeTexts(
+      encodeClassification(
+        "none",
+        { datatype: "FP32", shape: [0, 3], data: new Float32Array() },
+        2,
+      ),
+    ),
   ).toEqual([[0, 0], []]);
 });
 
 it("refuses what holds no numbers", () => {
   expect(() =>
-    classify("text", { datatype: "BYTES", shape: [1], data: [new Uint8Array()] }, 1),
+    encodeClassification("text", { datatype: "BYTES", shape: [1], data: [new Uint8Array()] }, 1),
   ).toThrow(/^class result not available for output due to unsupported type/);
   expect(() =>
-    classify("half", { datatype: "FP16", shape: [1], data: new Uint16Array(1) }, 1),
+    encodeClassification("half", { datatype: "FP16", shape: [1], data: new Uint16Array(1) }, 1),
   ).toThrow(/^class result not available for output due to unsupported type/);
   expect(() =>
-    classify("scalar", { datatype: "FP32", shape: [], data: new Float32Array(1) }, 1),
+    encodeClassification("scalar", { datatype: "FP32", shape: [], data: new Float32Array(1) }, 1),
   ).toThrow(/^class result not available for output due to unsupported type/);
 });

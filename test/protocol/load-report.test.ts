@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readLoadReport, writeLoadReport } from "../../src/protocol/load-report.ts";
+import { parseLoadReport, formatLoadReport } from "../../src/protocol/load-report.ts";
 
-const full = { utilisation: 0.25, requestsInFlight: 12, oldestQueuedMs: 35.5 };
+const fullReport = { utilization: 0.25, requestsInFlight: 12, oldestQueuedMs: 35.5 };
 
 describe("a load report", () => {
   it("has the two forms that ORCA's header has as text", () => {
-    expect(writeLoadReport(full, "text")).toBe(
+    expect(formatLoadReport(fullReport, "text")).toBe(
       "TEXT application_utilization=0.25, named_metrics.requests_in_flight=12, named_metrics.oldest_queued_ms=35.5",
     );
-    expect(writeLoadReport(full, " JSON ")).toBe(
+    expect(formatLoadReport(fullReport, " JSON ")).toBe(
       'JSON {"application_utilization":0.25,"named_metrics":{"requests_in_flight":12,"oldest_queued_ms":35.5}}',
     );
-    expect([writeLoadReport(full, "bin"), writeLoadReport(full, "")]).toEqual([
+    expect([formatLoadReport(fullReport, "bin"), formatLoadReport(fullReport, "")]).toEqual([
       undefined,
       undefined,
     ]);
@@ -23,14 +23,14 @@ describe("a load report", () => {
       .double({ min: 0, noNaN: true, noDefaultInfinity: true })
       .filter((value) => !Object.is(value, -0));
     const report = fc.record(
-      { utilisation: number, requestsInFlight: number, oldestQueuedMs: number },
+      { utilization: number, requestsInFlight: number, oldestQueuedMs: number },
       { requiredKeys: [] },
     );
     fc.assert(
       fc.property(
         report,
         (report) =>
-          void expect(readLoadReport(writeLoadReport(report, "text") ?? null)).toEqual(report),
+          void expect(parseLoadReport(formatLoadReport(report, "text") ?? null)).toEqual(report),
       ),
     );
   });
@@ -39,12 +39,12 @@ describe("a load report", () => {
     [
       "others' metrics",
       "TEXT cpu_utilization=0.3, application_utilization=0.5, named_metrics.kv_cache_utilization=0.4",
-      { utilisation: 0.5 },
+      { utilization: 0.5 },
     ],
     [
       "colons, as Envoy takes them",
       "TEXT application_utilization:0.5,named_metrics.requests_in_flight:3",
-      { utilisation: 0.5, requestsInFlight: 3 },
+      { utilization: 0.5, requestsInFlight: 3 },
     ],
     [
       "what is no number, or none that can be",
@@ -60,7 +60,7 @@ describe("a load report", () => {
     ["the binary form", "BIN CgQ=", {}],
     ["nothing", null, {}],
   ])("is read leniently: %s", (_what, header, report) => {
-    expect(readLoadReport(header)).toEqual(report);
+    expect(parseLoadReport(header)).toEqual(report);
   });
 
   it("is never a reason to fail", () => {
@@ -68,7 +68,7 @@ describe("a load report", () => {
       fc.property(
         fc.constantFrom("TEXT ", ""),
         fc.string(),
-        (prefix, text) => void expect(readLoadReport(prefix + text)).toBeInstanceOf(Object),
+        (prefix, text) => void expect(parseLoadReport(prefix + text)).toBeInstanceOf(Object),
       ),
     );
   });

@@ -20,7 +20,7 @@ const tensor = (fields: object) => ({
   ...fields,
 });
 
-function refusal(body: Uint8Array): EdgeTierError {
+function decodeError(body: Uint8Array): EdgeTierError {
   try {
     decodeInferRequest(body);
   } catch (error) {
@@ -385,7 +385,7 @@ describe("a request", () => {
   ];
 
   it.each(cases)("that is wrong is refused with the reason: %s", (_what, body, code, detail) => {
-    const error = refusal(body);
+    const error = decodeError(body);
     expect(error.code).toBe(code);
     expect(error.detail).toMatch(detail);
     expect(error.detail.length).toBeLessThan(2_000);

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { headersOf } from "../../src/protocol/http.ts";
+import { toMessageHeaders } from "../../src/protocol/open-inference-http.ts";
 import {
   decodeInferResponse,
   encodeInferRequest,
@@ -66,7 +66,7 @@ async function inferEcho(value: number): Promise<readonly bigint[]> {
   const message = requestOf(value);
   const response = await fetch(`${server.url}${PATH}`, {
     method: "POST",
-    headers: headersOf(message),
+    headers: toMessageHeaders(message),
     body: message.body,
   });
   expect(response.status).toBe(200);
@@ -165,7 +165,7 @@ it("keeps its buffer while its run reads it, although its client has left", asyn
   const message = requestOf(7);
   const asking = fetch(`${server.url}${PATH}`, {
     method: "POST",
-    headers: headersOf(message),
+    headers: toMessageHeaders(message),
     body: message.body,
     signal: left.signal,
   });

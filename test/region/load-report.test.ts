@@ -1,7 +1,7 @@
 // The load that the region tells in its answers.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { readLoadReport } from "../../src/protocol/load-report.ts";
+import { parseLoadReport } from "../../src/protocol/load-report.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createConcurrencyLimiter } from "../../src/region/server/batching/concurrency-limiter.ts";
 import {
@@ -56,16 +56,16 @@ describe("a region's load", () => {
     const answered = await ask("text");
     expect([
       answered.status,
-      readLoadReport(answered.headers.get("endpoint-load-metrics")),
-    ]).toMatchObject([200, { utilisation: 0.75, requestsInFlight: 3 }]);
+      parseLoadReport(answered.headers.get("endpoint-load-metrics")),
+    ]).toMatchObject([200, { utilization: 0.75, requestsInFlight: 3 }]);
     held.push(hold());
     await expect.poll(() => lifecycle.inFlight).toBe(4);
     clock.advance(10); // a report is used again for so long
     const refused = await ask("text");
     expect([
       refused.status,
-      readLoadReport(refused.headers.get("endpoint-load-metrics")),
-    ]).toMatchObject([503, { utilisation: 1, requestsInFlight: 4 }]);
+      parseLoadReport(refused.headers.get("endpoint-load-metrics")),
+    ]).toMatchObject([503, { utilization: 1, requestsInFlight: 4 }]);
     for (const end of ends) end();
     await Promise.all(held);
     expect(
@@ -99,7 +99,7 @@ describe("a region's load", () => {
     await client.infer({ ...call, onLoadReport: (load) => loads.push(load) });
     expect([asked, loads]).toEqual([
       [null, "text"],
-      [{ utilisation: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],
+      [{ utilization: 0, requestsInFlight: 0, oldestQueuedMs: 0 }],
     ]);
   });
 });

@@ -1,9 +1,9 @@
 // Loading: once, verified, warmed up; a version that cannot be loaded leaves the others serving.
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { executionProvider } from "../../src/core/execution-provider.ts";
+import { executionProviderSchema } from "../../src/core/execution-provider.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { layout } from "../../src/registry/layout.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { TextClassificationTier } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
@@ -222,7 +222,7 @@ describe("a model", () => {
       index === 100 ? byte ^ 1 : byte,
     );
     await region.objects.put(
-      layout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""),
+      storeLayout.artifact(manifest.tiers[0]?.graph.sha256 ?? ""),
       flipped,
       { kind: "any" },
       "application/octet-stream",
@@ -270,7 +270,9 @@ describe("a tier's serving configuration", () => {
     const region = createRegionFixture();
     await publishMoodModel(region.store, {
       edit: (tier) =>
-        void (tier.serving = { executionProviders: [executionProvider.parse({ name: "cuda" })] }),
+        void (tier.serving = {
+          executionProviders: [executionProviderSchema.parse({ name: "cuda" })],
+        }),
     });
     const model = await getModel(region, "mood@1");
     expect(model.tiers[0].providerReports).toEqual([

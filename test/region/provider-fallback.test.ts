@@ -7,22 +7,25 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { executionProvider, type ExecutionProvider } from "../../src/core/execution-provider.ts";
+import {
+  executionProviderSchema,
+  type ExecutionProvider,
+} from "../../src/core/execution-provider.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import {
   openWithProviderFallback,
   type ProviderFallbackOptions,
   type ProviderEvent,
 } from "../../src/region/server/provider-fallback.ts";
-import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
+import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeRuntime, NativeSession } from "../../src/runtime/native/native-runtime.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
 import { createMobileNet } from "../bench/lib/mobilenet.ts";
 import { createRandom } from "../bench/lib/random.ts";
-import { hasVulkan } from "../runtime/native-vulkan.ts";
+import { hasVulkan } from "../runtime/detect-vulkan.ts";
 
 const parseProvider = (name: string, options: object = {}): ExecutionProvider =>
-  executionProvider.parse({ name, ...options });
+  executionProviderSchema.parse({ name, ...options });
 const logits = (...values: number[]): NamedTensors => ({
   logits: { datatype: "FP32", shape: [1, values.length], data: Float32Array.from(values) },
 });
@@ -283,7 +286,7 @@ it.each([
   ["tensorrt", { engineCacheDirectory: "/cache" }, /onnxruntime-node cannot pass this on.*Triton/],
   ["tensorrt", { timingCacheDirectory: "/cache" }, /Triton/],
 ])("%s refuses %o, which would have no effect", (name, options, message) => {
-  expect(executionProvider.safeParse({ name, ...options }).error?.issues).toMatchObject([
+  expect(executionProviderSchema.safeParse({ name, ...options }).error?.issues).toMatchObject([
     { path: Object.keys(options), message: expect.stringMatching(message) },
   ]);
 });
@@ -312,7 +315,7 @@ it.skipIf(hasCuda)(
   async () => {
     const providers = [parseProvider("tensorrt"), parseProvider("cuda")];
     const { session, providerReports: report } = await openWithProviderFallback({
-      runtime: createRuntimeWith("process"),
+      runtime: createIsolatedRuntime("process"),
       graphByPrecision: { fp32: await readIntentGraph() },
       providers,
       trialInputs: tokens,
@@ -339,9 +342,12 @@ it.skipIf(!hasCuda)(
   "CUDA agrees with the CPU on intent and a MobileNet (needs CUDA and the provider's library)",
   { timeout: 300_000 },
   async () => {
-    for (const [graph, input] of [[await readIntentGraph(), tokens], createMobileNetSample()] as const) {
+    for (const [graph, input] of [
+      [await readIntentGraph(), tokens],
+      createMobileNetSample(),
+    ] as const) {
       const { session, providerReports: report } = await openWithProviderFallback({
-        runtime: createRuntimeWith("process"),
+        runtime: createIsolatedRuntime("process"),
         graphByPrecision: { fp32: graph },
         providers: [parseProvider("cuda")],
         trialInputs: input,
@@ -373,7 +379,7 @@ describe.skipIf(!hasVulkan)(
         const [graph, input] = createMobileNetSample();
         const providers = [parseProvider("webgpu", { preferredLayout })];
         const { session, providerReports: report } = await openWithProviderFallback({
-          runtime: createRuntimeWith("process"),
+          runtime: createIsolatedRuntime("process"),
           graphByPrecision: { fp32: graph },
           providers,
           trialInputs: input,
@@ -392,7 +398,7 @@ describe.skipIf(!hasVulkan)(
 
     it("agrees with the CPU on intent, most of whose nodes it runs", async () => {
       const { session, providerReports: report } = await openWithProviderFallback({
-        runtime: createRuntimeWith("process"),
+        runtime: createIsolatedRuntime("process"),
         graphByPrecision: { fp32: await readIntentGraph() },
         providers: [parseProvider("webgpu")],
         trialInputs: tokens,

@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { passedOn } from "../../src/core/span.ts";
+import { createNonRecordingSpan } from "../../src/core/tracing.ts";
 import { createRegionPool } from "../../src/region/client/region-pool.ts";
 import { createInProcessRegionClient } from "../../src/region/drivers/in-process.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
@@ -161,7 +161,10 @@ describe("over HTTP", () => {
         });
     });
     expect(
-      await infer(baseUrl, { span: passedOn({ traceparent: "00-a-b-01" }), timeoutMs: 1_500.25 }),
+      await infer(baseUrl, {
+        span: createNonRecordingSpan({ traceparent: "00-a-b-01" }),
+        timeoutMs: 1_500.25,
+      }),
     ).toMatchObject({ logits: { shape: [1, 2] } });
     expect(seen).toEqual([
       "POST",

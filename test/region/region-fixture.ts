@@ -9,7 +9,7 @@ import type {
 } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import {
   createRegionApp,
   type RegionAppDependencies,
@@ -140,7 +140,10 @@ export function createRegionFixture(options: RegionFixtureOptions = {}): RegionF
   } = options;
   const timed = clock === undefined ? {} : { clock };
   const common = {
-    operatorConfig: { ...EMPTY_OPERATOR_CONFIG, ...operatorConfig }, ...timed, ...rest };
+    operatorConfig: { ...EMPTY_OPERATOR_CONFIG, ...operatorConfig },
+    ...timed,
+    ...rest,
+  };
   const events: RepositoryEvent[] = [];
   const failures: RequestFailureEvent[] = [];
   const store = createModelStore(objects);

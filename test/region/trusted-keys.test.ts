@@ -5,7 +5,7 @@ import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import {
   createModelRepository,
   type RepositoryEvent,

@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import type { Datatype, NamedTensors } from "../../src/core/tensor.ts";
 import type { OperatorConfig } from "../../src/region/server/operator-config.ts";
-import { artifactRef, type ArtifactRef } from "../../src/registry/manifest.ts";
+import { artifactRefSchema, type ArtifactRef } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
-import { servingConfig } from "../../src/registry/serving-config.ts";
+import { servingConfigSchema } from "../../src/registry/serving-config.ts";
 import {
   IDENTITY_DATATYPES,
   identityGraph,
@@ -23,7 +23,9 @@ import {
   type RegionFixture,
 } from "./region-fixture.ts";
 
-type WarmupList = z.input<ReturnType<typeof servingConfig<typeof artifactRef>>>["warmup"];
+type WarmupList = z.input<
+  ReturnType<typeof servingConfigSchema<typeof artifactRefSchema>>
+>["warmup"];
 
 async function publishPlainModel(
   region: RegionFixture,
@@ -32,7 +34,10 @@ async function publishPlainModel(
 ): Promise<void> {
   await publishTensorModel(region.store, "plain", graph, {
     places: ["region"],
-    edit: (tier) => ({ ...tier, serving: servingConfig(artifactRef).parse({ warmup }) }),
+    edit: (tier) => ({
+      ...tier,
+      serving: servingConfigSchema(artifactRefSchema).parse({ warmup }),
+    }),
   });
 }
 

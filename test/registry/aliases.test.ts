@@ -1,11 +1,11 @@
 // Moving aliases: there, back, and only from what was seen.
 import { beforeEach, describe, expect, it } from "vitest";
-import { promote, rollback, sharesOf } from "../../src/registry/aliases.ts";
+import { promoteAlias, rollbackAlias, listWeightedAliases } from "../../src/registry/aliases.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { layout } from "../../src/registry/layout.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { sampleManifest } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 
@@ -18,127 +18,142 @@ beforeEach(async () => {
     await store.writeManifest(sampleManifest(version));
 });
 
-const version = (number: number) => ({ kind: "version", version: number }) as const;
-const stable = { alias: "stable" };
-const aliases = async () => (await store.readAliases("sample"))?.aliases;
+const versionTarget = (number: number) => ({ kind: "version", version: number }) as const;
+const stableAlias = { alias: "stable" };
+const readSampleAliases = async () => (await store.readAliases("sample"))?.aliases;
 
 describe("promote", () => {
   it("tells before and after", async () => {
-    expect(await promote(store, "sample", version(1), stable)).toEqual({
+    expect(await promoteAlias(store, "sample", versionTarget(1), stableAlias)).toEqual({
       model: "sample",
       alias: "stable",
       before: null,
       after: { version: 1, weight: null, previous: [] },
     });
-    expect(await promote(store, "sample", version(2), stable)).toMatchObject({
+    expect(await promoteAlias(store, "sample", versionTarget(2), stableAlias)).toMatchObject({
       before: { version: 1 },
       after: { version: 2, previous: [1] },
     });
-    expect(await aliases()).toEqual({ stable: { version: 2, previous: [1] } });
+    expect(await readSampleAliases()).toEqual({ stable: { version: 2, previous: [1] } });
   });
 
   it("takes the version of another alias", async () => {
-    await promote(store, "sample", version(1), stable);
-    await promote(store, "sample", version(2), { alias: "canary", weight: 0.05 });
+    await promoteAlias(store, "sample", versionTarget(1), stableAlias);
+    await promoteAlias(store, "sample", versionTarget(2), { alias: "canary", weight: 0.05 });
     expect(
-      await promote(store, "sample", { kind: "alias", alias: "canary" }, stable),
+      await promoteAlias(store, "sample", { kind: "alias", alias: "canary" }, stableAlias),
     ).toMatchObject({ after: { version: 2, weight: null } });
-    expect(await aliases()).toEqual({
+    expect(await readSampleAliases()).toEqual({
       stable: { version: 2, previous: [1] },
       canary: { version: 2, weight: 0.05 },
     });
   });
 
   it("keeps a weight until it is told another", async () => {
-    await promote(store, "sample", version(2), { alias: "canary", weight: 0.05 });
-    expect(await promote(store, "sample", version(3), { alias: "canary" })).toMatchObject({
+    await promoteAlias(store, "sample", versionTarget(2), { alias: "canary", weight: 0.05 });
+    expect(
+      await promoteAlias(store, "sample", versionTarget(3), { alias: "canary" }),
+    ).toMatchObject({
       after: { version: 3, weight: 0.05 },
     });
     expect(
-      await promote(store, "sample", version(3), { alias: "canary", weight: 0 }),
+      await promoteAlias(store, "sample", versionTarget(3), { alias: "canary", weight: 0 }),
     ).toMatchObject({ before: { weight: 0.05 }, after: { version: 3, weight: 0, previous: [2] } });
   });
 
   it("remembers five versions, each once", async () => {
     for (const number of [1, 2, 3, 4, 5, 6, 7, 8, 3])
-      await promote(store, "sample", version(number), stable);
-    expect(await aliases()).toEqual({ stable: { version: 3, previous: [8, 7, 6, 5, 4] } });
+      await promoteAlias(store, "sample", versionTarget(number), stableAlias);
+    expect(await readSampleAliases()).toEqual({
+      stable: { version: 3, previous: [8, 7, 6, 5, 4] },
+    });
   });
 
   it("refuses what cannot be served", async () => {
     await objects.put(
-      layout.manifest("sample", 2),
+      storeLayout.manifest("sample", 2),
       new Uint8Array(3),
       { kind: "any" },
       "application/json",
     );
-    await expect(promote(store, "sample", version(99), stable)).rejects.toMatchObject({
+    await expect(
+      promoteAlias(store, "sample", versionTarget(99), stableAlias),
+    ).rejects.toMatchObject({
       code: "version_not_found",
     });
-    await expect(promote(store, "sample", version(2), stable)).rejects.toMatchObject({
+    await expect(
+      promoteAlias(store, "sample", versionTarget(2), stableAlias),
+    ).rejects.toMatchObject({
       code: "manifest_invalid",
     });
     await expect(
-      promote(store, "sample", { kind: "alias", alias: "canary" }, stable),
+      promoteAlias(store, "sample", { kind: "alias", alias: "canary" }, stableAlias),
     ).rejects.toMatchObject({ code: "alias_not_found" });
-    await expect(promote(store, "nothing", version(1), stable)).rejects.toMatchObject({
+    await expect(
+      promoteAlias(store, "nothing", versionTarget(1), stableAlias),
+    ).rejects.toMatchObject({
       code: "model_not_found",
     });
     const trusting = createModelStore(objects, {
       trustedKeys: [(await createTestSigningKey()).publicKey],
     });
-    await expect(promote(trusting, "sample", version(1), stable)).rejects.toMatchObject({
+    await expect(
+      promoteAlias(trusting, "sample", versionTarget(1), stableAlias),
+    ).rejects.toMatchObject({
       code: "manifest_untrusted",
     });
-    expect(await aliases()).toBeUndefined();
+    expect(await readSampleAliases()).toBeUndefined();
   });
 
   it("moves nothing that someone else has moved meanwhile", async () => {
-    await promote(store, "sample", version(1), stable);
+    await promoteAlias(store, "sample", versionTarget(1), stableAlias);
     const overtaken: ModelStore = {
       ...store,
       async readManifest(model, number) {
-        await promote(store, "sample", version(3), stable);
+        await promoteAlias(store, "sample", versionTarget(3), stableAlias);
         return await store.readManifest(model, number);
       },
     };
-    await expect(promote(overtaken, "sample", version(2), stable)).rejects.toMatchObject({
+    await expect(
+      promoteAlias(overtaken, "sample", versionTarget(2), stableAlias),
+    ).rejects.toMatchObject({
       code: "alias_conflict",
     });
-    expect(await aliases()).toEqual({ stable: { version: 3, previous: [1] } });
+    expect(await readSampleAliases()).toEqual({ stable: { version: 3, previous: [1] } });
   });
 });
 
 describe("rollback", () => {
   it("goes back step by step, as far as is known", async () => {
-    for (const number of [1, 2, 3]) await promote(store, "sample", version(number), stable);
-    expect(await rollback(store, "sample", "stable")).toMatchObject({
+    for (const number of [1, 2, 3])
+      await promoteAlias(store, "sample", versionTarget(number), stableAlias);
+    expect(await rollbackAlias(store, "sample", "stable")).toMatchObject({
       before: { version: 3 },
       after: { version: 2, previous: [1] },
     });
-    expect(await rollback(store, "sample", "stable")).toMatchObject({
+    expect(await rollbackAlias(store, "sample", "stable")).toMatchObject({
       after: { version: 1, previous: [] },
     });
-    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({
+    await expect(rollbackAlias(store, "sample", "stable")).rejects.toMatchObject({
       code: "nothing_before",
       status: 409,
     });
-    expect(await aliases()).toEqual({ stable: 1 });
+    expect(await readSampleAliases()).toEqual({ stable: 1 });
   });
 
   it("keeps the weight, and leaves the other aliases alone", async () => {
-    await promote(store, "sample", version(1), stable);
+    await promoteAlias(store, "sample", versionTarget(1), stableAlias);
     for (const number of [2, 3])
-      await promote(store, "sample", version(number), { alias: "canary", weight: 0.25 });
-    await rollback(store, "sample", "canary");
-    expect(await aliases()).toEqual({ stable: 1, canary: { version: 2, weight: 0.25 } });
+      await promoteAlias(store, "sample", versionTarget(number), { alias: "canary", weight: 0.25 });
+    await rollbackAlias(store, "sample", "canary");
+    expect(await readSampleAliases()).toEqual({ stable: 1, canary: { version: 2, weight: 0.25 } });
   });
 
   it("has nothing for an alias that there is not, or a model", async () => {
-    await expect(rollback(store, "sample", "stable")).rejects.toMatchObject({
+    await expect(rollbackAlias(store, "sample", "stable")).rejects.toMatchObject({
       code: "nothing_before",
     });
-    await expect(rollback(store, "nothing", "stable")).rejects.toMatchObject({
+    await expect(rollbackAlias(store, "nothing", "stable")).rejects.toMatchObject({
       code: "model_not_found",
     });
   });
@@ -146,7 +161,7 @@ describe("rollback", () => {
 
 it("shares are those of aliases with a weight, the default alias aside", () => {
   expect(
-    sharesOf({
+    listWeightedAliases({
       stable: { version: 1, weight: 0.5 },
       b: { version: 3, weight: 0.1 },
       a: { version: 2, weight: 0.2 },

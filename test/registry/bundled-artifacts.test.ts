@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { withBundledArtifacts } from "../../src/registry/bundled-artifacts.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 

@@ -5,14 +5,14 @@ import { embeddingProject } from "../support/embedding-model.ts";
 
 const { project } = embeddingProject({ places: ["edge", "region"] });
 const [edge, region] = project.tiers;
-const parse = (changes: object) => modelProjectSchema.safeParse({ ...project, ...changes });
+const parseProject = (changes: object) => modelProjectSchema.safeParse({ ...project, ...changes });
 
 it("has one tier at the edge, one in the region, or both", () => {
   for (const tiers of [[edge], [region], [edge, region]])
-    expect(parse({ tiers }).success).toBe(true);
+    expect(parseProject({ tiers }).success).toBe(true);
 });
 
-const wrong: [what: string, changes: object, message: RegExp][] = [
+const invalidManifests: [what: string, changes: object, message: RegExp][] = [
   [
     "two tiers at one place",
     { tiers: [edge, { ...edge, id: "other" }] },
@@ -55,6 +55,6 @@ const wrong: [what: string, changes: object, message: RegExp][] = [
     /wordpiece/,
   ],
 ];
-it.each(wrong)("has no %s", (_what, changes, message) => {
-  expect(parse(changes).error?.message).toMatch(message);
+it.each(invalidManifests)("has no %s", (_what, changes, message) => {
+  expect(parseProject(changes).error?.message).toMatch(message);
 });

@@ -1,12 +1,16 @@
 import { describe, expect, it } from "vitest";
 import {
-  artifactsOf,
-  filesOf,
+  listArtifacts,
+  listFiles,
   manifestSchema,
   modelProjectSchema,
   type TensorManifest,
 } from "../../src/registry/manifest.ts";
-import { mergeServing, withFiles, type ServingConfig } from "../../src/registry/serving-config.ts";
+import {
+  mergeServingConfigs,
+  mapServingFiles,
+  type ServingConfig,
+} from "../../src/registry/serving-config.ts";
 import { colorProject } from "../support/color-model.ts";
 import { sampleManifest, sampleProject } from "../support/sample-model.ts";
 
@@ -148,8 +152,8 @@ describe("a project of the task image-classification", () => {
 
   it("has a preprocessor without a file, and limits of bytes and pixels", () => {
     expect(problemsWith({})).toEqual([]);
-    expect(filesOf<string>(project)).toEqual(["labels.json", "graph.onnx", "graph.onnx"]);
-    expect(new Set(filesOf<string>(project))).toEqual(new Set(files.keys()));
+    expect(listFiles<string>(project)).toEqual(["labels.json", "graph.onnx", "graph.onnx"]);
+    expect(new Set(listFiles<string>(project))).toEqual(new Set(files.keys()));
     for (const input of [
       { maxBytes: 100 },
       { maxBytes: 100, maxPixels: 0 },
@@ -201,9 +205,9 @@ describe("serving configuration", () => {
     const manifest = manifestSchema.parse(
       tensorManifest({ fp16Graph: file("b"), serving: { warmup } }),
     );
-    expect(artifactsOf(manifest).map(({ sha256 }) => sha256[0])).toEqual(["a", "b", "c"]);
-    expect(artifactsOf(sampleManifest(1))).toHaveLength(1);
-    expect(filesOf<string>(sampleProject)).toEqual([
+    expect(listArtifacts(manifest).map(({ sha256 }) => sha256[0])).toEqual(["a", "b", "c"]);
+    expect(listArtifacts(sampleManifest(1))).toHaveLength(1);
+    expect(listFiles<string>(sampleProject)).toEqual([
       "labels.json",
       "artifacts/student.onnx",
       "artifacts/student.ngrams",
@@ -225,7 +229,7 @@ describe("serving configuration", () => {
         },
       ],
     };
-    expect(withFiles(serving, (path) => `/${path}`)).toEqual({
+    expect(mapServingFiles(serving, (path) => `/${path}`)).toEqual({
       instances: 2,
       warmup: [
         {
@@ -242,7 +246,7 @@ describe("serving configuration", () => {
   });
 
   it("goes by the first that says something, field by field", () => {
-    const merged = mergeServing<string>(
+    const merged = mergeServingConfigs<string>(
       { instances: 3, batching: { queue: { maxQueueSize: 5 } } },
       undefined,
       {

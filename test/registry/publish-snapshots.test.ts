@@ -1,7 +1,7 @@
 // Publishing with snapshots: part of a version as everything else is.
 import { beforeEach, describe, expect, it } from "vitest";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { artifactsOf, manifestSchema } from "../../src/registry/manifest.ts";
+import { listArtifacts, manifestSchema } from "../../src/registry/manifest.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import {
@@ -9,7 +9,7 @@ import {
   type PublishProgress,
   type TierSnapshot,
 } from "../../src/registry/publish.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 
 describe("publishModel with snapshots", () => {
@@ -50,7 +50,7 @@ describe("publishModel with snapshots", () => {
     });
     const artifact = manifest?.tiers[0]?.snapshot?.artifact ?? { sha256: "", size: 0 };
     expect(await store.readArtifact(artifact)).toEqual(bytes);
-    expect(manifest && artifactsOf(manifest)).toContainEqual(artifact);
+    expect(manifest && listArtifacts(manifest)).toContainEqual(artifact);
     expect(events).toContainEqual({
       step: "artifact",
       path: expect.stringContaining("student"),

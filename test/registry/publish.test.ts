@@ -2,20 +2,20 @@
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../src/core/errors.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { layout } from "../../src/registry/layout.ts";
-import { artifactsOf } from "../../src/registry/manifest.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
+import { listArtifacts } from "../../src/registry/manifest.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import {
   publishModel,
-  type PublishingFacts,
+  type PublishProvenance,
   type PublishProgress,
 } from "../../src/registry/publish.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { sampleFiles, sampleProject } from "../support/sample-model.ts";
 import { createTestSigningKey } from "../support/test-signing-key.ts";
 
-const source = (seed = "") => ({ project: sampleProject, files: sampleFiles(seed) });
+const createSource = (seed = "") => ({ project: sampleProject, files: sampleFiles(seed) });
 
 function setUp(objects: ObjectStore = createMemoryObjectStore()) {
   return { objects, store: createModelStore(objects) };
@@ -33,7 +33,7 @@ describe("publishModel", () => {
       },
     };
     const events: PublishProgress[] = [];
-    const result = await publishModel(createModelStore(recording), source(), {
+    const result = await publishModel(createModelStore(recording), createSource(), {
       onProgress: (event) => events.push(event),
     });
     expect(writes).toEqual([
@@ -43,7 +43,7 @@ describe("publishModel", () => {
       "models/sample/versions/1.json",
       "models/sample/aliases.json",
     ]);
-    expect(events.map((event) => event.step)).toEqual([
+    expect(events.map((event) => event.kind)).toEqual([
       "artifact",
       "artifact",
       "artifact",
@@ -60,15 +60,15 @@ describe("publishModel", () => {
       uploadedBytes: 49,
     });
     const manifest = await store.readManifest("sample", 1);
-    for (const ref of manifest === undefined ? [] : artifactsOf(manifest))
+    for (const ref of manifest === undefined ? [] : listArtifacts(manifest))
       expect((await store.readArtifact(ref)).byteLength).toBe(ref.size);
   });
 
   it("changes nothing when the same content is published again", async () => {
     const { objects, store } = setUp();
-    await publishModel(store, source());
+    await publishModel(store, createSource());
     const before = await objects.list("");
-    expect(await publishModel(store, source())).toMatchObject({
+    expect(await publishModel(store, createSource())).toMatchObject({
       version: 1,
       outcome: "unchanged",
       aliasMoved: false,
@@ -79,8 +79,8 @@ describe("publishModel", () => {
 
   it("makes a new version of new content, and moves the alias", async () => {
     const { store } = setUp();
-    await publishModel(store, source("a"));
-    expect(await publishModel(store, source("b"))).toMatchObject({
+    await publishModel(store, createSource("a"));
+    expect(await publishModel(store, createSource("b"))).toMatchObject({
       version: 2,
       outcome: "published",
       aliasVersion: 2,
@@ -94,8 +94,8 @@ describe("publishModel", () => {
 
   it("gives another alias to the content that is there, and keeps the first", async () => {
     const { store } = setUp();
-    await publishModel(store, source());
-    expect(await publishModel(store, source(), { alias: "canary" })).toMatchObject({
+    await publishModel(store, createSource());
+    expect(await publishModel(store, createSource(), { alias: "canary" })).toMatchObject({
       version: 1,
       outcome: "unchanged",
       aliasMoved: true,
@@ -105,9 +105,9 @@ describe("publishModel", () => {
 
   it("finds the content in the aliased version even when a newer one exists", async () => {
     const { store } = setUp();
-    await publishModel(store, source("a"));
-    await publishModel(store, source("b"), { alias: "canary" });
-    expect(await publishModel(store, source("a"))).toMatchObject({
+    await publishModel(store, createSource("a"));
+    await publishModel(store, createSource("b"), { alias: "canary" });
+    expect(await publishModel(store, createSource("a"))).toMatchObject({
       version: 1,
       outcome: "unchanged",
     });
@@ -116,14 +116,14 @@ describe("publishModel", () => {
 
   it("keeps the weight of an alias", async () => {
     const { store } = setUp();
-    await publishModel(store, source("a"));
+    await publishModel(store, createSource("a"));
     const read = await store.readAliases("sample");
     await store.writeAliases(
       "sample",
       { stable: 1, canary: { version: 1, weight: 0.05 } },
       read?.etag,
     );
-    await publishModel(store, source("b"), { alias: "canary" });
+    await publishModel(store, createSource("b"), { alias: "canary" });
     expect((await store.readAliases("sample"))?.aliases).toEqual({
       stable: 1,
       canary: { version: 2, weight: 0.05, previous: [1] },
@@ -133,7 +133,7 @@ describe("publishModel", () => {
   it("lets publishers of different content at once all succeed, the alias at the latest", async () => {
     const { store } = setUp();
     const results = await Promise.all(
-      ["a", "b", "c", "d"].map((seed) => publishModel(store, source(seed))),
+      ["a", "b", "c", "d"].map((seed) => publishModel(store, createSource(seed))),
     );
     expect(results.map((one) => one.version).sort()).toEqual([1, 2, 3, 4]);
     expect((await store.readAliases("sample"))?.aliases).toMatchObject({ stable: { version: 4 } });
@@ -142,8 +142,8 @@ describe("publishModel", () => {
   it("makes one version where the same content is published twice at once", async () => {
     const { store } = setUp();
     const results = await Promise.all([
-      publishModel(store, source()),
-      publishModel(store, source()),
+      publishModel(store, createSource()),
+      publishModel(store, createSource()),
     ]);
     expect(results.map((one) => one.version)).toEqual([1, 1]);
     expect(results.map((one) => one.outcome).sort()).toEqual(["published", "unchanged"]);
@@ -160,12 +160,15 @@ describe("publishModel", () => {
         return objects.put(key, ...rest);
       },
     };
-    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow(
+    await expect(publishModel(createModelStore(failing), createSource())).rejects.toThrow(
       "the power failed",
     );
     expect(await store.listModels()).toEqual([]);
     expect(await store.readAliases("sample")).toBeUndefined();
-    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "published" });
+    expect(await publishModel(store, createSource())).toMatchObject({
+      version: 1,
+      outcome: "published",
+    });
   });
 
   it("moves the alias when a run that broke off before it is repeated", async () => {
@@ -177,10 +180,10 @@ describe("publishModel", () => {
         return objects.put(key, ...rest);
       },
     };
-    await expect(publishModel(createModelStore(failing), source())).rejects.toThrow(
+    await expect(publishModel(createModelStore(failing), createSource())).rejects.toThrow(
       "the power failed",
     );
-    expect(await publishModel(store, source())).toMatchObject({
+    expect(await publishModel(store, createSource())).toMatchObject({
       version: 1,
       outcome: "unchanged",
       aliasMoved: true,
@@ -189,18 +192,21 @@ describe("publishModel", () => {
 
   it("publishes past a damaged manifest, and repairs a damaged artifact", async () => {
     const { objects, store } = setUp();
-    await publishModel(store, source());
+    await publishModel(store, createSource());
     await objects.put(
-      layout.manifest("sample", 1),
+      storeLayout.manifest("sample", 1),
       new TextEncoder().encode("{oops"),
       { kind: "any" },
       "application/json",
     );
-    expect(await publishModel(store, source())).toMatchObject({ version: 2, outcome: "published" });
+    expect(await publishModel(store, createSource())).toMatchObject({
+      version: 2,
+      outcome: "published",
+    });
     const manifest = await store.readManifest("sample", 2);
     const ref = manifest?.labels ?? { sha256: "", size: 0 };
-    await objects.put(layout.artifact(ref.sha256), new Uint8Array(3), { kind: "any" }, "x");
-    expect(await publishModel(store, source())).toMatchObject({
+    await objects.put(storeLayout.artifact(ref.sha256), new Uint8Array(3), { kind: "any" }, "x");
+    expect(await publishModel(store, createSource())).toMatchObject({
       outcome: "unchanged",
       uploadedBytes: ref.size,
     });
@@ -214,7 +220,7 @@ describe("publishModel", () => {
       put: async (key, ...rest) =>
         key.endsWith("aliases.json") ? { kind: "precondition-failed" } : objects.put(key, ...rest),
     };
-    await expect(publishModel(createModelStore(unlucky), source())).rejects.toMatchObject({
+    await expect(publishModel(createModelStore(unlucky), createSource())).rejects.toMatchObject({
       code: "alias_conflict",
     });
     expect(await store.listVersions("sample")).toEqual([1]);
@@ -233,7 +239,7 @@ describe("publishModel", () => {
 
   it("remembers what the alias named before", async () => {
     const { store } = setUp();
-    for (const seed of ["a", "b", "c"]) await publishModel(store, source(seed));
+    for (const seed of ["a", "b", "c"]) await publishModel(store, createSource(seed));
     expect((await store.readAliases("sample"))?.aliases).toEqual({
       stable: { version: 3, previous: [2, 1] },
     });
@@ -241,8 +247,10 @@ describe("publishModel", () => {
 
   it("writes an artifact again that was taken for garbage meanwhile", async () => {
     const { objects, store } = setUp();
-    await publishModel(store, source("a"));
-    const labels = layout.artifact((await store.readManifest("sample", 1))?.labels?.sha256 ?? "");
+    await publishModel(store, createSource("a"));
+    const labels = storeLayout.artifact(
+      (await store.readManifest("sample", 1))?.labels?.sha256 ?? "",
+    );
     const collecting: ObjectStore = {
       ...objects,
       async put(key, ...rest) {
@@ -250,7 +258,7 @@ describe("publishModel", () => {
         return await objects.put(key, ...rest);
       },
     };
-    expect(await publishModel(createModelStore(collecting), source("b"))).toMatchObject({
+    expect(await publishModel(createModelStore(collecting), createSource("b"))).toMatchObject({
       version: 2,
     });
     expect(await objects.exists(labels)).toBe(true);
@@ -258,7 +266,7 @@ describe("publishModel", () => {
 });
 
 describe("provenance", () => {
-  const publishing: PublishingFacts = {
+  const publishing: PublishProvenance = {
     command: "edgetier model publish sample",
     source: { sha256: "ab".repeat(32), files: 4 },
     versions: { edgetier: "1.0.0" },
@@ -267,7 +275,7 @@ describe("provenance", () => {
 
   it("is the project's own, and how it was published", async () => {
     const { store } = setUp();
-    await publishModel(store, source(), { publishing });
+    await publishModel(store, createSource(), { publishing });
     expect((await store.readManifest("sample", 1))?.provenance).toEqual({
       ...sampleProject.provenance,
       publishing,
@@ -276,13 +284,16 @@ describe("provenance", () => {
 
   it("makes no new version by itself", async () => {
     const { store } = setUp();
-    await publishModel(store, source(), { publishing });
+    await publishModel(store, createSource(), { publishing });
     const later = { ...publishing, git: { commit: "ef".repeat(20), isModified: true } };
-    expect(await publishModel(store, source(), { publishing: later })).toMatchObject({
+    expect(await publishModel(store, createSource(), { publishing: later })).toMatchObject({
       version: 1,
       outcome: "unchanged",
     });
-    expect(await publishModel(store, source())).toMatchObject({ version: 1, outcome: "unchanged" });
+    expect(await publishModel(store, createSource())).toMatchObject({
+      version: 1,
+      outcome: "unchanged",
+    });
     const other = {
       project: { ...sampleProject, provenance: { dataset: "another" } },
       files: sampleFiles(),
@@ -313,16 +324,16 @@ describe("publishing with signatures", () => {
     const [first, second] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
     const publisher = (key: SigningKey) =>
       createModelStore(objects, { signingKeys: [key], trustedKeys: [key.publicKey] });
-    await publishModel(store, source());
-    expect(await publishModel(publisher(first), source())).toMatchObject({
+    await publishModel(store, createSource());
+    expect(await publishModel(publisher(first), createSource())).toMatchObject({
       version: 2,
       outcome: "published",
     });
-    expect(await publishModel(publisher(first), source())).toMatchObject({
+    expect(await publishModel(publisher(first), createSource())).toMatchObject({
       version: 2,
       outcome: "unchanged",
     });
-    expect(await publishModel(publisher(second), source())).toMatchObject({
+    expect(await publishModel(publisher(second), createSource())).toMatchObject({
       version: 3,
       outcome: "published",
     });

@@ -5,7 +5,7 @@ import type { ObjectStore } from "../../src/registry/object-store.ts";
 import { createS3FetchObjectStore } from "../../src/registry/drivers/s3-fetch.ts";
 import type { S3Options } from "../../src/registry/s3-config.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import {
   getUnreachableUrl,
   startTestHttpServer,
@@ -15,7 +15,7 @@ import {
 const ARTIFACT = { sha256: "ab".repeat(32), size: 1000 };
 const xmlError = (code: string) =>
   `<?xml version="1.0"?><Error><Code>${code}</Code><Message>no</Message></Error>`;
-const KEY_NOT_THERE: RequestListener = (_, response) =>
+const respondNoSuchKey: RequestListener = (_, response) =>
   response.writeHead(404, { "content-type": "application/xml" }).end(xmlError("NoSuchKey"));
 
 const drivers: [string, (options: S3Options) => ObjectStore][] = [
@@ -85,7 +85,7 @@ describe.each(drivers)("%s", (_, create) => {
   });
 
   it("takes 404 for a missing object, but not for a missing bucket", async () => {
-    const store = await storeAnswering(KEY_NOT_THERE);
+    const store = await storeAnswering(respondNoSuchKey);
     expect(await store.get("k")).toBeUndefined();
     expect(await store.exists("k")).toBe(false);
     await store.delete("k");

@@ -2,23 +2,23 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { createRuntimeWith, ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
+import { createIsolatedRuntime, ISOLATIONS } from "../../src/runtime/native/isolated-runtime.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
-const fixture = async (name: string) =>
+const readFixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
 
 for (const isolation of ISOLATIONS) {
   runtimeContract(
     `onnxruntime-node, isolation: ${isolation}`,
-    async () => createRuntimeWith(isolation, { session: { intraOpThreads: 1 } }),
-    fixture,
+    async () => createIsolatedRuntime(isolation, { session: { intraOpThreads: 1 } }),
+    readFixture,
   );
 }
 
 describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
   const open = async (model: string) =>
-    await createRuntimeWith(isolation).createSession(await fixture(model));
+    await createIsolatedRuntime(isolation).createSession(await readFixture(model));
 
   it("all pass through unchanged, but BF16", async () => {
     const shape = [2];
@@ -64,9 +64,9 @@ describe.each(ISOLATIONS)("datatypes, isolation %s", (isolation) => {
 it.each(["thread", "process"] as const)(
   "a run in a %s leaves the caller's thread free",
   async (isolation) => {
-    const session = await createRuntimeWith(isolation, {
+    const session = await createIsolatedRuntime(isolation, {
       session: { intraOpThreads: 1 },
-    }).createSession(await fixture("slow-bag-of-tokens.onnx"));
+    }).createSession(await readFixture("slow-bag-of-tokens.onnx"));
     const tokens = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
     const state = { finished: false };
     const run = session

@@ -7,19 +7,19 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { createRuntimeWith } from "../../src/runtime/native/isolated-runtime.ts";
+import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
 import type { NativeSession } from "../../src/runtime/native/native-runtime.ts";
-import type { WorkerEvent } from "../../src/runtime/native/replaced-session.ts";
+import type { WorkerEvent } from "../../src/runtime/native/supervised-session.ts";
 import type { NativeSessionOptions } from "../../src/runtime/native/session-options.ts";
 import { createMobileNet } from "../bench/lib/mobilenet.ts";
 
-const fixture = async (name: string) =>
+const readFixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
-const ids = (...values: bigint[]): NamedTensors => ({
+const tokenIds = (...values: bigint[]): NamedTensors => ({
   x: { datatype: "INT64", shape: [values.length], data: BigInt64Array.from(values) },
 });
 const token = { datatype: "INT64", shape: [1, 1], data: BigInt64Array.of(4n) } as const;
-const slow: NamedTensors = { input_ids: token, attention_mask: token };
+const slowInputs: NamedTensors = { input_ids: token, attention_mask: token };
 
 const sessions: NativeSession[] = [];
 afterEach(async () => {
@@ -28,12 +28,12 @@ afterEach(async () => {
 
 async function openProcess(model: string, options?: NativeSessionOptions) {
   const events: WorkerEvent[] = [];
-  const runtime = createRuntimeWith("process", {
+  const runtime = createIsolatedRuntime("process", {
     session: { intraOpThreads: 1 },
-    replacement: { firstDelayMs: 1, maxWaitMs: 15_000 },
+    restartPolicy: { initialDelayMs: 1, restartWaitMs: 15_000 },
     onEvent: (event) => events.push(event),
   });
-  const session = await runtime.createSession(await fixture(model), options);
+  const session = await runtime.createSession(await readFixture(model), options);
   sessions.push(session);
   const pids = () =>
     events.flatMap((event) =>
@@ -57,7 +57,7 @@ describe("a session in a process", () => {
       const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx", {
         label: "slow@1",
       });
-      const runs = [session.run(slow), session.run(slow)];
+      const runs = [session.run(slowInputs), session.run(slowInputs)];
       const outcomes = Promise.allSettled(runs);
       process.kill(pids()[0] ?? 0, signal);
       for (const outcome of await outcomes) {
@@ -71,7 +71,7 @@ describe("a session in a process", () => {
           },
         });
       }
-      expect(Object.keys(await session.run(slow))).toEqual(["logits"]);
+      expect(Object.keys(await session.run(slowInputs))).toEqual(["logits"]);
       expect(events).toMatchObject([
         { event: "session_worker_started", label: "slow@1" },
         { event: "session_worker_ended", label: "slow@1", pid: pids()[0], how: `by ${signal}` },
@@ -82,11 +82,11 @@ describe("a session in a process", () => {
 
   it("answers on when it is sent what a terminal or a service manager sends to all processes of a server", async () => {
     const { session, events, pids } = await openProcess("slow-bag-of-tokens.onnx");
-    const run = session.run(slow);
+    const run = session.run(slowInputs);
     process.kill(pids()[0] ?? 0, "SIGTERM");
     process.kill(pids()[0] ?? 0, "SIGINT");
     await run;
-    await session.run(slow);
+    await session.run(slowInputs);
     expect(events).toHaveLength(1);
   });
 
@@ -98,7 +98,7 @@ describe("a session in a process", () => {
 
   it("counts its own memory, and the model that is kept for its replacement", async () => {
     const { session } = await openProcess("int64-identity.onnx");
-    const model = await fixture("int64-identity.onnx");
+    const model = await readFixture("int64-identity.onnx");
     expect(session.memoryBytes).toBeGreaterThan(model.byteLength + 10 * 2 ** 20);
     expect(session.memoryBytes).toBeLessThan(200 * 2 ** 20);
   });
@@ -106,16 +106,16 @@ describe("a session in a process", () => {
   it("is broken off by its signal while it runs, and not replaced", async () => {
     const controller = new AbortController();
     const events: WorkerEvent[] = [];
-    const runtime = createRuntimeWith("process", { onEvent: (event) => events.push(event) });
+    const runtime = createIsolatedRuntime("process", { onEvent: (event) => events.push(event) });
     const session = await runtime.createSession(
-      await fixture("slow-bag-of-tokens.onnx"),
+      await readFixture("slow-bag-of-tokens.onnx"),
       {},
       controller.signal,
     );
-    const run = session.run(slow);
+    const run = session.run(slowInputs);
     controller.abort();
     await expect(run).rejects.toMatchObject({ code: "session_lost" });
-    await expect(session.run(slow)).rejects.toMatchObject({ code: "session_failed" });
+    await expect(session.run(slowInputs)).rejects.toMatchObject({ code: "session_failed" });
     await session.dispose();
     expect(events).toHaveLength(1);
   });
@@ -133,7 +133,7 @@ it(
       shape: [1, 3, 32, 32],
       data: new Float32Array(3 * 32 * 32),
     } as const;
-    const runtime = createRuntimeWith("process", { session: { intraOpThreads: 1 } });
+    const runtime = createIsolatedRuntime("process", { session: { intraOpThreads: 1 } });
     const serverBytes: number[] = [];
     const sessionBytes: number[] = [];
     for (let reload = 0; reload < 40; reload++) {
@@ -189,23 +189,23 @@ describe("a server", () => {
 
 describe.each(["process", "thread", "none"] as const)("isolation %s", (isolation) => {
   it("takes a view of a larger buffer as what it shows", async () => {
-    const session = await createRuntimeWith(isolation).createSession(
-      await fixture("int64-identity.onnx"),
+    const session = await createIsolatedRuntime(isolation).createSession(
+      await readFixture("int64-identity.onnx"),
     );
     sessions.push(session);
     const all = BigInt64Array.of(1n, 2n, 3n, 4n);
     expect(
       await session.run({ x: { datatype: "INT64", shape: [2], data: all.subarray(1, 3) } }),
-    ).toEqual({ y: ids(2n, 3n)["x"] });
+    ).toEqual({ y: tokenIds(2n, 3n)["x"] });
   });
 
   it("counts the nodes of the first run where asked to", async () => {
-    const session = await createRuntimeWith(isolation, {
+    const session = await createIsolatedRuntime(isolation, {
       session: { countNodes: true },
-    }).createSession(await fixture("bag-of-tokens.onnx"));
+    }).createSession(await readFixture("bag-of-tokens.onnx"));
     sessions.push(session);
     expect(session.nodes).toBeUndefined();
-    await session.run(slow);
+    await session.run(slowInputs);
     expect(session.nodes).toEqual({ cpu: expect.any(Number) });
     expect(session.nodes?.cpu).toBeGreaterThan(2);
   });
@@ -218,12 +218,12 @@ it("optimises a graph as far as it is told to, on a CPU with and without an aren
     ["basic", false],
     ["all", false],
   ] as const) {
-    const session = await createRuntimeWith("none").createSession(
-      await fixture("../../models/intent/artifacts/region.onnx"),
+    const session = await createIsolatedRuntime("none").createSession(
+      await readFixture("../../models/intent/artifacts/region.onnx"),
       { graphOptimization, countNodes: true, provider: { name: "cpu", arena } },
     );
     sessions.push(session);
-    await session.run(slow);
+    await session.run(slowInputs);
     nodes.push(session.nodes?.cpu ?? 0);
   }
   expect(new Set(nodes).size).toBe(3); // "basic" may also add nodes, where it takes others apart

@@ -6,9 +6,9 @@ import { createNativeRuntime } from "../../src/runtime/native/native-runtime.ts"
 import { createSessionGroup, type GroupMember } from "../../src/runtime/session-group.ts";
 import { runtimeContract } from "../contract/runtime.ts";
 
-const fixture = async (name: string) =>
+const readFixture = async (name: string) =>
   new Uint8Array(await readFile(new URL(`../fixtures/${name}`, import.meta.url)));
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const flushEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 async function openGroup(model: Uint8Array) {
   const native = createNativeRuntime({ intraOpThreads: 1 });
@@ -17,11 +17,11 @@ async function openGroup(model: Uint8Array) {
 runtimeContract(
   "of groups of three sessions",
   async () => ({ name: "groups", createSession: openGroup }),
-  fixture,
+  readFixture,
 );
 
 /** Its runs end when the test says so. */
-function heldMember(options: Partial<GroupMember> = {}) {
+function createGatedMember(options: Partial<GroupMember> = {}) {
   const ends: { end(): void; fail(): void }[] = [];
   const run = () =>
     new Promise<NamedTensors>((resolve, reject) =>
@@ -41,52 +41,52 @@ function heldMember(options: Partial<GroupMember> = {}) {
 
 describe("a group", () => {
   it("makes as many runs at once as its members, and further ones as they come free, in their order", async () => {
-    const [a, b] = [heldMember(), heldMember({ concurrency: 2 })];
+    const [a, b] = [createGatedMember(), createGatedMember({ concurrency: 2 })];
     const group = createSessionGroup([a.member, b.member]);
     expect([group.concurrency, group.memoryBytes]).toEqual([3, 200]);
     const over: number[] = [];
     const runs = [0, 1, 2, 3, 4].map((id) => group.run({}).then(() => over.push(id)));
-    await settled();
+    await flushEventLoop();
     expect([a.ends.length, b.ends.length]).toEqual([1, 2]);
     b.ends[1]?.end();
-    await settled();
+    await flushEventLoop();
     expect([a.ends.length, b.ends.length]).toEqual([1, 3]);
     b.ends[2]?.end();
-    await settled();
+    await flushEventLoop();
     [...a.ends, ...b.ends].forEach(({ end }) => end());
     await Promise.all(runs);
     expect(over.slice(0, 2)).toEqual([2, 3]);
   });
 
   it("goes on with a member whose run failed", async () => {
-    const { member, ends } = heldMember();
+    const { member, ends } = createGatedMember();
     const group = createSessionGroup([member]);
     const failing = group.run({});
-    await settled();
+    await flushEventLoop();
     ends[0]?.fail();
     await expect(failing).rejects.toThrow("broken");
     const next = group.run({});
-    await settled();
+    await flushEventLoop();
     ends[1]?.end();
     expect(await next).toEqual({});
   });
 
   it("waits for a busy member rather than for one that is being replaced, unless all are", async () => {
     const serving = { a: true, b: false };
-    const a = heldMember();
-    const b = heldMember();
+    const a = createGatedMember();
+    const b = createGatedMember();
     Object.defineProperty(a.member, "isServing", { get: () => serving.a });
     Object.defineProperty(b.member, "isServing", { get: () => serving.b });
     const group = createSessionGroup([b.member, a.member]);
     const runs = [group.run({}), group.run({})];
-    await settled();
+    await flushEventLoop();
     expect([a.ends.length, b.ends.length]).toEqual([1, 0]);
     a.ends[0]?.end();
-    await settled();
+    await flushEventLoop();
     expect([a.ends.length, b.ends.length]).toEqual([2, 0]);
     serving.a = false;
     runs.push(group.run({}));
-    await settled();
+    await flushEventLoop();
     expect([a.ends.length, b.ends.length]).toEqual([2, 1]);
     serving.b = true;
     [a.ends[1], b.ends[0]].forEach((run) => run?.end());
@@ -95,13 +95,13 @@ describe("a group", () => {
 
   it("disposes of all members when the last run is over, once, and tells of a failure", async () => {
     const [a, b] = [
-      heldMember(),
-      heldMember({ dispose: async () => Promise.reject(new Error("stuck")) }),
+      createGatedMember(),
+      createGatedMember({ dispose: async () => Promise.reject(new Error("stuck")) }),
     ];
     const group = createSessionGroup([a.member, b.member]);
     const run = group.run({});
     const disposals = Promise.allSettled([group.dispose(), group.dispose()]);
-    await settled();
+    await flushEventLoop();
     expect(a.state.disposed).toBe(0);
     a.ends[0]?.end();
     await run;

@@ -3,12 +3,12 @@ import { coreErrors } from "../../src/core/common-errors.ts";
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
 import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
-import { layout } from "../../src/registry/layout.ts";
+import { storeLayout } from "../../src/registry/store-layout.ts";
 import type { Aliases } from "../../src/registry/manifest.ts";
 import { parseModelRef } from "../../src/registry/model-ref.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { chooseCanary } from "../../src/serving/canary.ts";
 import {
   type ModelCatalog,
@@ -97,7 +97,7 @@ describe("an alias whose version is not trusted", () => {
     await publishUnsigned();
     await setAliases({ stable: 2 });
     for (let request = 0; request < 3; request++) await resolveVersion("sample");
-    expect(read.filter((key) => key === layout.manifest("sample", 2))).toHaveLength(1);
+    expect(read.filter((key) => key === storeLayout.manifest("sample", 2))).toHaveLength(1);
     await store.writeManifest(sampleManifest(3));
     await setAliases({ stable: 3 });
     expect(await resolveVersion("sample")).toBe(3);
@@ -135,7 +135,7 @@ describe("an alias whose version is not trusted", () => {
     await resolveVersion("sample");
     await store.writeManifest(sampleManifest(2));
     await setAliases({ stable: 2 });
-    unavailable = layout.manifest("sample", 2);
+    unavailable = storeLayout.manifest("sample", 2);
     for (let request = 0; request < 3; request++) expect(await resolveVersion("sample")).toBe(1);
     expect(read.filter((key) => key === unavailable)).toHaveLength(1);
     unavailable = undefined;
@@ -205,7 +205,7 @@ describe("a canary", () => {
     expect(refused).toMatchObject([
       { alias: "canary", version: 3, servedVersion: 1, error: { code: "manifest_untrusted" } },
     ]);
-    expect(read.filter((key) => key === layout.manifest("sample", 3))).toHaveLength(1);
+    expect(read.filter((key) => key === storeLayout.manifest("sample", 3))).toHaveLength(1);
   });
 
   it("shares with others, each as its weight is", async () => {

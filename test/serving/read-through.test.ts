@@ -1,19 +1,23 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type AnswerCache, createAnswerCache, jsonCodec } from "../../src/cache/answer-cache.ts";
+import {
+  type ResultCache,
+  createResultCache,
+  createJsonCodec,
+} from "../../src/cache/result-cache.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheMode } from "../../src/cache/policy.ts";
+import type { CacheMode } from "../../src/cache/cache-policy.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { readThrough, type ReadThroughRequest } from "../../src/serving/read-through.ts";
 import { createRequestContext } from "../support/request-context.ts";
 
-let cache: AnswerCache<string>;
+let cache: ResultCache<string>;
 /** Of the inputs, each time something was computed. */
 let computed: (readonly number[])[];
 beforeEach(() => {
   const store = createLruCache({ maxBytes: 100_000, clock: systemClock });
-  cache = createAnswerCache(
+  cache = createResultCache(
     [{ name: "l1", store, ttlSeconds: 60 }],
-    jsonCodec((value) => (typeof value === "string" ? value : undefined)),
+    createJsonCodec((value) => (typeof value === "string" ? value : undefined)),
   );
   computed = [];
 });

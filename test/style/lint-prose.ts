@@ -13,7 +13,13 @@ const isChecked = (path: string): boolean => /\.(?:ts|md)$/.test(path) && !EXCLU
 
 const paths = execFileSync(
   "git",
-  ["ls-files", "--cached", "--others", "--exclude-standard", ...(process.argv.length > 2 ? process.argv.slice(2) : FOLDERS)],
+  [
+    "ls-files",
+    "--cached",
+    "--others",
+    "--exclude-standard",
+    ...(process.argv.length > 2 ? process.argv.slice(2) : FOLDERS),
+  ],
   { encoding: "utf8" },
 )
   .split("\n")
@@ -27,5 +33,7 @@ for (const path of paths) {
   }
 }
 const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-console.log(`${paths.length} files, ${total} findings ${total === 0 ? "" : JSON.stringify(counts)}`.trim());
+console.log(
+  `${paths.length} files, ${total} findings ${total === 0 ? "" : JSON.stringify(counts)}`.trim(),
+);
 process.exitCode = total === 0 ? 0 : 1;

@@ -3,7 +3,16 @@
 export const MAX_SENTENCE_WORDS = 25;
 
 /** Sentences name their subject first, so they do not open with these words. */
-export const BANNED_OPENINGS = ["What", "Whoever", "Whatever", "Whichever", "Where", "That", "Of", "By"];
+export const BANNED_OPENINGS = [
+  "What",
+  "Whoever",
+  "Whatever",
+  "Whichever",
+  "Where",
+  "That",
+  "Of",
+  "By",
+];
 
 /** Dialect and its replacement. The patterns match whole words, in any case. */
 export const BANNED_WORDS: readonly (readonly [pattern: string, replacement: string])[] = [
@@ -19,19 +28,28 @@ export const BANNED_WORDS: readonly (readonly [pattern: string, replacement: str
   ["whoever|whosoever", "the client, the caller"],
   ["by and by", "gradually"],
   ["(?:is|are|was|were) asked for", "is requested"],
-  ["asks? (?:a|the|its|another|this|that) (?:region|tier|edge|server|store|model|cache)s?", "call, query"],
+  [
+    "asks? (?:a|the|its|another|this|that) (?:region|tier|edge|server|store|model|cache)s?",
+    "call, query",
+  ],
   ["in turns?", "serially, alternately"],
   ["so many", "at most N"],
   ["thereof|thereby|therein|hereby|hitherto", "a plain word"],
   ["nothing else", "only"],
-  ["what (?:is|was|are|were) (?:asked|sent|kept|told|taken|given|held|left|wanted|there)", "a noun"],
+  [
+    "what (?:is|was|are|were) (?:asked|sent|kept|told|taken|given|held|left|wanted|there)",
+    "a noun",
+  ],
   ["(?:a|the|one|its|their) exams?", "evaluation"],
   ["stand(?:s)? still", "pause, stop"],
 ];
 
 /** British spellings, which stay only as hidden aliases of commands and options. */
 export const BRITISH: readonly (readonly [pattern: string, replacement: string])[] = [
-  ["(\\w*)(?:quantis|optimis|equalis|normalis|standardis|serialis|initialis|authoris|organis|recognis|minimis|maximis|summaris|synchronis|generalis|specialis|realis|utilis|parametris|tokenis|capitalis|visualis|categoris|prioritis|randomis|customis|finalis|materialis)(?:e|es|ed|er|ers|ing|ation|ations|able)", "-ize"],
+  [
+    "(\\w*)(?:quantis|optimis|equalis|normalis|standardis|serialis|initialis|authoris|organis|recognis|minimis|maximis|summaris|synchronis|generalis|specialis|realis|utilis|parametris|tokenis|capitalis|visualis|categoris|prioritis|randomis|customis|finalis|materialis)(?:e|es|ed|er|ers|ing|ation|ations|able)",
+    "-ize",
+  ],
   ["distil|distils", "distill"],
   ["colou?r(?:s|ed|ing)?(?<!colors?|colored|coloring)", "color"],
   ["behaviours?", "behavior"],

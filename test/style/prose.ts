@@ -49,7 +49,8 @@ export function readComments(file: ts.SourceFile): Prose[] {
   for (const [start, end] of [...ranges].toSorted(([a], [b]) => a - b)) {
     const last = comments.at(-1);
     const gap = last === undefined ? "" : source.slice(last.end, start);
-    if (last !== undefined && source.startsWith("//", start) && /^\n[ \t]*$/.test(gap)) last.end = end;
+    if (last !== undefined && source.startsWith("//", start) && /^\n[ \t]*$/.test(gap))
+      last.end = end;
     else comments.push({ start, end });
   }
   return comments
@@ -71,7 +72,12 @@ export function readMessages(file: ts.SourceFile): Prose[] {
   const visit = (node: ts.Node) => {
     if (ts.isStringLiteralLike(node)) add(node, node.text);
     else if (ts.isTemplateExpression(node))
-      add(node, [node.head, ...node.templateSpans.map((span) => span.literal)].map((part) => part.text).join("X"));
+      add(
+        node,
+        [node.head, ...node.templateSpans.map((span) => span.literal)]
+          .map((part) => part.text)
+          .join("X"),
+      );
     node.forEachChild(visit);
   };
   visit(file);
@@ -91,7 +97,8 @@ export function readMarkdown(source: string): Prose[] {
   for (const [index, line] of withoutCode.split("\n").entries()) {
     if (/^\s*$|^\s*[-*] |^#|^\s*\d+\. |^\|/.test(line)) flush();
     if (/^\|/.test(line)) {
-      for (const cell of line.split("|")) blocks.push({ line: index + 1, kind: "markdown", text: cell.trim() });
+      for (const cell of line.split("|"))
+        blocks.push({ line: index + 1, kind: "markdown", text: cell.trim() });
       continue;
     }
     if (/^\s*$/.test(line)) continue;
@@ -117,7 +124,10 @@ const sentencesOf = (text: string): string[] =>
     .filter((sentence) => sentence !== "");
 
 const wordPatterns = (rules: readonly (readonly [string, string])[]) =>
-  rules.map(([pattern, replacement]) => ({ regex: new RegExp(`\\b(?:${pattern})\\b`, "i"), replacement }));
+  rules.map(([pattern, replacement]) => ({
+    regex: new RegExp(`\\b(?:${pattern})\\b`, "i"),
+    replacement,
+  }));
 const DIALECT = wordPatterns(BANNED_WORDS);
 const SPELLINGS = wordPatterns(BRITISH);
 const OPENING = new RegExp(`^(?:${BANNED_OPENINGS.join("|")})\\b(?!-)`);
@@ -130,7 +140,8 @@ function checkWords({ line, text }: Prose): Finding[] {
   ]) {
     for (const { regex, replacement } of patterns) {
       const match = regex.exec(plain(text));
-      if (match !== null) findings.push({ line, rule, message: `"${match[0]}": write ${replacement}` });
+      if (match !== null)
+        findings.push({ line, rule, message: `"${match[0]}": write ${replacement}` });
     }
   }
   return findings;
@@ -144,7 +155,11 @@ export function checkProse(prose: Prose): Finding[] {
     const { line } = prose;
     const opening = OPENING.exec(sentence);
     if (opening !== null && !sentence.endsWith("?"))
-      findings.push({ line, rule: "opening", message: `opens with "${opening[0]}": ${sentence.slice(0, 60)}` });
+      findings.push({
+        line,
+        rule: "opening",
+        message: `opens with "${opening[0]}": ${sentence.slice(0, 60)}`,
+      });
     const words = sentence.split(" ").filter((word) => /\w/.test(word)).length;
     if (words > MAX_SENTENCE_WORDS)
       findings.push({ line, rule: "length", message: `${words} words: ${sentence.slice(0, 60)}…` });

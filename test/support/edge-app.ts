@@ -3,7 +3,7 @@
 import { regionErrors } from "../../src/region/errors.ts";
 import { coreErrors } from "../../src/core/common-errors.ts";
 import { createLruCache } from "../../src/cache/drivers/lru.ts";
-import type { CacheLayer } from "../../src/cache/policy.ts";
+import type { CacheLayer } from "../../src/cache/cache-policy.ts";
 import { ManualClock } from "../../src/core/clock.ts";
 import type { NamedTensors } from "../../src/core/tensor.ts";
 import { createOipHttpRegionClient } from "../../src/region/drivers/oip-http.ts";
@@ -16,9 +16,9 @@ import { createMemoryObjectStore } from "../../src/registry/drivers/memory.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../src/registry/object-store.ts";
 import type { SigningKey } from "../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import type { Deployment } from "../../src/runtime/wasm/deployment.ts";
-import type { RestoredAtStart } from "../../src/runtime/wasm/restore-bundled.ts";
+import type { BundledSessions } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";
 import { createModelCatalog } from "../../src/serving/model-catalog.ts";
 import { createDriftCheck } from "../../src/serving/drift-check.ts";
 import { createEdgeSessions } from "../../src/serving/edge-sessions.ts";
@@ -72,7 +72,7 @@ export interface EdgeUnderTestOptions {
   /** 0 by default. */
   readonly cdnAliasSeconds?: number;
   /** Restored at module scope; nothing by default. */
-  readonly restoredSessions?: RestoredAtStart;
+  readonly restoredSessions?: BundledSessions;
   readonly withoutRegion?: boolean;
   /** Nobody takes what is counted. */
   readonly withoutMetrics?: boolean;
@@ -100,7 +100,7 @@ export async function startEdgeUnderTest(
   const {
     cacheLayers = [],
     cdnAliasSeconds = 0,
-    restoredSessions: restored = { sessions: new Map(), refused: [] },
+    restoredSessions: restored = { sessions: new Map(), failures: [] },
   } = options;
   const clock = new ManualClock(1_000_000);
   const { signingKey } = options;

@@ -9,8 +9,8 @@ import { startLocalS3 } from "../../src/cli/local/s3.ts";
 import { bundleWorker } from "../../src/cli/local/upload.ts";
 import { createS3ObjectStore } from "../../src/registry/drivers/s3.ts";
 import type { ModelStore } from "../../src/registry/model-store.ts";
-import { s3VariablesOf } from "../../src/registry/s3-config.ts";
-import { createModelStore } from "../../src/registry/store.ts";
+import { toS3Variables } from "../../src/registry/s3-config.ts";
+import { createModelStore } from "../../src/registry/object-model-store.ts";
 import { publishColorModel } from "./color-model.ts";
 import { buildFixtureDeployment } from "./fixture-deployment.ts";
 import {
@@ -68,7 +68,7 @@ export async function startFixtureSystem({
       return started;
     };
     const bundle = async () => {
-      await buildFixtureDeployment("tensor-worker");
+      await buildFixtureDeployment("fixture-worker");
       return await bundleWorker(join(folder, "worker.bundle"), {
         entry: "test/support/fixture-worker.ts",
       });
@@ -78,7 +78,7 @@ export async function startFixtureSystem({
     stops.push(proxy.close);
     proxy.target = region.url;
     const edge = await startWorkerdEdge(upload, {
-      ...s3VariablesOf(s3.options),
+      ...toS3Variables(s3.options),
       EDGETIER_REGION_URL: proxy.url,
       ...edgeVariables,
     });

@@ -1,7 +1,7 @@
 // The Worker as it is deployed, but for its models: those of test/support/fixture-deployment.ts.
-import deployment from "../../dist/test/tensor-worker/deployment.mjs";
+import deployment from "../../dist/test/fixture-worker/deployment.mjs";
 import { createWorker } from "../../functions/edge/worker.ts";
-import { restoreBundled } from "../../src/runtime/wasm/restore-bundled.ts";
+import { restoreBundledSnapshots } from "../../src/runtime/wasm/restore-bundled-snapshots.ts";
 
 export { MetricsAggregator } from "../../functions/edge/metrics-aggregator.ts";
-export default createWorker(deployment, await restoreBundled(deployment));
+export default createWorker(deployment, await restoreBundledSnapshots(deployment));

@@ -2,7 +2,7 @@
 // No imports from Node: suites in workerd use it too.
 import features from "../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors, TensorSpec } from "../../src/core/tensor.ts";
-import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
+import { createNgramHasher } from "../../src/tasks/text/hashed-ngrams.ts";
 import { createMobileNet } from "../bench/lib/mobilenet.ts";
 import { generateQueries } from "../../src/cli/load/query-generator.ts";
 import { createRandom } from "../bench/lib/random.ts";
@@ -18,7 +18,7 @@ export const mobileNetSpecs: readonly TensorSpec[] = [
 ];
 
 const { buckets, wordNgrams, charNgrams, maxFeatures } = features;
-const idsOf = createHashedNgrams({
+const idsOf = createNgramHasher({
   kind: "hashed-ngrams",
   buckets,
   wordNgrams,

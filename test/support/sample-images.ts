@@ -1,7 +1,7 @@
 // The images of test/fixtures/images.json, and what makes tensors of them. No imports from Node: suites in workerd use it too.
 import { fromBase64 } from "../../src/core/base64.ts";
-import { imageClassification } from "../../src/tasks/image-classification.ts";
-import type { ImageDecoder, ImagePreprocessing } from "../../src/tasks/image/image.ts";
+import { imageClassificationTask } from "../../src/tasks/image-classification.ts";
+import type { ImageDecoder, ImagePreprocessorConfig } from "../../src/tasks/image/image.ts";
 import fixtures from "../fixtures/images.json" with { type: "json" };
 
 export interface SampleImage {
@@ -69,13 +69,13 @@ const IDENTITY_PREPROCESSING = {
 export function preprocessToPixels(
   images: ImageDecoder,
   file: Uint8Array,
-  size: Pick<ImagePreprocessing, "width" | "height" | "fit">,
+  size: Pick<ImagePreprocessorConfig, "width" | "height" | "fit">,
 ): Uint8Array {
-  const { encode } = imageClassification.createPreprocessor(
+  const { encode } = imageClassificationTask.createPreprocessor(
     { ...IDENTITY_PREPROCESSING, ...size },
-    { images },
+    { imageDecoder: images },
   );
-  const { pixels } = encode([imageClassification.fromBytes(file, 0, IMAGE_LIMITS)]);
+  const { pixels } = encode([imageClassificationTask.decodeInput(file, 0, IMAGE_LIMITS)]);
   if (pixels?.datatype !== "FP32") throw new TypeError("no pixels");
   const area = size.width * size.height;
   return Uint8Array.from({ length: area * 3 }, (_, at) =>

@@ -9,7 +9,7 @@ export const AUDIENCE = "https://edge.test";
 
 export interface TestIssuer {
   readonly jwks: { readonly keys: readonly object[] };
-  /** Claims as they are; a valid token has `validClaims`. */
+  /** Claims as they are; a valid token has those of `createValidClaims`. */
   sign(claims: object, header?: Readonly<Record<string, unknown>>): Promise<string>;
 }
 

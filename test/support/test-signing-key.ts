@@ -1,12 +1,12 @@
 // A new key to sign manifests with. No imports from Node: suites in workerd use it too.
 import {
   generateSigningKey,
-  readSigningKey,
+  parseSigningKey,
   type SigningKey,
 } from "../../src/registry/signing-keys.ts";
 
 export async function createTestSigningKey(): Promise<SigningKey> {
-  const key = await readSigningKey(await generateSigningKey());
+  const key = await parseSigningKey(await generateSigningKey());
   if (key === undefined) throw new Error("it made a key that it cannot read");
   return key;
 }

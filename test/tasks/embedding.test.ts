@@ -2,8 +2,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NamedTensors } from "../../src/core/tensor.ts";
-import { embedding } from "../../src/tasks/embedding.ts";
-import { normalised, readVectors, shortened } from "../../src/tasks/text/vectors.ts";
+import { embeddingTask } from "../../src/tasks/embedding.ts";
+import {
+  normalizeVector,
+  poolVectors,
+  truncateVector,
+} from "../../src/tasks/text/embedding-vectors.ts";
 import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 
 const limits = { maxBytes: 16 };
@@ -15,8 +19,8 @@ describe("an input", () => {
       ["good", { kind: "text", text: "good" }],
       [[4, 0, 2 ** 31 - 1], { kind: "tokens", ids: [4, 0, 2 ** 31 - 1] }],
     ] as const) {
-      expect(embedding.parseInput(raw, 0, limits)).toEqual(input);
-      expect(embedding.fromBytes(embedding.toBytes(input), 0, limits)).toEqual(input);
+      expect(embeddingTask.parseInput(raw, 0, limits)).toEqual(input);
+      expect(embeddingTask.decodeInput(embeddingTask.encodeInput(input), 0, limits)).toEqual(input);
     }
   });
 
@@ -33,13 +37,13 @@ describe("an input", () => {
       fc.property(input, input, (one, other) => {
         const [same, sameIdentity] = [
           JSON.stringify(one) === JSON.stringify(other),
-          embedding.identityOf(one) === embedding.identityOf(other),
+          embeddingTask.computeIdentity(one) === embeddingTask.computeIdentity(other),
         ];
         expect(sameIdentity).toBe(same);
       }),
     );
-    expect(embedding.identityOf({ kind: "text", text: "tokens 4" })).not.toBe(
-      embedding.identityOf({ kind: "tokens", ids: [4] }),
+    expect(embeddingTask.computeIdentity({ kind: "text", text: "tokens 4" })).not.toBe(
+      embeddingTask.computeIdentity({ kind: "tokens", ids: [4] }),
     );
   });
 
@@ -55,21 +59,23 @@ describe("an input", () => {
     [{ b64: "" }, "invalid_request"],
   ];
   it.each(refused)("is refused: %j", (raw, code) => {
-    expect(() => embedding.parseInput(raw, 0, limits)).toThrow(expect.objectContaining({ code }));
+    expect(() => embeddingTask.parseInput(raw, 0, limits)).toThrow(
+      expect.objectContaining({ code }),
+    );
   });
 
   it("of bytes that break off is refused", () => {
-    expect(() => embedding.fromBytes(Uint8Array.of(0xff, 1, 0, 0), 0, limits)).toThrow(
+    expect(() => embeddingTask.decodeInput(Uint8Array.of(0xff, 1, 0, 0), 0, limits)).toThrow(
       expect.objectContaining({ code: "invalid_utf8" }),
     );
-    expect(() => embedding.fromBytes(Uint8Array.of(0xff), 0, limits)).toThrow(
+    expect(() => embeddingTask.decodeInput(Uint8Array.of(0xff), 0, limits)).toThrow(
       expect.objectContaining({ code: "empty_text" }),
     );
   });
 });
 
 describe("token ids", () => {
-  const { encode } = embedding.createPreprocessor({
+  const { encode } = embeddingTask.createPreprocessor({
     kind: "wordpiece",
     artifact: json(tinyTokenizer),
     maxTokens: 5,
@@ -103,7 +109,7 @@ describe("vectors", () => {
     out: { datatype: "FP32", shape, data: Float32Array.from(data) },
   });
   const read = (pooling: "graph" | "mean" | "cls", outputs: NamedTensors, tokens: number[]) =>
-    readVectors(outputs, { output: "out", pooling }, tokens, 2).map((vector) => [...vector]);
+    poolVectors(outputs, { output: "out", pooling }, tokens, 2).map((vector) => [...vector]);
 
   it("are the mean over a text's own tokens, its first token's, or the graph's", () => {
     const twoTexts = states([2, 3, 2], [1, 2, 3, 4, 99, 99, /**/ 5, 6, 7, 8, 9, 10]);
@@ -139,14 +145,17 @@ describe("vectors", () => {
   });
 
   it("of length 1 keep their direction, cut or not", () => {
-    expect([...normalised(Float32Array.of(3, 4))]).toEqual([Math.fround(0.6), Math.fround(0.8)]);
-    expect([...normalised(Float32Array.of(0, 0))]).toEqual([0, 0]);
+    expect([...normalizeVector(Float32Array.of(3, 4))]).toEqual([
+      Math.fround(0.6),
+      Math.fround(0.8),
+    ]);
+    expect([...normalizeVector(Float32Array.of(0, 0))]).toEqual([0, 0]);
     expect(
-      [...shortened(Float32Array.of(0.3, 0.4, 0.5), 2, true)].map(
+      [...truncateVector(Float32Array.of(0.3, 0.4, 0.5), 2, true)].map(
         (one) => Math.round(one * 1e6) / 1e6,
       ),
     ).toEqual([0.6, 0.8]);
-    expect([...shortened(Float32Array.of(1, 2, 3), 2, false)]).toEqual([1, 2]);
-    expect([...shortened(Float32Array.of(1, 2), 2, true)]).toEqual([1, 2]); // whole: as the model gave it
+    expect([...truncateVector(Float32Array.of(1, 2, 3), 2, false)]).toEqual([1, 2]);
+    expect([...truncateVector(Float32Array.of(1, 2), 2, true)]).toEqual([1, 2]); // whole: as the model gave it
   });
 });

@@ -2,13 +2,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { PreprocessorConfig, TaskInput } from "../../src/tasks/task.ts";
-import { taskByName } from "../../src/tasks/tasks.ts";
-import { createHashedNgrams } from "../../src/tasks/text/hashed-ngrams.ts";
+import { getTask } from "../../src/tasks/tasks.ts";
+import { createNgramHasher } from "../../src/tasks/text/hashed-ngrams.ts";
 import { json, tinyTokenizer } from "../fixtures/tiny-tokenizer.ts";
 
-const task = taskByName("text-classification");
+const task = getTask("text-classification");
 const limits = { maxBytes: 16 };
-const inputs = (...texts: string[]): TaskInput[] => texts.map((text) => ({ kind: "text", text }));
+const textInputs = (...texts: string[]): TaskInput[] =>
+  texts.map((text) => ({ kind: "text", text }));
 
 describe("an input", () => {
   it.each(["a", "exactly 16 bytes", "日本語です", "a\0b", " .", "\u{feff}x", "👨‍👩"])(
@@ -16,7 +17,7 @@ describe("an input", () => {
     (text) => {
       const input = task.parseInput(text, 0, limits);
       expect(input).toEqual({ kind: "text", text });
-      expect(task.fromBytes(task.toBytes(input), 0, limits)).toEqual(input);
+      expect(task.decodeInput(task.encodeInput(input), 0, limits)).toEqual(input);
     },
   );
 
@@ -43,7 +44,7 @@ describe("an input", () => {
   it("is refused as bytes for the same reasons, and where they are not UTF-8", () => {
     const codeOf = (bytes: Uint8Array) => {
       try {
-        return task.fromBytes(bytes, 0, limits);
+        return task.decodeInput(bytes, 0, limits);
       } catch (error) {
         return error;
       }
@@ -66,7 +67,7 @@ describe("an input", () => {
       fc.property(fc.string({ unit: "binary", maxLength: 20 }), (text) => {
         const direct = outcome(() => task.parseInput(text, 0, limits));
         fc.pre(direct !== "invalid_utf8"); // a lone surrogate has no bytes
-        expect(outcome(() => task.fromBytes(new TextEncoder().encode(text), 0, limits))).toEqual(
+        expect(outcome(() => task.decodeInput(new TextEncoder().encode(text), 0, limits))).toEqual(
           direct,
         );
       }),
@@ -74,13 +75,15 @@ describe("an input", () => {
   });
 
   it("of an unknown task is an error of configuration", () => {
-    expect(() => taskByName("toString")).toThrow(
+    expect(() => getTask("toString")).toThrow(
       expect.objectContaining({ code: "invalid_configuration" }),
     );
   });
 
   it("for warm-up passes its own checks", () => {
-    expect(task.fromBytes(task.toBytes(task.example), 0, { maxBytes: 1 })).toEqual(task.example);
+    expect(task.decodeInput(task.encodeInput(task.exampleInput), 0, { maxBytes: 1 })).toEqual(
+      task.exampleInput,
+    );
   });
 });
 
@@ -95,10 +98,10 @@ describe("hashed n-grams", () => {
 
   it("make ids [batch, features], padded with 0 to the longest row", () => {
     const preprocessor = task.createPreprocessor({ kind: "hashed-ngrams", artifact: json(config) });
-    const idsOf = createHashedNgrams(config);
+    const idsOf = createNgramHasher(config);
     const [long, short] = [idsOf("pay my bill now"), idsOf("pay")];
     expect(short.length).toBeLessThan(long.length);
-    expect(preprocessor.encode(inputs("pay my bill now", "pay"))).toEqual({
+    expect(preprocessor.encode(textInputs("pay my bill now", "pay"))).toEqual({
       ids: {
         datatype: "INT32",
         shape: [2, long.length],
@@ -112,7 +115,7 @@ describe("WordPiece", () => {
   const encode = (maxTokens: number, ...texts: string[]) =>
     task
       .createPreprocessor({ kind: "wordpiece", artifact: json(tinyTokenizer), maxTokens })
-      .encode(inputs(...texts));
+      .encode(textInputs(...texts));
   const tensors = (width: number, ids: number[], mask: number[]) => ({
     input_ids: {
       datatype: "INT64",

@@ -1,7 +1,7 @@
 // The tracer: what becomes a trace, how it is told to others, and what is dropped rather than waited for.
 import { beforeEach, describe, expect, it } from "vitest";
 import { ManualClock } from "../../src/core/clock.ts";
-import { passingTracer, type Tracer } from "../../src/core/span.ts";
+import { passthroughTracer, type Tracer } from "../../src/core/tracing.ts";
 import type { EndedSpan } from "../../src/telemetry/otlp.ts";
 import { createSpanExporter, type SpanDropReason } from "../../src/telemetry/span-exporter.ts";
 import { createTracer } from "../../src/telemetry/tracer.ts";
@@ -11,7 +11,7 @@ const PARENT_ID = "b7ad6b7169203331";
 const traceContextHeaders = (flags: string, tracestate?: string) => (name: string) =>
   ({ traceparent: `00-${TRACE_ID}-${PARENT_ID}-${flags}`, tracestate })[name];
 const nothing = () => undefined;
-const END = { name: "POST /", facts: {} };
+const END = { name: "POST /", attributes: {} };
 
 let clock: ManualClock;
 let sent: EndedSpan[][];
@@ -58,14 +58,14 @@ describe("a request's trace", () => {
       isRecorded: true,
       headers: { traceparent: `00-${TRACE_ID}-${span.id}-01`, tracestate: "vendor=1" },
     });
-    const tier = span.child("tier", { "edgetier.tier": "heavy" });
-    const call = tier.child("region call", {}, { kind: "client" });
-    const late = tier.child("region call", {}, { kind: "client" });
+    const tier = span.startChild("tier", { "edgetier.tier": "heavy" });
+    const call = tier.startChild("region call", {}, { kind: "client" });
+    const late = tier.startChild("region call", {}, { kind: "client" });
     clock.advance(20);
     call.end("timed_out");
     call.end();
     tier.end();
-    finish(waitUntil, { name: "POST /v1", facts: { "http.response.status_code": 200 } });
+    finish(waitUntil, { name: "POST /v1", attributes: { "http.response.status_code": 200 } });
     clock.advance(5);
     late.end();
     const spans = await collectExportedSpans();
@@ -125,7 +125,7 @@ describe("a request's trace", () => {
 
   it("is not sent without an end, nor is what ends later", async () => {
     const { span, finish } = createTestTracer().startRequest(nothing);
-    const child = span.child("phase");
+    const child = span.startChild("phase");
     finish(waitUntil);
     child.end();
     expect(await collectExportedSpans()).toEqual([]);
@@ -168,7 +168,7 @@ describe("sampling", () => {
     ] as const) {
       const { span, finish } = tracer.startRequest(nothing);
       expect(span.headers["traceparent"]).toMatch(/-00$/);
-      if (isWorth) span.child("tier").keep();
+      if (isWorth) span.startChild("tier").forceRecording();
       finish(waitUntil, { ...END, error });
     }
     expect(
@@ -188,11 +188,11 @@ describe("work that requests shared", () => {
       tracer.startRequest(traceContextHeaders("01")),
       tracer.startRequest(nothing),
     ];
-    const batch = tracer.recordShared("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [
+    const batch = tracer.recordLinkedSpan("batch", { rows: 3 }, { startMs: 5, endMs: 9 }, [
       one.span,
       other.span,
     ]);
-    tracer.recordShared("batch", { rows: 1 }, { startMs: 5, endMs: 9 }, [unsampled.span]);
+    tracer.recordLinkedSpan("batch", { rows: 1 }, { startMs: 5, endMs: 9 }, [unsampled.span]);
     await tracer.flush();
     expect(sent.flat()).toMatchObject([
       {
@@ -283,14 +283,14 @@ describe("sending", () => {
 
 describe("without a collector", () => {
   it("hands a context on as it came, and makes none", () => {
-    const { span } = passingTracer.startRequest(traceContextHeaders("01", "vendor=1"));
+    const { span } = passthroughTracer.startRequest(traceContextHeaders("01", "vendor=1"));
     expect(span).toMatchObject({
       traceId: TRACE_ID,
       isRecorded: false,
       headers: { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01`, tracestate: "vendor=1" },
     });
-    expect(span.child("tier").headers).toEqual(span.headers);
-    expect(passingTracer.startRequest(nothing).span).toMatchObject({
+    expect(span.startChild("tier").headers).toEqual(span.headers);
+    expect(passthroughTracer.startRequest(nothing).span).toMatchObject({
       traceId: undefined,
       headers: {},
     });

@@ -40,7 +40,7 @@ export function createCdnCache({
 
   return {
     async get(keys) {
-      const found = await withinTime(
+      const found = await withTimeout(
         Promise.all(keys.slice(0, maxKeys).map(read)),
         clock,
         timeoutMs,
@@ -62,7 +62,7 @@ export function createCdnCache({
   };
 }
 
-async function withinTime<Result>(
+async function withTimeout<Result>(
   work: Promise<Result>,
   clock: Clock,
   timeoutMs: number,

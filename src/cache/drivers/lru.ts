@@ -4,22 +4,22 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
 import type { CacheStore } from "../cache-store.ts";
 
-interface Item {
+interface CachedItem {
   readonly value: Uint8Array;
   readonly expiresAtMs: number;
 }
 
 /** What an entry costs beside its bytes: map node, list links, objects (measured on V8: roughly). */
-const OVERHEAD_BYTES = 200;
+const ENTRY_OVERHEAD_BYTES = 200;
 
 /** @param maxBytes keys, values and overhead together; 0 keeps nothing */
 export function createLruCache(options: { maxBytes: number; clock: Clock }): CacheStore {
   const { maxBytes, clock } = options;
   if (maxBytes === 0)
     return { get: async (keys) => keys.map(() => undefined), set: async () => {} };
-  const items = new LRUCache<string, Item>({
+  const items = new LRUCache<string, CachedItem>({
     maxSize: maxBytes,
-    sizeCalculation: (item, key) => item.value.byteLength + 2 * key.length + OVERHEAD_BYTES,
+    sizeCalculation: (item, key) => item.value.byteLength + 2 * key.length + ENTRY_OVERHEAD_BYTES,
   });
 
   return {

@@ -15,7 +15,7 @@ export interface UpstashOptions {
 }
 
 /** Other programs may use the same Redis. */
-const PREFIX = "edgetier:";
+const KEY_PREFIX = "edgetier:";
 
 export function createUpstashCache({
   url,
@@ -38,7 +38,7 @@ export function createUpstashCache({
   return {
     async get(keys) {
       if (keys.length === 0) return [];
-      const values = await reader.mget<unknown[]>(...keys.map((key) => PREFIX + key));
+      const values = await reader.mget<unknown[]>(...keys.map((key) => KEY_PREFIX + key));
       return keys.map((_, index) => {
         const value = values[index];
         return typeof value === "string" ? fromBase64(value) : undefined;
@@ -48,7 +48,7 @@ export function createUpstashCache({
       if (entries.length === 0) return;
       const pipeline = writer.pipeline();
       for (const { key, value } of entries)
-        pipeline.set(PREFIX + key, toBase64(value), { ex: ttlSeconds });
+        pipeline.set(KEY_PREFIX + key, toBase64(value), { ex: ttlSeconds });
       await pipeline.exec();
     },
   };

@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { httpUrl, parseConfig } from "../../core/config.ts";
+import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { VERSION } from "../../core/version.ts";
 import {
@@ -30,7 +30,7 @@ const [REFRESH_INTERVAL_MS, LOG_INTERVAL_MS] = [1_000, 5_000];
 const schema = z.object({
   EDGETIER_PORT: localPort("EDGETIER_PORT"),
   EDGETIER_API_KEY: z.string().min(1).optional(),
-  url: httpUrl().optional(),
+  url: httpUrlText().optional(),
 });
 
 export const command = defineCommand({

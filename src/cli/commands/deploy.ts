@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { readProjects } from "../../toolchain/project.ts";
-import { httpUrl, parseConfig } from "../../core/config.ts";
+import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { EDGE_SECRETS } from "../../http/edge-variables.ts";
 import type { PublishSource } from "../../registry/publish.ts";
@@ -25,7 +25,7 @@ import { openPublishingStore, storeArgs } from "../store-args.ts";
 const NAME = "edgetier deploy";
 
 const schema = z.object({
-  EDGETIER_URL: httpUrl().optional(),
+  EDGETIER_URL: httpUrlText().optional(),
   EDGETIER_API_KEY: z.string().min(1).optional(),
 });
 

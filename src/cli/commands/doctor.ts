@@ -16,7 +16,7 @@ import {
   limitErrors,
 } from "../../toolchain/doctor.ts";
 import type { MeasuredGraph } from "../../toolchain/doctor-measurements.ts";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { measureDeployment } from "../doctor/measure-deployment.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
@@ -69,7 +69,7 @@ function overrideLimits(limits: DeploymentLimits, text: string): DeploymentLimit
   const changes = z.record(z.string(), z.unknown()).safeParse(json);
   if (!changes.success) throw wrong("it must be a JSON object");
   const parsed = deploymentLimitsSchema.safeParse({ ...limits, ...changes.data });
-  if (!parsed.success) throw wrong(problemsOf(parsed.error).join("; "));
+  if (!parsed.success) throw wrong(formatZodIssues(parsed.error).join("; "));
   return parsed.data;
 }
 

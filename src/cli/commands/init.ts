@@ -5,7 +5,7 @@ import { cliErrors } from "../errors.ts";
 import { access, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { defineCommand } from "citty";
-import { modelName } from "../../registry/manifest.ts";
+import { modelNameSchema } from "../../registry/manifest.ts";
 import { SAMPLES_FILE } from "../deploy/smoke-test-cases.ts";
 import { renderDeploymentFiles } from "../init/deployment-files.ts";
 import { renderProjectFiles } from "../init/project-files.ts";
@@ -37,7 +37,7 @@ export const command = defineCommand({
     ...jsonArg,
   },
   async run({ args }) {
-    const name = modelName.safeParse(args.name ?? args.task);
+    const name = modelNameSchema.safeParse(args.name ?? args.task);
     if (!name.success)
       throw cliErrors.usage(
         `${JSON.stringify(args.name)} ${name.error.issues[0]?.message ?? "is no model's name"}`,

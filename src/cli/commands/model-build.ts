@@ -10,10 +10,13 @@ import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labele
 import { readProject } from "../../toolchain/project.ts";
 import { readBuildPlan } from "../../toolchain/build-plan/build-plan.ts";
 import { buildProject, type BuiltProject } from "../../toolchain/build-plan/build-project.ts";
-import { readProjectWithSources, writeBuiltProject } from "../../toolchain/build-plan/build-files.ts";
-import type { ModelReport } from "../../protocol/report.ts";
+import {
+  readProjectWithSources,
+  writeBuiltProject,
+} from "../../toolchain/build-plan/build-files.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { computeCurrentReport } from "../current-report.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
 import { predictAllTiers, createProgressLine, withRunners } from "../evaluation-runners.ts";
@@ -120,7 +123,7 @@ async function buildTiers({ folder, samples, calibration, limit, rounds }: Build
     parseCount("--limit", limit, NAME),
     parseCount("--rounds", rounds, NAME),
   ];
-  const options = { task: taskByName(project.task), limits: project.input };
+  const options = { task: getTask(project.task), limits: project.input };
   const [questions, ranges] = [
     await readSamples(samples, { ...options, limit: most }),
     await readSamples(calibration, { ...options, limit: DEFAULT_CALIBRATION_SAMPLES }),

@@ -17,7 +17,7 @@ import {
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { renderCalibrationReport } from "../../toolchain/report/calibration-report.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { computeCurrentReport } from "../current-report.ts";
 import { predictAllTiers } from "../evaluation-runners.ts";
 import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";
@@ -86,7 +86,7 @@ export const command = defineCommand({
       parseCount("--seed", args.seed, NAME),
     ];
     const samples = await readSamples(args.samples, {
-      task: taskByName(project.task),
+      task: getTask(project.task),
       limits: project.input,
       limit,
     });

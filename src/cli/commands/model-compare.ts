@@ -11,7 +11,7 @@ import { requireClassification } from "../../toolchain/evaluate/project-tier.ts"
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";
@@ -41,7 +41,7 @@ export const command = defineCommand({
       throw cliErrors.usage(`${args.first} and ${args.second} have different tasks`, NAME);
     const limit = parseCount("--limit", args.limit, NAME);
     const samples = await readSamples(args.samples, {
-      task: taskByName(first.task),
+      task: getTask(first.task),
       limits: first.input,
       limit,
     });

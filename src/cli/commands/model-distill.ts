@@ -29,7 +29,7 @@ import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { PROJECT_ROOT } from "../local/paths.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
@@ -302,7 +302,7 @@ async function readTextDatasets(
     validation:
       validation === undefined
         ? undefined
-        : await readSamples(validation, { task: taskByName(project.task), limits }),
+        : await readSamples(validation, { task: getTask(project.task), limits }),
   };
 }
 

@@ -19,8 +19,8 @@ import {
 import { requireClassification } from "../../toolchain/evaluate/project-tier.ts";
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
-import type { RiskRecord } from "../../registry/manifest.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import type { RiskGuarantee } from "../../registry/manifest.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { predictAllTiers, createProgressLine } from "../evaluation-runners.ts";
 import { jsonArg, printJson, printLine, renderTable, formatReduction } from "../output.ts";
 import { priceArgs, parsePrices, parseRisk, riskArgs, type RiskOptions } from "./risk-args.ts";
@@ -68,7 +68,7 @@ export const command = defineCommand({
       NAME,
     );
     const samples = await readSamples(args.samples, {
-      task: taskByName(project.task),
+      task: getTask(project.task),
       limits: project.input,
       limit,
     });
@@ -136,7 +136,13 @@ function resampleSplits(
   });
 }
 
-function describeStatedRisk({ what, epsilon, delta, samples, empiricalRisk }: RiskRecord): string {
+function describeStatedRisk({
+  what,
+  epsilon,
+  delta,
+  samples,
+  empiricalRisk,
+}: RiskGuarantee): string {
   return `model.json states a risk (${what}) of at most ${percent(epsilon)} with a confidence of ${percent(1 - delta)}; it was ${percent(empiricalRisk)} on ${samples} tested samples`;
 }
 

@@ -29,7 +29,7 @@ import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labele
 import { readProject } from "../../toolchain/project.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";
@@ -138,7 +138,7 @@ export const command = defineCommand({
     const source = await readProject(args.folder);
     const project = requireClassification(source.project);
     const tier = selectTierToCut(project, args.tier);
-    const options = { task: taskByName(project.task), limits: project.input };
+    const options = { task: getTask(project.task), limits: project.input };
     const samples =
       args.samples === undefined
         ? []

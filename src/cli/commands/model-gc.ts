@@ -3,7 +3,7 @@
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import { systemClock } from "../../core/clock.ts";
-import { collectGarbage, type Garbage } from "../../registry/gc.ts";
+import { collectGarbage, type GarbageCollectionResult } from "../../registry/garbage-collection.ts";
 import { formatBytes, jsonArg, printJson, printLine } from "../output.ts";
 import { openObjectStore, storeArgs } from "../store-args.ts";
 
@@ -64,7 +64,10 @@ function parseAge(text: string): number {
   return Number(count) * unitMs;
 }
 
-function summary({ versions, artifacts, kept }: Garbage, isDryRun: boolean): string {
+function summary(
+  { versions, artifacts, kept }: GarbageCollectionResult,
+  isDryRun: boolean,
+): string {
   const bytes = artifacts.reduce((sum, one) => sum + one.bytes, 0);
   const did = isDryRun ? "would delete" : "deleted";
   return [

@@ -17,8 +17,8 @@ import { createNodeRunner } from "../../toolchain/evaluate/node-runner.ts";
 import type { Runner } from "../../toolchain/evaluate/runner.ts";
 import { readDeploymentConfig } from "../../toolchain/deployment-config.ts";
 import { sha256HexSync } from "../../toolchain/sha256-sync.ts";
-import { modelName } from "../../registry/manifest.ts";
-import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { modelNameSchema } from "../../registry/manifest.ts";
+import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 import { createProgressLine } from "../evaluation-runners.ts";
 import { ENGINE_FOLDER, MODELS_FOLDER, PROJECT_ROOT } from "../local/paths.ts";
@@ -176,7 +176,10 @@ async function startEdgeRunner(): Promise<Runner> {
 
 /** Enough for any image that a manifest can allow. */
 const createImageTools = () => ({
-  images: createImageDecoder({ modules: nodeImageCodecs(), maxMemoryBytes: 256 * 1024 * 1024 }),
+  imageDecoder: createImageDecoder({
+    modules: createLazyImageCodecs(),
+    maxMemoryBytes: 256 * 1024 * 1024,
+  }),
 });
 
 /** @throws usage */
@@ -188,7 +191,7 @@ function resolveModelName(given: string | undefined, file: string): string {
       .toLowerCase()
       .replace(/[^a-z0-9._-]+/g, "-")
       .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
-  const parsed = modelName.safeParse(name);
+  const parsed = modelNameSchema.safeParse(name);
   if (parsed.success) return parsed.data;
   throw cliErrors.usage(
     `${given === undefined ? `the file's name gives ${JSON.stringify(name)}, which` : `--name ${JSON.stringify(given)}`} ${parsed.error.issues[0]?.message ?? "is no model's name"}`,

@@ -5,12 +5,12 @@ import { defineCommand } from "citty";
 import { EdgeTierError } from "../../core/errors.ts";
 import {
   aliasedVersion,
-  artifactsOf,
+  listArtifacts,
   type ArtifactRef,
   type Manifest,
 } from "../../registry/manifest.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
-import type { ManifestRead, ModelStore } from "../../registry/model-store.ts";
+import type { SignedManifest, ModelStore } from "../../registry/model-store.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { openModelStore, storeArgs } from "../store-args.ts";
 
@@ -25,7 +25,7 @@ export const command = defineCommand({
     const store = openModelStore(args);
     const { manifest, signedBy, isVerified } = await resolveManifest(store, args.ref);
     const artifacts = await Promise.all(
-      artifactsOf(manifest).map(async (ref) => ({
+      listArtifacts(manifest).map(async (ref) => ({
         ...ref,
         problem: await checkArtifact(store, ref),
       })),
@@ -44,7 +44,7 @@ export const command = defineCommand({
   },
 });
 
-async function resolveManifest(store: ModelStore, text: string): Promise<ManifestRead> {
+async function resolveManifest(store: ModelStore, text: string): Promise<SignedManifest> {
   const { model, target } = parseModelRef(text);
   const version =
     target.kind === "version" ? target.version : await resolveAlias(store, model, target.alias);

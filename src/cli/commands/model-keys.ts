@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { writeFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import { reasonOf } from "../../core/errors.ts";
-import { generateSigningKey, publicKeysText } from "../../registry/signing-keys.ts";
+import { generateSigningKey, formatPublicKeys } from "../../registry/signing-keys.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { readKeyFile } from "../signing-args.ts";
 
@@ -50,7 +50,7 @@ const inspect = defineCommand({
 
 async function printPublicKey(file: string, command: string, json: boolean): Promise<void> {
   const { id, publicKey } = await readKeyFile(file, file, command);
-  const text = publicKeysText([publicKey]);
+  const text = formatPublicKeys([publicKey]);
   if (json) return printJson({ keyId: id, publicKey: text });
   printLine(
     renderTable([

@@ -1,7 +1,7 @@
 // `edgetier model list`: every model of the store with its versions and aliases.
 
 import { defineCommand } from "citty";
-import { previousOf, weightOf } from "../../registry/aliases.ts";
+import { previousVersionsOf, weightOf } from "../../registry/aliases.ts";
 import { aliasedVersion, type Aliases, type AliasTarget } from "../../registry/manifest.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { openModelStore, storeArgs } from "../store-args.ts";
@@ -33,7 +33,7 @@ export const command = defineCommand({
 
 function formatAliases(aliases: Aliases): string {
   const more = (target: AliasTarget) => {
-    const [before] = previousOf(target);
+    const [before] = previousVersionsOf(target);
     const facts = [
       ...(weightOf(target) === undefined ? [] : [`weight ${weightOf(target)}`]),
       ...(before === undefined ? [] : [`${before} before`]),

@@ -20,7 +20,7 @@ import {
 import { readSamples } from "../../toolchain/evaluate/labeled-samples.ts";
 import { readProject } from "../../toolchain/project.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { createProgressLine, withRunners } from "../evaluation-runners.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 import { parseCount, samplesArgs } from "./samples-args.ts";
@@ -59,7 +59,7 @@ export const command = defineCommand({
     const project = requireClassification(source.project);
     const limit = parseCount("--limit", args.limit, "edgetier model profile") ?? DEFAULT_SAMPLES;
     const samples = await readSamples(args.samples, {
-      task: taskByName(project.task),
+      task: getTask(project.task),
       limits: project.input,
       limit,
     });

@@ -2,7 +2,7 @@
 
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
-import { promote } from "../../registry/aliases.ts";
+import { promoteAlias } from "../../registry/aliases.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import { aliasArg, readAliasName, printAliasMove } from "../alias-args.ts";
 import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
@@ -40,7 +40,7 @@ export const command = defineCommand({
     const { model, target } = parseModelRef(`${args.model}@${args.to}`);
     const weight = parseWeight(args.weight, alias);
     const purge = parsePurgeOptions(args, NAME);
-    const move = await promote(openModelStore(args), model, target, { alias, weight });
+    const move = await promoteAlias(openModelStore(args), model, target, { alias, weight });
     printAliasMove(move, args.json === true);
     if (purge !== undefined)
       await purgeMovedAlias(

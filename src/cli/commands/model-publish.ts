@@ -4,7 +4,7 @@ import { defineCommand } from "citty";
 import { readProject } from "../../toolchain/project.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
-import { reasonAgainst } from "../../runtime/wasm/snapshot-fit.ts";
+import { findIncompatibility } from "../../runtime/wasm/snapshot-compatibility.ts";
 import { aliasArg, readAliasName } from "../alias-args.ts";
 import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
@@ -60,7 +60,7 @@ export const command = defineCommand({
         `${NAME} ${source.project.model} --alias ${alias}${args.snapshots ? "" : " --no-snapshots"}`,
       ),
       onProgress(event) {
-        if (args.json || event.step !== "artifact") return;
+        if (args.json || event.kind !== "artifact") return;
         printLine(
           `${event.created ? "uploaded" : "in store"}  ${event.path}  ${formatBytes(event.ref.size)}  ${event.ref.sha256.slice(0, 12)}`,
         );
@@ -94,7 +94,7 @@ async function findUnsupportedEdgeTiers(
   const engine = await store.readDeployedEngine();
   if (engine === undefined || engine.kind === "full") return []; // a full engine opens any model
   return project.tiers.flatMap(({ id, place }) => {
-    const reason = place === "edge" ? reasonAgainst(snapshots?.get(id), engine) : undefined;
+    const reason = place === "edge" ? findIncompatibility(snapshots?.get(id), engine) : undefined;
     return reason === undefined ? [] : [{ tier: id, reason }];
   });
 }

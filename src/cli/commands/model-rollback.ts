@@ -1,7 +1,7 @@
 // `edgetier model rollback <model>`: an alias names again what it named before.
 
 import { defineCommand } from "citty";
-import { rollback } from "../../registry/aliases.ts";
+import { rollbackAlias } from "../../registry/aliases.ts";
 import { parseModelRef } from "../../registry/model-ref.ts";
 import { aliasArg, readAliasName, printAliasMove } from "../alias-args.ts";
 import { purgeMovedAlias, purgeArgs, parsePurgeOptions } from "../cdn-purge.ts";
@@ -23,7 +23,7 @@ export const command = defineCommand({
     const alias = readAliasName(args.alias, NAME);
     const { model } = parseModelRef(`${args.model}@${alias}`);
     const purge = parsePurgeOptions(args, NAME);
-    const move = await rollback(openModelStore(args), model, alias);
+    const move = await rollbackAlias(openModelStore(args), model, alias);
     printAliasMove(move, args.json === true);
     if (purge !== undefined)
       await purgeMovedAlias(

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defineCommand } from "citty";
 import { readProject } from "../../toolchain/project.ts";
-import { decodeFunctions } from "../../runtime/wasm/function-set.ts";
+import { decodeFunctionSet } from "../../runtime/wasm/function-set.ts";
 import { createProjectSnapshots } from "../build-deployment.ts";
 import { formatBytes, jsonArg, printJson, printLine, renderTable } from "../output.ts";
 
@@ -42,7 +42,7 @@ export const command = defineCommand({
       bytes: bytes.byteLength,
       memoryBytes,
       engine,
-      functions: decodeFunctions(functions).size,
+      functions: decodeFunctionSet(functions).size,
     }));
     if (args.json) return printJson({ model: source.project.model, snapshots: rows, without });
     const header = ["tier", "file", "memory", "functions", "engine"];

@@ -4,7 +4,7 @@
 import { cliErrors } from "../errors.ts";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { httpUrl, parseConfig } from "../../core/config.ts";
+import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, createProgressPrinter, renderTable } from "../output.ts";
 import { createBatchPredictor } from "../precompute/batch-predictor.ts";
@@ -19,7 +19,7 @@ const MAX_SHOWN_FAILURES = 10;
 const schema = z.object({
   EDGETIER_PORT: localPort("EDGETIER_PORT"),
   EDGETIER_API_KEY: z.string().min(1).optional(),
-  url: httpUrl().optional(),
+  url: httpUrlText().optional(),
 });
 
 export const command = defineCommand({

@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import { defineCommand } from "citty";
 import * as z from "zod";
-import { httpUrl, parseConfig } from "../../core/config.ts";
+import { httpUrlText, parseConfig } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { localPort, LOOPBACK } from "../local/defaults.ts";
 import { jsonArg, printJson, printLine, renderTable } from "../output.ts";
@@ -20,7 +20,7 @@ const schema = z.object({
     .string()
     .regex(/^[\x21-\x7e]+$/, "must be a key or token, without spaces")
     .optional(),
-  url: httpUrl().optional(),
+  url: httpUrlText().optional(),
 });
 
 export const command = defineCommand({

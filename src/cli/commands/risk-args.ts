@@ -6,7 +6,7 @@ import {
   type CalibrationMethod,
 } from "../../toolchain/calibrate/fit-calibration.ts";
 import type { CostModel } from "../../toolchain/evaluate/evaluate-project.ts";
-import { RISKS, type RiskRecord } from "../../registry/manifest.ts";
+import { RISK_KINDS, type RiskGuarantee } from "../../registry/manifest.ts";
 
 export const riskArgs = {
   epsilon: {
@@ -21,7 +21,7 @@ export const riskArgs = {
   },
   risk: {
     type: "string",
-    valueHint: RISKS.join("|"),
+    valueHint: RISK_KINDS.join("|"),
     description:
       "What it is a risk of: answering otherwise than the last tier, or losing accuracy against it",
   },
@@ -53,7 +53,7 @@ interface RiskArgs {
   readonly method?: string | undefined;
 }
 
-export interface RiskOptions extends Pick<RiskRecord, "what" | "epsilon" | "delta"> {
+export interface RiskOptions extends Pick<RiskGuarantee, "what" | "epsilon" | "delta"> {
   readonly method: CalibrationMethod | undefined;
 }
 
@@ -63,10 +63,10 @@ const DEFAULT_RISK = { what: "disagreement", epsilon: 0.01, delta: 0.05 } as con
 export function parseRisk(
   { epsilon, delta, risk, method }: RiskArgs,
   command: string,
-  before: Pick<RiskRecord, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
+  before: Pick<RiskGuarantee, "what" | "epsilon" | "delta"> = DEFAULT_RISK,
 ): RiskOptions {
   return {
-    what: risk === undefined ? before.what : parseChoice("--risk", risk, RISKS, command),
+    what: risk === undefined ? before.what : parseChoice("--risk", risk, RISK_KINDS, command),
     epsilon: epsilon === undefined ? before.epsilon : parseShare("--epsilon", epsilon, command),
     delta: delta === undefined ? before.delta : parseShare("--delta", delta, command),
     method:

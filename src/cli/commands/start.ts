@@ -3,8 +3,8 @@
 import { defineCommand } from "citty";
 import * as z from "zod";
 import { parseConfig } from "../../core/config.ts";
-import { modelDetail } from "../../protocol/models.ts";
-import { imageClassification } from "../../tasks/image-classification.ts";
+import { modelDetailSchema } from "../../protocol/model-detail.ts";
+import { imageClassificationTask } from "../../tasks/image-classification.ts";
 import { localPort } from "../local/defaults.ts";
 import { STATE_FOLDER } from "../local/paths.ts";
 import { createShutdownSignal } from "../local/shutdown-signal.ts";
@@ -115,7 +115,7 @@ async function findExampleRequest({
 }: LocalSystem): Promise<ExampleRequest | undefined> {
   for (const { model } of models) {
     const response = await fetch(`${urls.edge}/v1/models/${model}`);
-    const task = modelDetail.safeParse(await response.json()).data?.task;
+    const task = modelDetailSchema.safeParse(await response.json()).data?.task;
     if (task === "text-classification")
       return {
         model,
@@ -126,7 +126,11 @@ async function findExampleRequest({
     if (task === "image-classification")
       return {
         model,
-        input: { file: new Uint8Array(imageClassification.toBytes(imageClassification.example)) },
+        input: {
+          file: new Uint8Array(
+            imageClassificationTask.encodeInput(imageClassificationTask.exampleInput),
+          ),
+        },
         description: "of a made-up image",
         curlArgs: "-H 'content-type: image/jpeg' --data-binary @photo.jpg",
       };

@@ -12,7 +12,7 @@ import { diagnose, limitErrors } from "../../toolchain/doctor.ts";
 import type { BuiltDeployment } from "../../toolchain/engine/build-deployment.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { EDGE_SECRETS, missingVariables, unknownVariables } from "../../http/edge-variables.ts";
-import { promote, rollback } from "../../registry/aliases.ts";
+import { promoteAlias, rollbackAlias } from "../../registry/aliases.ts";
 import { aliasedVersion } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import { publishModel, type PublishSource } from "../../registry/publish.ts";
@@ -380,12 +380,12 @@ async function moveAlias(
       manualRemedy: `\`edgetier model rollback ${model} --alias ${alias}\``,
       async undo() {
         if ((await named()) !== version) return false;
-        await rollback(store, model, alias);
+        await rollbackAlias(store, model, alias);
         return true;
       },
     });
   }
-  await promote(store, model, { kind: "version", version }, { alias });
+  await promoteAlias(store, model, { kind: "version", version }, { alias });
   await waitForAlias(edge, { model, version }, alias, patienceMs);
   return {
     status: "done" as const,

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import * as z from "zod";
 import { readSamples, type LabeledSample } from "../../toolchain/evaluate/labeled-samples.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { EMBEDDINGS_PATH, embeddingsResponse } from "../../protocol/embeddings.ts";
-import { isClassification, type ModelProject } from "../../registry/manifest.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { EMBEDDINGS_PATH, embeddingsResponseSchema } from "../../protocol/embeddings.ts";
+import { isClassificationProject, type ModelProject } from "../../registry/manifest.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { type PredictionInput, requestPrediction } from "../predict-client.ts";
 import type { EdgeClient } from "./edge-client.ts";
 
@@ -54,18 +54,18 @@ export async function readSmokeTestCases(
           createTensorCase(project, line, `sample ${index + 1}`),
         )
       : [];
-  const task = taskByName(project.task);
+  const task = getTask(project.task);
   const limits = project.input;
   const samples: readonly (
     | LabeledSample
     | { readonly input: LabeledSample["input"]; readonly label: undefined }
   )[] = isThere
     ? (await readSamples(path, { task, limits })).slice(0, MAX_SAMPLES)
-    : [{ input: task.example, label: undefined }];
+    : [{ input: task.exampleInput, label: undefined }];
   return samples.map(({ input, label }, index) => {
-    const bytes = task.toBytes(input);
+    const bytes = task.encodeInput(input);
     const name = label === undefined ? "a made-up input" : `sample ${index + 1} (${label})`;
-    if (isClassification(project))
+    if (isClassificationProject(project))
       return createLabelCase(
         project.model,
         name,
@@ -131,7 +131,7 @@ const createVectorCase = (
       input: text,
       encoding_format: "float",
     });
-    const vector = embeddingsResponse.safeParse(body).data?.data[0]?.embedding;
+    const vector = embeddingsResponseSchema.safeParse(body).data?.data[0]?.embedding;
     if (vector?.length !== dimensions)
       throw cliErrors.smokeTestFailed(
         `${model}@${version}, ${name}`,

@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
-import { modelDetail } from "../../protocol/models.ts";
+import { modelDetailSchema } from "../../protocol/model-detail.ts";
 import type { EdgeClient } from "./edge-client.ts";
 import type { SmokeTestCase } from "./smoke-test-cases.ts";
 
@@ -73,7 +73,7 @@ export async function waitForAlias(
 ): Promise<void> {
   await retryUntil(withinMs, async () => {
     const { status, body } = await edge.get(`/v1/models/${model}@${alias}`);
-    const served = modelDetail.safeParse(body).data?.version;
+    const served = modelDetailSchema.safeParse(body).data?.version;
     if (served !== version)
       throw cliErrors.smokeTestFailed(
         `${model}@${alias}`,

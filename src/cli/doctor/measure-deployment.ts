@@ -9,11 +9,11 @@ import type { MeasuredGraph, DeploymentMeasurements } from "../../toolchain/doct
 import type { EngineReport } from "../../toolchain/engine/engine-report.ts";
 import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeConfig, parseEdgeConfig } from "../../http/config.ts";
-import { embeddingsResponse } from "../../protocol/embeddings.ts";
-import { type ModelDetail, modelDetail } from "../../protocol/models.ts";
-import { predictResponse } from "../../protocol/predict.ts";
+import { embeddingsResponseSchema } from "../../protocol/embeddings.ts";
+import { type ModelDetail, modelDetailSchema } from "../../protocol/model-detail.ts";
+import { predictResponseSchema } from "../../protocol/predict.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { s3VariablesOf } from "../../registry/s3-config.ts";
+import { toS3Variables } from "../../registry/s3-config.ts";
 import { buildProjectDeployment } from "../build-deployment.ts";
 import { type WorkerdEdge, type InspectedEdge, startInspectedEdge } from "../local/workerd-edge.ts";
 import { publishProjects } from "../local/publish-projects.ts";
@@ -66,7 +66,7 @@ export async function measureDeployment({
         upload,
         sources,
         deployment.report,
-        s3VariablesOf(s3.options),
+        toS3Variables(s3.options),
         { log, signal },
       );
       return {
@@ -148,7 +148,7 @@ async function fetchModelDetail(
       `Model ${model}`,
       `the Worker answered ${response.status}: ${body}`,
     );
-  return modelDetail.parse(JSON.parse(body));
+  return modelDetailSchema.parse(JSON.parse(body));
 }
 
 /** Of the models that the edge can answer for by itself: there is no region here. */
@@ -176,13 +176,13 @@ function countInputs(status: number, body: string, inputs: Map<string, number>):
   if (status !== 200)
     throw cliErrors.notMeasured("Memory", `the Worker answered ${status}: ${body}`);
   const json: unknown = JSON.parse(body);
-  const embeddings = embeddingsResponse.safeParse(json).data;
+  const embeddings = embeddingsResponseSchema.safeParse(json).data;
   if (embeddings !== undefined) {
     const model = embeddings.model.split("@")[0] ?? "";
     inputs.set(model, (inputs.get(model) ?? 0) + embeddings.data.length);
     return;
   }
-  const { model, usage } = predictResponse.parse(json);
+  const { model, usage } = predictResponseSchema.parse(json);
   for (const { tier, inputs: count, error } of usage.tiers) {
     if (error !== undefined)
       throw cliErrors.notMeasured("Memory", `tier ${tier} of ${model} failed: ${error}`);

@@ -10,8 +10,8 @@ import type {
   ImageClassificationProject,
   TextClassificationProject,
 } from "../../registry/manifest.ts";
-import { imageClassification } from "../../tasks/image-classification.ts";
-import { textClassification } from "../../tasks/text-classification.ts";
+import { imageClassificationTask } from "../../tasks/image-classification.ts";
+import { textClassificationTask } from "../../tasks/text-classification.ts";
 import { createNoisePng } from "./noise-png.ts";
 
 const REQUESTS = 300;
@@ -104,7 +104,9 @@ function createTextRequests(
         );
   return {
     coldRequest: request(
-      new TextDecoder().decode(textClassification.toBytes(textClassification.example)),
+      new TextDecoder().decode(
+        textClassificationTask.encodeInput(textClassificationTask.exampleInput),
+      ),
     ),
     steadyRequests: [...some, ...largest],
   };
@@ -127,7 +129,7 @@ function createImageRequests(
   );
   const side = () => 1 + Math.floor(random() * maxSide);
   return {
-    coldRequest: request(imageClassification.toBytes(imageClassification.example)),
+    coldRequest: request(imageClassificationTask.encodeInput(imageClassificationTask.exampleInput)),
     steadyRequests: Array.from({ length: IMAGES }, () =>
       request(createNoisePng(side(), side(), random)),
     ),

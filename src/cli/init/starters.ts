@@ -10,7 +10,7 @@ import {
 import { serializeModel } from "../../toolchain/onnx/model-file.ts";
 import { makeIntAttribute } from "../../toolchain/onnx/nodes.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
-import { textClassification } from "../../tasks/text-classification.ts";
+import { textClassificationTask } from "../../tasks/text-classification.ts";
 import { COLORS, LABELED_TEXTS, SENTENCES } from "./starter-data.ts";
 
 export const INIT_TASKS = [
@@ -66,7 +66,7 @@ function createTextStarter(): Starter {
     charNgrams: [3],
     maxFeatures: 256,
   });
-  const encoder = textClassification.createPreprocessor(
+  const encoder = textClassificationTask.createPreprocessor(
     { kind: "hashed-ngrams", artifact: new TextEncoder().encode(features) },
     {},
   );

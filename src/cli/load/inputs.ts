@@ -7,7 +7,7 @@ import { generateInputs } from "../../toolchain/passes/verify-outputs.ts";
 import { seededRandom } from "../../toolchain/seeded-random.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
-import { imageFormatOf } from "../../tasks/image/image-header.ts";
+import { detectImageFormat } from "../../tasks/image/image-header.ts";
 import { createNoisePng } from "../doctor/noise-png.ts";
 import { readInputs } from "../precompute/inputs.ts";
 import { generateQueries } from "./query-generator.ts";
@@ -45,14 +45,14 @@ export async function readFileInput(path: string, command: string): Promise<Load
   });
   return {
     source: path,
-    inputs: [imageFormatOf(bytes) === undefined ? bytes.toString() : image(bytes)],
+    inputs: [detectImageFormat(bytes) === undefined ? bytes.toString() : image(bytes)],
   };
 }
 
 /** What is neither JPEG nor PNG goes as what it should be: the server says what is wrong with it. */
 const image = (bytes: Uint8Array): LoadInput => ({
   bytes,
-  mediaType: `image/${imageFormatOf(bytes) ?? "png"}`,
+  mediaType: `image/${detectImageFormat(bytes) ?? "png"}`,
 });
 
 export const generateTexts = (seed: number): LoadInputs => ({

@@ -129,8 +129,8 @@ function histogramPlot({ histogram, latency, slo }: Trial, position: number): Pl
     id: `histogram-${position}`,
     title: "Latencies",
     description: `How many of ${latency.samples} calls took how long; both ends of the scale are powers of ten.`,
-    x: { label: "latency", from, to, format: formatPowerOfTen },
-    y: { label: "calls", from: 0, to: most, format: whole },
+    x: { label: "latency", min: from, max: to, format: formatPowerOfTen },
+    y: { label: "calls", min: 0, max: most, format: whole },
     series: [
       { name: "calls", kind: "line", color: 2, points },
       ...objectiveLine(slo, (ms) => [
@@ -169,11 +169,11 @@ function percentilePlot({ histogram, latency, slo }: Trial, position: number): P
       .join(" "),
     x: {
       label: "percentile",
-      from: 0,
-      to: MAX_NINES,
+      min: 0,
+      max: MAX_NINES,
       format: (nines) => String(Number((100 * (1 - 10 ** -nines)).toFixed(3))),
     },
-    y: { label: "latency", from, to, format: formatPowerOfTen },
+    y: { label: "latency", min: from, max: to, format: formatPowerOfTen },
     series: [
       { name: "latency", kind: "line", color: 2, points: [...points, ...last] },
       ...objectiveLine(slo, (ms) => [
@@ -209,8 +209,8 @@ function latencyOverTime({ series, slo, ...trial }: Trial, position: number): Pl
     id: `latency-over-time-${position}`,
     title: "Latency over time",
     description: `Of the calls that were due in each ${series.stepSeconds} s.`,
-    x: { label: "time", from, to, format: seconds },
-    y: { label: "latency", from: yFrom, to: yTo, format: formatPowerOfTen },
+    x: { label: "time", min: from, max: to, format: seconds },
+    y: { label: "latency", min: yFrom, max: yTo, format: formatPowerOfTen },
     series: [
       { name: "p99", kind: "line", color: 1, points: line(({ p99Ms }) => p99Ms) },
       { name: "p50", kind: "line", color: 2, points: line(({ p50Ms }) => p50Ms) },
@@ -237,11 +237,11 @@ function rateOverTime({ series, seconds: to }: Trial, position: number): Plot {
     id: `rate-over-time-${position}`,
     title: "Rate over time",
     description: `Calls due, answered and failed in each ${series.stepSeconds} s, as calls a second.`,
-    x: { label: "time", from: 0, to, format: seconds },
+    x: { label: "time", min: 0, max: to, format: seconds },
     y: {
       label: "calls a second",
-      from: 0,
-      to: Math.max(1, ...Object.values(lines).flatMap((points) => points.map(([, y]) => y))),
+      min: 0,
+      max: Math.max(1, ...Object.values(lines).flatMap((points) => points.map(([, y]) => y))),
       format: whole,
     },
     series: [
@@ -276,8 +276,8 @@ function latencyByRate(trials: readonly Trial[]): Plot {
     id: "latency-by-rate",
     title: "Latency by rate",
     description: "The p50 and p99 of each rate that was offered.",
-    x: { label: "calls a second offered", from: xFrom, to: xTo, format: whole },
-    y: { label: "latency", from: yFrom, to: yTo, format: formatPowerOfTen },
+    x: { label: "calls a second offered", min: xFrom, max: xTo, format: whole },
+    y: { label: "latency", min: yFrom, max: yTo, format: formatPowerOfTen },
     series: [
       { name: "p99", kind: "line", color: 1, points: p99 },
       { name: "p99", kind: "points", color: 1, points: p99 },

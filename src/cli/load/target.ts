@@ -2,11 +2,11 @@
 
 import { cliErrors } from "../errors.ts";
 import * as z from "zod";
-import type { CacheMode } from "../../cache/policy.ts";
+import type { CacheMode } from "../../cache/cache-policy.ts";
 import { reasonOf } from "../../core/errors.ts";
 import { DATATYPES, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
 import { EMBEDDINGS_PATH } from "../../protocol/embeddings.ts";
-import { headersOf } from "../../protocol/http.ts";
+import { toMessageHeaders } from "../../protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../protocol/open-inference.ts";
 import { DEFAULT_ALIAS, parseModelRef } from "../../registry/model-ref.ts";
 import type { Call, Reply, Send } from "./http-sender.ts";
@@ -179,7 +179,7 @@ async function createInferCalls(ask: CheckedSend, options: TargetOptions): Promi
 
 function createInferCall(path: string, inputs: NamedTensors): Call {
   const message = encodeInferRequest({ inputs, parameters: { binary_data_output: true } }, true);
-  return { path, body: message.body, headers: headersOf(message) };
+  return { path, body: message.body, headers: toMessageHeaders(message) };
 }
 
 /** A model that takes one tensor of bytes takes texts or images; any other takes tensors. */

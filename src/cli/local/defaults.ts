@@ -1,6 +1,6 @@
 // Where the local system listens and keeps its models, unless a variable says otherwise.
 
-import { wholeNumber } from "../../core/config.ts";
+import { integerText } from "../../core/config.ts";
 
 export const LOOPBACK = "127.0.0.1";
 
@@ -14,7 +14,7 @@ export const DEFAULT_PORTS = {
 export type PortVariable = keyof typeof DEFAULT_PORTS;
 
 export const localPort = (variable: PortVariable) =>
-  wholeNumber(DEFAULT_PORTS[variable], 0, 65_535);
+  integerText(DEFAULT_PORTS[variable], 0, 65_535);
 
 /** Not secret: the local S3 listens on loopback only. */
 export const LOCAL_S3 = {

@@ -5,7 +5,7 @@ import { createS3ObjectStore } from "../../registry/drivers/s3.ts";
 import { publishModel, type PublishResult, type PublishSource } from "../../registry/publish.ts";
 import type { S3Options } from "../../registry/s3-config.ts";
 import type { SigningKey } from "../../registry/signing-keys.ts";
-import { createModelStore } from "../../registry/store.ts";
+import { createModelStore } from "../../registry/object-model-store.ts";
 import { deployedEngineOf, createProjectSnapshots } from "../build-deployment.ts";
 
 /** Also notes the engine that the local edge runs. @param signingKeys none leaves the manifests unsigned @throws model_store_unavailable, component_failed */

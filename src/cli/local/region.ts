@@ -2,7 +2,7 @@
 
 import { processErrors } from "../../core/process-errors.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
+import { type S3Options, toS3Variables } from "../../registry/s3-config.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { bufferLines } from "./child.ts";
 import { startListeningChild } from "./listening-child.ts";
@@ -41,7 +41,7 @@ export async function startLocalRegion({
       EDGETIER_REGION_HOST: LOOPBACK,
       EDGETIER_REGION_PORT: `${port}`,
       EDGETIER_REGION_PRELOAD: preload.join(","),
-      ...s3VariablesOf(store),
+      ...toS3Variables(store),
       ...variables,
     },
     onLine: output.onLine,

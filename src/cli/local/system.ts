@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { readProjects } from "../../toolchain/project.ts";
 import { type EdgeTierError } from "../../core/errors.ts";
 import { generateRegionKey, type RegionKey, formatRegionKey } from "../../region/region-keys.ts";
-import { type S3Options, s3VariablesOf } from "../../registry/s3-config.ts";
-import { publicKeysText, type SigningKey } from "../../registry/signing-keys.ts";
+import { type S3Options, toS3Variables } from "../../registry/s3-config.ts";
+import { formatPublicKeys, type SigningKey } from "../../registry/signing-keys.ts";
 import type { PublishResult } from "../../registry/publish.ts";
 import { LOOPBACK } from "./defaults.ts";
 import { startLocalEdge } from "./edge.ts";
@@ -80,7 +80,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
   const trust =
     signingKeys.length === 0
       ? {}
-      : { EDGETIER_TRUSTED_KEYS: publicKeysText(signingKeys.map(({ publicKey }) => publicKey)) };
+      : { EDGETIER_TRUSTED_KEYS: formatPublicKeys(signingKeys.map(({ publicKey }) => publicKey)) };
   const regionKey = generateRegionKey("local");
   const keyText = formatRegionKey(regionKey);
   await assertPortsFree(ports);
@@ -149,7 +149,7 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
           port: edgePort,
           stateFolder: join(stateFolder, "wrangler"),
           variables: {
-            ...s3VariablesOf(s3.options),
+            ...toS3Variables(s3.options),
             ...trust,
             EDGETIER_METRICS_SCOPE: "metadata", // locally nobody is asked who they are
             ...(options.withRegion === false

@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 
 export type PrecomputeInput = string | { readonly b64: string };
@@ -56,6 +56,6 @@ function parseLine(row: string, where: string, command: string): PrecomputeInput
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success)
-    throw cliErrors.usage(`${where}: ${problemsOf(parsed.error).join("; ")}`, command);
+    throw cliErrors.usage(`${where}: ${formatZodIssues(parsed.error).join("; ")}`, command);
   return parsed.data;
 }

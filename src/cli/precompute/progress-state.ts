@@ -4,7 +4,7 @@ import { cliErrors } from "../errors.ts";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { writeFileAtomic } from "../../toolchain/write-file-atomic.ts";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
 
 /** What it belongs to: of another version, or other inputs, nothing has been done. */
@@ -78,6 +78,7 @@ async function readStateFile(path: string): Promise<z.output<typeof fileSchema> 
     throw cliErrors.stateUnreadable(path, reasonOf(error));
   }
   const parsed = fileSchema.safeParse(value);
-  if (!parsed.success) throw cliErrors.stateUnreadable(path, problemsOf(parsed.error).join("; "));
+  if (!parsed.success)
+    throw cliErrors.stateUnreadable(path, formatZodIssues(parsed.error).join("; "));
   return parsed.data;
 }

@@ -5,10 +5,10 @@ import { shouldExit } from "../../cascade/early-exit.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { DeviceManifest, DeviceTier } from "../../registry/device-manifest.ts";
 import { createImagePreprocessor } from "../../tasks/image/image-preprocessor.ts";
-import { imageClassification } from "../../tasks/image-classification.ts";
+import { imageClassificationTask } from "../../tasks/image-classification.ts";
 import type { ImageDecoder } from "../../tasks/image/image.ts";
-import { createHashedNgrams, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
-import { parseText } from "../../tasks/text/text-input.ts";
+import { createNgramHasher, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
+import { parseTextInput } from "../../tasks/text/text-input.ts";
 import { parseJsonText } from "../connection.ts";
 import { clientError } from "../errors.ts";
 import { fromUtf8 } from "../utf8.ts";
@@ -65,16 +65,16 @@ function createInputEncoder(
 ): (input: DeviceInput) => NamedTensors {
   switch (preprocessor.kind) {
     case "hashed-ngrams": {
-      const idsOf = createHashedNgrams(
+      const idsOf = createNgramHasher(
         parseJsonText<HashedNgramsConfig>(fromUtf8(artifact ?? new Uint8Array())),
       );
       return (input) => {
-        const ids = idsOf(parseText(input, 0, { maxBytes: limits.maxBytes }).text);
+        const ids = idsOf(parseTextInput(input, 0, { maxBytes: limits.maxBytes }).text);
         return { ids: { datatype: "INT32", shape: [1, ids.length], data: ids } };
       };
     }
     case "image": {
-      const { encode } = createImagePreprocessor(preprocessor, { images });
+      const { encode } = createImagePreprocessor(preprocessor, { imageDecoder: images });
       return (input) => {
         if (typeof input === "string")
           throw clientError(
@@ -83,7 +83,7 @@ function createInputEncoder(
             "Give a JPEG or PNG file's bytes.",
           );
         return encode([
-          imageClassification.fromBytes(input, 0, {
+          imageClassificationTask.decodeInput(input, 0, {
             maxBytes: limits.maxBytes,
             maxPixels: limits.maxPixels ?? Number.POSITIVE_INFINITY,
           }),

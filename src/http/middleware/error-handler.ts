@@ -4,9 +4,9 @@
 import type { Context, ErrorHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asEdgeTierError, type EdgeTierError, reasonOf } from "../../core/errors.ts";
-import { EMBEDDINGS_PATH, embeddingsProblemOf } from "../../protocol/embeddings.ts";
-import { tritonStatus } from "../../protocol/http.ts";
-import { PROBLEM_MEDIA_TYPE, problemOf } from "../../protocol/problem.ts";
+import { EMBEDDINGS_PATH, toEmbeddingsProblem } from "../../protocol/embeddings.ts";
+import { toTritonStatus } from "../../protocol/open-inference-http.ts";
+import { PROBLEM_MEDIA_TYPE, toProblemDetails } from "../../protocol/problem-details.ts";
 import type { AppEnv } from "../app-env.ts";
 
 /** @param log is told of every 5xx, with the cause that the client does not see */
@@ -38,14 +38,14 @@ export function errorHandler(
 }
 
 const openInferenceError = (c: Context, error: EdgeTierError): Response =>
-  c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
+  c.json({ error: error.message }, toTritonStatus(error) as ContentfulStatusCode);
 
 const problemDetails = (c: Context, error: EdgeTierError, requestId: string): Response =>
   c.body(
     JSON.stringify(
       c.req.path === EMBEDDINGS_PATH
-        ? embeddingsProblemOf(error, requestId)
-        : problemOf(error, requestId),
+        ? toEmbeddingsProblem(error, requestId)
+        : toProblemDetails(error, requestId),
     ),
     error.status as ContentfulStatusCode,
     { "content-type": PROBLEM_MEDIA_TYPE },

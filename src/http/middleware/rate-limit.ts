@@ -3,7 +3,7 @@
 
 import { httpErrors } from "../errors.ts";
 import type { Context, MiddlewareHandler } from "hono";
-import { lengthPrefixed, sha256Hex } from "../../core/hash.ts";
+import { encodeLengthPrefixed, sha256Hex } from "../../core/hash.ts";
 import type { RateLimits } from "../access/access-policy.ts";
 import { parseClientAddress } from "../access/client-address.ts";
 import { principalOf } from "../access/authentication.ts";
@@ -64,7 +64,7 @@ async function createRateLimitSubject(
     policy,
     limit,
     subject: await sha256Hex(
-      lengthPrefixed([policy, ...fields, `${limit.requests}/${limit.windowSeconds}`]),
+      encodeLengthPrefixed([policy, ...fields, `${limit.requests}/${limit.windowSeconds}`]),
     ),
   };
 }

@@ -3,7 +3,7 @@
 import type { MiddlewareHandler } from "hono";
 import * as z from "zod";
 import type { Clock } from "../../core/clock.ts";
-import type { Place } from "../../core/place.ts";
+import type { GeoPoint } from "../../core/geo.ts";
 import { startPhaseTimer } from "../../telemetry/phase-timer.ts";
 import { createTracedPhaseTimer } from "../../telemetry/traced-phase-timer.ts";
 import type { AppEnv } from "../app-env.ts";
@@ -26,7 +26,7 @@ export function attachRequestContext(clock: Clock): MiddlewareHandler<AppEnv> {
       },
       disconnectSignal: c.req.raw.signal,
       arrivedAtMs,
-      phases: span.isRecorded ? createTracedPhaseTimer(phases, span, clock) : phases,
+      phases: span.isRecording ? createTracedPhaseTimer(phases, span, clock) : phases,
       waitUntil: waitUntilOf(c),
     });
     await next();
@@ -44,7 +44,7 @@ function degreesSchema(most: number) {
   return z.coerce.number().min(-most).max(most);
 }
 
-function readGeo(request: Request): Place | undefined {
+function readGeo(request: Request): GeoPoint | undefined {
   const parsed = cfGeoSchema.safeParse(request);
   return parsed.success
     ? { latitudeDegrees: parsed.data.cf.latitude, longitudeDegrees: parsed.data.cf.longitude }

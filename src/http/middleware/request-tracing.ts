@@ -5,7 +5,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError } from "../../core/errors.ts";
-import type { Tracer } from "../../core/span.ts";
+import type { Tracer } from "../../core/tracing.ts";
 import { scopeRequirementOf } from "../access/route-scopes.ts";
 import type { AppEnv } from "../app-env.ts";
 
@@ -30,7 +30,7 @@ export function requestTracing({
     await next();
     const { scope } = scopeRequirementOf(c.req.path);
     const { waitUntil } = c.get("context");
-    const isTraced = trace.span.isRecorded && (scope === "predict" || scope === "metadata");
+    const isTraced = trace.span.isRecording && (scope === "predict" || scope === "metadata");
     if (!isTraced && log === undefined) return;
 
     const requestId = c.get("requestId");
@@ -62,7 +62,7 @@ export function requestTracing({
       isTraced
         ? {
             name: `${method} ${route}`,
-            facts: { ...facts, ...(error && { "error.type": error }) },
+            attributes: { ...facts, ...(error && { "error.type": error }) },
             error: status >= 500 ? (error ?? String(status)) : undefined,
           }
         : undefined,

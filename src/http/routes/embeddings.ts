@@ -4,12 +4,12 @@ import { coreErrors } from "../../core/common-errors.ts";
 import { httpErrors } from "../errors.ts";
 import { protocolErrors } from "../../protocol/errors.ts";
 import { Hono } from "hono";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import {
   EMBEDDINGS_PATH,
-  embeddingsBody,
-  embeddingsResponseOf,
-  inputsOf,
+  embeddingsRequestSchema,
+  toEmbeddingsResponse,
+  listInputs,
 } from "../../protocol/embeddings.ts";
 import type { Embedder } from "../../serving/embedder.ts";
 import { parseRequestedModel } from "../access/requested-model.ts";
@@ -31,14 +31,14 @@ export function embeddingsRoutes(
     const mediaType = mediaTypeOf(c.req);
     if (mediaType !== JSON_MEDIA_TYPE)
       throw coreErrors.unsupportedMediaType(mediaType, [JSON_MEDIA_TYPE]);
-    const parsed = embeddingsBody.safeParse(await readBodyJson(c));
-    if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
+    const parsed = embeddingsRequestSchema.safeParse(await readBodyJson(c));
+    if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
     const { model = defaultModel, encoding_format: format, dimensions } = parsed.data;
     if (model === undefined) throw httpErrors.missingModel();
 
     const request = {
       ref: parseRequestedModel(c, model),
-      inputs: inputsOf(parsed.data),
+      inputs: listInputs(parsed.data),
       dimensions,
       cacheMode: parseCacheMode(c.req, parsed.data.cache),
       deadlineMs: parseDeadlineMs(c.req),
@@ -47,7 +47,7 @@ export function embeddingsRoutes(
     c.header("x-edgetier-tier", embeddings.tiers.join(", "));
     c.header("x-edgetier-cache", embeddings.cacheResult);
     c.header("cache-control", "no-store");
-    return c.json(embeddingsResponseOf(embeddings, format));
+    return c.json(toEmbeddingsResponse(embeddings, format));
   });
 
   routes.all(EMBEDDINGS_PATH, (c) => {

@@ -4,7 +4,7 @@ import { coreErrors } from "../../core/common-errors.ts";
 import { httpErrors } from "../errors.ts";
 import { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
-import type { MetricsSnapshot } from "../../protocol/metrics.ts";
+import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import {
   EDGE_METRICS,
   isMetricName,

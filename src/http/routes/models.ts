@@ -1,8 +1,8 @@
 // GET /v1/models and GET /v1/models/{model}: what is served.
 
 import { Hono } from "hono";
-import type { ModelDetail } from "../../protocol/models.ts";
-import { sharesOf } from "../../registry/aliases.ts";
+import type { ModelDetail } from "../../protocol/model-detail.ts";
+import { listWeightedAliases } from "../../registry/aliases.ts";
 import { type Aliases, aliasedVersion, type TierManifest } from "../../registry/manifest.ts";
 import type { ModelCatalog } from "../../serving/model-catalog.ts";
 import type { EdgeSessions } from "../../serving/edge-sessions.ts";
@@ -71,7 +71,7 @@ function exitDetailOf(
 }
 
 function aliasDetailOf(aliases: Aliases): Pick<ModelDetail, "aliases" | "weights"> {
-  const shares = sharesOf(aliases);
+  const shares = listWeightedAliases(aliases);
   return {
     aliases: Object.fromEntries(
       Object.entries(aliases).map(([alias, target]) => [alias, aliasedVersion(target)]),

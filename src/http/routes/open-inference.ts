@@ -6,7 +6,7 @@ import { regionErrors } from "../../region/errors.ts";
 import { type Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { VERSION } from "../../core/version.ts";
-import { headersOf, jsonLengthOf } from "../../protocol/http.ts";
+import { toMessageHeaders, readJsonLength } from "../../protocol/open-inference-http.ts";
 import {
   decodeInferRequest,
   decodeRawInferRequest,
@@ -15,15 +15,15 @@ import {
   JSON_LENGTH_HEADER,
   type ModelMetadata,
   type ServerMetadata,
-  wantsBinary,
+  wantsBinaryOutput,
 } from "../../protocol/open-inference.ts";
-import { readBody } from "../../protocol/read-body.ts";
-import { checkRequestInputs } from "../../protocol/request-inputs.ts";
+import { readRequestBody } from "../../protocol/read-request-body.ts";
+import { validateRequestInputs } from "../../protocol/request-inputs.ts";
 import {
-  pickOutputs,
+  selectOutputs,
   readTimeoutMs,
-  readWantedOutputs,
-  refuseUnheededParameters,
+  readSelectedOutputs,
+  rejectUnsupportedParameters,
 } from "../../protocol/request-options.ts";
 import type { ModelRef } from "../../registry/model-ref.ts";
 import type { ModelCatalog } from "../../serving/model-catalog.ts";
@@ -113,14 +113,14 @@ export function openInferenceRoutes({
     const context = c.get("context");
     const model = await tensors.resolveForRequest(parsePathModelRef(c), context);
     const deadlineMs = parseDeadlineMs(c.req);
-    const jsonBytes = jsonLengthOf(c.req.raw.headers);
-    const body = await readBody(c.req.raw, maxBodyBytes);
+    const jsonBytes = readJsonLength(c.req.raw.headers);
+    const body = await readRequestBody(c.req.raw, maxBodyBytes);
     const name = model.manifest.model;
     const request =
       jsonBytes === 0
         ? decodeRawInferRequest(body, model.inputs, name)
         : decodeInferRequest(body, jsonBytes, name);
-    refuseUnheededParameters(request);
+    rejectUnsupportedParameters(request);
     const deadline = model.startDeadline(
       minDeadlineMs(deadlineMs, readTimeoutMs(request)),
       context,
@@ -162,12 +162,12 @@ async function inferAtEdge(
 ): Promise<Response | undefined> {
   const context = c.get("context");
   const { model: name, version } = model.manifest;
-  if (run.inputs !== undefined) checkRequestInputs(name, run.inputs, request.inputs);
-  const wanted = readWantedOutputs(request, run.outputs, name);
+  if (run.inputs !== undefined) validateRequestInputs(name, run.inputs, request.inputs);
+  const wanted = readSelectedOutputs(request, run.outputs, name);
   const answer = await run.execute(context, deadline);
   if (answer === undefined) return undefined;
-  const classifies = wanted?.some(({ classes }) => classes !== undefined) === true;
-  const outputs = pickOutputs(
+  const classifies = wanted?.some(({ topClassCount: classes }) => classes !== undefined) === true;
+  const outputs = selectOutputs(
     answer.outputs,
     wanted,
     classifies ? await model.loadLabels(context, deadline) : undefined,
@@ -180,9 +180,9 @@ async function inferAtEdge(
     parameters: { tier, ...(answer.degraded ? { degraded: true } : {}) },
     outputs,
   };
-  const message = encodeInferResponse(response, (output) => wantsBinary(request, output));
+  const message = encodeInferResponse(response, (output) => wantsBinaryOutput(request, output));
   c.header("x-edgetier-tier", tier);
-  return c.body(message.body, 200, headersOf(message));
+  return c.body(message.body, 200, toMessageHeaders(message));
 }
 
 /** @param body decompressed, but else as it came */

@@ -4,14 +4,14 @@ import { protocolErrors } from "../../protocol/errors.ts";
 import { httpErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import { type Context, Hono } from "hono";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import {
   type PredictParameters,
   type PredictResponse,
-  predictBody,
-  predictBodyQuery,
-  predictParameters,
-  predictQuery,
+  predictRequestSchema,
+  predictParametersQuerySchema,
+  predictParametersSchema,
+  predictQuerySchema,
 } from "../../protocol/predict.ts";
 import type { PredictRequest, Prediction, Predictor } from "../../serving/predictor.ts";
 import { parseRequestedModel } from "../access/requested-model.ts";
@@ -63,7 +63,7 @@ export function predictRoutes(predictor: Predictor, options: CacheHeaderOptions)
       );
       c.header("x-edgetier-cache", prediction.cacheResult);
     }
-    const { isKeepable, isShared } = setCacheHeaders(
+    const { isCacheable: isKeepable, isSharedCacheable: isShared } = setCacheHeaders(
       c,
       ref,
       cache !== "bypass" && parameters.cache !== "refresh",
@@ -99,29 +99,29 @@ function readQuery(c: Context): Record<string, string> {
 function parseQuery(c: Context): ParsedRequest {
   const query = readQuery(c);
   if (query["input"] === undefined) throw httpErrors.missingInput();
-  const parsed = predictQuery.safeParse(query);
-  if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
+  const parsed = predictQuerySchema.safeParse(query);
+  if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
   const { input, ...parameters } = parsed.data;
-  return { inputs: [input], parameters: predictParameters.parse(parameters) };
+  return { inputs: [input], parameters: predictParametersSchema.parse(parameters) };
 }
 
 async function parseBody(c: Context<AppEnv>): Promise<ParsedRequest> {
   const mediaType = mediaTypeOf(c.req);
   if (mediaType !== "application/json") {
     // Whether its model takes the media type is its task's to say.
-    const parsed = predictBodyQuery.safeParse(readQuery(c));
-    if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
+    const parsed = predictParametersQuerySchema.safeParse(readQuery(c));
+    if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
     return {
       inputs: { mediaType, bytes: await readBodyBytes(c) },
-      parameters: predictParameters.parse(parsed.data),
+      parameters: predictParametersSchema.parse(parsed.data),
     };
   }
-  const parsed = predictBody.safeParse(await readBodyJson(c));
-  if (!parsed.success) throw coreErrors.invalidRequest(problemsOf(parsed.error));
+  const parsed = predictRequestSchema.safeParse(await readBodyJson(c));
+  if (!parsed.success) throw coreErrors.invalidRequest(formatZodIssues(parsed.error));
   const { inputs, parameters } = parsed.data;
   return {
     inputs: Array.isArray(inputs) ? inputs : [inputs],
-    parameters: parameters ?? predictParameters.parse({}),
+    parameters: parameters ?? predictParametersSchema.parse({}),
   };
 }
 

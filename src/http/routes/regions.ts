@@ -1,7 +1,7 @@
 // GET /v1/regions: the regions behind this edge, for clients that choose one themselves.
 
 import { Hono } from "hono";
-import type { RegionList } from "../../protocol/regions.ts";
+import type { RegionList } from "../../protocol/region-list.ts";
 import type { RegionPool } from "../../region/client/region-pool.ts";
 import type { AppEnv } from "../app-env.ts";
 

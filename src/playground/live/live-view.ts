@@ -1,8 +1,8 @@
 // The live panel: polls the edge's metrics and regions while somebody looks.
 
-import type { MetricsSnapshot } from "../../protocol/metrics.ts";
-import type { ModelList } from "../../protocol/models.ts";
-import type { RegionList } from "../../protocol/regions.ts";
+import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
+import type { ModelList } from "../../protocol/model-detail.ts";
+import type { RegionList } from "../../protocol/region-list.ts";
 import { callApi, ApiError } from "../edge-api.ts";
 import { getElement } from "../dom.ts";
 import { createSnapshotHistory } from "./snapshot-history.ts";

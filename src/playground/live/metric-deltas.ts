@@ -1,7 +1,7 @@
 // What happened between two snapshots of the edge's metrics, and figures of it. Counts only grow; where one is smaller than before, the
 // counting began anew, and all of it happened since.
 
-import type { MetricsSnapshot } from "../../protocol/metrics.ts";
+import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import type { MetricName } from "../../telemetry/edge-metric-definitions.ts";
 
 type Series = MetricsSnapshot["series"][number];

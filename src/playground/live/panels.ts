@@ -1,12 +1,12 @@
 // What the live panel shows, from a snapshot of counts.
 
-import type { MetricsSnapshot } from "../../protocol/metrics.ts";
-import type { ModelList } from "../../protocol/models.ts";
-import type { RegionList } from "../../protocol/regions.ts";
+import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
+import type { ModelList } from "../../protocol/model-detail.ts";
+import type { RegionList } from "../../protocol/region-list.ts";
 import { type BarSeries, stackedBarChart } from "../charts.ts";
 import { bar, element, table } from "../dom.ts";
 import { formatCount, formatPercent, formatMs } from "../format.ts";
-import { roundScale } from "../../core/scale.ts";
+import { computeAxisScale } from "../../core/axis-scale.ts";
 import { sumByLabel, mergeHistograms, histogramQuantile, sumValues } from "./metric-deltas.ts";
 import { CACHE_SERIES_NAME, type AnswerRates } from "./snapshot-history.ts";
 
@@ -73,10 +73,14 @@ function trafficPanel(
       description: `The last ${seconds} seconds; at most ${most.toFixed(1)} a second. ${stacks.map(({ name, values }) => `${name}: ${(values.at(-1) ?? 0).toFixed(1)} now`).join("; ")}.`,
       x: {
         label: "seconds ago",
-        scale: roundScale(-seconds, 0),
+        scale: computeAxisScale(-seconds, 0),
         format: (value) => String(Math.round(-value)),
       },
-      y: { label: "answers a second", scale: roundScale(0, Math.max(most, 1)), format: String },
+      y: {
+        label: "answers a second",
+        scale: computeAxisScale(0, Math.max(most, 1)),
+        format: String,
+      },
     },
     stacks,
     SLOTS,

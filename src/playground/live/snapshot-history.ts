@@ -1,6 +1,6 @@
 // The last snapshots: what happened in the last minute, and from poll to poll.
 
-import type { MetricsSnapshot } from "../../protocol/metrics.ts";
+import type { MetricsSnapshot } from "../../protocol/metrics-snapshot.ts";
 import { sumByLabel, subtractSnapshots } from "./metric-deltas.ts";
 
 const MAX_SNAPSHOTS = 31;

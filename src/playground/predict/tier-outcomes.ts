@@ -1,6 +1,6 @@
 // What became of each tier in one prediction, read from the response and the model's tiers.
 
-import type { ModelDetail } from "../../protocol/models.ts";
+import type { ModelDetail } from "../../protocol/model-detail.ts";
 import type { PredictResponse } from "../../protocol/predict.ts";
 
 export interface TierOutcome {

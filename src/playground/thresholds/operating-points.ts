@@ -1,7 +1,7 @@
 // The thresholds that a report knows of, and what each would change.
 
-import type { ModelDetail } from "../../protocol/models.ts";
-import type { ModelReport } from "../../protocol/report.ts";
+import type { ModelDetail } from "../../protocol/model-detail.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
 
 export type OperatingPoint = ModelReport["points"][number];
 

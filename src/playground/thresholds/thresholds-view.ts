@@ -1,12 +1,12 @@
 // The reliability diagram and the risk-coverage curve of the served version, and a slider over its thresholds.
 
-import type { ModelReport } from "../../protocol/report.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
 import { callApi } from "../edge-api.ts";
 import { type LineSeries, lineChart } from "../charts.ts";
 import type { SelectedModel } from "../model-picker.ts";
 import { element, getElement, table } from "../dom.ts";
 import { formatConfidence, formatCount, formatPercent } from "../format.ts";
-import { roundScale } from "../../core/scale.ts";
+import { computeAxisScale } from "../../core/axis-scale.ts";
 import {
   coverageOf,
   type OperatingPoint,
@@ -17,7 +17,7 @@ import {
 
 /** Bins of fewer samples say hardly anything. */
 const MIN_BIN_SAMPLES = 10;
-const UNIT_SCALE = roundScale(0, 1);
+const UNIT_SCALE = computeAxisScale(0, 1);
 const formatWholePercent = (value: number) => formatPercent(value, 0);
 
 /** @returns what is told of every model that is chosen */
@@ -255,7 +255,7 @@ function riskChart(
     x: { label: "answered before the last tier", scale: UNIT_SCALE, format: formatWholePercent },
     y: {
       label: risk?.what === "accuracy" ? "accuracy lost" : "answered otherwise",
-      scale: roundScale(least, most),
+      scale: computeAxisScale(least, most),
       format: (value: number) => formatPercent(value, 2),
     },
   };

@@ -62,7 +62,7 @@ export function startAttempt<Request extends RegionCall, Answer>(
   } = question;
   const end = state.tryStartCall(kind, request.clientLocation, timeoutMs);
   if (end === undefined) return undefined;
-  const span = request.span?.child(
+  const span = request.span?.startChild(
     "region call",
     { "edgetier.region": state.region.id, "edgetier.attempt": why },
     { kind: "client" },
@@ -92,7 +92,7 @@ export function startAttempt<Request extends RegionCall, Answer>(
     settle: () => Answer,
   ): AttemptOutcome<Answer> {
     const result = own.signal.aborted ? "abandoned" : (failure ?? RESULT_LABELS[otherwise]);
-    span?.set({ "edgetier.result": result });
+    span?.setAttributes({ "edgetier.result": result });
     span?.end(own.signal.aborted ? undefined : failure);
     if (failure === "busy") state.recordBusy();
     onEnd(result);

@@ -3,7 +3,7 @@
 
 import { regionErrors } from "../errors.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Place } from "../../core/place.ts";
+import type { GeoPoint } from "../../core/geo.ts";
 import {
   classifyRegionStatus,
   type RegionCall,
@@ -24,7 +24,7 @@ type LoadSignals = "latencyQuantileMs" | "isSaturated";
 export interface RegionPool
   extends Omit<RegionClient, LoadSignals>, Required<Pick<RegionClient, LoadSignals>> {
   /** The nearest to `place` first; those whose place is unknown last. */
-  listRegions(place: Place | undefined): RegionStatus[];
+  listRegions(place: GeoPoint | undefined): RegionStatus[];
 }
 
 export interface RegionPoolOptions {

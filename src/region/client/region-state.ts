@@ -6,8 +6,8 @@
 // over in any case, since the platform ends requests without a word).
 
 import type { Clock } from "../../core/clock.ts";
-import type { Place } from "../../core/place.ts";
-import type { LoadReport } from "../../protocol/load-report.ts";
+import type { GeoPoint } from "../../core/geo.ts";
+import type { OrcaLoadReport } from "../../protocol/load-report.ts";
 import type { RegionClient } from "../region-client.ts";
 import { type CircuitBreaker, type CircuitState, createCircuitBreaker } from "./circuit-breaker.ts";
 import type { MovingAverages } from "./moving-averages.ts";
@@ -16,7 +16,7 @@ import { estimateRoundTripMs } from "./round-trip-estimate.ts";
 
 export interface PooledRegion {
   readonly id: string;
-  readonly location?: Place | undefined;
+  readonly location?: GeoPoint | undefined;
   /** What clients may be told. */
   readonly publicUrl?: string | undefined;
   readonly client: RegionClient;
@@ -46,9 +46,9 @@ export interface RegionState {
   readonly isReady: boolean;
   readonly inFlight: number;
   /** How long a call from there is expected to take. */
-  expectedMs(kind: string, from: Place | undefined): number;
+  expectedMs(kind: string, from: GeoPoint | undefined): number;
   readonly latencies: Pick<RegionLatencies, "quantileMs" | "hasRecentCall">;
-  recordLoadReport(load: LoadReport): void;
+  recordLoadReport(load: OrcaLoadReport): void;
   /** It has said that it is busy. */
   recordBusy(): void;
   /** Whether it has more to do than it can, by its own word of just now. */
@@ -56,7 +56,7 @@ export interface RegionState {
   /** @returns tells how it ended; undefined where the breaker lets none through */
   tryStartCall(
     kind: string,
-    from: Place | undefined,
+    from: GeoPoint | undefined,
     timeoutMs: number,
   ): ((end: CallOutcome) => void) | undefined;
   /** Asks it whether it is ready, if that is in doubt and was not asked just now. */
@@ -99,7 +99,7 @@ export function createRegionState(
   const breaker = createCircuitBreaker({ clock, random, onStateChange: onCircuit });
   const latencies = createRegionLatencies(clock);
   const calls = new Set<{ readonly startedAtMs: number; readonly endsAtMs: number }>();
-  let load: { readonly report: LoadReport; readonly atMs: number } | undefined;
+  let load: { readonly report: OrcaLoadReport; readonly atMs: number } | undefined;
   let busyAtMs = -Infinity;
   /** Its own last word. */
   let isReady = true;
@@ -108,7 +108,7 @@ export function createRegionState(
   const usualMs = (kind: string, tripMs: number) =>
     latencies.meanMs(kind, tripMs + services.meanMs(kind, DEFAULT_SERVICE_MS));
 
-  const freshReport = (): LoadReport =>
+  const freshReport = (): OrcaLoadReport =>
     load !== undefined && clock.now() - load.atMs < LOAD_REPORT_TTL_MS ? load.report : {};
 
   /** In the order in which they began. */
@@ -157,7 +157,7 @@ export function createRegionState(
       );
       return (
         leastMs *
-        (1 + (report.utilisation ?? 0)) *
+        (1 + (report.utilization ?? 0)) *
         2 ** Math.min(MAX_PENALTY_EXPONENT, breaker.consecutiveFailures)
       );
     },
@@ -171,7 +171,7 @@ export function createRegionState(
     get isSaturated() {
       return (
         clock.now() - busyAtMs < BUSY_TTL_MS ||
-        (freshReport().utilisation ?? 0) >= SATURATED_UTILIZATION
+        (freshReport().utilization ?? 0) >= SATURATED_UTILIZATION
       );
     },
 

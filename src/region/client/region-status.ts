@@ -1,11 +1,11 @@
 // What clients may be told of the regions: how near, how quick and how well they are, as this isolate sees them.
 
-import { distanceKm, type Place } from "../../core/place.ts";
+import { greatCircleDistanceKm, type GeoPoint } from "../../core/geo.ts";
 import type { RegionState } from "./region-state.ts";
 
 export interface RegionStatus {
   readonly id: string;
-  readonly place: Place | null;
+  readonly place: GeoPoint | null;
   /** Where it may be asked directly. */
   readonly url?: string;
   readonly health: RegionState["health"];
@@ -16,7 +16,7 @@ export interface RegionStatus {
 
 export function describeRegions(
   states: readonly RegionState[],
-  from: Place | undefined,
+  from: GeoPoint | undefined,
 ): RegionStatus[] {
   const seen = states.map((state): RegionStatus => {
     const { id, location: place, publicUrl } = state.region;
@@ -27,7 +27,9 @@ export function describeRegions(
       ...(publicUrl === undefined ? {} : { url: publicUrl }),
       health: state.health,
       distanceKm:
-        from === undefined || place === undefined ? null : Math.round(distanceKm(from, place)),
+        from === undefined || place === undefined
+          ? null
+          : Math.round(greatCircleDistanceKm(from, place)),
       latencyMs: p50 === undefined || p95 === undefined ? null : { p50, p95 },
     };
   });

@@ -2,7 +2,7 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import * as z from "zod";
-import { httpUrl, jsonText } from "../../core/config.ts";
+import { httpUrlText, jsonText } from "../../core/config.ts";
 
 const geoPointSchema = z.strictObject({
   latitudeDegrees: z.number().min(-90).max(90),
@@ -15,10 +15,10 @@ const regionSchema = z.strictObject({
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be of a-z, 0-9, '-' and '_', 32 at most"),
   /** Never told to clients. */
-  url: httpUrl(),
+  url: httpUrlText(),
   place: geoPointSchema.optional(),
   /** What GET /v1/regions tells, for clients that ask the region themselves. */
-  publicUrl: httpUrl().optional(),
+  publicUrl: httpUrlText().optional(),
 });
 export type RegionConfig = z.output<typeof regionSchema>;
 
@@ -37,7 +37,7 @@ export const regionVariables = {
     .pipe(regionListSchema)
     .optional(),
   /** The same for one region. Without either, every model has only its edge tiers. */
-  EDGETIER_REGION_URL: httpUrl().optional(),
+  EDGETIER_REGION_URL: httpUrlText().optional(),
   /** Hedges and retries for each call to a region; 0 forbids them. */
   EDGETIER_REGION_EXTRA_CALLS_SHARE: z.coerce.number().min(0).max(1).default(0.03),
   /** Whether a late call may be sent a second time to the same region where there is no other. */

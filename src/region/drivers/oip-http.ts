@@ -3,11 +3,11 @@
 import { regionErrors } from "../errors.ts";
 import { EdgeTierError, reasonOf, shown } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { headersOf as messageHeaders } from "../../protocol/http.ts";
+import { toMessageHeaders as messageHeaders } from "../../protocol/open-inference-http.ts";
 import {
-  LOAD_FORMAT_HEADER,
+  LOAD_REPORT_FORMAT_HEADER,
   LOAD_REPORT_HEADER,
-  readLoadReport,
+  parseLoadReport,
 } from "../../protocol/load-report.ts";
 import {
   decodeInferResponse,
@@ -16,7 +16,7 @@ import {
   JSON_LENGTH_HEADER,
 } from "../../protocol/open-inference.ts";
 import { TASK_INPUT_NAME } from "../../tasks/task.ts";
-import { readAtMost } from "../../core/read-at-most.ts";
+import { readLimited } from "../../core/read-limited.ts";
 import {
   type RegionCall,
   type RegionClient,
@@ -66,7 +66,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
         signal,
         redirect: "manual",
       });
-      call.onLoadReport?.(readLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
+      call.onLoadReport?.(parseLoadReport(response.headers.get(LOAD_REPORT_HEADER)));
       return response;
     } catch (error) {
       throw toRegionError("unreached", error, call, signal);
@@ -99,7 +99,7 @@ export function createOipHttpRegionClient(options: OipHttpOptions): RegionClient
     const response = await post(call, message.body, messageHeaders(message), signal);
     try {
       if (response.status !== 200) throw await toRejectionError(response);
-      const bytes = await readAtMost(response.body, maxResponseBytes);
+      const bytes = await readLimited(response.body, maxResponseBytes);
       if (bytes === undefined)
         throw unavailable("unreadable", `its answer is larger than ${maxResponseBytes} bytes`);
       return requireRowCount(decodeResponse(bytes, response.headers.get(JSON_LENGTH_HEADER)), rows);
@@ -172,7 +172,7 @@ function requestHeaders({
     "x-request-id": requestId,
     "x-deadline-ms": String(Math.max(1, Math.floor(timeoutMs))),
     ...span?.headers,
-    ...(onLoad === undefined ? {} : { [LOAD_FORMAT_HEADER]: "text" }),
+    ...(onLoad === undefined ? {} : { [LOAD_REPORT_FORMAT_HEADER]: "text" }),
   };
 }
 
@@ -210,7 +210,7 @@ async function toRejectionError(response: Response): Promise<EdgeTierError> {
 
 /** The protocol's `{"error": "…"}`, or whatever something on the way has answered instead. */
 async function errorText(response: Response): Promise<string> {
-  const bytes = await readAtMost(response.body, MAX_ERROR_BYTES).catch(() => undefined);
+  const bytes = await readLimited(response.body, MAX_ERROR_BYTES).catch(() => undefined);
   const text = new TextDecoder().decode(bytes);
   try {
     const body: unknown = JSON.parse(text);

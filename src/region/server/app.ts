@@ -6,8 +6,13 @@ import { requestId } from "hono/request-id";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
-import { passingTracer, type RequestTrace, type Tracer, type WaitUntil } from "../../core/span.ts";
-import { tritonStatus } from "../../protocol/http.ts";
+import {
+  passthroughTracer,
+  type RequestTrace,
+  type Tracer,
+  type WaitUntil,
+} from "../../core/tracing.ts";
+import { toTritonStatus } from "../../protocol/open-inference-http.ts";
 import type { ConcurrencyLimiter } from "./batching/concurrency-limiter.ts";
 import { createPreciseClock } from "./batching/precise-clock.ts";
 import type { Executor } from "./executor.ts";
@@ -97,7 +102,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Regio
     onOutcome = () => {},
     onResponse: onAnswer = () => {},
     onRequestFailed: onFailure = () => {},
-    tracer = passingTracer,
+    tracer = passthroughTracer,
   } = dependencies;
   const app = new Hono<RegionEnv>();
 
@@ -134,7 +139,7 @@ export function createRegionApp(dependencies: RegionAppDependencies): Hono<Regio
       c.header("retry-after", String(error.retryAfterSeconds));
     if (error.status === 401) c.header("www-authenticate", "Signature");
     if (error.code === "unsupported_encoding") c.header("accept-encoding", "gzip, deflate");
-    return c.json({ error: error.message }, tritonStatus(error) as ContentfulStatusCode);
+    return c.json({ error: error.message }, toTritonStatus(error) as ContentfulStatusCode);
   };
   app.onError((thrown, c) => refuse(c, asEdgeTierError(thrown)));
   app.notFound((c) => refuse(c, protocolErrors.routeNotFound(c.req.path)));
@@ -170,7 +175,7 @@ function traceEndOf(c: RegionContext): Parameters<RequestTrace["finish"]>[1] {
   };
   return {
     name: `POST ${TRACE_ROUTE}`,
-    facts: { ...facts, ...(error && { "error.type": error }) },
+    attributes: { ...facts, ...(error && { "error.type": error }) },
     error: status >= 500 ? (error ?? String(status)) : undefined,
   };
 }

@@ -1,7 +1,7 @@
 // A session's run in traces: in each request's own tree what it waited and the run, and the batch as a span that several trees
 // share, linked both ways.
 
-import type { Tracer } from "../../core/span.ts";
+import type { Tracer } from "../../core/tracing.ts";
 import type { BatchRun } from "./executor.ts";
 
 export function createBatchSpanRecorder(tracer: Tracer): (run: BatchRun) => void {
@@ -32,7 +32,7 @@ export function createBatchSpanRecorder(tracer: Tracer): (run: BatchRun) => void
       "edgetier.batch.rows": rows,
       "edgetier.batch.reason": reason,
     };
-    const batch = tracer.recordShared(
+    const batch = tracer.recordLinkedSpan(
       "batch",
       {
         ...facts,
@@ -45,9 +45,9 @@ export function createBatchSpanRecorder(tracer: Tracer): (run: BatchRun) => void
       error,
     );
     for (const { span, queuedAtMs } of traced) {
-      span.child("queue", {}, { startMs: queuedAtMs }).end(undefined, startedMs);
+      span.startChild("queue", {}, { startMs: queuedAtMs }).end(undefined, startedMs);
       span
-        .child("run", facts, { startMs: startedMs, links: span.isSampled ? [batch] : [] })
+        .startChild("run", facts, { startMs: startedMs, links: span.isSampled ? [batch] : [] })
         .end(error, endMs);
     }
   };

@@ -1,10 +1,10 @@
 // How accepted work gets onto a session: the port. batching/ lets works share runs.
 
-import type { Span } from "../../core/span.ts";
+import type { Span } from "../../core/tracing.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type { BatchingConfig } from "../../registry/serving-config.ts";
 import type { Session } from "../../runtime/runtime.ts";
-import type { Padding } from "../../tasks/task.ts";
+import type { RowPadding } from "../../tasks/task.ts";
 import type { DispatchReason } from "./batching/dispatch-policy.ts";
 
 /** Whose work it is: what logs and metrics call it. */
@@ -28,7 +28,7 @@ export interface ExecutionRequest {
   /** From 1, the highest. */
   readonly priority?: number | undefined;
   /** How the inputs were padded, if they may be padded further to share a run. */
-  readonly padding?: Padding | undefined;
+  readonly padding?: RowPadding | undefined;
   /** What the model is meant to answer within, from its coming here on: no wait for company goes beyond it. */
   readonly maxLatencyMs?: number | undefined;
   /** Of the request. */

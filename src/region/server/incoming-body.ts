@@ -5,7 +5,7 @@ import { coreErrors } from "../../core/common-errors.ts";
 import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { reasonOf } from "../../core/errors.ts";
-import { type BodyCheck, readBody } from "../../protocol/read-body.ts";
+import { type BodyVerifier, readRequestBody } from "../../protocol/read-request-body.ts";
 import type { BufferPool } from "./buffer-pool.ts";
 
 export interface IncomingBody {
@@ -21,7 +21,7 @@ export interface IncomingBodyOptions {
   readonly jsonBytes: number | undefined;
   readonly pool: BufferPool;
   /** Of the bytes as they came. */
-  readonly verifyBody?: BodyCheck | undefined;
+  readonly verifyBody?: BodyVerifier | undefined;
 }
 
 /** Below that, keeping a buffer saves nothing. */
@@ -46,7 +46,7 @@ export async function readIncomingBody(
     !(length <= maxBytes) ||
     (incoming.headers["content-encoding"] ?? "identity") !== "identity"
   ) {
-    return { bytes: await readBody(request, maxBytes, check), release: () => {} };
+    return { bytes: await readRequestBody(request, maxBytes, check), release: () => {} };
   }
   const offset = (ALIGNMENT - (jsonBytes % ALIGNMENT)) % ALIGNMENT;
   const isPooled = length >= MIN_POOLED_BYTES;

@@ -3,18 +3,18 @@
 import { coreErrors } from "../../core/common-errors.ts";
 import type { Clock } from "../../core/clock.ts";
 import { asEdgeTierError, type EdgeTierError } from "../../core/errors.ts";
-import type { Span } from "../../core/span.ts";
+import type { Span } from "../../core/tracing.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { InferRequest, InferResponse } from "../../protocol/open-inference.ts";
-import { checkRequestInputs } from "../../protocol/request-inputs.ts";
+import { validateRequestInputs } from "../../protocol/request-inputs.ts";
 import {
-  pickOutputs,
+  selectOutputs,
   readPriority,
   readTimeoutMs,
-  readWantedOutputs,
-  refuseUnheededParameters,
+  readSelectedOutputs,
+  rejectUnsupportedParameters,
 } from "../../protocol/request-options.ts";
-import { taskRowsOf } from "../../tasks/task-rows.ts";
+import { readTaskInputs } from "../../tasks/task-inputs.ts";
 import type { Executor, TierRef, ExecutionRequest } from "./executor.ts";
 import type { LoadedRegionModel, LoadedResumption, LoadedRegionTier } from "./load-region-model.ts";
 import { defaultTierOf, TASK_INPUTS } from "./model-inputs.ts";
@@ -72,11 +72,11 @@ export async function infer(
 ): Promise<InferResponse> {
   const { executor, coalescer: sharedRuns, clock, receivedAtMs, signal, span, onOutcome } = context;
   const { manifest } = model;
-  refuseUnheededParameters(request);
+  rejectUnsupportedParameters(request);
   const tier = chooseTier(model, request.parameters?.["tier"]);
   const resumption = selectResumption(tier, request.inputs);
   const { session } = resumption ?? tier;
-  const wanted = readWantedOutputs(request, session.outputs, manifest.model);
+  const wanted = readSelectedOutputs(request, session.outputs, manifest.model);
   const timeoutMs = readTimeoutMs(request);
   const priority = readPriority(request);
   const expiresAtMs = Math.min(
@@ -89,7 +89,7 @@ export async function infer(
     version: manifest.version,
     tier: resumption?.name ?? tier.manifest.id,
   };
-  span.set({
+  span.setAttributes({
     "edgetier.model": of.model,
     "edgetier.version": of.version,
     "edgetier.tier": of.tier,
@@ -104,7 +104,7 @@ export async function infer(
         : validateInputs(manifest.model, session.inputs, request.inputs);
     const preparedMs = clock.now();
     preprocessMs = preparedMs - begunMs;
-    span.child("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
+    span.startChild("preprocess", {}, { startMs: begunMs }).end(undefined, preparedMs);
     // A shared run does not expire with this request, but waits for company no longer than it can.
     const latencyBoundMs =
       waiter.expiresAtMs === undefined
@@ -144,14 +144,14 @@ export async function infer(
       if (error.status >= 499) report(false, failureReasonOf(error)); // below, the request was wrong
       throw thrown;
     });
-  if (isShared) span.set({ "edgetier.shared_run": true });
+  if (isShared) span.setAttributes({ "edgetier.shared_run": true });
   report(isShared);
   return {
     model: manifest.model,
     version: String(manifest.version),
     id: request.id,
     parameters: { tier: tier.manifest.id },
-    outputs: pickOutputs(outputs, wanted, model.labels),
+    outputs: selectOutputs(outputs, wanted, model.labels),
   };
 }
 
@@ -189,7 +189,7 @@ function validateInputs(
   specs: readonly TensorSpec[],
   inputs: NamedTensors,
 ): Pick<ExecutionRequest, "inputs"> {
-  checkRequestInputs(model, specs, inputs);
+  validateRequestInputs(model, specs, inputs);
   return { inputs };
 }
 
@@ -203,7 +203,7 @@ function toGraphInputs(
   const rows =
     parseInput === undefined || preprocessor === undefined
       ? undefined
-      : taskRowsOf(inputs, parseInput, maxRows);
+      : readTaskInputs(inputs, parseInput, maxRows);
   if (preprocessor !== undefined && rows !== undefined)
     return { inputs: preprocessor.encode(rows), padding: preprocessor.padding };
   const isGraphs =

@@ -5,10 +5,10 @@ import { registryErrors } from "../../registry/errors.ts";
 import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ModelStore } from "../../registry/model-store.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
-import { labelsOf } from "../../tasks/labels.ts";
+import { parseVersionLabels } from "../../tasks/labels.ts";
 import type { Session } from "../../runtime/runtime.ts";
 import type { TaskInput } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { type OperatorConfig, resolveServingConfig } from "./operator-config.ts";
 import {
   type OpenedTier,
@@ -36,7 +36,7 @@ export interface LoadedResumption {
 /** A version of a model with all its region tiers, of which it has one at least. */
 export interface LoadedRegionModel {
   readonly manifest: Manifest;
-  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.fromBytes */
+  /** Reads one of the task's own inputs; absent where there are none. @throws as Task.decodeBinaryData */
   readonly parseInput?: (bytes: Uint8Array, index: number) => TaskInput;
   /** In the order of the logits. */
   readonly labels?: readonly string[];
@@ -62,7 +62,7 @@ interface PlannedTier {
 /**
  * @throws model_not_found, version_not_found, no_region_tier; model_store_unavailable, artifact_corrupt;
  * manifest_invalid where manifest and graph do not belong together; preprocessor_invalid; session_failed, warmup_failed;
- * and what `makeRoom` throws.
+ * and what `reserveMemory` throws.
  */
 export async function loadRegionModel(
   options: LoadModelOptions,
@@ -85,7 +85,9 @@ export async function loadRegionModel(
     config.warmupFiles.get(file.sha256) ?? (await store.readArtifact(file, inTime()));
   const { labels: labelFile } = manifest;
   const labels =
-    labelFile === undefined ? {} : { labels: labelsOf(manifest, await readFile(labelFile)) };
+    labelFile === undefined
+      ? {}
+      : { labels: parseVersionLabels(manifest, await readFile(labelFile)) };
   const tiers: LoadedRegionTier[] = [];
   try {
     for (const tier of planned)
@@ -161,6 +163,6 @@ const graphBytes = ({ manifest, serving }: PlannedTier) =>
 
 function inputParserOf(manifest: Manifest): Pick<LoadedRegionModel, "parseInput"> {
   if (manifest.task === "tensor") return {};
-  const task = taskByName(manifest.task);
-  return { parseInput: (bytes, index) => task.fromBytes(bytes, index, manifest.input) };
+  const task = getTask(manifest.task);
+  return { parseInput: (bytes, index) => task.decodeInput(bytes, index, manifest.input) };
 }

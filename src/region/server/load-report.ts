@@ -4,10 +4,10 @@
 import type { Hono } from "hono";
 import type { Clock } from "../../core/clock.ts";
 import {
-  LOAD_FORMAT_HEADER,
+  LOAD_REPORT_FORMAT_HEADER,
   LOAD_REPORT_HEADER,
-  type LoadReport,
-  writeLoadReport,
+  type OrcaLoadReport,
+  formatLoadReport,
 } from "../../protocol/load-report.ts";
 import type { ConcurrencyLimiter } from "./batching/concurrency-limiter.ts";
 import type { Executor } from "./executor.ts";
@@ -29,16 +29,16 @@ export function addLoadReportHeader(
   app: Hono<RegionEnv>,
   { lifecycle, executor, concurrencyLimiter: permits, clock }: LoadSources,
 ): void {
-  let last: { readonly report: LoadReport; readonly atMs: number } | undefined;
+  let last: { readonly report: OrcaLoadReport; readonly atMs: number } | undefined;
 
-  function report(): LoadReport {
+  function report(): OrcaLoadReport {
     if (last === undefined || Math.abs(clock.now() - last.atMs) >= MAX_REPORT_AGE_MS) {
       const oldestQueuedMs = executor
         .queueStates()
         .reduce((oldest, { oldestAgeMs: ageMs }) => Math.max(oldest, ageMs), 0);
       last = {
         report: {
-          utilisation: rounded(permits.utilization),
+          utilization: rounded(permits.utilization),
           requestsInFlight: lifecycle.inFlight,
           oldestQueuedMs: rounded(oldestQueuedMs),
         },
@@ -50,9 +50,9 @@ export function addLoadReportHeader(
 
   for (const path of modelPaths("/infer")) {
     app.use(path, async (c, next) => {
-      const format = c.req.header(LOAD_FORMAT_HEADER);
+      const format = c.req.header(LOAD_REPORT_FORMAT_HEADER);
       await next();
-      const header = format === undefined ? undefined : writeLoadReport(report(), format);
+      const header = format === undefined ? undefined : formatLoadReport(report(), format);
       if (header !== undefined) c.header(LOAD_REPORT_HEADER, header);
     });
   }

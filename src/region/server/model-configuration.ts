@@ -4,14 +4,14 @@
 import type { ExecutionProvider } from "../../core/execution-provider.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import {
-  type Accelerator,
-  type ConfiguredBatching,
-  type ConfiguredQueuePolicy,
-  type ConfiguredTensor,
-  type ConfiguredWarmup,
-  type ModelConfiguration,
-  tritonDatatype,
-} from "../../protocol/model-configuration.ts";
+  type ExecutionAccelerator,
+  type ModelDynamicBatching,
+  type ModelQueuePolicy,
+  type ModelConfigTensor,
+  type ModelWarmup,
+  type ModelConfig,
+  toTritonDatatype,
+} from "../../protocol/model-config.ts";
 import type { ArtifactRef } from "../../registry/manifest.ts";
 import type { BatchingConfig, ServingConfig, WarmupSample } from "../../registry/serving-config.ts";
 import type { PriorityLevelPolicy } from "./batching/batch-queue.ts";
@@ -21,7 +21,7 @@ import { defaultTierOf, declaredInputsOf } from "./model-inputs.ts";
 import type { ProviderReport } from "./provider-fallback.ts";
 import type { VersionPolicy } from "./version-policy.ts";
 
-export interface RegionModelConfiguration extends ModelConfiguration {
+export interface RegionModelConfiguration extends ModelConfig {
   readonly edgetier: {
     readonly version: number;
     readonly task: string;
@@ -108,12 +108,12 @@ export function toModelConfiguration(
 function toConfiguredTensor(
   { name, datatype, shape }: TensorSpec,
   isBatched: boolean,
-): ConfiguredTensor {
-  return { name, data_type: tritonDatatype(datatype), dims: isBatched ? shape.slice(1) : shape };
+): ModelConfigTensor {
+  return { name, data_type: toTritonDatatype(datatype), dims: isBatched ? shape.slice(1) : shape };
 }
 
 /** Triton has no name for `webgpu`; the CPU is none. */
-function toAccelerators({ name, ...options }: ExecutionProvider): Accelerator[] {
+function toAccelerators({ name, ...options }: ExecutionProvider): ExecutionAccelerator[] {
   if (name === "cpu") return [];
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return [
@@ -124,7 +124,7 @@ function toAccelerators({ name, ...options }: ExecutionProvider): Accelerator[] 
 function instanceKindOf({
   providerReports: providers,
   serving,
-}: LoadedRegionTier): Pick<ModelConfiguration["instance_group"][number], "kind" | "gpus"> {
+}: LoadedRegionTier): Pick<ModelConfig["instance_group"][number], "kind" | "gpus"> {
   const used = providers.find(({ state }) => state === "used")?.name ?? "cpu";
   if (used === "cpu") return { kind: "KIND_CPU", gpus: [] };
   const provider = serving.executionProviders?.find(({ name }) => name === used);
@@ -138,7 +138,7 @@ function instanceKindOf({
 function toConfiguredBatching(
   { queue }: SchedulerConfig,
   { mode, preferredBatchRows = [], maxQueueDelayUs = 0 }: BatchingConfig = {},
-): ConfiguredBatching {
+): ModelDynamicBatching {
   const isFixed = mode !== "adaptive";
   return {
     preferred_batch_size: isFixed ? preferredBatchRows : [],
@@ -161,7 +161,7 @@ function toConfiguredQueuePolicy({
   defaultTimeoutMs,
   allowTimeoutOverride,
   maxQueueSize,
-}: PriorityLevelPolicy): ConfiguredQueuePolicy {
+}: PriorityLevelPolicy): ModelQueuePolicy {
   return {
     timeout_action: timeoutAction === "reject" ? "REJECT" : "DELAY",
     default_timeout_microseconds: Math.round(defaultTimeoutMs * 1_000),
@@ -175,7 +175,7 @@ function toConfiguredWarmups({
   batchRows,
   count,
   inputs = {},
-}: WarmupSample<ArtifactRef>): ConfiguredWarmup[] {
+}: WarmupSample<ArtifactRef>): ModelWarmup[] {
   const described = Object.entries(inputs).map(([input, { datatype, shape, data }]) => {
     const kind =
       data === "zero"
@@ -183,7 +183,7 @@ function toConfiguredWarmups({
         : data === "random"
           ? { random_data: true as const }
           : { input_data_file: data.file.sha256 };
-    return [input, { data_type: tritonDatatype(datatype), dims: shape, ...kind }] as const;
+    return [input, { data_type: toTritonDatatype(datatype), dims: shape, ...kind }] as const;
   });
   return [batchRows]
     .flat()

@@ -13,7 +13,7 @@ import { parseVersionKey, type RepositoryEvent } from "./repository-events.ts";
 import type { LoadedItem } from "./model-cache.ts";
 
 export interface ModelLoader {
-  /** @param key of a version @throws as loadModel */
+  /** @param key of a version @throws as loadRegionModel */
   load(
     key: string,
     makeRoom: (bytes: number) => Promise<void>,
@@ -26,7 +26,10 @@ export interface ModelLoader {
   reportFailure(model: string, version: number | undefined, error: unknown): void;
 }
 
-export interface ModelLoaderOptions extends Omit<LoadModelOptions, "reserveMemory" | "onProviderEvent"> {
+export interface ModelLoaderOptions extends Omit<
+  LoadModelOptions,
+  "reserveMemory" | "onProviderEvent"
+> {
   readonly clock: Clock;
   /** How long a failure is given again; longer where it comes again. */
   readonly retryAfterMs: number;

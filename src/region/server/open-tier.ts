@@ -3,7 +3,7 @@
 import { regionServerErrors } from "./errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
-import { DEFAULT_PROVIDER } from "../../core/execution-provider.ts";
+import { DEFAULT_EXECUTION_PROVIDER } from "../../core/execution-provider.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
 import type { ArtifactRef, Manifest, Resumption, TierManifest } from "../../registry/manifest.ts";
 import type { ServingConfig } from "../../registry/serving-config.ts";
@@ -11,7 +11,7 @@ import type { NativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Session } from "../../runtime/runtime.ts";
 import { createSessionGroup } from "../../runtime/session-group.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { sharedImageDecoder } from "./shared-image-decoder.ts";
 import {
   openWithProviderFallback,
@@ -115,7 +115,7 @@ async function openFirstSession(
 ): Promise<OpenedSession> {
   const { runtime, readFile, onProviderEvent = () => {} } = opener;
   const {
-    executionProviders: providers = [DEFAULT_PROVIDER],
+    executionProviders: providers = [DEFAULT_EXECUTION_PROVIDER],
     intraOpThreads,
     graphOptimization,
   } = serving;
@@ -167,12 +167,13 @@ function createExampleInputs(
 ): NamedTensors {
   if (preprocessor === undefined)
     return generateInputs(inputs, rows, isCpuPreferred(serving) ? "zero" : "random");
-  const { example } = taskByName(manifest.task);
+  const { exampleInput: example } = getTask(manifest.task);
   return preprocessor.encode(Array.from({ length: rows }, () => example));
 }
 
-const isCpuPreferred = ({ executionProviders = [DEFAULT_PROVIDER] }: ServingConfig<ArtifactRef>) =>
-  executionProviders[0]?.name === "cpu";
+const isCpuPreferred = ({
+  executionProviders = [DEFAULT_EXECUTION_PROVIDER],
+}: ServingConfig<ArtifactRef>) => executionProviders[0]?.name === "cpu";
 
 async function readPreprocessor(
   manifest: Manifest,
@@ -181,9 +182,9 @@ async function readPreprocessor(
 ): Promise<Preprocessor | undefined> {
   if (!("preprocessor" in tier)) return undefined;
   const spec = tier.preprocessor;
-  return taskByName(manifest.task).createPreprocessor(
+  return getTask(manifest.task).createPreprocessor(
     "artifact" in spec ? { ...spec, artifact: await readFile(spec.artifact) } : spec,
-    { images: sharedImageDecoder },
+    { imageDecoder: sharedImageDecoder },
   );
 }
 

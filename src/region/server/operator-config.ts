@@ -1,7 +1,7 @@
 // What a region's operator says of the models it serves, and how that goes together with what their manifests say.
 
 import type { ArtifactRef, TierManifest } from "../../registry/manifest.ts";
-import { mergeServing, type ServingConfig } from "../../registry/serving-config.ts";
+import { mergeServingConfigs, type ServingConfig } from "../../registry/serving-config.ts";
 import type { VersionPolicy } from "./version-policy.ts";
 
 /** Of one model, or of all. */
@@ -53,5 +53,11 @@ export function resolveServingConfig(
   tier: Pick<TierManifest, "id" | "serving">,
 ): ServingConfig<ArtifactRef> {
   const own = models.get(model);
-  return mergeServing(own?.tiers?.get(tier.id), own?.serving, all.serving, tier.serving, defaults);
+  return mergeServingConfigs(
+    own?.tiers?.get(tier.id),
+    own?.serving,
+    all.serving,
+    tier.serving,
+    defaults,
+  );
 }

@@ -7,23 +7,27 @@ import { nativeErrors } from "../../runtime/native/errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
-  DEFAULT_PROVIDER,
+  DEFAULT_EXECUTION_PROVIDER,
   type ExecutionProvider,
   type ExecutionProviderName,
-  type Precision,
+  type FloatPrecision,
 } from "../../core/execution-provider.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { compareOutputs } from "../../runtime/native/compare-outputs.ts";
 import type { NativeRuntime, NativeSession } from "../../runtime/native/native-runtime.ts";
-import type { NodeCounts } from "../../runtime/native/node-count.ts";
+import type { NodeCounts } from "../../runtime/native/node-counter.ts";
 import type { NativeSessionOptions } from "../../runtime/native/session-options.ts";
-import { leave, trySession, type Trial } from "../../runtime/native/trial.ts";
+import {
+  disposeInBackground,
+  probeSession,
+  type SessionProbe,
+} from "../../runtime/native/probe-session.ts";
 
 /** What came of one configured provider, as the model's configuration shows it. */
 export interface ProviderReport {
   readonly name: ExecutionProviderName;
   /** Of the graph. */
-  readonly precision: Precision;
+  readonly precision: FloatPrecision;
   readonly state: "used" | "skipped" | "not_tried";
   /** Why it was skipped, and what can be done about it. */
   readonly reason?: string;
@@ -81,17 +85,17 @@ export async function openWithProviderFallback(
     clock = systemClock,
     onEvent = () => {},
   } = options;
-  const cpu = providers.find(({ name }) => name === "cpu") ?? DEFAULT_PROVIDER;
+  const cpu = providers.find(({ name }) => name === "cpu") ?? DEFAULT_EXECUTION_PROVIDER;
   const order = providers.includes(cpu) ? providers : [...providers, cpu];
   const report: ProviderReport[] = [];
   /** On the CPU, by the precision of the graph. */
-  const references = new Map<Precision, Trial>();
+  const references = new Map<FloatPrecision, SessionProbe>();
 
-  const precisionOf = (provider: ExecutionProvider): Precision =>
+  const precisionOf = (provider: ExecutionProvider): FloatPrecision =>
     "precision" in provider && graphs.fp16 !== undefined ? provider.precision : "fp32";
   function open(
     provider: ExecutionProvider,
-    precision: Precision,
+    precision: FloatPrecision,
     own?: NativeSessionOptions,
     end?: AbortSignal,
   ): Promise<NativeSession> {
@@ -101,8 +105,8 @@ export async function openWithProviderFallback(
       end,
     );
   }
-  function tryOut(provider: ExecutionProvider, precision: Precision): Promise<Trial> {
-    return trySession(
+  function tryOut(provider: ExecutionProvider, precision: FloatPrecision): Promise<SessionProbe> {
+    return probeSession(
       (end) => open(provider, precision, { countNodes: provider !== cpu }, end),
       input,
       timeLimitMs,
@@ -120,7 +124,7 @@ export async function openWithProviderFallback(
       });
   }
 
-  async function referenceFor(precision: Precision): Promise<Trial> {
+  async function referenceFor(precision: FloatPrecision): Promise<SessionProbe> {
     const reference = references.get(precision) ?? (await tryOut(cpu, precision));
     references.set(precision, reference);
     return reference;
@@ -144,7 +148,7 @@ export async function openWithProviderFallback(
         ...timingsOf(trial),
       });
       if (reason === undefined) return trial.session;
-      leave(trial.session);
+      disposeInBackground(trial.session);
     } catch (error) {
       tell({ ...entry, state: "skipped", reason: describeUnavailable(provider.name, error) });
     }
@@ -185,13 +189,13 @@ export async function openWithProviderFallback(
   }
 }
 
-const timingsOf = ({ openMs, runMs, session: { nodes } }: Trial) => ({
+const timingsOf = ({ openMs, runMs, session: { nodes } }: SessionProbe) => ({
   openMs,
   runMs,
   ...(nodes && { nodes }),
 });
 
-const runsNoNodes = (name: ExecutionProviderName, { session: { nodes } }: Trial): boolean =>
+const runsNoNodes = (name: ExecutionProviderName, { session: { nodes } }: SessionProbe): boolean =>
   nodes !== undefined && nodes[name] === undefined;
 
 /** By what ONNX Runtime says. */

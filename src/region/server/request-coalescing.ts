@@ -7,7 +7,7 @@
 import { coreErrors } from "../../core/common-errors.ts";
 import { regionServerErrors } from "./errors.ts";
 import { createHash } from "node:crypto";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import type { Clock } from "../../core/clock.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
@@ -160,7 +160,7 @@ function computeRequestKey({ inputs, priority }: CoalescableRequest): string {
     add(name);
     add(tensor.datatype);
     add(tensor.shape.join(","));
-    if (tensor.datatype !== "BYTES") add(bytesOf(tensor.data));
+    if (tensor.datatype !== "BYTES") add(byteView(tensor.data));
     else for (const element of tensor.data) add(element);
   }
   return hash.digest("base64");

@@ -1,6 +1,6 @@
 // The region's image decoder: one for all of its models, which decodes one image at a time.
 
-import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
 
 /** Enough for any image that a manifest can allow. */
@@ -8,7 +8,7 @@ const MAX_MEMORY_BYTES = 256 * 1024 * 1024;
 const RETAINED_MEMORY_BYTES = 64 * 1024 * 1024;
 
 export const sharedImageDecoder = createImageDecoder({
-  modules: nodeImageCodecs(),
+  modules: createLazyImageCodecs(),
   maxMemoryBytes: MAX_MEMORY_BYTES,
-  keptMemoryBytes: RETAINED_MEMORY_BYTES,
+  retainedMemoryBytes: RETAINED_MEMORY_BYTES,
 });

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import {
   type Datatype,
-  elementCount,
+  countElements,
   type NamedTensors,
   type NumericDatatype,
   type Tensor,
@@ -27,7 +27,7 @@ export function generateInputs(
       const shape = declared.map((dimension, axis) =>
         dimension !== -1 ? dimension : axis === 0 ? rows : 1,
       );
-      const count = elementCount(name, shape);
+      const count = countElements(name, shape);
       return [
         name,
         values === "zero"
@@ -54,7 +54,7 @@ export function createWarmupTensor<File>(
   const { datatype, shape: row, data } = input;
   // A graph without a batch dimension takes the shape as it is.
   const shape = spec?.shape.length === row.length ? row : [rows, ...row];
-  const count = elementCount(name, shape);
+  const count = countElements(name, shape);
   if (data === "zero") return zeroTensor(datatype, shape, count);
   if (data === "random") return randomTensor(name, datatype, shape, count);
   return tileRow(decodeBinaryTensor(name, datatype, row, file ?? new Uint8Array()), shape, count);

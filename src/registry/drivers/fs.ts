@@ -19,27 +19,27 @@ import { dirname, join, sep } from "node:path";
 import { addAbortSignal, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  byKey,
+  compareByKey,
   type ListedObject,
   type ObjectStore,
   type PutCondition,
   type PutResult,
 } from "../object-store.ts";
-import { storeFailure } from "./store-failure.ts";
+import { toStoreError } from "./store-error.ts";
 
 /** Parts of a key: no dot in front, so that neither `..` nor the folder's own files can be meant. */
-const KEY = /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)*$/;
+const KEY_PATTERN = /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)*$/;
 const LOCK_RETRY_MS = 10;
-const LOCK_PATIENCE_MS = 5_000;
+const LOCK_TIMEOUT_MS = 5_000;
 
 /** @param root is made with the first write. */
 export function createFsObjectStore(root: string): ObjectStore {
   return {
     get: (key, signal) =>
-      attempt(async () => {
+      withStoreErrors(async () => {
         const handle = await openWithin(root, key);
         if (handle === undefined) return undefined;
-        const { size, etag, modifiedAtMs } = await describe(handle);
+        const { size, etag, modifiedAtMs } = await readFileMetadata(handle);
         const stream = handle.createReadStream();
         if (signal !== undefined) addAbortSignal(signal, stream);
         return {
@@ -51,36 +51,36 @@ export function createFsObjectStore(root: string): ObjectStore {
       }),
 
     exists: (key) =>
-      attempt(async () => {
+      withStoreErrors(async () => {
         const handle = await openWithin(root, key);
         await handle?.close();
         return handle !== undefined;
       }),
 
     put: (key, bytes, condition) =>
-      attempt(async () => {
-        const target = safePath(root, key);
+      withStoreErrors(async () => {
+        const target = resolveKey(root, key);
         await mkdir(dirname(target), { recursive: true });
-        await refuseOutside(root, dirname(target), key);
+        await rejectOutsideRoot(root, dirname(target), key);
         const { temporary, etag } = await writeTemporary(root, bytes);
         try {
-          return await place(root, key, temporary, etag, condition);
+          return await commitFile(root, key, temporary, etag, condition);
         } finally {
           await rm(temporary, { force: true });
         }
       }),
 
     delete: (key) =>
-      attempt(async () => {
-        const path = safePath(root, key);
-        if (!(await stat(path).catch(missing))?.isFile()) return;
-        await refuseOutside(root, dirname(path), key);
+      withStoreErrors(async () => {
+        const path = resolveKey(root, key);
+        if (!(await stat(path).catch(ignoreMissing))?.isFile()) return;
+        await rejectOutsideRoot(root, dirname(path), key);
         await rm(path, { force: true });
       }),
 
     list: (prefix) =>
-      attempt(async () => {
-        if (!(await stat(root).catch(missing))) return [];
+      withStoreErrors(async () => {
+        if (!(await stat(root).catch(ignoreMissing))) return [];
         const files = await readdir(root, { recursive: true, withFileTypes: true });
         const keys = files
           .filter((file) => file.isFile())
@@ -88,27 +88,27 @@ export function createFsObjectStore(root: string): ObjectStore {
             join(file.parentPath, file.name).slice(join(root, "/").length).split(sep).join("/"),
           );
         const listed = keys
-          .filter((key) => KEY.test(key) && key.startsWith(prefix))
+          .filter((key) => KEY_PATTERN.test(key) && key.startsWith(prefix))
           .map(async (key): Promise<ListedObject[]> => {
-            const found = await stat(join(root, key)).catch(missing); // deleted meanwhile
+            const found = await stat(join(root, key)).catch(ignoreMissing); // deleted meanwhile
             return found === undefined
               ? []
               : [{ key, size: found.size, modifiedAtMs: found.mtimeMs }];
           });
-        return (await Promise.all(listed)).flat().sort(byKey);
+        return (await Promise.all(listed)).flat().sort(compareByKey);
       }),
   };
 }
 
 /** Puts a finished file in its place if the condition holds. */
-async function place(
+async function commitFile(
   root: string,
   key: string,
   temporary: string,
   etag: string,
   condition: PutCondition,
 ): Promise<PutResult> {
-  const target = safePath(root, key);
+  const target = resolveKey(root, key);
   if (condition.kind === "absent") {
     try {
       await link(temporary, target); // fails if the target exists, in one step
@@ -121,7 +121,8 @@ async function place(
   return await withLock(join(root, ".locks", key.replaceAll("/", "%")), async () => {
     if (condition.kind === "etag") {
       const current = await openWithin(root, key);
-      const currentEtag = current === undefined ? undefined : (await describe(current)).etag;
+      const currentEtag =
+        current === undefined ? undefined : (await readFileMetadata(current)).etag;
       await current?.close();
       if (currentEtag !== condition.etag) return { kind: "precondition-failed" };
     }
@@ -140,7 +141,7 @@ async function writeTemporary(
   try {
     await handle.writeFile(bytes);
     await handle.sync();
-    return { temporary, etag: (await describe(handle)).etag };
+    return { temporary, etag: (await readFileMetadata(handle)).etag };
   } finally {
     await handle.close();
   }
@@ -149,7 +150,7 @@ async function writeTemporary(
 /** Across processes: whoever makes the file has the lock. A lock left by a crash is reported, not broken. */
 async function withLock<Result>(lock: string, action: () => Promise<Result>): Promise<Result> {
   await mkdir(dirname(lock), { recursive: true });
-  for (const giveUpAt = Date.now() + LOCK_PATIENCE_MS; ; await sleep(LOCK_RETRY_MS)) {
+  for (const giveUpAt = Date.now() + LOCK_TIMEOUT_MS; ; await sleep(LOCK_RETRY_MS)) {
     try {
       await (await open(lock, "wx")).close();
       break;
@@ -166,44 +167,44 @@ async function withLock<Result>(lock: string, action: () => Promise<Result>): Pr
   }
 }
 
-function safePath(root: string, key: string): string {
-  if (!KEY.test(key)) throw publishingErrors.unsafePath(key);
+function resolveKey(root: string, key: string): string {
+  if (!KEY_PATTERN.test(key)) throw publishingErrors.unsafePath(key);
   return join(root, ...key.split("/"));
 }
 
 /** A link inside the folder may lead anywhere: what counts is where it ends. */
-async function refuseOutside(root: string, path: string, key: string): Promise<void> {
+async function rejectOutsideRoot(root: string, path: string, key: string): Promise<void> {
   if (!`${await realpath(path)}${sep}`.startsWith(`${await realpath(root)}${sep}`))
     throw publishingErrors.unsafePath(key);
 }
 
 async function openWithin(root: string, key: string): Promise<FileHandle | undefined> {
-  const path = safePath(root, key);
-  const found = await stat(path).catch(missing);
+  const path = resolveKey(root, key);
+  const found = await stat(path).catch(ignoreMissing);
   if (!found?.isFile()) return undefined;
-  await refuseOutside(root, path, key);
-  return await open(path).catch(missing);
+  await rejectOutsideRoot(root, path, key);
+  return await open(path).catch(ignoreMissing);
 }
 
 /** A file is written once under its inode and time, so these tell contents apart without reading them. */
-async function describe(
+async function readFileMetadata(
   handle: FileHandle,
 ): Promise<{ size: number; etag: string; modifiedAtMs: number }> {
   const { size, ino, mtimeNs, mtimeMs } = await handle.stat({ bigint: true });
   return { size: Number(size), etag: `"${ino}-${mtimeNs}-${size}"`, modifiedAtMs: Number(mtimeMs) };
 }
 
-function missing(error: unknown): undefined {
+function ignoreMissing(error: unknown): undefined {
   if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTDIR") throw error;
 }
 
 const codeOf = (error: unknown): unknown =>
   error instanceof Error && "code" in error ? error.code : undefined;
 
-async function attempt<Result>(action: () => Promise<Result>): Promise<Result> {
+async function withStoreErrors<Result>(action: () => Promise<Result>): Promise<Result> {
   try {
     return await action();
   } catch (error) {
-    throw storeFailure(error);
+    throw toStoreError(error);
   }
 }

@@ -1,8 +1,8 @@
 // ObjectStore in memory, for tests and short-lived tools.
 
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { byKey, type ObjectStore } from "../object-store.ts";
-import { storeFailure } from "./store-failure.ts";
+import { compareByKey, type ObjectStore } from "../object-store.ts";
+import { toStoreError } from "./store-error.ts";
 
 /** @param clock of the times at which objects were written */
 export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore {
@@ -14,7 +14,7 @@ export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore
 
   return {
     async get(key, signal) {
-      if (signal?.aborted) throw storeFailure(signal.reason);
+      if (signal?.aborted) throw toStoreError(signal.reason);
       const found = objects.get(key);
       if (found === undefined) return undefined;
       return {
@@ -48,7 +48,7 @@ export function createMemoryObjectStore(clock: Clock = systemClock): ObjectStore
       const found = [...objects].filter(([key]) => key.startsWith(prefix));
       return found
         .map(([key, { bytes, modifiedAtMs }]) => ({ key, size: bytes.byteLength, modifiedAtMs }))
-        .sort(byKey);
+        .sort(compareByKey);
     },
   };
 }

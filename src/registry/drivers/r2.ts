@@ -1,7 +1,12 @@
 // ObjectStore over Cloudflare's R2 binding: no credentials and no signing, for an edge Worker that has the bucket bound.
 
-import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
-import { storeFailure } from "./store-failure.ts";
+import {
+  compareByKey,
+  type ListedObject,
+  type ObjectStore,
+  type PutCondition,
+} from "../object-store.ts";
+import { toStoreError } from "./store-error.ts";
 
 interface R2ObjectLike {
   readonly key: string;
@@ -38,7 +43,7 @@ export interface R2BucketLike {
 export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
   return {
     async get(key, signal) {
-      const found = await attempt(signal, () => bucket.get(key));
+      const found = await withStoreErrors(signal, () => bucket.get(key));
       return found === null
         ? undefined
         : {
@@ -50,12 +55,12 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
     },
 
     async exists(key, signal) {
-      return (await attempt(signal, () => bucket.head(key))) !== null;
+      return (await withStoreErrors(signal, () => bucket.head(key))) !== null;
     },
 
     async put(key, bytes, condition, contentType) {
-      const written = await attempt(undefined, () =>
-        bucket.put(key, bytes, { ...onlyIf(condition), httpMetadata: { contentType } }),
+      const written = await withStoreErrors(undefined, () =>
+        bucket.put(key, bytes, { ...toR2Condition(condition), httpMetadata: { contentType } }),
       );
       return written === null
         ? { kind: "precondition-failed" }
@@ -63,7 +68,7 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
     },
 
     async delete(key) {
-      await attempt(undefined, () => bucket.delete(key));
+      await withStoreErrors(undefined, () => bucket.delete(key));
     },
 
     async list(prefix, signal) {
@@ -71,7 +76,7 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
       for (let cursor: string | undefined = ""; cursor !== undefined;) {
         const options: { prefix: string; cursor?: string } =
           cursor === "" ? { prefix } : { prefix, cursor };
-        const page: R2Page = await attempt(signal, () => bucket.list(options));
+        const page: R2Page = await withStoreErrors(signal, () => bucket.list(options));
         listed.push(
           ...page.objects.map(({ key, size, uploaded }) => ({
             key,
@@ -81,19 +86,19 @@ export function createR2ObjectStore(bucket: R2BucketLike): ObjectStore {
         );
         cursor = page.truncated ? page.cursor : undefined;
       }
-      return listed.sort(byKey);
+      return listed.sort(compareByKey);
     },
   };
 }
 
-function onlyIf(condition: PutCondition): {
+function toR2Condition(condition: PutCondition): {
   onlyIf?: { etagMatches?: string; etagDoesNotMatch?: string };
 } {
   if (condition.kind === "absent") return { onlyIf: { etagDoesNotMatch: "*" } };
   return condition.kind === "etag" ? { onlyIf: { etagMatches: condition.etag } } : {};
 }
 
-async function attempt<Result>(
+async function withStoreErrors<Result>(
   signal: AbortSignal | undefined,
   call: () => Promise<Result>,
 ): Promise<Result> {
@@ -103,6 +108,6 @@ async function attempt<Result>(
     signal?.throwIfAborted();
     return result;
   } catch (error) {
-    throw storeFailure(error);
+    throw toStoreError(error);
   }
 }

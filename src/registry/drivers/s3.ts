@@ -10,16 +10,21 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import type { EdgeTierError } from "../../core/errors.ts";
-import { byKey, type ListedObject, type ObjectStore, type PutCondition } from "../object-store.ts";
+import {
+  compareByKey,
+  type ListedObject,
+  type ObjectStore,
+  type PutCondition,
+} from "../object-store.ts";
 import type { S3Options } from "../s3-config.ts";
 import {
-  conditionHeaders,
-  DEFAULT_TIMEOUT_MS,
+  toConditionHeaders,
+  DEFAULT_S3_TIMEOUT_MS,
   isNoSuchKey,
   isPreconditionFailure,
-  refusal,
-} from "./s3-answers.ts";
-import { storeFailure } from "./store-failure.ts";
+  createS3Error,
+} from "./s3-responses.ts";
+import { toStoreError } from "./store-error.ts";
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** One repetition gets over a connection that was closed while idle; more would only hide an outage. */
@@ -32,7 +37,7 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
     region,
     accessKeyId,
     secretAccessKey,
-    timeoutMs = DEFAULT_TIMEOUT_MS,
+    timeoutMs = DEFAULT_S3_TIMEOUT_MS,
   } = options;
   const client = new S3Client({
     endpoint,
@@ -62,10 +67,10 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
           ETag = "",
           LastModified,
         } = await client.send(new GetObjectCommand({ Bucket, Key }), abort(signal));
-        if (Body === undefined) throw refusal(200, "without a body");
+        if (Body === undefined) throw createS3Error(200, "without a body");
         const body = Body.transformToWebStream() as ReadableStream<Uint8Array>;
         return {
-          body: cancelledBy(signal, body),
+          body: cancelOnAbort(signal, body),
           size: ContentLength,
           etag: ETag,
           modifiedAtMs: LastModified?.getTime(),
@@ -73,7 +78,7 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
       } catch (error) {
         if (error instanceof S3ServiceException && isNoSuchKey(statusOf(error), error.name))
           return undefined;
-        throw failure(error);
+        throw toS3StoreError(error);
       }
     },
 
@@ -83,21 +88,21 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
         return true;
       } catch (error) {
         if (isNotFound(error)) return false;
-        throw failure(error);
+        throw toS3StoreError(error);
       }
     },
 
     async put(Key, Body, condition, ContentType) {
       try {
         const { ETag = "" } = await client.send(
-          new PutObjectCommand({ Bucket, Key, Body, ContentType, ...conditionInput(condition) }),
+          new PutObjectCommand({ Bucket, Key, Body, ContentType, ...toConditionInput(condition) }),
         );
         return { kind: "written", etag: ETag };
       } catch (error) {
         // S3 answers 404 NoSuchKey to If-Match on an object that is not there.
         const gone = condition.kind === "etag" && isNotFound(error);
         if (gone || isPreconditionFailure(statusOf(error))) return { kind: "precondition-failed" };
-        throw failure(error);
+        throw toS3StoreError(error);
       }
     },
 
@@ -105,7 +110,7 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
       try {
         await client.send(new DeleteObjectCommand({ Bucket, Key }));
       } catch (error) {
-        if (!isNotFound(error)) throw failure(error); // S3 itself answers 204; not every other does
+        if (!isNotFound(error)) throw toS3StoreError(error); // S3 itself answers 204; not every other does
       }
     },
 
@@ -121,21 +126,21 @@ export function createS3ObjectStore(options: S3Options): ObjectStore {
           const page = await client.send(command, abort(signal));
           for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
             if (Key === undefined || LastModified === undefined)
-              throw refusal(200, "with a list of objects without key or time");
+              throw createS3Error(200, "with a list of objects without key or time");
             listed.push({ key: Key, size: Size, modifiedAtMs: LastModified.getTime() });
           }
           token = page.NextContinuationToken;
         }
       } catch (error) {
-        throw failure(error);
+        throw toS3StoreError(error);
       }
-      return listed.sort(byKey);
+      return listed.sort(compareByKey);
     },
   };
 }
 
 /** The client's own signal ends with the headers; this one covers the body. */
-function cancelledBy(
+function cancelOnAbort(
   signal: AbortSignal | undefined,
   body: ReadableStream<Uint8Array>,
 ): ReadableStream<Uint8Array> {
@@ -144,8 +149,8 @@ function cancelledBy(
     : body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal });
 }
 
-function conditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMatch?: string } {
-  const headers = conditionHeaders(condition);
+function toConditionInput(condition: PutCondition): { IfNoneMatch?: string; IfMatch?: string } {
+  const headers = toConditionHeaders(condition);
   return {
     ...(headers["if-none-match"] === undefined ? {} : { IfNoneMatch: headers["if-none-match"] }),
     ...(headers["if-match"] === undefined ? {} : { IfMatch: headers["if-match"] }),
@@ -159,9 +164,9 @@ const statusOf = (error: unknown): number | undefined =>
 const isNotFound = (error: unknown): boolean =>
   statusOf(error) === 404 && error instanceof S3ServiceException && error.name !== "NoSuchBucket";
 
-function failure(error: unknown): EdgeTierError {
+function toS3StoreError(error: unknown): EdgeTierError {
   const status = statusOf(error);
   return status === undefined || !(error instanceof S3ServiceException)
-    ? storeFailure(error)
-    : refusal(status, error.name);
+    ? toStoreError(error)
+    : createS3Error(status, error.name);
 }

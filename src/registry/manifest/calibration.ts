@@ -9,7 +9,7 @@ import * as z from "zod";
  * P(out of scope) = sigmoid(scale * (threshold - score)) for the scores that are large in scope, and
  * sigmoid(scale * (score - threshold)) for a score that the graph gives as an output, large out of scope.
  */
-export const calibration = z.strictObject({
+export const calibrationSchema = z.strictObject({
   temperature: z.number().positive(),
   /** One of each per label. */
   vector: z
@@ -24,8 +24,8 @@ export const calibration = z.strictObject({
     .refine(
       ({ confidence, calibrated }) =>
         confidence.length === calibrated.length &&
-        ascends(confidence, true) &&
-        ascends(calibrated, false),
+        isAscending(confidence, true) &&
+        isAscending(calibrated, false),
       "both sides must ascend, and have as many points",
     )
     .optional(),
@@ -45,9 +45,9 @@ export const calibration = z.strictObject({
     })
     .optional(),
 });
-export type Calibration = z.output<typeof calibration>;
+export type Calibration = z.output<typeof calibrationSchema>;
 
-function ascends(values: readonly number[], strictly: boolean): boolean {
+function isAscending(values: readonly number[], strictly: boolean): boolean {
   return values.every(
     (value, index) =>
       index === 0 ||
@@ -55,14 +55,16 @@ function ascends(values: readonly number[], strictly: boolean): boolean {
   );
 }
 
-const confidence = z.number().min(0).max(1);
+const confidenceSchema = z.number().min(0).max(1);
 
 /** From which confidence on a tier's answer is accepted. */
-export const exitRule = z
+export const exitRuleSchema = z
   .strictObject({
-    confidence,
+    confidence: confidenceSchema,
     /** The same while the next tier is saturated, for a risk of its own, of the kind that the exits are chosen for. */
-    whenSaturated: z.strictObject({ confidence, epsilon: z.number().gt(0).lt(1) }).optional(),
+    whenSaturated: z
+      .strictObject({ confidence: confidenceSchema, epsilon: z.number().gt(0).lt(1) })
+      .optional(),
   })
   .refine(
     ({ confidence: usual, whenSaturated }) =>
@@ -70,12 +72,12 @@ export const exitRule = z
     "whenSaturated.confidence must not be above confidence",
   );
 
-export const RISKS = ["disagreement", "accuracy"] as const;
+export const RISK_KINDS = ["disagreement", "accuracy"] as const;
 
 /** What the exits were chosen for (build/calibrate): with confidence 1 - delta, the risk is at most epsilon. */
-export const riskRecord = z.strictObject({
+export const riskGuaranteeSchema = z.strictObject({
   /** `disagreement`: the share of inputs that the cascade answers otherwise than its last tier; `accuracy`: what it loses against that one. */
-  what: z.enum(RISKS),
+  what: z.enum(RISK_KINDS),
   epsilon: z.number().gt(0).lt(1),
   delta: z.number().gt(0).lt(1),
   method: z.string().min(1),
@@ -84,4 +86,4 @@ export const riskRecord = z.strictObject({
   /** On those samples. */
   empiricalRisk: z.number(),
 });
-export type RiskRecord = z.output<typeof riskRecord>;
+export type RiskGuarantee = z.output<typeof riskGuaranteeSchema>;

@@ -1,32 +1,32 @@
 // What has to hold between the tiers of one model, and between a tier's parts.
 
 import type * as z from "zod";
-import type { tensorSpec } from "./names.ts";
+import type { tensorSpecSchema } from "./common-schemas.ts";
 
-export interface TierOrder {
+export interface PlacedTier {
   readonly id: string;
   readonly place: string;
 }
 
-export interface ExitOrder {
+export interface ExitingTier {
   readonly exit: object | null;
 }
 
-type Spec = z.output<typeof tensorSpec>;
+type Spec = z.output<typeof tensorSpecSchema>;
 
-export interface Resumes extends TierOrder {
+export interface ResumingTier extends PlacedTier {
   readonly inputs: readonly Spec[];
   readonly outputs: readonly Spec[];
   readonly resumes?: { readonly tier: string; readonly inputs: readonly Spec[] } | undefined;
 }
 
-export interface TakesPixels {
+export interface ImageTier {
   readonly id: string;
   readonly inputs: readonly Spec[];
   readonly preprocessor: { readonly width: number; readonly height: number };
 }
 
-export interface GivesVectors {
+export interface EncoderTier {
   readonly preprocessor: { readonly maxTokens: number };
   readonly pooling: string;
   readonly output: string;
@@ -34,7 +34,7 @@ export interface GivesVectors {
 }
 
 /** Edge tiers first, ids unique. */
-export function checkOrder(tiers: readonly TierOrder[], context: z.RefinementCtx): void {
+export function checkTierOrder(tiers: readonly PlacedTier[], context: z.RefinementCtx): void {
   const problem = (message: string) => context.addIssue({ code: "custom", message });
   if (new Set(tiers.map((one) => one.id)).size !== tiers.length) problem("tier ids must be unique");
   const firstRegion = tiers.findIndex((one) => one.place === "region");
@@ -43,8 +43,8 @@ export function checkOrder(tiers: readonly TierOrder[], context: z.RefinementCtx
 }
 
 /** All but the last with an exit rule. */
-export function checkExits(
-  tiers: readonly (TierOrder & ExitOrder)[],
+export function checkExitRules(
+  tiers: readonly (PlacedTier & ExitingTier)[],
   context: z.RefinementCtx,
 ): void {
   tiers.forEach((one, index) => {
@@ -58,7 +58,7 @@ export function checkExits(
 }
 
 /** What a region tier goes on from must be what the edge tier has, and must not look like what the region tier itself takes. */
-export function checkResumptions(tiers: readonly Resumes[], context: z.RefinementCtx): void {
+export function checkResumptions(tiers: readonly ResumingTier[], context: z.RefinementCtx): void {
   for (const { id, place, inputs, resumes } of tiers) {
     if (resumes === undefined) continue;
     const problem = (message: string) =>
@@ -87,7 +87,7 @@ export function checkResumptions(tiers: readonly Resumes[], context: z.Refinemen
 }
 
 /** What the preprocessor makes has to be what the graph takes. */
-export function checkPixels(tiers: readonly TakesPixels[], context: z.RefinementCtx): void {
+export function checkImageInputs(tiers: readonly ImageTier[], context: z.RefinementCtx): void {
   for (const { id, inputs, preprocessor } of tiers) {
     const made = [-1, 3, preprocessor.height, preprocessor.width];
     const [pixels, ...others] = inputs;
@@ -105,8 +105,8 @@ export function checkPixels(tiers: readonly TakesPixels[], context: z.Refinement
 }
 
 /** One tier at each place, of the same tokens, whose output is what its pooling needs. */
-export function checkVectors(
-  tiers: readonly (TierOrder & GivesVectors)[],
+export function checkEncoderOutputs(
+  tiers: readonly (PlacedTier & EncoderTier)[],
   context: z.RefinementCtx,
 ): void {
   const problem = (message: string) => context.addIssue({ code: "custom", message });

@@ -8,18 +8,18 @@
 
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 
-const TOLERANCE = 0.1;
+const RELATIVE_TOLERANCE = 0.1;
 /** For tensors that are all but zero. */
-const MIN_SCALE = 1e-3;
+const MIN_MAGNITUDE = 1e-3;
 
-export interface Comparison {
+export interface OutputComparison {
   /** Of all floating-point outputs. */
   readonly maxAbsDifference: number;
   /** The first disagreement; undefined where there is none. */
   readonly problem: string | undefined;
 }
 
-export function compareOutputs(expected: NamedTensors, actual: NamedTensors): Comparison {
+export function compareOutputs(expected: NamedTensors, actual: NamedTensors): OutputComparison {
   let maxAbsDifference = 0;
   let problem: string | undefined;
   for (const [name, tensor] of Object.entries(expected)) {
@@ -34,23 +34,27 @@ export function compareOutputs(expected: NamedTensors, actual: NamedTensors): Co
   return { maxAbsDifference, problem };
 }
 
-function compareTensors(expected: Tensor, actual: Tensor): Comparison {
+function compareTensors(expected: Tensor, actual: Tensor): OutputComparison {
   const [expectedShape, actualShape] = [expected.shape.join(", "), actual.shape.join(", ")];
   if (expectedShape !== actualShape)
     return {
       maxAbsDifference: 0,
       problem: `has the shape [${actualShape}] instead of [${expectedShape}]`,
     };
-  const [expectedValues, actualValues] = [realNumbers(expected), realNumbers(actual)];
+  const [expectedValues, actualValues] = [toFloats(expected), toFloats(actual)];
   if (expectedValues === undefined || actualValues === undefined) {
-    const same = expected.datatype === actual.datatype && isEqual(expected, actual);
+    const same = expected.datatype === actual.datatype && areEqualTensors(expected, actual);
     return { maxAbsDifference: 0, problem: same ? undefined : "is not equal" };
   }
   return compareNumbers(expectedValues, actualValues, expected.shape);
 }
 
-function compareNumbers(expected: Numbers, actual: Numbers, shape: readonly number[]): Comparison {
-  let [scale, largest, at, notNumbers] = [MIN_SCALE, 0, 0, 0];
+function compareNumbers(
+  expected: FloatArray,
+  actual: FloatArray,
+  shape: readonly number[],
+): OutputComparison {
+  let [scale, largest, at, notNumbers] = [MIN_MAGNITUDE, 0, 0, 0];
   for (let index = 0; index < expected.length; index++) {
     const [a, b] = [expected[index] ?? 0, actual[index] ?? 0];
     if (Number.isFinite(a) && Number.isFinite(b)) {
@@ -58,28 +62,28 @@ function compareNumbers(expected: Numbers, actual: Numbers, shape: readonly numb
       if (Math.abs(a - b) > largest) [largest, at] = [Math.abs(a - b), index];
     } else if (!Object.is(a, b)) notNumbers++;
   }
-  const allowed = TOLERANCE * scale;
+  const allowed = RELATIVE_TOLERANCE * scale;
   const problem =
     notNumbers > 0
       ? `is not a number in ${notNumbers} places where it should be, or the other way round`
       : largest > allowed
         ? `is ${actual[at]} instead of ${expected[at]} at ${at}, and ${allowed} may lie between them`
-        : decisionProblem(expected, actual, shape, allowed);
+        : findArgmaxMismatch(expected, actual, shape, allowed);
   return { maxAbsDifference: largest, problem };
 }
 
 /** In rows of logits, and only there. */
-function decisionProblem(
-  expected: Numbers,
-  actual: Numbers,
+function findArgmaxMismatch(
+  expected: FloatArray,
+  actual: FloatArray,
   shape: readonly number[],
   allowed: number,
 ): string | undefined {
   const [rows = 0, columns = 0, ...more] = shape;
   if (more.length > 0 || columns < 2) return undefined;
   for (let row = 0; row < rows; row++) {
-    const [best, gap] = topOf(expected.subarray(row * columns, (row + 1) * columns));
-    const [otherBest] = topOf(actual.subarray(row * columns, (row + 1) * columns));
+    const [best, gap] = findArgmax(expected.subarray(row * columns, (row + 1) * columns));
+    const [otherBest] = findArgmax(actual.subarray(row * columns, (row + 1) * columns));
     if (best !== otherBest && gap > allowed)
       return `decides for ${otherBest} instead of ${best} in row ${row}`;
   }
@@ -87,7 +91,7 @@ function decisionProblem(
 }
 
 /** Index of the largest value, and how far it is above the second. */
-function topOf(values: Numbers): readonly [index: number, gap: number] {
+function findArgmax(values: FloatArray): readonly [index: number, gap: number] {
   let [best, first, second] = [0, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   values.forEach((value, index) => {
     if (value > first) [best, first, second] = [index, value, first];
@@ -96,18 +100,18 @@ function topOf(values: Numbers): readonly [index: number, gap: number] {
   return [best, first - second];
 }
 
-type Numbers = Float32Array | Float64Array;
+type FloatArray = Float32Array | Float64Array;
 
-function realNumbers(tensor: Tensor): Numbers | undefined {
+function toFloats(tensor: Tensor): FloatArray | undefined {
   if (tensor.datatype === "FP32" || tensor.datatype === "FP64") return tensor.data;
-  if (tensor.datatype === "FP16") return Float32Array.from(tensor.data, halfToNumber);
+  if (tensor.datatype === "FP16") return Float32Array.from(tensor.data, decodeFloat16);
   if (tensor.datatype === "BF16")
     return new Float32Array(Uint32Array.from(tensor.data, (bits) => bits << 16).buffer);
   return undefined;
 }
 
 /** IEEE 754 binary16: 1 bit for the sign, 5 for the exponent, 10 for the fraction. */
-function halfToNumber(bits: number): number {
+function decodeFloat16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;
@@ -117,7 +121,7 @@ function halfToNumber(bits: number): number {
   );
 }
 
-function isEqual(expected: Tensor, actual: Tensor): boolean {
+function areEqualTensors(expected: Tensor, actual: Tensor): boolean {
   if (expected.datatype === "BYTES") {
     return expected.data.every(
       (element, index) =>

@@ -6,27 +6,32 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
 /** By image format. */
-const FILES = {
+const CODEC_FILES = {
   jpeg: "@cwasm/jpeg-turbo/jpeg-turbo.wasm",
   png: "@jsquash/png/codec/pkg/squoosh_png_bg.wasm",
 } as const;
 
-type Format = keyof typeof FILES;
-export type ImageCodecFiles = Readonly<Record<Format, Uint8Array>>;
-export type ImageCodecModules = Readonly<Record<Format, WebAssembly.Module>>;
+type ImageFormat = keyof typeof CODEC_FILES;
+export type ImageCodecFiles = Readonly<Record<ImageFormat, Uint8Array>>;
+export type LazyImageCodecModules = Readonly<Record<ImageFormat, WebAssembly.Module>>;
 
-const pathOf = (format: Format) => createRequire(import.meta.url).resolve(FILES[format]);
+const resolveCodecPath = (format: ImageFormat) =>
+  createRequire(import.meta.url).resolve(CODEC_FILES[format]);
 
-export async function readImageCodecs(): Promise<ImageCodecFiles> {
-  const [jpeg, png] = await Promise.all([readFile(pathOf("jpeg")), readFile(pathOf("png"))]);
+export async function readImageCodecFiles(): Promise<ImageCodecFiles> {
+  const [jpeg, png] = await Promise.all([
+    readFile(resolveCodecPath("jpeg")),
+    readFile(resolveCodecPath("png")),
+  ]);
   return { jpeg, png };
 }
 
 /** Each compiled when it is asked for first. */
-export function nodeImageCodecs(): ImageCodecModules {
-  const compiled = new Map<Format, WebAssembly.Module>();
-  const moduleOf = (format: Format) => {
-    const module = compiled.get(format) ?? new WebAssembly.Module(readFileSync(pathOf(format)));
+export function createLazyImageCodecs(): LazyImageCodecModules {
+  const compiled = new Map<ImageFormat, WebAssembly.Module>();
+  const moduleOf = (format: ImageFormat) => {
+    const module =
+      compiled.get(format) ?? new WebAssembly.Module(readFileSync(resolveCodecPath(format)));
     compiled.set(format, module);
     return module;
   };

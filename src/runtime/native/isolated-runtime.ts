@@ -7,16 +7,16 @@
 import { coreErrors } from "../../core/common-errors.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
-import type { StartWorker } from "./messages.ts";
+import type { StartWorker } from "./worker-messages.ts";
 import { createNativeRuntime, type NativeRuntime } from "./native-runtime.ts";
 import { startProcessWorker } from "./process-worker.ts";
 import {
-  DEFAULT_REPLACEMENT,
-  replacedSession,
-  type ReplacementPolicy,
+  DEFAULT_RESTART_POLICY,
+  superviseSession,
+  type RestartPolicy,
   type WorkerEvent,
-} from "./replaced-session.ts";
-import { mergeOptions, type NativeSessionOptions } from "./session-options.ts";
+} from "./supervised-session.ts";
+import { mergeSessionOptions, type NativeSessionOptions } from "./session-options.ts";
 import { startThreadWorker } from "./thread-worker.ts";
 import { openWorkerSession } from "./worker-session.ts";
 
@@ -28,11 +28,11 @@ export interface IsolatedRuntimeOptions {
   /** For sessions that say nothing else. */
   readonly session?: NativeSessionOptions;
   readonly clock?: Clock;
-  readonly replacement?: Partial<ReplacementPolicy>;
+  readonly restartPolicy?: Partial<RestartPolicy>;
   readonly onEvent?: (event: WorkerEvent) => void;
 }
 
-export function createRuntimeWith(
+export function createIsolatedRuntime(
   isolation: Isolation,
   options: IsolatedRuntimeOptions = {},
 ): NativeRuntime {
@@ -49,11 +49,16 @@ export function createWorkerRuntime(
   name: string,
   options: IsolatedRuntimeOptions = {},
 ): NativeRuntime {
-  const { session: defaults, clock = systemClock, replacement, onEvent = () => {} } = options;
+  const {
+    session: defaults,
+    clock = systemClock,
+    restartPolicy: replacement,
+    onEvent = () => {},
+  } = options;
   return {
     name,
     async createSession(model, sessionOptions, end) {
-      const merged = mergeOptions(sessionOptions, defaults);
+      const merged = mergeSessionOptions(sessionOptions, defaults);
       const { label } = merged;
       const tell = (event: WorkerEvent) =>
         onEvent({ ...event, ...(label !== undefined && { label }) });
@@ -69,15 +74,15 @@ export function createWorkerRuntime(
         return worker;
       }
       try {
-        const policy = { ...DEFAULT_REPLACEMENT, ...replacement };
+        const policy = { ...DEFAULT_RESTART_POLICY, ...replacement };
         // The model is kept: it opens the session again.
-        return replacedSession(await open(), {
+        return superviseSession(await open(), {
           open,
-          keptBytes: model.byteLength,
+          modelBytes: model.byteLength,
           policy,
           clock,
           onEvent: tell,
-          end,
+          signal: end,
         });
       } catch (error) {
         throw error instanceof EdgeTierError

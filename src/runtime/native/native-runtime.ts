@@ -3,12 +3,12 @@
 import { coreErrors } from "../../core/common-errors.ts";
 import { env, InferenceSession } from "onnxruntime-node";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
-import { checkInputs } from "../check-inputs.ts";
-import { createInTurn } from "../in-turn.ts";
+import { validateInputs } from "../validate-inputs.ts";
+import { createSerialQueue } from "../serial-queue.ts";
 import type { Runtime, Session } from "../runtime.ts";
-import type { NodeCounter, NodeCounts } from "./node-count.ts";
-import { fromOrt, toOrt, toSpec } from "./ort-tensors.ts";
-import { mergeOptions, toOrtOptions, type NativeSessionOptions } from "./session-options.ts";
+import type { NodeCounter, NodeCounts } from "./node-counter.ts";
+import { fromOrtTensor, toOrtTensor, toTensorSpec } from "./ort-tensors.ts";
+import { mergeSessionOptions, toOrtOptions, type NativeSessionOptions } from "./session-options.ts";
 
 // What fails before a session has options of its own is thrown as well: once is enough.
 env.logLevel = "fatal";
@@ -35,35 +35,35 @@ export function createNativeRuntime(defaults: NativeSessionOptions = {}): Native
   return {
     name: "onnxruntime-node",
     async createSession(model, options) {
-      const merged = mergeOptions(options, defaults);
+      const merged = mergeSessionOptions(options, defaults);
       const counter =
         merged.countNodes === true
-          ? (await import("./node-count.ts")).createNodeCounter()
+          ? (await import("./node-counter.ts")).createNodeCounter()
           : undefined; // seldom wanted
       try {
         const session = await InferenceSession.create(model, {
           ...toOrtOptions(merged),
           ...counter?.sessionOptions,
         });
-        return nativeSession(session, model.byteLength, counter);
+        return createNativeSession(session, model.byteLength, counter);
       } catch (error) {
-        counter?.abandon();
-        throw failed(error);
+        counter?.discard();
+        throw toSessionError(error);
       }
     },
   };
 }
 
 /** @param memoryBytes at least what it holds: ONNX Runtime does not tell */
-function nativeSession(
+function createNativeSession(
   session: InferenceSession,
   memoryBytes: number,
   counter: NodeCounter | undefined,
 ): NativeSession {
-  const inputs = session.inputMetadata.map(toSpec);
-  const outputs = session.outputMetadata.map(toSpec);
+  const inputs = session.inputMetadata.map(toTensorSpec);
+  const outputs = session.outputMetadata.map(toTensorSpec);
   // ONNX Runtime allows no overlapping runs of one JavaScript session.
-  const inTurn = createInTurn();
+  const inTurn = createSerialQueue();
   let disposal: Promise<void> | undefined;
   let uncounted = counter;
   let nodes: NodeCounts | undefined;
@@ -77,11 +77,11 @@ function nativeSession(
     },
 
     async run(tensors) {
-      checkInputs(inputs, tensors);
+      validateInputs(inputs, tensors);
       if (disposal !== undefined)
         throw coreErrors.sessionFailed("the session has been disposed of");
       const feeds = Object.fromEntries(
-        Object.entries(tensors).map(([name, tensor]) => [name, toOrt(name, tensor)]),
+        Object.entries(tensors).map(([name, tensor]) => [name, toOrtTensor(name, tensor)]),
       );
       return await inTurn(async () => {
         try {
@@ -90,10 +90,10 @@ function nativeSession(
           uncounted = undefined;
           // The binding hands out buffers of their own, so they need no further copy.
           return Object.fromEntries(
-            Object.entries(results).map(([name, tensor]) => [name, fromOrt(name, tensor)]),
+            Object.entries(results).map(([name, tensor]) => [name, fromOrtTensor(name, tensor)]),
           );
         } catch (error) {
-          throw failed(error);
+          throw toSessionError(error);
         }
       });
     },
@@ -101,14 +101,14 @@ function nativeSession(
     async dispose() {
       disposal ??= inTurn(async () => {
         await session.release();
-        uncounted?.abandon();
+        uncounted?.discard();
       });
       await disposal;
     },
   };
 }
 
-const failed = (error: unknown) =>
+const toSessionError = (error: unknown) =>
   error instanceof EdgeTierError
     ? error
     : coreErrors.sessionFailed(reasonOf(error).trim().replace(/\.$/, ""), error);

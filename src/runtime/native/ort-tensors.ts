@@ -5,7 +5,7 @@ import { Tensor as OrtTensor, type InferenceSession } from "onnxruntime-node";
 import type { Datatype, Tensor, TensorSpec } from "../../core/tensor.ts";
 
 /** ONNX Runtime's name of each datatype that its JavaScript binding can pass; BF16 is not among them. */
-const ortTypes = {
+const ORT_TYPES = {
   BOOL: "bool",
   UINT8: "uint8",
   UINT16: "uint16",
@@ -22,14 +22,14 @@ const ortTypes = {
 } as const satisfies Partial<Record<Datatype, OrtTensor.Type>>;
 
 const datatypes = new Map<string, Datatype>(
-  Object.entries(ortTypes).map(([datatype, type]) => [type, datatype as keyof typeof ortTypes]),
+  Object.entries(ORT_TYPES).map(([datatype, type]) => [type, datatype as keyof typeof ORT_TYPES]),
 );
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @throws session_failed for an input or output that is no tensor of a known datatype. */
-export function toSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
+export function toTensorSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
   const datatype = metadata.isTensor ? datatypes.get(metadata.type) : undefined;
   if (!metadata.isTensor || datatype === undefined)
     throw coreErrors.sessionFailed(
@@ -43,14 +43,14 @@ export function toSpec(metadata: InferenceSession.ValueMetadata): TensorSpec {
 }
 
 /** @throws invalid_tensor for what ONNX Runtime's JavaScript binding cannot take. */
-export function toOrt(name: string, tensor: Tensor): OrtTensor {
+export function toOrtTensor(name: string, tensor: Tensor): OrtTensor {
   switch (tensor.datatype) {
     case "BF16":
       throw coreErrors.invalidTensor(name, "BF16 is not supported by this runtime");
     case "BYTES":
       return new OrtTensor(
         "string",
-        tensor.data.map((element) => toText(name, element)),
+        tensor.data.map((element) => decodeText(name, element)),
         tensor.shape,
       );
     case "FP16":
@@ -60,11 +60,11 @@ export function toOrt(name: string, tensor: Tensor): OrtTensor {
         value: "float16",
       });
     default:
-      return new OrtTensor(ortTypes[tensor.datatype], tensor.data, tensor.shape);
+      return new OrtTensor(ORT_TYPES[tensor.datatype], tensor.data, tensor.shape);
   }
 }
 
-export function fromOrt(name: string, tensor: OrtTensor): Tensor {
+export function fromOrtTensor(name: string, tensor: OrtTensor): Tensor {
   const datatype = datatypes.get(tensor.type);
   if (datatype === undefined)
     throw coreErrors.sessionFailed(`output ${name} is ${tensor.type}, which cannot be served`);
@@ -77,7 +77,7 @@ export function fromOrt(name: string, tensor: OrtTensor): Tensor {
   return { datatype, shape, data } as Tensor; // ONNX Runtime gives the typed array that belongs to the type
 }
 
-function toText(name: string, element: Uint8Array): string {
+function decodeText(name: string, element: Uint8Array): string {
   if (element.includes(0))
     throw coreErrors.invalidTensor(
       name,

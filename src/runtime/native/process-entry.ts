@@ -2,17 +2,17 @@
 
 import { readFileSync } from "node:fs";
 import { Socket } from "node:net";
-import type { FromWorker, ToWorker } from "./messages.ts";
+import type { WorkerResponse, WorkerRequest } from "./worker-messages.ts";
 import {
   MODEL_FD,
-  SHARED_FD,
-  type FromProcess,
-  type ProcessRun,
+  SHARED_MEMORY_FD,
+  type ProcessResponse,
+  type ProcessRunRequest,
   type ProcessStart,
-  type ToProcess,
+  type ProcessRequest,
 } from "./process-worker.ts";
-import { serveSession } from "./session-worker.ts";
-import { placeTensors, takeTensors } from "./shared-file.ts";
+import { serveSession } from "./serve-session.ts";
+import { writeSharedTensors, readSharedTensors } from "./shared-memory.ts";
 
 // The channel closes when the server ends, even by SIGKILL; a run that has begun is done first.
 process.once("disconnect", () => process.exit());
@@ -23,56 +23,61 @@ const { modelBytes, options } = await new Promise<ProcessStart>((resolve) =>
   process.once("message", resolve),
 );
 let unsent = 0;
-let closing = false;
+let isClosing = false;
 /** The run that has the shared file, and the buffer that its inputs are read into: there is one such run at a time. */
-let fileRun: number | undefined;
+let sharedMemoryRunId: number | undefined;
 let inputBuffer = new ArrayBuffer();
 
 await serveSession({
   options,
-  takeModel,
-  memoryBytes() {
+  receiveModel,
+  measureMemoryBytes() {
     globalThis.gc?.(); // the model's bytes, which ONNX Runtime has copied
-    return ownMemoryBytes();
+    return measureOwnMemoryBytes();
   },
-  send(message: FromWorker) {
+  send(message: WorkerResponse) {
     unsent++;
-    process.send?.(placed(message), undefined, {}, () => {
+    process.send?.(shareOutputs(message), undefined, {}, () => {
       unsent--;
       closeIfDone();
     });
   },
-  listen: (listener) =>
-    void process.on("message", (message: ToProcess) =>
-      listener(message.kind === "run" ? taken(message) : message),
+  onMessage: (listener) =>
+    void process.on("message", (message: ProcessRequest) =>
+      listener(message.kind === "run" ? receiveRun(message) : message),
     ),
   close() {
-    closing = true;
+    isClosing = true;
     closeIfDone();
   },
 });
 
-function taken({ kind, id, inputs, hasFile }: ProcessRun): ToWorker {
-  if (hasFile) fileRun = id;
-  return { kind, id, inputs: takeTensors(SHARED_FD, inputs, atLeast) };
+function receiveRun({
+  kind,
+  id,
+  inputs,
+  usesSharedMemory: hasFile,
+}: ProcessRunRequest): WorkerRequest {
+  if (hasFile) sharedMemoryRunId = id;
+  return { kind, id, inputs: readSharedTensors(SHARED_MEMORY_FD, inputs, ensureInputBuffer) };
 }
 
-function placed(message: FromWorker): FromProcess {
-  return message.kind === "done" && message.id === fileRun
-    ? { ...message, outputs: placeTensors(SHARED_FD, message.outputs) }
+function shareOutputs(message: WorkerResponse): ProcessResponse {
+  return message.kind === "run-completed" && message.id === sharedMemoryRunId
+    ? { ...message, outputs: writeSharedTensors(SHARED_MEMORY_FD, message.outputs) }
     : message;
 }
 
-function atLeast(byteLength: number): ArrayBuffer {
+function ensureInputBuffer(byteLength: number): ArrayBuffer {
   if (inputBuffer.byteLength < byteLength) inputBuffer = new ArrayBuffer(byteLength);
   return inputBuffer;
 }
 
 function closeIfDone(): void {
-  if (closing && unsent === 0) process.disconnect();
+  if (isClosing && unsent === 0) process.disconnect();
 }
 
-async function takeModel(): Promise<Uint8Array> {
+async function receiveModel(): Promise<Uint8Array> {
   const model = new Uint8Array(modelBytes);
   let filled = 0;
   for await (const chunk of new Socket({ fd: MODEL_FD }) as AsyncIterable<Uint8Array>) {
@@ -83,7 +88,7 @@ async function takeModel(): Promise<Uint8Array> {
 }
 
 /** What would be free without this process: not the libraries, which it shares with others. Linux tells; elsewhere all of it. */
-function ownMemoryBytes(): number {
+function measureOwnMemoryBytes(): number {
   try {
     const kibibytes = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
     return kibibytes === undefined ? process.memoryUsage.rss() : Number(kibibytes) * 1024;

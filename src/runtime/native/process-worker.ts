@@ -7,74 +7,78 @@ import { fork, type ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { reasonOf } from "../../core/errors.ts";
-import type { FromWorker, StartWorker, ToWorker } from "./messages.ts";
+import type { WorkerResponse, StartWorker, WorkerRequest } from "./worker-messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 import {
-  closeSharedFile,
-  createSharedFile,
-  placeTensors,
-  takeTensors,
-  type PlacedTensors,
-} from "./shared-file.ts";
+  closeSharedMemory,
+  openSharedMemory,
+  writeSharedTensors,
+  readSharedTensors,
+  type SharedTensors,
+} from "./shared-memory.ts";
 
 /** The file descriptor by which the worker reads its model. */
 export const MODEL_FD = 4;
 /** That of the shared file, where there is one. */
-export const SHARED_FD = 5;
+export const SHARED_MEMORY_FD = 5;
 /** The first message, before any other. */
 export interface ProcessStart {
   readonly modelBytes: number;
   readonly options: NativeSessionOptions;
 }
 
-type Run = Extract<ToWorker, { kind: "run" }>;
-type Done = Extract<FromWorker, { kind: "done" }>;
+type RunRequest = Extract<WorkerRequest, { kind: "run" }>;
+type RunCompleted = Extract<WorkerResponse, { kind: "run-completed" }>;
 /** `hasFile`: its outputs may lie there too. */
-export type ProcessRun = Omit<Run, "inputs"> & {
-  readonly inputs: PlacedTensors;
-  readonly hasFile: boolean;
+export type ProcessRunRequest = Omit<RunRequest, "inputs"> & {
+  readonly inputs: SharedTensors;
+  readonly usesSharedMemory: boolean;
 };
-export type ToProcess = Exclude<ToWorker, Run> | ProcessRun;
-export type FromProcess =
-  | Exclude<FromWorker, Done>
-  | (Omit<Done, "outputs"> & { readonly outputs: PlacedTensors });
+export type ProcessRequest = Exclude<WorkerRequest, RunRequest> | ProcessRunRequest;
+export type ProcessResponse =
+  | Exclude<WorkerResponse, RunCompleted>
+  | (Omit<RunCompleted, "outputs"> & { readonly outputs: SharedTensors });
 
-const ENTRY = fileURLToPath(new URL("./process-entry.ts", import.meta.url));
+const ENTRY_PATH = fileURLToPath(new URL("./process-entry.ts", import.meta.url));
 const STDERR = 2;
 
 export const startProcessWorker: StartWorker = (model, options, events) => {
-  const file = createSharedFile();
+  const file = openSharedMemory();
   let fileRun: number | undefined;
-  const child = fork(ENTRY, [], {
+  const child = fork(ENTRY_PATH, [], {
     serialization: "advanced",
     execArgv: ["--expose-gc"],
     // A driver may print; the server's standard output is its log.
     stdio: ["ignore", STDERR, STDERR, "ipc", "pipe", file ?? "ignore"],
   });
-  child.on("message", (message: FromProcess) => events.message(received(message)));
+  child.on("message", (message: ProcessResponse) => events.onMessage(received(message)));
   child.on("error", (error) => {
-    if (child.pid === undefined) events.ended(`before it began: ${reasonOf(error)}`); // nothing else will come of it
+    if (child.pid === undefined) events.onExit(`before it began: ${reasonOf(error)}`); // nothing else will come of it
   });
   // Not "exit", before which its last messages need not have come.
   child.once("close", (code, signal) => {
-    if (file !== undefined) closeSharedFile(file);
-    events.ended(signal === null ? `with exit code ${code}` : `by ${signal}`);
+    if (file !== undefined) closeSharedMemory(file);
+    events.onExit(signal === null ? `with exit code ${code}` : `by ${signal}`);
   });
 
-  const send = (message: ProcessStart | ToProcess) => {
+  const send = (message: ProcessStart | ProcessRequest) => {
     if (child.connected) child.send(message, () => {}); // one that has gone is told of by its exit
   };
-  function sendRun(run: Run): void {
+  function sendRun(run: RunRequest): void {
     const hasFile = file !== undefined && fileRun === undefined && child.connected;
     if (hasFile) fileRun = run.id;
-    send({ ...run, inputs: hasFile ? placeTensors(file, run.inputs) : run.inputs, hasFile });
+    send({
+      ...run,
+      inputs: hasFile ? writeSharedTensors(file, run.inputs) : run.inputs,
+      usesSharedMemory: hasFile,
+    });
   }
-  function received(message: FromProcess): FromWorker {
+  function received(message: ProcessResponse): WorkerResponse {
     if (!("id" in message) || file === undefined || message.id !== fileRun)
-      return message as FromWorker;
+      return message as WorkerResponse;
     fileRun = undefined;
-    return message.kind === "done"
-      ? { ...message, outputs: takeTensors(file, message.outputs) }
+    return message.kind === "run-completed"
+      ? { ...message, outputs: readSharedTensors(file, message.outputs) }
       : message;
   }
   send({ modelBytes: model.byteLength, options });
@@ -82,7 +86,7 @@ export const startProcessWorker: StartWorker = (model, options, events) => {
   return {
     pid: child.pid,
     send: (message) => (message.kind === "run" ? sendRun(message) : send(message)),
-    hold(held) {
+    keepAlive(held) {
       for (const handle of [child, child.channel]) {
         if (held) handle?.ref();
         else handle?.unref();

@@ -21,7 +21,7 @@ export interface NodeEvent {
   readonly operator: string;
   /** As ONNX Runtime calls it, for example CPUExecutionProvider. */
   readonly provider: string;
-  readonly durationMicros: number;
+  readonly durationUs: number;
 }
 
 export interface RunProfiler {
@@ -32,32 +32,32 @@ export interface RunProfiler {
   /** After the runs. @returns undefined where the profile could not be written or read */
   finish(session: InferenceSession): NodeEvent[] | undefined;
   /** Instead of `finish`, where there is no session. */
-  abandon(): void;
+  discard(): void;
 }
 
-const KERNEL = "_kernel_time";
+const KERNEL_SUFFIX = "_kernel_time";
 
 /** @returns undefined where no file can be written: a profile is worth no failure */
 export function createRunProfiler(): RunProfiler | undefined {
-  const folder = ifPossible(() => mkdtempSync(join(tmpdir(), "edgetier-profile-")));
+  const folder = tryOrUndefined(() => mkdtempSync(join(tmpdir(), "edgetier-profile-")));
   if (folder === undefined) return undefined;
   const abandon = () => rmSync(folder, { recursive: true, force: true });
   return {
     sessionOptions: { enableProfiling: true, profileFilePrefix: join(folder, "run") },
     finish(session) {
       session.endProfiling();
-      const events = ifPossible(() =>
-        readNodeEvents(readFileSync(join(folder, readdirSync(folder)[0] ?? ""), "utf8")),
+      const events = tryOrUndefined(() =>
+        parseNodeEvents(readFileSync(join(folder, readdirSync(folder)[0] ?? ""), "utf8")),
       );
       abandon();
       return events;
     },
-    abandon,
+    discard: abandon,
   };
 }
 
 /** @param profile ONNX Runtime's: an event in each line. Its end may be missing, and so may the last event. @throws ZodError for what is none */
-export function readNodeEvents(profile: string): NodeEvent[] {
+export function parseNodeEvents(profile: string): NodeEvent[] {
   return profile.split("\n").flatMap((line) => {
     const json = line.replace(/,\s*$/, "");
     if (!json.startsWith("{") || !json.endsWith("}")) return [];
@@ -65,16 +65,16 @@ export function readNodeEvents(profile: string): NodeEvent[] {
     if (cat !== "Node" || args?.op_name === undefined || args.provider === undefined) return [];
     return [
       {
-        node: name.replace(KERNEL, ""),
+        node: name.replace(KERNEL_SUFFIX, ""),
         operator: args.op_name,
         provider: args.provider,
-        durationMicros: dur,
+        durationUs: dur,
       },
     ];
   });
 }
 
-function ifPossible<Result>(work: () => Result): Result | undefined {
+function tryOrUndefined<Result>(work: () => Result): Result | undefined {
   try {
     return work();
   } catch {

@@ -17,7 +17,7 @@ export interface NativeSessionOptions {
 }
 
 /** The first that says something counts, field by field. */
-export function mergeOptions(
+export function mergeSessionOptions(
   options: NativeSessionOptions | undefined,
   defaults: NativeSessionOptions | undefined,
 ): NativeSessionOptions {
@@ -26,9 +26,9 @@ export function mergeOptions(
 }
 
 /** Only fatal messages: failures come as exceptions, and are logged once, by who handles them. */
-const LOG_FATAL = 4;
+const LOG_SEVERITY_FATAL = 4;
 /** A folder that is not there: a model may not read weights from files, which ONNX would let it name by path. */
-const NO_FOLDER = "/nonexistent/edgetier";
+const NONEXISTENT_FOLDER = "/nonexistent/edgetier";
 
 export function toOrtOptions(options: NativeSessionOptions): InferenceSession.SessionOptions {
   const { provider, intraOpThreads = 0, graphOptimization = "all" } = options;
@@ -37,10 +37,10 @@ export function toOrtOptions(options: NativeSessionOptions): InferenceSession.Se
     intraOpNumThreads: intraOpThreads,
     graphOptimizationLevel: graphOptimization,
     enableCpuMemArena: provider?.name !== "cpu" || provider.arena,
-    logSeverityLevel: LOG_FATAL,
+    logSeverityLevel: LOG_SEVERITY_FATAL,
     extra: {
       session: {
-        model_external_initializers_file_folder_path: NO_FOLDER,
+        model_external_initializers_file_folder_path: NONEXISTENT_FOLDER,
         // ONNX Runtime's threads would wait for the next run by turning over, at the cost of every other thread: at 100
         // requests a second on 2 cores, p99 was 11.5 ms with it and 6.6 ms without (measured).
         intra_op: { allow_spinning: "0" },

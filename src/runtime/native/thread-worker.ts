@@ -3,7 +3,7 @@
 import { Worker } from "node:worker_threads";
 import { reasonOf } from "../../core/errors.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
-import type { FromWorker, StartWorker } from "./messages.ts";
+import type { WorkerResponse, StartWorker } from "./worker-messages.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 
 /** The first message, before any other. */
@@ -15,31 +15,31 @@ export interface ThreadStart {
 export const startThreadWorker: StartWorker = (model, options, events) => {
   const worker = new Worker(new URL("./thread-entry.ts", import.meta.url), { execArgv: [] });
   let how = "on its own";
-  worker.on("message", (message: FromWorker) => events.message(message));
+  worker.on("message", (message: WorkerResponse) => events.onMessage(message));
   worker.on("error", (error) => (how = `by an error: ${reasonOf(error)}`));
-  worker.on("exit", () => events.ended(how));
+  worker.on("exit", () => events.onExit(how));
   worker.postMessage({ model, options } satisfies ThreadStart, []);
   return {
     pid: undefined,
     send: (message) =>
       worker.postMessage(
-        message.kind === "run" ? { ...message, inputs: withoutRest(message.inputs) } : message,
+        message.kind === "run" ? { ...message, inputs: copyPartialViews(message.inputs) } : message,
         [],
       ),
-    hold: (held) => (held ? worker.ref() : worker.unref()),
+    keepAlive: (held) => (held ? worker.ref() : worker.unref()),
     kill: () => void worker.terminate(),
   };
 };
 
 /** A view that crosses takes all of its buffer along. */
-function withoutRest(tensors: NamedTensors): NamedTensors {
+function copyPartialViews(tensors: NamedTensors): NamedTensors {
   return Object.fromEntries(
     Object.entries(tensors).map(([name, tensor]) => [
       name,
-      isPart(tensor) ? ({ ...tensor, data: tensor.data.slice() } as Tensor) : tensor,
+      isPartialView(tensor) ? ({ ...tensor, data: tensor.data.slice() } as Tensor) : tensor,
     ]),
   );
 }
 
-const isPart = (tensor: Tensor): boolean =>
+const isPartialView = (tensor: Tensor): boolean =>
   tensor.datatype !== "BYTES" && tensor.data.byteLength < tensor.data.buffer.byteLength;

@@ -3,8 +3,8 @@
 import { nativeErrors } from "./errors.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors, TensorSpec } from "../../core/tensor.ts";
-import type { FromWorker, SessionWorker, StartWorker } from "./messages.ts";
-import type { NodeCounts } from "./node-count.ts";
+import type { WorkerResponse, SessionWorker, StartWorker } from "./worker-messages.ts";
+import type { NodeCounts } from "./node-counter.ts";
 import type { NativeSessionOptions } from "./session-options.ts";
 
 export interface WorkerSession {
@@ -14,11 +14,11 @@ export interface WorkerSession {
   readonly memoryBytes: number;
   readonly nodes: NodeCounts | undefined;
   /** How it ended, once it has. */
-  readonly ended: Promise<string>;
+  readonly exited: Promise<string>;
   /** Inputs are taken as checked. @throws session_lost where the worker ends first; what the session's run throws */
   run(inputs: NamedTensors): Promise<NamedTensors>;
   /** Does the runs that it has, and ends. */
-  end(): Promise<void>;
+  shutDown(): Promise<void>;
   kill(): void;
 }
 
@@ -30,7 +30,7 @@ export async function openWorkerSession(
   signal?: AbortSignal,
 ): Promise<WorkerSession> {
   signal?.throwIfAborted();
-  const opened = Promise.withResolvers<Extract<FromWorker, { kind: "ready" }>>();
+  const opened = Promise.withResolvers<Extract<WorkerResponse, { kind: "ready" }>>();
   const ended = Promise.withResolvers<string>();
   const runs = new Map<number, PromiseWithResolvers<NamedTensors>>();
   let lastId = 0;
@@ -38,15 +38,15 @@ export async function openWorkerSession(
   let nodes: NodeCounts | undefined;
 
   const worker: SessionWorker = startWorker(model, options, {
-    message(message) {
+    onMessage(message) {
       if (message.kind === "ready") return opened.resolve(message);
-      if (message.kind === "refused") return opened.reject(new EdgeTierError(message.error));
+      if (message.kind === "open-failed") return opened.reject(new EdgeTierError(message.error));
       const run = settle(message.id);
-      if (message.kind === "failed") return run?.reject(new EdgeTierError(message.error));
+      if (message.kind === "run-failed") return run?.reject(new EdgeTierError(message.error));
       nodes ??= message.nodes;
       run?.resolve(message.outputs);
     },
-    ended(text) {
+    onExit(text) {
       how = text;
       const lost = nativeErrors.sessionLost(text);
       opened.reject(lost);
@@ -58,7 +58,7 @@ export async function openWorkerSession(
   function settle(id: number): PromiseWithResolvers<NamedTensors> | undefined {
     const run = runs.get(id);
     runs.delete(id);
-    if (runs.size === 0) worker.hold(false);
+    if (runs.size === 0) worker.keepAlive(false);
     return run;
   }
 
@@ -67,7 +67,7 @@ export async function openWorkerSession(
   void ended.promise.then(() => signal?.removeEventListener("abort", kill));
 
   const { inputs, outputs, memoryBytes } = await opened.promise;
-  worker.hold(false); // a session alone does not keep a process running; a run does
+  worker.keepAlive(false); // a session alone does not keep a process running; a run does
   return {
     pid: worker.pid,
     inputs,
@@ -76,20 +76,20 @@ export async function openWorkerSession(
     get nodes() {
       return nodes;
     },
-    ended: ended.promise,
+    exited: ended.promise,
     async run(inputs) {
       if (how !== undefined) throw nativeErrors.sessionLost(how);
       const id = ++lastId;
       const run = Promise.withResolvers<NamedTensors>();
       runs.set(id, run);
-      worker.hold(true);
+      worker.keepAlive(true);
       worker.send({ kind: "run", id, inputs });
       return await run.promise;
     },
-    async end() {
+    async shutDown() {
       if (how === undefined) {
-        worker.hold(true);
-        worker.send({ kind: "end" });
+        worker.keepAlive(true);
+        worker.send({ kind: "close" });
       }
       await ended.promise;
     },

@@ -11,7 +11,7 @@ export interface ByteSource {
 }
 
 /** Gives views, not copies. */
-export function bytesSource(bytes: Uint8Array): ByteSource {
+export function createBytesSource(bytes: Uint8Array): ByteSource {
   let offset = 0;
   return {
     async read(count) {
@@ -24,7 +24,7 @@ export function bytesSource(bytes: Uint8Array): ByteSource {
 }
 
 /** @throws model_store_unavailable from `read`, where the stream fails */
-export function streamSource(stream: ReadableStream<Uint8Array>): ByteSource {
+export function createStreamSource(stream: ReadableStream<Uint8Array>): ByteSource {
   const reader = stream.getReader();
   let left: Uint8Array = new Uint8Array();
   return {

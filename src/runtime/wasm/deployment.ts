@@ -1,13 +1,13 @@
 // What `edgetier engine build` makes for the Worker to bundle: dist/edge/deployment.mjs exports one of these.
 
 import type { EngineModule } from "./engine.ts";
-import type { HeadRef } from "./snapshot-format.ts";
+import type { SnapshotHeadRef } from "./snapshot-format.ts";
 
 /** A snapshot that the Worker brings along: of a first tier, restored at module scope. */
 export interface BundledSnapshot {
   /** SHA-256 of the graph. */
   readonly graph: string;
-  readonly head: HeadRef;
+  readonly head: SnapshotHeadRef;
   readonly bytes: ArrayBuffer;
 }
 

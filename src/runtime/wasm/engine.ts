@@ -3,8 +3,8 @@
 import { coreErrors } from "../../core/common-errors.ts";
 import { runtimeErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
-import type { GlueFactory, OrtGlue } from "./glue.ts";
-import { guarded, type ReadCutFunction, watchCutFunctions } from "./traps.ts";
+import type { GlueFactory, OrtGlue } from "./ort-glue.ts";
+import { callEngine, type ReadStrippedFunction, watchStrippedFunctions } from "./traps.ts";
 
 /** What a deployment bundles: a compiled engine and its glue, as `edgetier engine build` makes them. */
 export type EngineModule = {
@@ -22,10 +22,10 @@ export interface Engine {
   readonly ort: OrtGlue;
   readonly memory: WebAssembly.Memory;
   /** Calls ONNX Runtime; a status other than 0 becomes session_failed with ONNX Runtime's own message. */
-  check(status: number, action: string): void;
+  checkStatus(status: number, action: string): void;
   /** Like `check`, for calls that return a handle: 0 is the failure. */
-  handle(handle: number, action: string): number;
-  readonly readCutFunction: ReadCutFunction;
+  checkHandle(handle: number, action: string): number;
+  readonly readStrippedFunction: ReadStrippedFunction;
 }
 
 /** The npm package's own limits: 16 MiB at first, 4 GiB at most (an isolate ends long before). */
@@ -33,7 +33,7 @@ const INITIAL_PAGES = 256;
 const MAXIMUM_PAGES = 65_536;
 /** Of WebAssembly memory. */
 export const PAGE_BYTES = 65_536;
-const LOG_ERRORS_ONLY = 3;
+const LOG_SEVERITY_ERROR = 3;
 
 export interface EngineOptions {
   /** Of the memory at first; a memory that is to be overwritten is made at its final size. */
@@ -41,10 +41,10 @@ export interface EngineOptions {
   /** Where the memory may not grow beyond. */
   readonly maximumPages?: number;
   /** False leaves ONNX Runtime itself unstarted, for a memory in which it runs already. */
-  readonly startRuntime?: boolean;
+  readonly initializesRuntime?: boolean;
   readonly now?: () => number;
   /** Gets what ONNX Runtime writes to its standard output: its profile, where one was asked for. */
-  readonly print?: (line: string) => void;
+  readonly onStdoutLine?: (line: string) => void;
 }
 
 /**
@@ -58,12 +58,12 @@ export async function startEngine(
   const {
     initialPages = INITIAL_PAGES,
     maximumPages = MAXIMUM_PAGES,
-    startRuntime = true,
+    initializesRuntime: startRuntime = true,
     now = Date.now,
-    print = () => {},
+    onStdoutLine: print = () => {},
   } = options;
-  const memory = makeMemory(initialPages, maximumPages);
-  let readCutFunction: ReadCutFunction = () => undefined;
+  const memory = createMemory(initialPages, maximumPages);
+  let readStrippedFunction: ReadStrippedFunction = () => undefined;
   const ort = await new Promise<OrtGlue>((resolve, reject) => {
     // The glue's own promise never settles when instantiation fails, so that failure is passed on here.
     const instantiateWasm = (
@@ -71,8 +71,8 @@ export async function startEngine(
       onInstance: (instance: Pick<WebAssembly.Instance, "exports">) => void,
     ) => {
       WebAssembly.instantiate(module.wasm, imports).then((instance) => {
-        const watched = watchCutFunctions(instance.exports);
-        readCutFunction = watched.readCutFunction;
+        const watched = watchStrippedFunctions(instance.exports);
+        readStrippedFunction = watched.readStrippedFunction;
         onInstance({ exports: watched.exports });
       }, reject);
     };
@@ -93,23 +93,23 @@ export async function startEngine(
   const engine: Engine = {
     ort,
     memory,
-    readCutFunction: () => readCutFunction(),
-    check(status, action) {
-      if (status !== 0) throw coreErrors.sessionFailed(`${action}: ${lastError(ort)}`);
+    readStrippedFunction: () => readStrippedFunction(),
+    checkStatus(status, action) {
+      if (status !== 0) throw coreErrors.sessionFailed(`${action}: ${readLastError(ort)}`);
     },
-    handle(handle, action) {
-      if (handle === 0) throw coreErrors.sessionFailed(`${action}: ${lastError(ort)}`);
+    checkHandle(handle, action) {
+      if (handle === 0) throw coreErrors.sessionFailed(`${action}: ${readLastError(ort)}`);
       return handle;
     },
   };
   if (startRuntime)
-    guarded(engine, "starting ONNX Runtime", () =>
-      engine.check(ort._OrtInit(1, LOG_ERRORS_ONLY), "starting ONNX Runtime"),
+    callEngine(engine, "starting ONNX Runtime", () =>
+      engine.checkStatus(ort._OrtInit(1, LOG_SEVERITY_ERROR), "starting ONNX Runtime"),
     );
   return engine;
 }
 
-function makeMemory(initial: number, maximum: number): WebAssembly.Memory {
+function createMemory(initial: number, maximum: number): WebAssembly.Memory {
   if (initial > maximum)
     throw runtimeErrors.sessionTooLarge(initial * PAGE_BYTES, maximum * PAGE_BYTES);
   try {
@@ -122,7 +122,7 @@ function makeMemory(initial: number, maximum: number): WebAssembly.Memory {
   }
 }
 
-function lastError(ort: OrtGlue): string {
+function readLastError(ort: OrtGlue): string {
   const stack = ort.stackSave();
   try {
     const pointer = ort.stackAlloc(8);

@@ -2,7 +2,7 @@
 
 import { fromBase64, toBase64 } from "../../core/base64.ts";
 
-export function encodeFunctions(functions: Iterable<number>): string {
+export function encodeFunctionSet(functions: Iterable<number>): string {
   const bytes: number[] = [];
   let previous = -1;
   for (const number of [...new Set(functions)].toSorted((a, b) => a - b)) {
@@ -15,7 +15,7 @@ export function encodeFunctions(functions: Iterable<number>): string {
 }
 
 /** The inverse of `encodeFunctions`. */
-export function decodeFunctions(text: string): Set<number> {
+export function decodeFunctionSet(text: string): Set<number> {
   const functions = new Set<number>();
   let previous = -1;
   let distance = 0;
@@ -32,7 +32,7 @@ export function decodeFunctions(text: string): Set<number> {
 }
 
 /** The functions of `needed` that `kept` does not have. */
-export function missingFunctions(needed: string, kept: string): number[] {
-  const has = decodeFunctions(kept);
-  return [...decodeFunctions(needed)].filter((number) => !has.has(number));
+export function findMissingFunctions(needed: string, kept: string): number[] {
+  const has = decodeFunctionSet(kept);
+  return [...decodeFunctionSet(needed)].filter((number) => !has.has(number));
 }

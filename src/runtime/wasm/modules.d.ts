@@ -6,7 +6,7 @@ declare module "*/engine.wasm" {
 }
 
 declare module "*/glue.mjs" {
-  const factory: import("./glue.ts").GlueFactory;
+  const factory: import("./ort-glue.ts").GlueFactory;
   export default factory;
 }
 

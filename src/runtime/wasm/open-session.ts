@@ -2,28 +2,28 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
-import { datatypeOf } from "./datatypes.ts";
+import { fromOnnxType } from "./onnx-datatypes.ts";
 import type { Engine } from "./engine.ts";
-import { guarded } from "./traps.ts";
+import { callEngine } from "./traps.ts";
 
-const ALL_OPTIMISATIONS = 99;
-const SEQUENTIAL = 0;
-const LOG_ERRORS_ONLY = 3;
+const OPTIMIZATION_LEVEL_ALL = 99;
+const EXECUTION_MODE_SEQUENTIAL = 0;
+const LOG_SEVERITY_ERROR = 3;
 
 /** What a snapshot has to agree on with whoever restores it, besides engine and model. */
-export const SESSION_CHOICES = `threads=1 optimisation=${ALL_OPTIMISATIONS} arena=on pattern=on execution=${SEQUENTIAL}`;
+export const SESSION_OPTIONS_FINGERPRINT = `threads=1 optimisation=${OPTIMIZATION_LEVEL_ALL} arena=on pattern=on execution=${EXECUTION_MODE_SEQUENTIAL}`;
 
 /** `namePointer`: the name as ONNX Runtime gave it, a C string in the instance's memory, kept for the session's life. */
-export interface Port {
+export interface SessionValue {
   readonly spec: TensorSpec;
   readonly namePointer: number;
 }
 
 /** ONNX Runtime's session in an instance: numbers only, which hold for any copy of that instance's memory. */
-export interface OpenSession {
+export interface WasmSessionHandle {
   readonly handle: number;
-  readonly inputs: readonly Port[];
-  readonly outputs: readonly Port[];
+  readonly inputs: readonly SessionValue[];
+  readonly outputs: readonly SessionValue[];
 }
 
 /** @param options.profile lets ONNX Runtime note what each node takes @throws session_failed */
@@ -31,53 +31,56 @@ export function openSession(
   engine: Engine,
   model: Uint8Array,
   { profile = false }: { readonly profile?: boolean } = {},
-): OpenSession {
+): WasmSessionHandle {
   const { ort } = engine;
   const modelPointer = ort._malloc(model.byteLength);
   if (modelPointer === 0)
     throw coreErrors.sessionFailed(`no memory for a model of ${model.byteLength} bytes`);
   ort.HEAPU8.set(model, modelPointer);
-  const options = engine.handle(
+  const options = engine.checkHandle(
     ort._OrtCreateSessionOptions(
-      ALL_OPTIMISATIONS,
+      OPTIMIZATION_LEVEL_ALL,
       true,
       true,
-      SEQUENTIAL,
+      EXECUTION_MODE_SEQUENTIAL,
       profile,
       0,
       0,
-      LOG_ERRORS_ONLY,
+      LOG_SEVERITY_ERROR,
       0,
       0,
     ),
     "session options",
   );
-  const handle = guarded(engine, "creating the session", () =>
-    engine.handle(
+  const handle = callEngine(engine, "creating the session", () =>
+    engine.checkHandle(
       ort._OrtCreateSession(modelPointer, model.byteLength, options),
       "creating the session",
     ),
   );
   ort._OrtReleaseSessionOptions(options);
   ort._free(modelPointer);
-  const [inputs, outputs] = readPorts(engine, handle);
+  const [inputs, outputs] = readSessionValues(engine, handle);
   return { handle, inputs, outputs };
 }
 
 /** Names, datatypes and shapes of all inputs and outputs; a symbolic dimension becomes -1. */
-function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: Port[]] {
+function readSessionValues(
+  engine: Engine,
+  session: number,
+): [inputs: SessionValue[], outputs: SessionValue[]] {
   const { ort } = engine;
   const stack = ort.stackSave();
   try {
     const counts = ort.stackAlloc(8);
-    engine.check(
+    engine.checkStatus(
       ort._OrtGetInputOutputCount(session, counts, counts + 4),
       "reading the model's inputs",
     );
     const inputCount = ort.HEAPU32[counts >>> 2] ?? 0;
     const outputCount = ort.HEAPU32[(counts >>> 2) + 1] ?? 0;
     const ports = Array.from({ length: inputCount + outputCount }, (_, index) =>
-      readPort(engine, session, index),
+      readSessionValue(engine, session, index),
     );
     return [ports.slice(0, inputCount), ports.slice(inputCount)];
   } finally {
@@ -85,10 +88,10 @@ function readPorts(engine: Engine, session: number): [inputs: Port[], outputs: P
   }
 }
 
-function readPort(engine: Engine, session: number, index: number): Port {
+function readSessionValue(engine: Engine, session: number, index: number): SessionValue {
   const { ort } = engine;
   const pointers = ort.stackAlloc(8);
-  engine.check(
+  engine.checkStatus(
     ort._OrtGetInputOutputMetadata(session, index, pointers, pointers + 4),
     `reading port ${index}`,
   );
@@ -97,7 +100,7 @@ function readPort(engine: Engine, session: number, index: number): Port {
   const name = ort.UTF8ToString(namePointer);
   // {int32 onnxType, uint32 rank, char* symbol[rank], uint32 dimension[rank]}
   const at = typePointer >>> 2;
-  const datatype = datatypeOf(ort.HEAP32[at] ?? 0);
+  const datatype = fromOnnxType(ort.HEAP32[at] ?? 0);
   if (datatype === undefined)
     throw coreErrors.sessionFailed(
       `${name} has ONNX type ${ort.HEAP32[at]}, which the edge cannot run`,

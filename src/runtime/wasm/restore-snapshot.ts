@@ -11,9 +11,9 @@ import {
   PAGE_BYTES,
   startEngine,
 } from "./engine.ts";
-import { type OpenSession, SESSION_CHOICES } from "./open-session.ts";
-import { createWasmSession } from "./session.ts";
-import { type HeadRef, parseHead, type SnapshotHeader } from "./snapshot-format.ts";
+import { type WasmSessionHandle, SESSION_OPTIONS_FINGERPRINT } from "./open-session.ts";
+import { createWasmSession } from "./wasm-session.ts";
+import { type SnapshotHeadRef, parseSnapshotHead, type SnapshotHeader } from "./snapshot-format.ts";
 
 /** Of the instance; its memory begins no smaller than the image. */
 export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages" | "now">;
@@ -28,38 +28,44 @@ export type InstanceOptions = Pick<EngineOptions, "initialPages" | "maximumPages
 export async function restoreSnapshot(
   module: EngineModule,
   source: ByteSource,
-  head: HeadRef,
+  head: SnapshotHeadRef,
   modelSha256: string,
   options?: InstanceOptions,
 ): Promise<Session> {
-  const { engine, opened } = await restoreEngine(module, source, head, modelSha256, options);
+  const { engine, opened } = await restoreEngineInstance(
+    module,
+    source,
+    head,
+    modelSha256,
+    options,
+  );
   return createWasmSession(engine, opened);
 }
 
 /** The same, for who needs the instance. */
-export async function restoreEngine(
+export async function restoreEngineInstance(
   module: EngineModule,
   source: ByteSource,
-  head: HeadRef,
+  head: SnapshotHeadRef,
   modelSha256: string,
   options: InstanceOptions = {},
-): Promise<{ engine: Engine; opened: OpenSession }> {
+): Promise<{ engine: Engine; opened: WasmSessionHandle }> {
   try {
-    const bytes = await readVerified(source, head.size, head.sha256);
-    const header = parseHead(bytes, {
+    const bytes = await readVerifiedBytes(source, head.size, head.sha256);
+    const header = parseSnapshotHead(bytes, {
       engine: module.source,
       model: modelSha256,
-      choices: SESSION_CHOICES,
+      choices: SESSION_OPTIONS_FINGERPRINT,
     });
     const engine = await startEngine(module, {
       ...options,
       initialPages: Math.max(header.pageCount, options.initialPages ?? 0),
-      startRuntime: false,
+      initializesRuntime: false,
     });
     // A full engine has put its constants there; a cut one starts with nothing but zeros.
-    if (module.kind === "full") clearOtherPages(engine.memory, header);
+    if (module.kind === "full") zeroOtherPages(engine.memory, header);
     for (const { pages, bytes: size, sha256 } of header.chunks) {
-      const stored = await readVerified(source, size, sha256);
+      const stored = await readVerifiedBytes(source, size, sha256);
       if (header.encoding === "none") writePages(engine.memory, pages, 0, stored);
       else await inflatePages(engine.memory, pages, stored);
     }
@@ -71,14 +77,18 @@ export async function restoreEngine(
   }
 }
 
-async function readVerified(source: ByteSource, size: number, sha256: string): Promise<Uint8Array> {
+async function readVerifiedBytes(
+  source: ByteSource,
+  size: number,
+  sha256: string,
+): Promise<Uint8Array> {
   const bytes = await source.read(size);
   if (bytes.byteLength < size) throw runtimeErrors.snapshotRefused("truncated");
   if ((await sha256Hex(bytes)) !== sha256) throw runtimeErrors.snapshotRefused("corrupt");
   return bytes;
 }
 
-function clearOtherPages(memory: WebAssembly.Memory, { chunks, pageCount }: SnapshotHeader): void {
+function zeroOtherPages(memory: WebAssembly.Memory, { chunks, pageCount }: SnapshotHeader): void {
   const restored = new Set(chunks.flatMap(({ pages }) => pages));
   const bytes = new Uint8Array(memory.buffer);
   for (let page = 0; page < pageCount; page++)

@@ -12,7 +12,7 @@ import { concatBytes } from "../../core/bytes.ts";
 import { sha256Hex } from "../../core/hash.ts";
 import { DATATYPES } from "../../core/tensor.ts";
 import { PAGE_BYTES } from "./engine.ts";
-import type { OpenSession } from "./open-session.ts";
+import type { WasmSessionHandle } from "./open-session.ts";
 
 /** Raise it when the layout, or what is done to a memory before its image is taken, changes. */
 export const SNAPSHOT_FORMAT = 2;
@@ -34,7 +34,7 @@ export interface SnapshotBinding {
 /** A memory at rest, with a session open in it. */
 export interface Snapshot {
   readonly binding: SnapshotBinding;
-  readonly session: OpenSession;
+  readonly session: WasmSessionHandle;
   readonly stackPointer: number;
   /** Of the memory, in pages of 64 KiB. */
   readonly pageCount: number;
@@ -42,40 +42,44 @@ export interface Snapshot {
   readonly pages: readonly { readonly index: number; readonly bytes: Uint8Array }[];
 }
 
-const pointer = z.int().min(0).max(0xffff_ffff);
-const port = z.strictObject({
+const pointerSchema = z.int().min(0).max(0xffff_ffff);
+const sessionValueSchema = z.strictObject({
   spec: z.strictObject({
     name: z.string(),
     datatype: z.enum(DATATYPES),
     shape: z.array(z.int().min(-1)),
   }),
-  namePointer: pointer,
+  namePointer: pointerSchema,
 });
-const chunk = z.strictObject({
+const chunkSchema = z.strictObject({
   pages: z.array(z.int().min(0)).min(1).max(CHUNK_PAGES),
   bytes: z.int().min(1),
   sha256: z.string(),
 });
 const headerSchema = z.strictObject({
   binding: z.strictObject({ engine: z.string(), model: z.string(), choices: z.string() }),
-  session: z.strictObject({ handle: pointer, inputs: z.array(port), outputs: z.array(port) }),
-  stackPointer: pointer,
+  session: z.strictObject({
+    handle: pointerSchema,
+    inputs: z.array(sessionValueSchema),
+    outputs: z.array(sessionValueSchema),
+  }),
+  stackPointer: pointerSchema,
   pageCount: z.int().min(1).max(65_536),
   /** Of every chunk: `deflate` is raw DEFLATE (RFC 1951). */
   encoding: z.enum(["none", "deflate"]),
-  chunks: z.array(chunk),
+  chunks: z.array(chunkSchema),
 });
 export type SnapshotHeader = z.output<typeof headerSchema>;
 
 /** Size and SHA-256 of everything before the chunks. */
-export interface HeadRef {
+export interface SnapshotHeadRef {
   readonly size: number;
   readonly sha256: string;
 }
 
 export interface EncodedSnapshot {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly head: HeadRef;
+  readonly head: SnapshotHeadRef;
 }
 
 /** @param deflate makes raw DEFLATE of a chunk; without it chunks are stored as they are. */
@@ -120,7 +124,7 @@ export async function encodeSnapshot(
  * @param head the bytes before the chunks, already compared with their digest
  * @throws snapshot_refused, with the reason: truncated, no_snapshot, other_format, bad_header, other_engine, other_model, other_choices
  */
-export function parseHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
+export function parseSnapshotHead(head: Uint8Array, expected: SnapshotBinding): SnapshotHeader {
   if (head.byteLength < PREFIX_BYTES) throw runtimeErrors.snapshotRefused("truncated");
   if (!MAGIC.every((byte, index) => head[index] === byte))
     throw runtimeErrors.snapshotRefused("no_snapshot");
@@ -129,7 +133,7 @@ export function parseHead(head: Uint8Array, expected: SnapshotBinding): Snapshot
     throw runtimeErrors.snapshotRefused("other_format");
   if (view.getUint32(MAGIC.byteLength + 2, true) !== head.byteLength - PREFIX_BYTES)
     throw runtimeErrors.snapshotRefused("bad_header");
-  const header = parseHeader(head.subarray(PREFIX_BYTES));
+  const header = parseHeaderJson(head.subarray(PREFIX_BYTES));
   if (header.binding.engine !== expected.engine)
     throw runtimeErrors.snapshotRefused("other_engine");
   if (header.binding.model !== expected.model) throw runtimeErrors.snapshotRefused("other_model");
@@ -143,7 +147,7 @@ export function parseHead(head: Uint8Array, expected: SnapshotBinding): Snapshot
   return header;
 }
 
-function parseHeader(bytes: Uint8Array): SnapshotHeader {
+function parseHeaderJson(bytes: Uint8Array): SnapshotHeader {
   try {
     return headerSchema.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
   } catch {
@@ -160,7 +164,7 @@ export function decodeSnapshot(
   headSize: number,
   expected: SnapshotBinding,
 ): Snapshot {
-  const { encoding, chunks, ...rest } = parseHead(bytes.subarray(0, headSize), expected);
+  const { encoding, chunks, ...rest } = parseSnapshotHead(bytes.subarray(0, headSize), expected);
   if (encoding !== "none") throw runtimeErrors.snapshotRefused("other_format");
   const indices = chunks.flatMap(({ pages }) => pages);
   return {

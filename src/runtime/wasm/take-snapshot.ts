@@ -3,16 +3,16 @@
 
 import { runtimeErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { type Engine, type EngineModule, PAGE_BYTES, startEngine } from "./engine.ts";
-import { openSession, SESSION_CHOICES } from "./open-session.ts";
-import { createWasmSession } from "./session.ts";
+import { openSession, SESSION_OPTIONS_FINGERPRINT } from "./open-session.ts";
+import { createWasmSession } from "./wasm-session.ts";
 import { type Snapshot } from "./snapshot-format.ts";
 
 /** Pages above what was needed, first and for each further try. */
-const SPARE_PAGES = [2, 8, 32, 128] as const;
+const SPARE_PAGE_STEPS = [2, 8, 32, 128] as const;
 
 /**
  * The image is taken at rest, when the engine's globals are as they are after its start; so nothing but memory, and the
@@ -38,29 +38,33 @@ export async function takeSnapshot(
     const session = createWasmSession(engine, opened);
     for (const inputs of warmUp) {
       const [one, other] = [await session.run(inputs), await session.run(inputs)];
-      if (!sameTensors(one, other)) throw runtimeErrors.notDeterministic();
+      if (!areIdenticalTensors(one, other)) throw runtimeErrors.notDeterministic();
     }
     return { engine, opened };
   };
   // The first time tells how many pages it takes. The second time the memory cannot grow beyond them, so that it is
   // no larger than it must be, and allocating until nothing is left reaches every free block.
-  const needed = lastUsedPage((await open()).engine.memory) + 1;
-  for (const [attempt, spare] of SPARE_PAGES.entries()) {
+  const needed = findLastUsedPage((await open()).engine.memory) + 1;
+  for (const [attempt, spare] of SPARE_PAGE_STEPS.entries()) {
     try {
       const { engine, opened } = await open(needed + spare);
       scrubFreeMemory(engine);
       return {
-        binding: { engine: module.source, model: modelSha256, choices: SESSION_CHOICES },
+        binding: {
+          engine: module.source,
+          model: modelSha256,
+          choices: SESSION_OPTIONS_FINGERPRINT,
+        },
         session: opened,
         stackPointer: engine.ort.stackSave(),
         pageCount: engine.memory.buffer.byteLength / PAGE_BYTES,
-        pages: nonZeroPages(engine.memory),
+        pages: copyNonZeroPages(engine.memory),
       };
     } catch (error) {
       const tooSmall =
         error instanceof EdgeTierError &&
         error.code === "session_failed" &&
-        attempt < SPARE_PAGES.length - 1;
+        attempt < SPARE_PAGE_STEPS.length - 1;
       if (!tooSmall) throw error;
     }
   }
@@ -82,31 +86,31 @@ function scrubFreeMemory({ ort }: Engine): void {
   for (const block of blocks) ort._free(block);
 }
 
-const pagesOf = (memory: WebAssembly.Memory): number => memory.buffer.byteLength / PAGE_BYTES;
+const pageCountOf = (memory: WebAssembly.Memory): number => memory.buffer.byteLength / PAGE_BYTES;
 
-function lastUsedPage(memory: WebAssembly.Memory): number {
-  let page = pagesOf(memory) - 1;
-  while (page > 0 && isZero(memory, page)) page--;
+function findLastUsedPage(memory: WebAssembly.Memory): number {
+  let page = pageCountOf(memory) - 1;
+  while (page > 0 && isZeroPage(memory, page)) page--;
   return page;
 }
 
-function nonZeroPages(memory: WebAssembly.Memory): Snapshot["pages"] {
-  return Array.from({ length: pagesOf(memory) }, (_, index) => index)
-    .filter((index) => !isZero(memory, index))
+function copyNonZeroPages(memory: WebAssembly.Memory): Snapshot["pages"] {
+  return Array.from({ length: pageCountOf(memory) }, (_, index) => index)
+    .filter((index) => !isZeroPage(memory, index))
     .map((index) => ({
       index,
       bytes: new Uint8Array(memory.buffer.slice(index * PAGE_BYTES, (index + 1) * PAGE_BYTES)),
     }));
 }
 
-function isZero(memory: WebAssembly.Memory, page: number): boolean {
+function isZeroPage(memory: WebAssembly.Memory, page: number): boolean {
   const words = new BigUint64Array(memory.buffer, page * PAGE_BYTES, PAGE_BYTES / 8);
   for (const word of words) if (word !== 0n) return false;
   return true;
 }
 
 /** Bit by bit: a NaN equals itself. */
-export function sameTensors(one: NamedTensors, other: NamedTensors): boolean {
+export function areIdenticalTensors(one: NamedTensors, other: NamedTensors): boolean {
   return Object.entries(one).every(([name, tensor]) => {
     const twin = other[name];
     if (
@@ -116,7 +120,7 @@ export function sameTensors(one: NamedTensors, other: NamedTensors): boolean {
       tensor.data.byteLength !== twin.data.byteLength
     )
       return false;
-    const right = bytesOf(twin.data);
-    return bytesOf(tensor.data).every((byte, index) => byte === right[index]);
+    const right = byteView(twin.data);
+    return byteView(tensor.data).every((byte, index) => byte === right[index]);
   });
 }

@@ -5,7 +5,7 @@
 import type { Runtime } from "../runtime.ts";
 import { type EngineModule, type EngineOptions, startEngine } from "./engine.ts";
 import { openSession } from "./open-session.ts";
-import { createWasmSession } from "./session.ts";
+import { createWasmSession } from "./wasm-session.ts";
 
 /** @param options.maximumPages of each instance: what it asks for beyond is refused, and does not end the isolate */
 export function createWasmRuntime(

@@ -7,8 +7,8 @@
 import { taskErrors } from "../errors.ts";
 import { reasonOf } from "../../core/errors.ts";
 import type { ImageCodec, ImageDecoder, Pixels } from "./image.ts";
-import { openJpegCodec } from "./jpeg-codec.ts";
-import { openPngCodec } from "./png-codec.ts";
+import { createJpegCodec } from "./jpeg-codec.ts";
+import { createPngCodec } from "./png-codec.ts";
 
 /** WebAssembly that this deployment brings along, compiled. */
 export interface ImageCodecModules {
@@ -23,7 +23,7 @@ export interface ImageDecoderOptions {
   /** Of memory that decoding one image may take. */
   readonly maxMemoryBytes: number;
   /** Of memory that is kept for the next image; the same by default. */
-  readonly keptMemoryBytes?: number;
+  readonly retainedMemoryBytes?: number;
 }
 
 /** For what a decoder might leak after all. */
@@ -32,11 +32,11 @@ const MAX_USES = 1_000;
 export function createImageDecoder({
   modules,
   maxMemoryBytes,
-  keptMemoryBytes = maxMemoryBytes,
+  retainedMemoryBytes: keptMemoryBytes = maxMemoryBytes,
 }: ImageDecoderOptions): ImageDecoder {
   const codecs = {
-    jpeg: createReusedCodec(() => openJpegCodec(modules.jpeg), keptMemoryBytes),
-    png: createReusedCodec(() => openPngCodec(modules.png), keptMemoryBytes),
+    jpeg: createReusableCodec(() => createJpegCodec(modules.jpeg), keptMemoryBytes),
+    png: createReusableCodec(() => createPngCodec(modules.png), keptMemoryBytes),
   };
   return {
     decode(image, use) {
@@ -44,18 +44,18 @@ export function createImageDecoder({
       if (decodingBytes > maxMemoryBytes)
         throw taskErrors.imageTooLargeHere(image.index, decodingBytes, maxMemoryBytes);
       const other = codecs[format === "jpeg" ? "png" : "jpeg"];
-      if (other.keptBytes() + decodingBytes > maxMemoryBytes) other.drop();
+      if (other.retainedBytes() + decodingBytes > maxMemoryBytes) other.discard();
       return codecs[format].decode(image, use);
     },
   };
 }
 
-interface ReusedCodec extends ImageDecoder {
-  keptBytes(): number;
-  drop(): void;
+interface ReusableCodec extends ImageDecoder {
+  retainedBytes(): number;
+  discard(): void;
 }
 
-function createReusedCodec(open: () => ImageCodec, maxKeptBytes: number): ReusedCodec {
+function createReusableCodec(open: () => ImageCodec, maxKeptBytes: number): ReusableCodec {
   let kept: { readonly codec: ImageCodec; readonly uses: number } | undefined;
   return {
     decode({ bytes, header, index }, use) {
@@ -73,8 +73,8 @@ function createReusedCodec(open: () => ImageCodec, maxKeptBytes: number): Reused
         kept = { codec, uses: uses + 1 };
       return result;
     },
-    keptBytes: () => kept?.codec.memoryBytes ?? 0,
-    drop() {
+    retainedBytes: () => kept?.codec.memoryBytes ?? 0,
+    discard() {
       kept = undefined;
     },
   };

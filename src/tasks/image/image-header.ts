@@ -2,14 +2,14 @@
 // kind costs nothing.
 
 import { taskErrors } from "../errors.ts";
-import type { ImageHeader, Refusal } from "./image.ts";
-import { readJpegHeader } from "./jpeg-header.ts";
-import { readPngHeader } from "./png-header.ts";
+import type { ImageHeader, ImageErrorFactory } from "./image.ts";
+import { parseJpegHeader } from "./jpeg-header.ts";
+import { parsePngHeader } from "./png-header.ts";
 
-type Format = readonly [what: string, offset: number, magic: string];
+type FormatSignature = readonly [what: string, offset: number, magic: string];
 
 /** Of other formats, by what stands at their beginning: to call them by their names. */
-const OTHERS: readonly Format[] = [
+const UNSUPPORTED_FORMATS: readonly FormatSignature[] = [
   ["a GIF", 0, "GIF8"],
   ["a WebP", 8, "WEBP"],
   ["a BMP", 0, "BM"],
@@ -28,20 +28,20 @@ const PNG_MAGIC = "\x89PNG\r\n\x1a\n";
  * @param index of the input, for messages
  * @throws invalid_image, unsupported_image
  */
-export function readImageHeader(bytes: Uint8Array, index: number): ImageHeader {
-  const refusal: Refusal = {
+export function parseImageHeader(bytes: Uint8Array, index: number): ImageHeader {
+  const refusal: ImageErrorFactory = {
     invalid: (reason) => taskErrors.invalidImage(index, reason),
     unsupported: (what) => taskErrors.unsupportedImage(index, what),
   };
-  const format = imageFormatOf(bytes);
+  const format = detectImageFormat(bytes);
   if (format === undefined) {
-    const other = OTHERS.find(([, offset, magic]) => startsWith(bytes, magic, offset));
+    const other = UNSUPPORTED_FORMATS.find(([, offset, magic]) => startsWith(bytes, magic, offset));
     throw other === undefined
       ? refusal.invalid(bytes.byteLength === 0 ? "it is empty" : "it begins like no JPEG or PNG")
       : refusal.unsupported(other[0]);
   }
   try {
-    return format === "jpeg" ? readJpegHeader(bytes, refusal) : readPngHeader(bytes, refusal);
+    return format === "jpeg" ? parseJpegHeader(bytes, refusal) : parsePngHeader(bytes, refusal);
   } catch (error) {
     // A DataView's, for what lies beyond its end.
     throw error instanceof RangeError ? refusal.invalid("it ends too soon") : error;
@@ -49,7 +49,7 @@ export function readImageHeader(bytes: Uint8Array, index: number): ImageHeader {
 }
 
 /** By its first bytes. */
-export function imageFormatOf(bytes: Uint8Array): ImageHeader["format"] | undefined {
+export function detectImageFormat(bytes: Uint8Array): ImageHeader["format"] | undefined {
   if (startsWith(bytes, JPEG_MAGIC)) return "jpeg";
   return startsWith(bytes, PNG_MAGIC) ? "png" : undefined;
 }

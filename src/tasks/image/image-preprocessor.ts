@@ -2,29 +2,34 @@
 
 import { taskErrors } from "../errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { Preprocessor, PreprocessorConfig, PreprocessorTools, TaskInput } from "../task.ts";
-import type { ImageDecoder, ImageInput, ImagePreprocessing, Pixels } from "./image.ts";
-import { type Box, resizeBilinear } from "./resample.ts";
-import { turned } from "./turned.ts";
+import type {
+  Preprocessor,
+  PreprocessorConfig,
+  PreprocessorDependencies,
+  TaskInput,
+} from "../task.ts";
+import type { ImageDecoder, ImageInput, ImagePreprocessorConfig, Pixels } from "./image.ts";
+import { type CropBox, resizeBilinear } from "./resize-bilinear.ts";
+import { orientPixels } from "./oriented-pixels.ts";
 
 /** Name of the FP32 [batch, 3, height, width] input that an image's graph has. */
-export const PIXELS = "pixels";
+export const PIXELS_INPUT_NAME = "pixels";
 
 /** @throws preprocessor_invalid for another task's configuration, no_image_decoder */
 export function createImagePreprocessor(
   config: PreprocessorConfig,
-  { images }: PreprocessorTools = {},
+  { imageDecoder: images }: PreprocessorDependencies = {},
 ): Preprocessor {
   if (config.kind !== "image")
     throw taskErrors.preprocessorInvalid(config.kind, ["it does not take images"]);
   if (images === undefined) throw taskErrors.noImageDecoder();
   const { width, height } = config;
-  const normalised = normalisation(config);
+  const normalised = createNormalizationTable(config);
   return {
     encode(inputs) {
       const data = new Float32Array(inputs.length * 3 * width * height);
       inputs.forEach((input, row) => {
-        const resized = resizedImage(imageOf(input), config, images);
+        const resized = decodeAndResize(expectImage(input), config, images);
         writePlanes(
           resized,
           normalised,
@@ -32,32 +37,32 @@ export function createImagePreprocessor(
         );
       });
       return {
-        [PIXELS]: { datatype: "FP32", shape: [inputs.length, 3, height, width], data },
+        [PIXELS_INPUT_NAME]: { datatype: "FP32", shape: [inputs.length, 3, height, width], data },
       } satisfies NamedTensors;
     },
   };
 }
 
 /** Of an input of a task that takes images. */
-export function imageOf(input: TaskInput): ImageInput {
+export function expectImage(input: TaskInput): ImageInput {
   if (input.kind !== "image")
     throw new TypeError(`an input of kind ${input.kind} where an image must be`);
   return input;
 }
 
 /** @returns red, green and blue of each pixel, row by row */
-function resizedImage(
+function decodeAndResize(
   image: ImageInput,
-  { width, height, fit }: ImagePreprocessing,
+  { width, height, fit }: ImagePreprocessorConfig,
   images: ImageDecoder,
 ): Uint8Array {
   return images.decode(image, (pixels) => {
-    if (pixels.channels === 4) layOnWhite(pixels);
-    const whole = turned(pixels, image.header.orientation);
+    if (pixels.channels === 4) compositeOnWhite(pixels);
+    const whole = orientPixels(pixels, image.header.orientation);
     return resizeBilinear(
       whole,
       fit === "cover"
-        ? centreOf(whole, width / height)
+        ? centerCrop(whole, width / height)
         : { left: 0, top: 0, width: whole.width, height: whole.height },
       width,
       height,
@@ -66,7 +71,10 @@ function resizedImage(
 }
 
 /** The largest part around the centre with this ratio of width to height. */
-function centreOf(image: { readonly width: number; readonly height: number }, ratio: number): Box {
+function centerCrop(
+  image: { readonly width: number; readonly height: number },
+  ratio: number,
+): CropBox {
   const isTooWide = image.width > image.height * ratio;
   const width = isTooWide ? image.height * ratio : image.width;
   const height = isTooWide ? image.height : image.width / ratio;
@@ -74,7 +82,7 @@ function centreOf(image: { readonly width: number; readonly height: number }, ra
 }
 
 /** As Pillow pastes: what is transparent becomes white, what is half transparent lies half on it. */
-function layOnWhite({ data }: Pixels): void {
+function compositeOnWhite({ data }: Pixels): void {
   for (let at = 0; at < data.length; at += 4) {
     const alpha = data[at + 3] ?? 0;
     if (alpha === 255) continue;
@@ -86,7 +94,7 @@ function layOnWhite({ data }: Pixels): void {
 }
 
 /** What each of the 256 values of a channel becomes: computed in 64 bits, rounded once. */
-function normalisation({ mean, std }: ImagePreprocessing): readonly Float32Array[] {
+function createNormalizationTable({ mean, std }: ImagePreprocessorConfig): readonly Float32Array[] {
   return mean.map((offset, channel) =>
     Float32Array.from({ length: 256 }, (_, value) => (value / 255 - offset) / (std[channel] ?? 1)),
   );

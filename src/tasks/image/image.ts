@@ -15,7 +15,7 @@ export interface ImageHeader {
 }
 
 /** Makes the error for an image that is not taken. */
-export interface Refusal {
+export interface ImageErrorFactory {
   /** For what is broken. @param reason as in "cannot be read as an image: <reason>" */
   invalid(reason: string): Error;
   /** For what is merely of another kind. @param what as in "is <what>" */
@@ -59,7 +59,7 @@ export interface ImageDecoder {
 }
 
 /** As in the manifest, which says what each field does. */
-export interface ImagePreprocessing {
+export interface ImagePreprocessorConfig {
   readonly kind: "image";
   readonly width: number;
   readonly height: number;

@@ -37,11 +37,11 @@ interface TurboJpeg {
 }
 
 /** TJPF_RGB */
-const RGB = 0;
+const PIXEL_FORMAT_RGB = 0;
 const CHANNELS = 3;
 
-export function openJpegCodec(module: WebAssembly.Module): ImageCodec {
-  const { exports } = new WebAssembly.Instance(module, importsOf(module));
+export function createJpegCodec(module: WebAssembly.Module): ImageCodec {
+  const { exports } = new WebAssembly.Instance(module, createImports(module));
   const turbo = exports as unknown as TurboJpeg;
   let pixels = 0;
 
@@ -95,7 +95,7 @@ export function openJpegCodec(module: WebAssembly.Module): ImageCodec {
         width,
         width * CHANNELS,
         height,
-        RGB,
+        PIXEL_FORMAT_RGB,
         0,
       );
       turbo.tjDestroy(handle);
@@ -115,7 +115,7 @@ export function openJpegCodec(module: WebAssembly.Module): ImageCodec {
 }
 
 /** The library leaves by longjmp where it cannot go on, which WebAssembly has not: an error takes its place, and the instance is given up. */
-function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
+function createImports(module: WebAssembly.Module): WebAssembly.Imports {
   const quiet = new Set(["setjmp", "environ_sizes_get", "environ_get", "fd_write"]);
   const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {

@@ -1,14 +1,14 @@
 // Walks the segments of a JPEG file from its first to its last marker (ITU-T T.81, annex B).
 
-import { readOrientation } from "./exif.ts";
-import type { ImageHeader, Orientation, Refusal } from "./image.ts";
+import { parseExifOrientation } from "./exif.ts";
+import type { ImageHeader, Orientation, ImageErrorFactory } from "./image.ts";
 
 const [SOI, EOI, SOS, TEM, APP1] = [0xd8, 0xd9, 0xda, 0x01, 0xe1];
 /** Baseline, extended and progressive, all in Huffman's code: what decoders of the web take. */
 const [SOF_BASELINE, SOF_EXTENDED, SOF_PROGRESSIVE] = [0xc0, 0xc1, 0xc2];
 /** Among SOF0 to SOF15, but no frames. */
 const [DHT, JPG, DAC] = [0xc4, 0xc8, 0xcc];
-const EXIF = [0x45, 0x78, 0x69, 0x66, 0, 0];
+const EXIF_SIGNATURE = [0x45, 0x78, 0x69, 0x66, 0, 0];
 
 /** Each scan goes over the whole picture, however few its bytes are. Encoders make up to about 20. */
 const MAX_SCANS = 64;
@@ -26,7 +26,7 @@ interface Frame {
 }
 
 /** @throws what `refusal` makes; RangeError where the file ends too soon */
-export function readJpegHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader {
+export function parseJpegHeader(bytes: Uint8Array, refusal: ImageErrorFactory): ImageHeader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let frame: Frame | undefined;
   let orientation: Orientation | undefined;
@@ -34,33 +34,35 @@ export function readJpegHeader(bytes: Uint8Array, refusal: Refusal): ImageHeader
   let scans = 0;
   let isInterleaved = true;
 
-  for (let at = markerFrom(bytes, 2); bytes[at] !== EOI; at = markerFrom(bytes, at)) {
+  for (let at = findMarker(bytes, 2); bytes[at] !== EOI; at = findMarker(bytes, at)) {
     const marker = view.getUint8(at++);
     if (marker === TEM || isRestart(marker)) continue;
     if (marker === SOI) throw refusal.invalid("a second picture begins inside it");
     if (++segments > MAX_SEGMENTS)
       throw refusal.unsupported(`a JPEG of more than ${MAX_SEGMENTS} segments`);
-    const segment = segmentAt(view, at, refusal);
+    const segment = readSegment(view, at, refusal);
     if (isFrame(marker)) {
       if (frame !== undefined) throw refusal.invalid("it gives its size twice");
       frame = readFrame(marker, segment, refusal);
     } else if (
       marker === APP1 &&
-      EXIF.every((byte, index) => index < segment.byteLength && segment.getUint8(index) === byte)
+      EXIF_SIGNATURE.every(
+        (byte, index) => index < segment.byteLength && segment.getUint8(index) === byte,
+      )
     ) {
-      orientation ??= readOrientation(part(segment, EXIF.length));
+      orientation ??= parseExifOrientation(subview(segment, EXIF_SIGNATURE.length));
     } else if (marker === SOS) {
       if (frame === undefined) throw refusal.invalid("its picture comes before its size");
       if (++scans > MAX_SCANS) throw refusal.unsupported(`a JPEG of more than ${MAX_SCANS} scans`);
       isInterleaved &&= segment.getUint8(0) === frame.sampling.length;
     }
     at += 2 + segment.byteLength;
-    if (marker === SOS) at = endOfScan(bytes, at);
+    if (marker === SOS) at = findScanEnd(bytes, at);
   }
   if (frame === undefined || scans === 0) throw refusal.invalid("it has no picture");
 
   const { width, height, isProgressive } = frame;
-  const coefficients = isProgressive || !isInterleaved ? coefficientBytes(frame) : 0;
+  const coefficients = isProgressive || !isInterleaved ? computeCoefficientBytes(frame) : 0;
   return {
     format: "jpeg",
     width,
@@ -76,22 +78,22 @@ const isFrame = (marker: number) =>
   marker >= 0xc0 && marker <= 0xcf && marker !== DHT && marker !== JPG && marker !== DAC;
 
 /** What follows a marker and its length. */
-function segmentAt(view: DataView, at: number, refusal: Refusal): DataView {
+function readSegment(view: DataView, at: number, refusal: ImageErrorFactory): DataView {
   const length = view.getUint16(at);
   if (length < 2) throw refusal.invalid("it has a segment without a length");
-  return part(view, at + 2, length - 2);
+  return subview(view, at + 2, length - 2);
 }
 
 /** @throws RangeError for what lies beyond the end */
-const part = (view: DataView, offset: number, length = view.byteLength - offset) =>
-  new DataView(view.buffer, view.byteOffset + offset, withinEnd(view, offset, length));
+const subview = (view: DataView, offset: number, length = view.byteLength - offset) =>
+  new DataView(view.buffer, view.byteOffset + offset, checkWithinEnd(view, offset, length));
 
-function withinEnd(view: DataView, offset: number, length: number): number {
+function checkWithinEnd(view: DataView, offset: number, length: number): number {
   if (offset + length > view.byteLength) throw new RangeError("beyond the end");
   return length;
 }
 
-function readFrame(marker: number, segment: DataView, refusal: Refusal): Frame {
+function readFrame(marker: number, segment: DataView, refusal: ImageErrorFactory): Frame {
   if (marker !== SOF_BASELINE && marker !== SOF_EXTENDED && marker !== SOF_PROGRESSIVE)
     throw refusal.unsupported("a lossless, hierarchical or arithmetically coded JPEG");
   const bits = segment.getUint8(0);
@@ -113,7 +115,7 @@ function readFrame(marker: number, segment: DataView, refusal: Refusal): Frame {
 }
 
 /** What a picture of several scans takes until its last. */
-function coefficientBytes({ width, height, sampling }: Frame): number {
+function computeCoefficientBytes({ width, height, sampling }: Frame): number {
   const columns = Math.ceil(width / (8 * Math.max(...sampling.map(([horizontal]) => horizontal))));
   const rows = Math.ceil(height / (8 * Math.max(...sampling.map(([, vertical]) => vertical))));
   return sampling.reduce(
@@ -123,7 +125,7 @@ function coefficientBytes({ width, height, sampling }: Frame): number {
 }
 
 /** Where the next marker's second byte is; what lies before it is skipped, as decoders do. @throws RangeError */
-function markerFrom(bytes: Uint8Array, from: number): number {
+function findMarker(bytes: Uint8Array, from: number): number {
   for (let at = from; at + 1 < bytes.length; at++) {
     if (bytes[at] === 0xff && bytes[at + 1] !== 0xff && bytes[at + 1] !== 0) return at + 1;
   }
@@ -131,7 +133,7 @@ function markerFrom(bytes: Uint8Array, from: number): number {
 }
 
 /** Where the marker after a scan's data begins: none of those that stand within it. @throws RangeError */
-function endOfScan(bytes: Uint8Array, from: number): number {
+function findScanEnd(bytes: Uint8Array, from: number): number {
   for (let at = from; at + 1 < bytes.length; at++) {
     const next = bytes[at + 1];
     if (bytes[at] === 0xff && next !== 0 && next !== 0xff && !isRestart(next)) return at;

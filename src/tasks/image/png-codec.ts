@@ -3,7 +3,7 @@
 // The package's own JavaScript keeps one instance for ever and copies the pixels out of it: only the WebAssembly is used.
 
 import type { ImageCodec } from "./image.ts";
-import { essentialsOf } from "./png-header.ts";
+import { stripAncillaryChunks } from "./png-header.ts";
 
 /** The exports that are used, as wasm-bindgen makes them; pointers and sizes are numbers of bytes. */
 interface RustPng {
@@ -15,9 +15,9 @@ interface RustPng {
 }
 
 /** Where the decoder asks for a JavaScript object that takes its pixels over; a digest follows. */
-const TAKES_PIXELS = "__wbg_newwithownedu8clampedarrayandsh_";
+const TAKE_PIXELS_IMPORT = "__wbg_newwithownedu8clampedarrayandsh_";
 /** Where it tells what it cannot go on for. */
-const THROWS = "__wbindgen_throw";
+const THROW_IMPORT = "__wbindgen_throw";
 const CHANNELS = 4;
 
 interface OwnedPixels {
@@ -27,7 +27,7 @@ interface OwnedPixels {
   readonly height: number;
 }
 
-export function openPngCodec(module: WebAssembly.Module): ImageCodec {
+export function createPngCodec(module: WebAssembly.Module): ImageCodec {
   let pixels: OwnedPixels | undefined;
   const { exports } = new WebAssembly.Instance(module, importsOf(module));
   const png = exports as unknown as RustPng;
@@ -36,7 +36,11 @@ export function openPngCodec(module: WebAssembly.Module): ImageCodec {
     const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
     for (const { module: from, name } of WebAssembly.Module.imports(module)) {
       imports[from] ??= {};
-      imports[from][name] = name.startsWith(TAKES_PIXELS) ? take : name === THROWS ? fail : undo;
+      imports[from][name] = name.startsWith(TAKE_PIXELS_IMPORT)
+        ? take
+        : name === THROW_IMPORT
+          ? fail
+          : undo;
     }
     return imports;
   }
@@ -61,7 +65,7 @@ export function openPngCodec(module: WebAssembly.Module): ImageCodec {
     },
 
     decode(bytes, { width, height }) {
-      const file = essentialsOf(bytes);
+      const file = stripAncillaryChunks(bytes);
       const pointer = png.__wbindgen_malloc(file.byteLength, 1) >>> 0;
       new Uint8Array(png.memory.buffer, pointer, file.byteLength).set(file);
       png.decode(pointer, file.byteLength);

@@ -32,8 +32,8 @@ const WORD_END = 0x3e; // ">"
  * @returns a function from a text to its gram ids (1 to buckets - 1), word grams first; `[0]` for a text without any.
  * @throws RangeError if the configuration is not one of a hashed table.
  */
-export function createHashedNgrams(config: HashedNgramsConfig): (text: string) => Int32Array {
-  check(config);
+export function createNgramHasher(config: HashedNgramsConfig): (text: string) => Int32Array {
+  validateConfig(config);
   const { wordNgrams, charNgrams, maxFeatures } = config;
   const range = config.buckets - 1;
   const ids = new Int32Array(maxFeatures);
@@ -41,18 +41,18 @@ export function createHashedNgrams(config: HashedNgramsConfig): (text: string) =
   let bytes = new Uint8Array(1024); // the words, each as "<word>"
 
   return (text) => {
-    const words = wordsOf(text);
+    const words = tokenizeWords(text);
     if (words === null) return new Int32Array(1);
 
     const joined = `<${words.join("><")}>`;
     if (bytes.length < joined.length * 3) bytes = new Uint8Array(joined.length * 3);
     const end = encoder.encodeInto(joined, bytes).written;
-    const starts = wordStarts(bytes, end, words.length);
+    const starts = findWordStarts(bytes, end, words.length);
 
     let count = 0;
     for (const length of wordNgrams) {
       for (let first = 0; first + length <= words.length && count < maxFeatures; first++) {
-        ids[count++] = 1 + (wordGramHash(bytes, starts, first, length) % range);
+        ids[count++] = 1 + (hashWordGram(bytes, starts, first, length) % range);
       }
     }
     for (let word = 0; word < words.length && count < maxFeatures; word++) {
@@ -65,25 +65,25 @@ export function createHashedNgrams(config: HashedNgramsConfig): (text: string) =
   function addCharacterGrams(from: number, to: number, count: number): number {
     for (let start = from; start < to; start++) {
       if (isContinuation(bytes[start])) continue;
-      let hash = step(FNV_OFFSET, CHARACTER_GRAM);
+      let hash = fnv1aStep(FNV_OFFSET, CHARACTER_GRAM);
       let at = start;
       let characters = 0;
       for (const length of charNgrams) {
         while (characters < length && at < to) {
-          do hash = step(hash, bytes[at++] ?? 0);
+          do hash = fnv1aStep(hash, bytes[at++] ?? 0);
           while (at < to && isContinuation(bytes[at]));
           characters++;
         }
         if (characters < length) break;
         if (count === maxFeatures) return count;
-        ids[count++] = 1 + (finish(hash) % range);
+        ids[count++] = 1 + (fmix32(hash) % range);
       }
     }
     return count;
   }
 }
 
-function wordsOf(text: string): RegExpMatchArray | null {
+function tokenizeWords(text: string): RegExpMatchArray | null {
   return text
     .normalize("NFKC")
     .toLowerCase()
@@ -93,7 +93,7 @@ function wordsOf(text: string): RegExpMatchArray | null {
 }
 
 /** Where each "<word>" starts, and at the end where the last one stops. */
-function wordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
+function findWordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
   const starts = new Int32Array(words + 1);
   let word = 0;
   // "<" and ">" are symbols, so a word may be one of them: the byte after a "<" always belongs to the word.
@@ -107,28 +107,28 @@ function wordStarts(bytes: Uint8Array, end: number, words: number): Int32Array {
   return starts;
 }
 
-function wordGramHash(
+function hashWordGram(
   bytes: Uint8Array,
   starts: Int32Array,
   first: number,
   length: number,
 ): number {
-  let hash = step(FNV_OFFSET, WORD_GRAM);
+  let hash = fnv1aStep(FNV_OFFSET, WORD_GRAM);
   for (let word = first; word < first + length; word++) {
-    if (word > first) hash = step(hash, SPACE);
+    if (word > first) hash = fnv1aStep(hash, SPACE);
     const last = (starts[word + 1] ?? 0) - 1;
-    for (let at = (starts[word] ?? 0) + 1; at < last; at++) hash = step(hash, bytes[at] ?? 0);
+    for (let at = (starts[word] ?? 0) + 1; at < last; at++) hash = fnv1aStep(hash, bytes[at] ?? 0);
   }
-  return finish(hash);
+  return fmix32(hash);
 }
 
 /** One byte of FNV-1a. */
-function step(hash: number, byte: number): number {
+function fnv1aStep(hash: number, byte: number): number {
   return Math.imul(hash ^ byte, FNV_PRIME);
 }
 
 /** MurmurHash3's fmix32, which spreads FNV's weak low bits; unsigned. */
-function finish(hash: number): number {
+function fmix32(hash: number): number {
   let mixed = hash ^ (hash >>> 16);
   mixed = Math.imul(mixed, 0x85ebca6b);
   mixed ^= mixed >>> 13;
@@ -140,7 +140,7 @@ function isContinuation(byte: number | undefined): boolean {
   return byte !== undefined && (byte & 0xc0) === 0x80;
 }
 
-function check(config: HashedNgramsConfig): void {
+function validateConfig(config: HashedNgramsConfig): void {
   const { buckets, wordNgrams, charNgrams, maxFeatures } = config;
   const lengths = [...wordNgrams, ...charNgrams];
   if (!Number.isSafeInteger(buckets) || buckets < 2 || buckets > 2 ** 31)

@@ -2,7 +2,7 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { taskErrors } from "../errors.ts";
-import { foundInstead } from "../found-instead.ts";
+import { describeInputType } from "../describe-input.ts";
 import type { InputLimits, TextInput } from "../task.ts";
 
 const encoder = new TextEncoder();
@@ -10,29 +10,29 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Nothing but white space, controls (NUL is one) and invisible format characters: no model can tell anything from that. */
-const BLANK = /^[\s\p{Cc}\p{Cf}]*$/u;
+const BLANK_PATTERN = /^[\s\p{Cc}\p{Cf}]*$/u;
 
 /** @throws invalid_request, invalid_utf8, input_too_large, empty_text */
-export function parseText(raw: unknown, index: number, limits: InputLimits): TextInput {
+export function parseTextInput(raw: unknown, index: number, limits: InputLimits): TextInput {
   if (typeof raw !== "string")
     throw coreErrors.invalidRequest([
-      `inputs.${index}: expected a text, found ${foundInstead(raw)}`,
+      `inputs.${index}: expected a text, found ${describeInputType(raw)}`,
     ]);
   // A lone surrogate has no UTF-8: it could neither be hashed for a cache nor sent to a region without changing it.
   if (!raw.isWellFormed()) throw coreErrors.invalidUtf8(`Input ${index}`);
   // A UTF-16 unit becomes three bytes of UTF-8 at most, so most inputs need not be encoded to know that they fit.
   const bytes = raw.length * 3 <= limits.maxBytes ? raw.length : encoder.encode(raw).byteLength;
-  return checked(raw, bytes, index, limits);
+  return validateText(raw, bytes, index, limits);
 }
 
 /** @throws invalid_utf8, input_too_large, empty_text */
-export function textFromBytes(bytes: Uint8Array, index: number, limits: InputLimits): TextInput {
-  return checked(decode(bytes, index), bytes.byteLength, index, limits);
+export function decodeTextInput(bytes: Uint8Array, index: number, limits: InputLimits): TextInput {
+  return validateText(decode(bytes, index), bytes.byteLength, index, limits);
 }
 
-function checked(text: string, bytes: number, index: number, limits: InputLimits): TextInput {
+function validateText(text: string, bytes: number, index: number, limits: InputLimits): TextInput {
   if (bytes > limits.maxBytes) throw taskErrors.inputTooLarge(index, bytes, limits.maxBytes);
-  if (BLANK.test(text)) throw taskErrors.emptyText(index);
+  if (BLANK_PATTERN.test(text)) throw taskErrors.emptyText(index);
   return { kind: "text", text };
 }
 

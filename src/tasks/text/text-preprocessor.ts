@@ -2,30 +2,30 @@
 
 import { taskErrors } from "../errors.ts";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import type {
-  Padding,
+  RowPadding,
   Preprocessor,
   PreprocessorConfig,
   TaskInput,
   TextPreprocessorConfig,
 } from "../task.ts";
-import { createHashedNgrams } from "./hashed-ngrams.ts";
-import { createWordpiece, wordpieceSchema } from "./wordpiece.ts";
+import { createNgramHasher } from "./hashed-ngrams.ts";
+import { createWordpieceTokenizer, tokenizerJsonSchema } from "./wordpiece.ts";
 
 /** An artifact can be wrong in as many places as it has entries; this many are enough to say. */
 const MAX_PROBLEMS = 8;
 /** Id 0 is no feature; no attention is paid to a token of mask 0. */
-const PADDING: Padding = { axis: 1, value: 0 };
+const ZERO_PADDING: RowPadding = { axis: 1, value: 0 };
 
-const lengths = z.array(z.int().min(1).max(64)).max(16);
+const ngramLengthsSchema = z.array(z.int().min(1).max(64)).max(16);
 const hashedNgramsSchema = z.strictObject({
   kind: z.literal("hashed-ngrams"),
   buckets: z.int().min(2).max(0x7fff_ffff),
-  wordNgrams: lengths,
-  charNgrams: lengths,
+  wordNgrams: ngramLengthsSchema,
+  charNgrams: ngramLengthsSchema,
   maxFeatures: z.int().min(1).max(65_536),
 });
 
@@ -40,20 +40,20 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
   try {
     switch (config.kind) {
       case "hashed-ngrams": {
-        const idsOf = createHashedNgrams(parseArtifact(hashedNgramsSchema, config));
+        const idsOf = createNgramHasher(parseArtifact(hashedNgramsSchema, config));
         return {
-          padding: PADDING,
-          encode: (inputs) => hashedTensors(inputs.map((input) => idsOf(textOf(input)))),
+          padding: ZERO_PADDING,
+          encode: (inputs) => toNgramTensors(inputs.map((input) => idsOf(expectText(input)))),
         };
       }
       case "wordpiece": {
-        const { ofText, ofTokens } = createWordpiece(
-          parseArtifact(wordpieceSchema, config),
+        const { encodeText: ofText, encodeTokens: ofTokens } = createWordpieceTokenizer(
+          parseArtifact(tokenizerJsonSchema, config),
           config.maxTokens,
         );
         const idsOf = (input: TaskInput) =>
-          input.kind === "tokens" ? ofTokens(input.ids) : ofText(textOf(input));
-        return { padding: PADDING, encode: (inputs) => tokenTensors(inputs.map(idsOf)) };
+          input.kind === "tokens" ? ofTokens(input.ids) : ofText(expectText(input));
+        return { padding: ZERO_PADDING, encode: (inputs) => toTokenTensors(inputs.map(idsOf)) };
       }
       default:
         throw taskErrors.preprocessorInvalid(config.kind, ["it does not take texts"]);
@@ -66,7 +66,7 @@ export function createTextPreprocessor(config: PreprocessorConfig): Preprocessor
 }
 
 /** Of an input of a task that takes texts. */
-export function textOf(input: TaskInput): string {
+export function expectText(input: TaskInput): string {
   if (input.kind !== "text")
     throw new TypeError(`an input of kind ${input.kind} where a text must be`);
   return input.text;
@@ -83,20 +83,20 @@ function parseArtifact<Schema extends z.ZodType>(
   if (!parsed.success)
     throw taskErrors.preprocessorInvalid(
       config.kind,
-      problemsOf(parsed.error).slice(0, MAX_PROBLEMS),
+      formatZodIssues(parsed.error).slice(0, MAX_PROBLEMS),
     );
   return parsed.data;
 }
 
-function hashedTensors(rows: readonly Int32Array[]): NamedTensors {
-  const width = widest(rows);
+function toNgramTensors(rows: readonly Int32Array[]): NamedTensors {
+  const width = maxRowLength(rows);
   const ids = new Int32Array(rows.length * width);
   rows.forEach((row, index) => ids.set(row, index * width));
   return { ids: { datatype: "INT32", shape: [rows.length, width], data: ids } };
 }
 
-function tokenTensors(rows: readonly (readonly number[])[]): NamedTensors {
-  const width = widest(rows);
+function toTokenTensors(rows: readonly (readonly number[])[]): NamedTensors {
+  const width = maxRowLength(rows);
   const shape = [rows.length, width];
   const ids = new BigInt64Array(rows.length * width);
   const mask = new BigInt64Array(rows.length * width);
@@ -112,5 +112,5 @@ function tokenTensors(rows: readonly (readonly number[])[]): NamedTensors {
   };
 }
 
-const widest = (rows: readonly ArrayLike<number>[]) =>
+const maxRowLength = (rows: readonly ArrayLike<number>[]) =>
   rows.reduce((width, row) => Math.max(width, row.length), 0);

@@ -4,10 +4,10 @@ import { taskErrors } from "../errors.ts";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as z from "zod";
 
-const component = z.looseObject({ type: z.string() }).nullable();
+const componentSchema = z.looseObject({ type: z.string() }).nullable();
 
 /** A vocabulary has tens of thousands of entries, and is read in a cold start: one loop, no schema per entry. */
-const vocabulary = z.custom<Record<string, number>>(
+const vocabularySchema = z.custom<Record<string, number>>(
   (value) =>
     typeof value === "object" &&
     value !== null &&
@@ -16,40 +16,40 @@ const vocabulary = z.custom<Record<string, number>>(
 );
 
 /** What of `tokenizer.json` is read here; the library reads the rest. */
-export const wordpieceSchema = z.looseObject({
+export const tokenizerJsonSchema = z.looseObject({
   model: z.looseObject({
     type: z.literal("WordPiece"),
-    vocab: vocabulary,
+    vocab: vocabularySchema,
     unk_token: z.string(),
     continuing_subword_prefix: z.string(),
   }),
   added_tokens: z.array(
     z.looseObject({ id: z.int().min(0), content: z.string().min(1), special: z.boolean() }),
   ),
-  normalizer: component,
-  pre_tokenizer: component,
-  post_processor: component,
-  decoder: component,
+  normalizer: componentSchema,
+  pre_tokenizer: componentSchema,
+  post_processor: componentSchema,
+  decoder: componentSchema,
 });
 
-export interface Wordpiece {
-  ofText(text: string): readonly number[];
+export interface WordpieceTokenizer {
+  encodeText(text: string): readonly number[];
   /** Of a text that has been made tokens already, with special tokens around them or without. @throws invalid_tokens */
-  ofTokens(ids: readonly number[]): readonly number[];
+  encodeTokens(ids: readonly number[]): readonly number[];
 }
 
 /**
  * @param maxTokens of a row, special tokens included; what is beyond is cut off before the closing special tokens.
  * @throws Error (the library's) for a component that it does not know.
  */
-export function createWordpiece(
-  json: z.output<typeof wordpieceSchema>,
+export function createWordpieceTokenizer(
+  json: z.output<typeof tokenizerJsonSchema>,
   maxTokens: number,
-): Wordpiece {
+): WordpieceTokenizer {
   const tokenizer = new Tokenizer(json, {});
   if (tokenizer.token_to_id(json.model.unk_token) === undefined)
     throw new Error(`the vocabulary lacks ${json.model.unk_token}`);
-  const { opening, closing } = specialTokens(tokenizer);
+  const { opening, closing } = findSpecialTokens(tokenizer);
   if (maxTokens <= closing.length)
     throw new Error(`maxTokens is ${maxTokens}, which leaves no room for text`);
   const pieces =
@@ -65,15 +65,15 @@ export function createWordpiece(
     opening.every((id, at) => ids[at] === id) &&
     closing.every((id, at) => ids[ids.length - closing.length + at] === id);
   return {
-    ofText(text) {
+    encodeText(text) {
       // Of a long text only the beginning is read: a word gives a token at least, unless it is of characters that are dropped.
-      const beginning = firstWords(text, maxTokens);
+      const beginning = takeFirstWords(text, maxTokens);
       const { ids } = tokenizer.encode(beginning);
       return cut(
         ids.length < maxTokens && beginning.length < text.length ? tokenizer.encode(text).ids : ids,
       );
     },
-    ofTokens(ids) {
+    encodeTokens(ids) {
       const unknown = ids.find((id) => id >= pieces);
       if (unknown !== undefined) throw taskErrors.invalidTokens(unknown, pieces);
       return cut(isFramed(ids) ? ids : [...opening, ...ids, ...closing]);
@@ -82,14 +82,14 @@ export function createWordpiece(
 }
 
 /** Of words by the spaces that every tokenizer parts at. */
-function firstWords(text: string, count: number): string {
+function takeFirstWords(text: string, count: number): string {
   const words = /[ \t\r\n]*[^ \t\r\n]+/g;
   for (let left = count; left > 0; left--) if (words.exec(text) === null) return text;
   return text.slice(0, words.lastIndex);
 }
 
 /** What the post-processor puts around a text ([CLS] and [SEP]), read off an encoded probe. */
-function specialTokens(tokenizer: Tokenizer): {
+function findSpecialTokens(tokenizer: Tokenizer): {
   readonly opening: readonly number[];
   readonly closing: readonly number[];
 } {

@@ -5,9 +5,9 @@ import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { reasonOf } from "../../core/errors.ts";
-import { RISKS } from "../../registry/manifest.ts";
+import { RISK_KINDS } from "../../registry/manifest.ts";
 import { CALIBRATION_METHODS } from "../calibrate/fit-calibration.ts";
 import { RANGE_METHODS } from "../quantize/range-selection.ts";
 
@@ -90,7 +90,7 @@ export type TierPlan = z.output<typeof tierPlanSchema>;
  * same samples have chosen the graphs: `edgetier model calibrate` on others than those gives the promise its full worth.
  */
 const riskPlanSchema = z.strictObject({
-  what: z.enum(RISKS).default("disagreement"),
+  what: z.enum(RISK_KINDS).default("disagreement"),
   epsilon: z.number().gt(0).lt(1),
   delta: z.number().gt(0).lt(1).default(0.05),
   /** The best in cross-validation where it is left out. */
@@ -118,7 +118,7 @@ export type BuildPlan = z.output<typeof buildPlanSchema>;
 /** @param json of build.json @param where for messages @throws invalid_project */
 export function parseBuildPlan(json: unknown, where: string): BuildPlan {
   const parsed = buildPlanSchema.safeParse(json);
-  if (!parsed.success) throw publishingErrors.invalidProject(where, problemsOf(parsed.error));
+  if (!parsed.success) throw publishingErrors.invalidProject(where, formatZodIssues(parsed.error));
   return parsed.data;
 }
 

@@ -3,7 +3,7 @@
 import { toolchainErrors } from "../errors.ts";
 import type { CalibrationParameters } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import type { RiskRecord } from "../../registry/manifest.ts";
+import type { RiskGuarantee } from "../../registry/manifest.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
 import {
   type RiskControlOptions,
@@ -80,7 +80,7 @@ export interface CalibratedCascade {
   /** For when the next tier is saturated: none above `thresholds`. Undefined where not asked for, or not reached. */
   readonly whenSaturated?: { readonly epsilon: number; readonly thresholds: Thresholds };
   /** Undefined for a single tier, which has no exit. */
-  readonly risk: RiskRecord | undefined;
+  readonly risk: RiskGuarantee | undefined;
 }
 
 const FIT_FRACTION = 0.3;
@@ -210,7 +210,7 @@ function buildRiskRecord(
   { test }: SampleSplit,
   truth: readonly string[],
   { what, epsilon, delta, deadlineMs }: CalibrateCascadeOptions,
-): RiskRecord {
+): RiskGuarantee {
   const { counts: losses } = simulateCascade(tiers, thresholds, test, truth, what, deadlineMs);
   const isTopOnly = thresholds.every((confidence) => confidence === 1);
   const method = isTopOnly

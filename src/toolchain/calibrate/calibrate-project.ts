@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ModelReport } from "../../protocol/report.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
 import { type ClassificationProject, modelProjectSchema } from "../../registry/manifest.ts";
 import { computeCascadeMetrics } from "../evaluate/cascade-metrics.ts";
 import {

@@ -7,7 +7,7 @@ import {
   decodePredictions,
   withoutCalibration,
 } from "../../cascade/calibration.ts";
-import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import { computeExpectedCalibrationError } from "../evaluate/cascade-metrics.ts";
 import { fitIsotonic } from "./isotonic-regression.ts";
 import { fitTemperature, fitVectorScaling, type LabeledLogits } from "./logit-scaling.ts";
@@ -50,7 +50,7 @@ export function fitCalibration(
 ): CalibrationParameters {
   const positions = new Map(labels.map((label, position) => [label, position]));
   const rows = samples.map(({ outputs, truth }): LabeledLogits => ({
-    logits: asFloat32(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data,
+    logits: expectFloat32Tensor(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data,
     label: positions.get(truth) ?? -1,
   }));
   const temperature = fitTemperature(rows);

@@ -1,6 +1,6 @@
-// A calibrated project's report: what is published with the version and drawn by the playground (protocol/report.ts).
+// A calibrated project's report: what is published with the version and drawn by the playground (protocol/model-report.ts).
 
-import type { ModelReport } from "../../protocol/report.ts";
+import type { ModelReport } from "../../protocol/model-report.ts";
 import { canonicalJson } from "../../registry/canonical-json.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import { sha256HexSync } from "../sha256-sync.ts";

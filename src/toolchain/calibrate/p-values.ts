@@ -1,8 +1,8 @@
 // P-values of "the risk is above epsilon", exact for every number of samples: no limit theorem, no Monte Carlo.
 
-import type { RiskRecord } from "../../registry/manifest.ts";
+import type { RiskGuarantee } from "../../registry/manifest.ts";
 
-export type RiskKind = RiskRecord["what"];
+export type RiskKind = RiskGuarantee["what"];
 
 /** What a part of the samples says of a cascade against its last tier. */
 export interface WinLossCounts {

@@ -6,7 +6,7 @@ import { toolchainErrors } from "../errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
 import type { ModelProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { readLabels } from "../../tasks/labels.ts";
+import { parseLabelFile } from "../../tasks/labels.ts";
 import { requireProjectFile } from "../evaluate/project-tier.ts";
 import {
   type DistillTabularOptions,
@@ -129,7 +129,7 @@ function findTeacherGraph(source: PublishSource, id: string): Uint8Array {
 export function readTabularLabels(source: PublishSource): readonly string[] {
   const { model, labels } = asTensorProject(source);
   if (labels === undefined) return [];
-  const read = readLabels(requireProjectFile(source, labels));
+  const read = parseLabelFile(requireProjectFile(source, labels));
   if ("problems" in read) throw publishingErrors.invalidProject(model, read.problems);
   return read.labels;
 }

@@ -1,8 +1,8 @@
 // Distils a graph that takes rows of numbers into a small one that takes the same.
 
 import { toolchainErrors } from "../errors.ts";
-import { asFloat32, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
-import { bytesOf } from "../../core/bytes.ts";
+import { expectFloat32Tensor, type NamedTensors, type TensorSpec } from "../../core/tensor.ts";
+import { byteView } from "../../core/bytes.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
@@ -70,7 +70,7 @@ export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeac
     input,
     output,
     width,
-    encodeInput: bytesOf,
+    encodeInput: byteView,
     async predict(rows) {
       const answers = new Float32Array(rows.length * outputs);
       const step = atOnce ? rows.length : 1;
@@ -81,7 +81,7 @@ export async function openTabularTeacher(graph: Uint8Array): Promise<TabularTeac
         const given = await session.run({
           [input.name]: { datatype: "FP32", shape: [part.length, width], data },
         });
-        answers.set(asFloat32(output.name, given[output.name], 2).data, start * outputs);
+        answers.set(expectFloat32Tensor(output.name, given[output.name], 2).data, start * outputs);
       }
       return answers;
     },

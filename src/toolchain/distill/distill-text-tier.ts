@@ -4,7 +4,7 @@
 import { toolchainErrors } from "../errors.ts";
 import { coreErrors } from "../../core/common-errors.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { argmax } from "../argmax.ts";
 import { selectExitThreshold } from "../calibrate/exit-threshold.ts";
 import { requireClassification, readProjectLabels } from "../evaluate/project-tier.ts";
@@ -98,7 +98,7 @@ export async function distillTextTier(
       labels,
       oosLabel,
       runner,
-      preprocessor: taskByName(project.task).createPreprocessor(
+      preprocessor: getTask(project.task).createPreprocessor(
         { kind: "hashed-ngrams", artifact },
         {},
       ),

@@ -2,7 +2,7 @@
 
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { TextInput } from "../../tasks/task.ts";
-import { createHashedNgrams, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
+import { createNgramHasher, type HashedNgramsConfig } from "../../tasks/text/hashed-ngrams.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
 import { findSimilarWords } from "./similar-words.ts";
 import { packBags } from "../train/embedding-bag.ts";
@@ -98,7 +98,7 @@ export async function distillText(
       (known[sample] = label === undefined ? -1 : (positions.get(label) ?? -1)),
   );
 
-  const idsOf = createHashedNgrams(features);
+  const idsOf = createNgramHasher(features);
   const ids = Array.from({ length: count }, (_, sample) => idsOf(texts[sample] ?? ""));
   const studentOn = (own: readonly Int32Array[]) =>
     createTextStudent(

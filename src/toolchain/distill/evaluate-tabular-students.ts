@@ -1,7 +1,7 @@
 // What tabular students are worth: in the runtime that they are for, on rows that none of them has learnt, beside their teacher.
 
 import { gzipSync } from "node:zlib";
-import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import { argmax } from "../argmax.ts";
 import type { CandidateGraph } from "../evaluate/evaluate-candidates.ts";
 import { compareLatency } from "../evaluate/latency.ts";
@@ -45,7 +45,8 @@ export async function evaluateTabularStudents(
       const own: Float32Array[] = [];
       for (const one of inputs)
         own.push(
-          asFloat32(teacher.output.name, (await session.run(one))[teacher.output.name], 2).data,
+          expectFloat32Tensor(teacher.output.name, (await session.run(one))[teacher.output.name], 2)
+            .data,
         );
       answers.push(own);
     }

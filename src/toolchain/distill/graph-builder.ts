@@ -2,7 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import type { Datatype } from "../../core/tensor.ts";
-import { onnxTypeOf } from "../../runtime/wasm/datatypes.ts";
+import { toOnnxType } from "../../runtime/wasm/onnx-datatypes.ts";
 import type { Model } from "../onnx/model-file.ts";
 import { makeNode, type NodeSpec } from "../onnx/nodes.ts";
 import {
@@ -72,7 +72,7 @@ function toValueInfo({ name, datatype, shape }: TensorInfo): ValueInfoProto {
         : ({ case: "dimParam", value: size } as const),
   }));
   const tensorType = create(TypeProto_TensorSchema, {
-    elemType: onnxTypeOf(datatype),
+    elemType: toOnnxType(datatype),
     shape: create(TensorShapeProtoSchema, { dim }),
   });
   return create(ValueInfoProtoSchema, {

@@ -5,7 +5,7 @@ import { toolchainErrors } from "../errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { type ModelProject, modelProjectSchema } from "../../registry/manifest.ts";
 import { PROJECT_FILE } from "../project.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
@@ -83,7 +83,7 @@ export async function writeInsertedTier(
   const before: { readonly tiers: readonly unknown[] } = JSON.parse(await readFile(path, "utf8"));
   const after = { ...before, tiers: before.tiers.toSpliced(at, instead, tier) };
   const parsed = modelProjectSchema.safeParse(after);
-  if (!parsed.success) throw publishingErrors.invalidProject(path, problemsOf(parsed.error));
+  if (!parsed.success) throw publishingErrors.invalidProject(path, formatZodIssues(parsed.error));
   for (const [name, bytes] of files) await writeFileAtomic(join(folder, name), bytes);
   await writeFileAtomic(path, `${JSON.stringify(after, undefined, 2)}\n`);
 }

@@ -4,10 +4,10 @@ import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { asEdgeTierError, EdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits } from "../../tasks/task.ts";
-import { parseText, textFromBytes } from "../../tasks/text/text-input.ts";
+import { parseTextInput, decodeTextInput } from "../../tasks/text/text-input.ts";
 import { readNpySamples } from "../quantize/npy-samples.ts";
 import type { TextSample } from "./distill-text.ts";
 import type { TabularSample } from "./distill-tabular.ts";
@@ -29,7 +29,7 @@ export async function readTextSamples(path: string, limits: InputLimits): Promis
   return await withSampleErrors(path, TEXT_FORMATS, async () => {
     if (!(await stat(path)).isDirectory())
       return parseLines(await readFile(path, "utf8"), textLineSchema, ({ text, label }, index) => ({
-        text: parseText(text, index, limits).text,
+        text: parseTextInput(text, index, limits).text,
         label,
       }));
     const names = (await readdir(path, { withFileTypes: true, recursive: true }))
@@ -37,7 +37,7 @@ export async function readTextSamples(path: string, limits: InputLimits): Promis
       .map((entry) => join(entry.parentPath, entry.name));
     const texts: TextSample[] = [];
     for (const [index, name] of names.toSorted().entries())
-      texts.push({ text: textFromBytes(await readFile(name), index, limits).text });
+      texts.push({ text: decodeTextInput(await readFile(name), index, limits).text });
     return texts;
   });
 }
@@ -106,7 +106,7 @@ function parseLines<Schema extends z.ZodType, Sample>(
     if (line.trim() === "" || problems.length === MAX_PROBLEMS) continue;
     try {
       const parsed = schema.safeParse(JSON.parse(line));
-      if (!parsed.success) throw new Error(problemsOf(parsed.error).join(", "));
+      if (!parsed.success) throw new Error(formatZodIssues(parsed.error).join(", "));
       samples.push(sampleOf(parsed.data, index));
     } catch (error) {
       problems.push(

@@ -3,7 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { writeFileAtomic } from "../write-file-atomic.ts";
 
@@ -54,7 +54,7 @@ export async function queryTeacher<Input>(
         encoded.map(({ byteLength }) => byteLength),
         (done) => onProgress(start + done, inputs.length),
       ));
-    if (known === undefined && file !== undefined) await writeFileAtomic(file, bytesOf(own));
+    if (known === undefined && file !== undefined) await writeFileAtomic(file, byteView(own));
     answers.set(own, start * teacher.outputs);
     onProgress(start + part.length, inputs.length);
   }

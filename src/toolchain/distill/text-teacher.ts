@@ -2,13 +2,13 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
-import { asFloat32 } from "../../core/tensor.ts";
+import { expectFloat32Tensor } from "../../core/tensor.ts";
 import type { ClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import type { PreprocessorConfig, TaskInput } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
-import { wordpieceSchema } from "../../tasks/text/wordpiece.ts";
+import { getTask } from "../../tasks/tasks.ts";
+import { tokenizerJsonSchema } from "../../tasks/text/wordpiece.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import {
   requireProjectFile,
@@ -31,7 +31,7 @@ export async function openTextTierAsTeacher(
   tier: ProjectTier,
 ): Promise<TextTeacher & { close(): Promise<void> }> {
   const preprocessor = createTierPreprocessor(source, project, tier);
-  const { toBytes } = taskByName(project.task);
+  const { encodeInput: toBytes } = getTask(project.task);
   const outputs = readProjectLabels(source, project).length;
   const graph = requireProjectFile(source, tier.graph);
   const session = await createNativeRuntime().createSession(graph);
@@ -39,7 +39,7 @@ export async function openTextTierAsTeacher(
   const takesMany = session.inputs.every(({ shape }) => shape[0] === -1);
 
   async function logitsOf(inputs: readonly TaskInput[]): Promise<Float32Array> {
-    const { data, shape } = asFloat32(
+    const { data, shape } = expectFloat32Tensor(
       LOGITS_OUTPUT,
       (await session.run(preprocessor.encode(inputs)))[LOGITS_OUTPUT],
       2,
@@ -75,6 +75,8 @@ export async function openTextTierAsTeacher(
 /** Whole words of letters, no special tokens. */
 function readVocabularyWords(config: PreprocessorConfig): string[] {
   if (config.kind !== "wordpiece") return [];
-  const { model } = wordpieceSchema.parse(JSON.parse(new TextDecoder().decode(config.artifact)));
+  const { model } = tokenizerJsonSchema.parse(
+    JSON.parse(new TextDecoder().decode(config.artifact)),
+  );
   return Object.keys(model.vocab).filter((piece) => /^\p{Ll}{3,}$/u.test(piece));
 }

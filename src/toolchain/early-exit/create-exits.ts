@@ -19,7 +19,7 @@ import {
 import type { Runner } from "../evaluate/runner.ts";
 import type { LabeledSample } from "../evaluate/labeled-samples.ts";
 import { type Model, parseModel } from "../onnx/model-file.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { chooseActivationQuantization } from "./activation-quantization.ts";
 import { type CutPoint, findCuts } from "./find-cuts.ts";
 import { evaluateStages, type StageEvaluation, type StagedGraphs } from "./evaluate-stages.ts";
@@ -90,7 +90,7 @@ export async function findTierCuts(
 ): Promise<CutPoint[]> {
   const preprocessor = createTierPreprocessor(source, project, tier);
   const inputs = samples.slice(0, PROBE_ROWS).map(({ input }) => input);
-  const [shortest = taskByName(project.task).example] = inputs.toSorted(
+  const [shortest = getTask(project.task).exampleInput] = inputs.toSorted(
     (a, b) => countElements(preprocessor.encode([a])) - countElements(preprocessor.encode([b])),
   );
   return await findCuts(runtime, parseModel(requireProjectFile(source, tier.graph)), {
@@ -137,10 +137,12 @@ export async function createExits(
   const whole = await computeGraphLogits(runners.region, bytes, questions, (done) =>
     onProgress("the whole graph", done, questions.length),
   );
-  const task = taskByName(project.task);
+  const task = getTask(project.task);
   const inputBytes =
-    options.evaluationSamples.reduce((sum, { input }) => sum + task.toBytes(input).byteLength, 0) /
-    Math.max(1, options.evaluationSamples.length);
+    options.evaluationSamples.reduce(
+      (sum, { input }) => sum + task.encodeInput(input).byteLength,
+      0,
+    ) / Math.max(1, options.evaluationSamples.length);
 
   const cuts: EvaluatedCut[] = [];
   for (const [position, place] of places.entries()) {

@@ -2,7 +2,7 @@
 // way through 8 bits changes. The first stage runs in the edge's runtime, the rest in the region's.
 
 import { type CalibrationParameters, LOGITS_OUTPUT } from "../../cascade/calibration.ts";
-import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import { argmax } from "../argmax.ts";
 import { selectExitThreshold, type ExitThreshold } from "../calibrate/exit-threshold.ts";
 import { fitTemperature } from "../calibrate/logit-scaling.ts";
@@ -165,7 +165,7 @@ async function measureMedianMs(
 }
 
 const logitsOf = (outputs: NamedTensors): Float32Array =>
-  asFloat32(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data;
+  expectFloat32Tensor(LOGITS_OUTPUT, outputs[LOGITS_OUTPUT], 2).data;
 const computeAgreement = (
   answers: readonly Float32Array[],
   whole: readonly Float32Array[],

@@ -1,7 +1,7 @@
 // What a graph would cost cut in two at each value that it narrows to: the share of its computation in front of it, and the
 // bytes that cross it.
 
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import type { NamedTensors, Tensor } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { readDeclaredDims } from "../import/adapt-inputs.ts";
@@ -115,4 +115,4 @@ export function selectProposals(cuts: readonly CutPoint[]): CutPoint[] {
 const computeMacs = (model: Model, shapes: TensorShapes): number =>
   sumLayerCosts(computeLayerCosts(model, shapes)).macs;
 const tensorBytes = (tensor: Tensor | undefined): number =>
-  tensor === undefined || tensor.datatype === "BYTES" ? 0 : bytesOf(tensor.data).byteLength;
+  tensor === undefined || tensor.datatype === "BYTES" ? 0 : byteView(tensor.data).byteLength;

@@ -1,7 +1,7 @@
 // Trains an exit head for each place of a graph on what the graph makes there of samples; the graph itself stays as it is.
 
 import { LOGITS_OUTPUT, softmax } from "../../cascade/calibration.ts";
-import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { EncodedSample } from "../evaluate/evaluation-set.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
@@ -113,7 +113,7 @@ async function computeHeadFeatures(
     for (const [sample, tensors] of samples.entries()) {
       const made = await session.run(selectInputs(session, tensors));
       names.forEach((name, position) => {
-        const { data } = asFloat32(name, made[name], 2);
+        const { data } = expectFloat32Tensor(name, made[name], 2);
         const own = (found[position] ??= {
           rows: new Float32Array(samples.length * data.length),
           width: data.length,

@@ -2,11 +2,11 @@
 // are restored at module scope. The full engine takes the cut one's place until that has passed its tests.
 
 import { gzipSync } from "node:zlib";
-import { readImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { readImageCodecFiles } from "../../runtime/native/image-codecs.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
-import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
+import { encodeFunctionSet } from "../../runtime/wasm/function-set.ts";
 import { SNAPSHOT_FORMAT } from "../../runtime/wasm/snapshot-format.ts";
-import type { CutFunction } from "../../runtime/wasm/traps.ts";
+import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
 import { sha256HexSync } from "../sha256-sync.ts";
 import { stripToModels, type SnapshottedGraph } from "./strip-to-models.ts";
@@ -44,7 +44,7 @@ export interface BuildDeploymentOptions {
   /** Whether the graphs' models take images, so that the Worker has to decode them. */
   readonly hasImageTier?: boolean;
   /** More functions to keep, as an isolate's log named them. */
-  readonly trappedFunctions?: readonly CutFunction[];
+  readonly trappedFunctions?: readonly StrippedFunction[];
   /** Of the full engine. */
   readonly engineFolder: string;
   readonly snapshotsFolder: string;
@@ -123,7 +123,7 @@ export async function buildDeployment(options: BuildDeploymentOptions): Promise<
     artifacts: selectBundledArtifacts(options),
     imageDecoding:
       options.hasImageTier === true
-        ? { codecs: await readImageCodecs(), maxMemoryBytes: config.imageMemoryBytes }
+        ? { codecs: await readImageCodecFiles(), maxMemoryBytes: config.imageMemoryBytes }
         : undefined,
     warmUpRuns: config.warmUpRuns,
     sessionBudgetBytes: config.sessionBudgetBytes,
@@ -142,7 +142,7 @@ function describeEngine(
     sha256: sha256HexSync(engine.wasm),
     bytes: engine.wasm.byteLength,
     gzipBytes: engine.gzipBytes,
-    functions: encodeFunctions(engine.keepFunctions),
+    functions: encodeFunctionSet(engine.keepFunctions),
     functionCount: engine.keepFunctions.size,
   };
 }

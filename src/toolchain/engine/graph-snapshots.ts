@@ -7,7 +7,7 @@ import { deflateRawSync } from "node:zlib";
 import * as z from "zod";
 import { EdgeTierError } from "../../core/errors.ts";
 import type { TensorSpec } from "../../core/tensor.ts";
-import { SESSION_CHOICES } from "../../runtime/wasm/open-session.ts";
+import { SESSION_OPTIONS_FINGERPRINT } from "../../runtime/wasm/open-session.ts";
 import {
   decodeSnapshot,
   encodeSnapshot,
@@ -128,7 +128,7 @@ export async function compressSnapshot(
 }
 
 const decodeUncompressed = ({ bytes, head }: EncodedSnapshot, engine: string, model: string) =>
-  decodeSnapshot(bytes, head.size, { engine, model, choices: SESSION_CHOICES });
+  decodeSnapshot(bytes, head.size, { engine, model, choices: SESSION_OPTIONS_FINGERPRINT });
 
 const cachedSnapshotSchema = z.object({
   pageCount: z.number(),
@@ -151,7 +151,7 @@ function snapshotCachePaths(
       SNAPSHOT_FORMAT,
       engineSha256,
       sha256,
-      SESSION_CHOICES,
+      SESSION_OPTIONS_FINGERPRINT,
       inputs,
     ]),
   );

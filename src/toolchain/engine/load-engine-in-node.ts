@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { EngineModule } from "../../runtime/wasm/engine.ts";
-import type { GlueFactory } from "../../runtime/wasm/glue.ts";
+import type { GlueFactory } from "../../runtime/wasm/ort-glue.ts";
 
 /** @param engineFolder of `edgetier engine prepare` @param source SHA-256 of the full engine */
 export async function loadEngineInNode(

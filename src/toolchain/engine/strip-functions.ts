@@ -2,7 +2,7 @@
 // function it was; binaryen then removes what nothing refers to any more, and numbers the rest anew.
 
 import binaryen from "binaryen";
-import { CUT_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../runtime/wasm/traps.ts";
+import { STRIPPED_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../runtime/wasm/traps.ts";
 import { ByteWriter } from "./byte-stream.ts";
 import { OPCODE, readInstruction, usesDataSegment } from "./instructions.ts";
 import { encodeWasmModule, EXTERNAL_KIND, skipLocals, type WasmModule } from "./wasm-module.ts";
@@ -61,7 +61,7 @@ export function stripFunctions(module: WasmModule, plan: StripPlan): Uint8Array<
       ],
       exports: [
         ...module.exports,
-        { name: CUT_FUNCTION_EXPORT, kind: EXTERNAL_KIND.global, index: cutFunction },
+        { name: STRIPPED_FUNCTION_EXPORT, kind: EXTERNAL_KIND.global, index: cutFunction },
         { name: LATEST_SLOT_EXPORT, kind: EXTERNAL_KIND.global, index: latestSlot },
       ],
       startFunction: undefined,

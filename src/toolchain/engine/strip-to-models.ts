@@ -4,7 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { reasonOf } from "../../core/errors.ts";
-import type { CutFunction } from "../../runtime/wasm/traps.ts";
+import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import type { DeploymentConfig } from "../deployment-config.ts";
 import { stripToBudget, type StrippedEngine } from "./strip-to-budget.ts";
 import type { EngineReport, KeptFunctionReport } from "./engine-report.ts";
@@ -35,7 +35,7 @@ type GraphValidation = EngineReport["validation"][number];
 
 export interface StripToModelsOptions {
   readonly config: DeploymentConfig;
-  readonly trappedFunctions?: readonly CutFunction[];
+  readonly trappedFunctions?: readonly StrippedFunction[];
   /** Of the full engine. */
   readonly engineFolder: string;
   /** SHA-256 of the full engine. */
@@ -106,7 +106,7 @@ function collectKeepReasons(
 function addKeepReason(
   module: WasmModule,
   why: Map<number, string>,
-  cut: CutFunction,
+  cut: StrippedFunction,
   reason: string,
   log: (line: string) => void,
 ): void {
@@ -121,7 +121,7 @@ function addKeepReason(
 type ValidationResult =
   | {
       readonly validation: readonly GraphValidation[];
-      readonly missingFunctions: readonly CutFunction[];
+      readonly missingFunctions: readonly StrippedFunction[];
     }
   | { readonly reason: string };
 
@@ -136,7 +136,7 @@ async function validateEngine(
     derivedEngine: engine.wasm,
   });
   const validation: GraphValidation[] = [];
-  const missed: CutFunction[] = [];
+  const missed: StrippedFunction[] = [];
   try {
     for (const { graph, snapshot } of usable) {
       const {

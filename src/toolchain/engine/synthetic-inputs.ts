@@ -2,7 +2,7 @@
 // others than it was profiled with.
 
 import {
-  elementCount,
+  countElements,
   type NamedTensors,
   type NumericDatatype,
   type Tensor,
@@ -48,7 +48,7 @@ function createInputs(
   firstSeed: number,
 ): NamedTensors[] {
   const rowIsLarge = specs.some(
-    (spec) => elementCount(spec.name, resolveShape(spec.shape, 1, 1)) > LARGE_ROW_ELEMENTS,
+    (spec) => countElements(spec.name, resolveShape(spec.shape, 1, 1)) > LARGE_ROW_ELEMENTS,
   );
   const batches = !hasDynamicBatch(specs) ? [1] : rowIsLarge ? sizes.fewBatches : sizes.batches;
   const lengths = hasDynamicLength(specs) ? sizes.lengths : [1];
@@ -91,7 +91,7 @@ function createInput(
       const next = seededRandom(seed * 31 + position);
       const data = createValues(
         datatype as NumericDatatype,
-        elementCount(name, shape),
+        countElements(name, shape),
         values,
         next,
       );

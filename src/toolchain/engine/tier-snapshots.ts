@@ -2,7 +2,7 @@
 
 import type { PublishSource, TierSnapshot } from "../../registry/publish.ts";
 import { PAGE_BYTES } from "../../runtime/wasm/engine.ts";
-import { encodeFunctions } from "../../runtime/wasm/function-set.ts";
+import { encodeFunctionSet } from "../../runtime/wasm/function-set.ts";
 import { collectEdgeGraphs } from "../edge-graphs.ts";
 import { compressSnapshot, createSnapshots, type SnapshotOptions } from "./graph-snapshots.ts";
 
@@ -32,7 +32,7 @@ export async function attachSnapshots(
         bytes,
         head,
         engine: options.engineSha256,
-        functions: encodeFunctions(snapshot.profile.entered),
+        functions: encodeFunctionSet(snapshot.profile.entered),
         memoryBytes: snapshot.pageCount * PAGE_BYTES,
       });
     }

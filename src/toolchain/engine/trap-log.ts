@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
-import type { CutFunction } from "../../runtime/wasm/traps.ts";
+import type { StrippedFunction } from "../../runtime/wasm/traps.ts";
 import { parseWasmModule } from "./wasm-module.ts";
 
 /** As serving/edge-sessions.ts writes it; `engine` is the SHA-256 of the full engine. */
@@ -14,7 +14,7 @@ const trapRecordSchema = z.object({
 });
 
 export interface TrapLog {
-  readonly calledFunctions: readonly CutFunction[];
+  readonly calledFunctions: readonly StrippedFunction[];
   /** Lines about other engines, whose numbers mean other functions. */
   readonly otherEngineCount: number;
 }
@@ -29,7 +29,7 @@ export function parseTrapLog(text: string, engine: string): TrapLog {
     }
   });
   const own = records.filter((record) => record.engine === engine);
-  const cut = own.flatMap(({ function: index, slot }): CutFunction[] =>
+  const cut = own.flatMap(({ function: index, slot }): StrippedFunction[] =>
     index !== undefined ? [{ function: index }] : slot !== undefined ? [{ slot }] : [],
   );
   return { calledFunctions: cut, otherEngineCount: records.length - own.length };
@@ -37,7 +37,7 @@ export function parseTrapLog(text: string, engine: string): TrapLog {
 
 /** Numbers of the functions, those in table slots looked up. @param enginePath of the full engine */
 export async function resolveFunctionIndices(
-  cut: readonly CutFunction[],
+  cut: readonly StrippedFunction[],
   enginePath: string,
 ): Promise<number[]> {
   if (cut.length === 0) return [];

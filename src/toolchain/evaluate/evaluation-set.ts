@@ -2,7 +2,7 @@
 
 import { coreErrors } from "../../core/common-errors.ts";
 import { LOGITS_OUTPUT } from "../../cascade/calibration.ts";
-import { asFloat32, type NamedTensors } from "../../core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../core/tensor.ts";
 import type { Preprocessor } from "../../tasks/task.ts";
 import { argmax } from "../argmax.ts";
 import type { RunnerSession } from "./runner.ts";
@@ -34,7 +34,11 @@ export async function computeLogits(
 ): Promise<Float32Array[]> {
   const answers: Float32Array[] = [];
   for (const { inputs } of questions) {
-    const logits = asFloat32(LOGITS_OUTPUT, (await session.run(inputs))[LOGITS_OUTPUT], 2).data;
+    const logits = expectFloat32Tensor(
+      LOGITS_OUTPUT,
+      (await session.run(inputs))[LOGITS_OUTPUT],
+      2,
+    ).data;
     if (!logits.every(Number.isFinite))
       throw coreErrors.sessionFailed(`the logits of sample ${answers.length} are not all finite`);
     answers.push(logits);

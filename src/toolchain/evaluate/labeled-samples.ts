@@ -4,7 +4,7 @@ import { toolchainErrors } from "../errors.ts";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { asEdgeTierError, reasonOf } from "../../core/errors.ts";
 import type { InputLimits, Task, TaskInput } from "../../tasks/task.ts";
 import { seededRandom, shuffle } from "../seeded-random.ts";
@@ -53,7 +53,7 @@ export async function readSamples(
     try {
       const bytes =
         "text" in source ? new TextEncoder().encode(source.text) : await readFile(source.file);
-      samples.push({ input: task.fromBytes(bytes, position, limits), label: source.label });
+      samples.push({ input: task.decodeInput(bytes, position, limits), label: source.label });
     } catch (error) {
       problems.push(
         `${source.location}: ${asEdgeTierError(error).code === "internal" ? reasonOf(error) : asEdgeTierError(error).detail}`,
@@ -113,7 +113,9 @@ function parseSourceLines(path: string, lines: string): SampleSource[] {
 function parseSourceLine(line: string): z.output<typeof lineSchema> | { readonly problem: string } {
   try {
     const parsed = lineSchema.safeParse(JSON.parse(line));
-    return parsed.data ?? { problem: problemsOf(parsed.error ?? new z.ZodError([])).join(", ") };
+    return (
+      parsed.data ?? { problem: formatZodIssues(parsed.error ?? new z.ZodError([])).join(", ") }
+    );
   } catch (error) {
     return { problem: reasonOf(error) };
   }

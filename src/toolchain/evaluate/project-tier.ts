@@ -4,19 +4,19 @@ import { toolchainErrors } from "../errors.ts";
 import { publishingErrors } from "../../registry/publishing-errors.ts";
 import {
   type ClassificationProject,
-  isClassification,
+  isClassificationProject,
   type ModelProject,
 } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
-import { nodeImageCodecs } from "../../runtime/native/image-codecs.ts";
+import { createLazyImageCodecs } from "../../runtime/native/image-codecs.ts";
 import { createImageDecoder } from "../../tasks/image/image-decoder.ts";
-import { readLabels } from "../../tasks/labels.ts";
+import { parseLabelFile } from "../../tasks/labels.ts";
 import type { Preprocessor, PreprocessorConfig } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { getTask } from "../../tasks/tasks.ts";
 
 /** As a region has it (region/server/shared-image-decoder.ts). */
 const imageDecoder = createImageDecoder({
-  modules: nodeImageCodecs(),
+  modules: createLazyImageCodecs(),
   maxMemoryBytes: 256 * 1024 * 1024,
 });
 
@@ -24,7 +24,8 @@ export type ProjectTier = ClassificationProject["tiers"][number];
 
 /** @throws not_judgeable for a model that gives tensors, and no label to be right or wrong */
 export function requireClassification(project: ModelProject): ClassificationProject {
-  if (!isClassification(project)) throw toolchainErrors.notJudgeable(project.model, project.task);
+  if (!isClassificationProject(project))
+    throw toolchainErrors.notJudgeable(project.model, project.task);
   return project;
 }
 
@@ -41,7 +42,7 @@ export function readProjectLabels(
   source: PublishSource,
   project: ClassificationProject,
 ): readonly string[] {
-  const read = readLabels(requireProjectFile(source, project.labels));
+  const read = parseLabelFile(requireProjectFile(source, project.labels));
   if ("problems" in read) throw publishingErrors.invalidProject(project.model, read.problems);
   return read.labels;
 }
@@ -62,7 +63,7 @@ export function createTierPreprocessor(
   project: ClassificationProject,
   tier: ProjectTier,
 ): Preprocessor {
-  return taskByName(project.task).createPreprocessor(readPreprocessorConfig(source, tier), {
-    images: imageDecoder,
+  return getTask(project.task).createPreprocessor(readPreprocessorConfig(source, tier), {
+    imageDecoder: imageDecoder,
   });
 }

@@ -8,11 +8,11 @@ import { sha256Hex } from "../../core/hash.ts";
 import {
   DEVICE_MANIFEST_FILE,
   type DeviceManifest,
-  deviceManifest,
+  deviceManifestSchema,
   type DeviceTier,
   type ExportedFile,
 } from "../../registry/device-manifest.ts";
-import { isClassification } from "../../registry/manifest.ts";
+import { isClassificationProject } from "../../registry/manifest.ts";
 import type { PublishSource } from "../../registry/publish.ts";
 import {
   measureLargestDifference,
@@ -39,7 +39,7 @@ export async function exportForDevice(
   { project, files }: PublishSource,
   version: number | null,
 ): Promise<DeviceExport> {
-  if (!isClassification(project))
+  if (!isClassificationProject(project))
     throw toolchainErrors.notExportable(
       project.model,
       `its task is ${project.task}, which has no exit to take on a device`,
@@ -99,7 +99,7 @@ export async function exportForDevice(
     });
   }
 
-  const manifest = deviceManifest.parse({
+  const manifest = deviceManifestSchema.parse({
     schemaVersion: 1,
     target: "ort-mobile",
     model: project.model,

@@ -2,7 +2,7 @@
 // https://onnxruntime.ai/docs/performance/model-optimizations/ort-format-models.html
 
 import { env } from "onnxruntime-node";
-import { asFloat32 } from "../../core/tensor.ts";
+import { expectFloat32Tensor } from "../../core/tensor.ts";
 import { createNativeRuntime } from "../../runtime/native/native-runtime.ts";
 import { createWarmUpInputs } from "../engine/synthetic-inputs.ts";
 import { optimizeBytes } from "../passes/runtime-optimization.ts";
@@ -27,8 +27,8 @@ export async function measureLargestDifference(
   let largest = 0;
   let difference = 0;
   for (const inputs of createWarmUpInputs(before.inputs)) {
-    const expected = asFloat32(output, (await before.run(inputs))[output], 2).data;
-    const found = asFloat32(output, (await after.run(inputs))[output], 2).data;
+    const expected = expectFloat32Tensor(output, (await before.run(inputs))[output], 2).data;
+    const found = expectFloat32Tensor(output, (await after.run(inputs))[output], 2).data;
     expected.forEach((value, index) => {
       largest = Math.max(largest, Math.abs(value));
       difference = Math.max(

@@ -1,6 +1,6 @@
 // Numbers in FP16 (IEEE 754 binary16), as 16-bit patterns.
 
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 
 export interface Float16Encoding {
   readonly bits: Uint16Array;
@@ -62,4 +62,4 @@ export const isNormalFloat16 = (value: number): boolean =>
   Math.abs(value) >= SMALLEST_NORMAL && Math.abs(value) <= 65_504;
 
 /** As the bytes of a tensor. */
-export const float16Bytes = ({ bits }: Float16Encoding): Uint8Array => bytesOf(bits);
+export const float16Bytes = ({ bits }: Float16Encoding): Uint8Array => byteView(bits);

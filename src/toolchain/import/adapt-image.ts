@@ -2,7 +2,7 @@
 
 import type { Model } from "../onnx/model-file.ts";
 import { toDataType } from "../onnx/tensor-data.ts";
-import { PIXELS } from "../../tasks/image/image-preprocessor.ts";
+import { PIXELS_INPUT_NAME } from "../../tasks/image/image-preprocessor.ts";
 import { readDeclaredDims, elemTypeOf, renameInput, convertInputToNchw } from "./adapt-inputs.ts";
 import type { ImportProblem } from "./import-problem.ts";
 
@@ -54,9 +54,9 @@ export function adaptImage(
       problem: `it takes images of ${size.width}x${size.height}, and --size is ${wanted.width}x${wanted.height}`,
       remedy: "Leave --size out.",
     };
-  if (input.name !== PIXELS) {
-    notes.push(`input ${JSON.stringify(input.name)} is now called "${PIXELS}"`);
-    renameInput(model, input.name, PIXELS);
+  if (input.name !== PIXELS_INPUT_NAME) {
+    notes.push(`input ${JSON.stringify(input.name)} is now called "${PIXELS_INPUT_NAME}"`);
+    renameInput(model, input.name, PIXELS_INPUT_NAME);
   }
   return { width: size.width, height: size.height, notes };
 }

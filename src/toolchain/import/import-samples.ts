@@ -2,9 +2,9 @@
 
 import { decodePredictions } from "../../cascade/calibration.ts";
 import type { NamedTensors } from "../../core/tensor.ts";
-import { isClassification } from "../../registry/manifest.ts";
-import type { PreprocessorTools } from "../../tasks/task.ts";
-import { taskByName } from "../../tasks/tasks.ts";
+import { isClassificationProject } from "../../registry/manifest.ts";
+import type { PreprocessorDependencies } from "../../tasks/task.ts";
+import { getTask } from "../../tasks/tasks.ts";
 import { readSamples } from "../evaluate/labeled-samples.ts";
 import { generateInputs } from "../passes/verify-outputs.ts";
 import type { ImportResult, ImportContext } from "./import-model.ts";
@@ -25,7 +25,7 @@ export interface ImportSamples {
 /** @param path of the samples; undefined to make some up @param tools asked for only where there are samples to preprocess */
 export function createImportSamples(
   path: string | undefined,
-  tools: () => PreprocessorTools = () => ({}),
+  tools: () => PreprocessorDependencies = () => ({}),
 ): ImportSamples {
   let labels: readonly string[] | undefined;
   return {
@@ -38,9 +38,9 @@ export function createImportSamples(
           : (await readTensorSamples(path, ports, MAX_SAMPLES)).map(({ inputs }) => inputs);
       if (path === undefined && config.kind === "image")
         return generateNumericInputs(ports.inputs).slice(0, 2); // of one image each
-      const task = taskByName(name);
+      const task = getTask(name);
       const preprocessor = task.createPreprocessor(config, tools());
-      if (path === undefined) return [preprocessor.encode([task.example])];
+      if (path === undefined) return [preprocessor.encode([task.exampleInput])];
       const samples = await readSamples(path, { task, limits: LIMITS, limit: MAX_SAMPLES });
       labels = samples.map(({ label }) => label);
       return samples.map(({ input }) => preprocessor.encode([input]));
@@ -57,7 +57,7 @@ export function countCorrect(
   { project, files, sampleOutputs: answers }: ImportResult,
   wanted: readonly string[] | undefined,
 ): number | undefined {
-  if (wanted === undefined || !isClassification(project)) return undefined;
+  if (wanted === undefined || !isClassificationProject(project)) return undefined;
   const labels: readonly string[] = JSON.parse(new TextDecoder().decode(files.get(project.labels)));
   const [tier] = project.tiers;
   if (tier === undefined) return undefined;

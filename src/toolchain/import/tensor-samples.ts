@@ -6,10 +6,10 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import * as z from "zod";
-import { problemsOf } from "../../core/config.ts";
+import { formatZodIssues } from "../../core/config.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
-  elementCount,
+  countElements,
   type NamedTensors,
   type Tensor,
   type TensorSpec,
@@ -79,7 +79,7 @@ function parseSampleLines(
     .slice(0, limit);
   return lines.map((line, index) => {
     const parsed = lineSchema.safeParse(JSON.parse(line));
-    if (!parsed.success) throw new Error(`line ${index + 1}: ${problemsOf(parsed.error)[0]}`);
+    if (!parsed.success) throw new Error(`line ${index + 1}: ${formatZodIssues(parsed.error)[0]}`);
     const named = (given: readonly z.output<typeof tensorSchema>[], specs: readonly TensorSpec[]) =>
       Object.fromEntries(given.map((one) => [one.name, toTypedTensor(one, specs)]));
     return {
@@ -99,9 +99,9 @@ function toTypedTensor(
       `the model has no ${JSON.stringify(name)}; it has ${specs.map((spec) => spec.name).join(", ")}`,
     );
   const flat = flatten(data);
-  if (flat.length !== elementCount(name, shape))
+  if (flat.length !== countElements(name, shape))
     throw new Error(
-      `${JSON.stringify(name)} has ${flat.length} elements, and its shape has ${elementCount(name, shape)}`,
+      `${JSON.stringify(name)} has ${flat.length} elements, and its shape has ${countElements(name, shape)}`,
     );
   if (datatype === "BYTES")
     return { datatype, shape, data: flat.map((text) => new TextEncoder().encode(String(text))) };

@@ -1,6 +1,6 @@
 // Opens a graph in a runtime and runs it, to see whether it can be served there, and that it answers as elsewhere.
 
-import { bytesOf, concatBytes } from "../../core/bytes.ts";
+import { byteView, concatBytes } from "../../core/bytes.ts";
 import { EdgeTierError, reasonOf } from "../../core/errors.ts";
 import { type NamedTensors, type Tensor, type TensorSpec, typedArrays } from "../../core/tensor.ts";
 import { compareOutputs } from "../../runtime/native/compare-outputs.ts";
@@ -122,7 +122,7 @@ function concatBatch(first: NamedTensors, second: NamedTensors): NamedTensors {
       const [rows = 0, ...rest] = tensor.shape;
       const shape = [rows + (other.shape[0] ?? 0), ...rest];
       if (tensor.datatype === "BYTES" || other.datatype === "BYTES") return [name, tensor]; // no task's graph takes texts
-      const { buffer } = concatBytes([bytesOf(tensor.data), bytesOf(other.data)]);
+      const { buffer } = concatBytes([byteView(tensor.data), byteView(other.data)]);
       return [
         name,
         {

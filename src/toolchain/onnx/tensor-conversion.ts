@@ -1,7 +1,7 @@
 // Tensors of ONNX files as the tensors that sessions take and give, and back.
 
 import { create } from "@bufbuild/protobuf";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import {
   type Datatype,
   type NumericDatatype,
@@ -75,5 +75,5 @@ export function toTensorProto(name: string, tensor: Tensor): TensorProto {
       dims,
       stringData: [...tensor.data],
     });
-  return makeTensor(name, type, dims, bytesOf(tensor.data));
+  return makeTensor(name, type, dims, byteView(tensor.data));
 }

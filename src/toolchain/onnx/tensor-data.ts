@@ -1,7 +1,7 @@
 // The data of a TensorProto: in `raw_data` as little-endian bytes, or in a list of its own for each kind of numbers.
 
 import { create } from "@bufbuild/protobuf";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import {
   type TensorProto,
   TensorProto_DataType as DataType,
@@ -117,7 +117,7 @@ export function makeTensor(
     name,
     dataType: toDataType(type),
     dims: [...dims],
-    rawData: bytesOf(data),
+    rawData: byteView(data),
   });
 }
 
@@ -150,7 +150,7 @@ export function replaceTensorData(
   data: ArrayBufferView,
 ): void {
   tensor.dataType = toDataType(type);
-  tensor.rawData = bytesOf(data);
+  tensor.rawData = byteView(data);
   tensor.floatData = [];
   tensor.int32Data = [];
   tensor.int64Data = [];

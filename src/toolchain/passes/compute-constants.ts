@@ -3,7 +3,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { EdgeTierError } from "../../core/errors.ts";
-import { elementCount, type TensorSpec, typedArrays } from "../../core/tensor.ts";
+import { countElements, type TensorSpec, typedArrays } from "../../core/tensor.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { readConstantTensor } from "../onnx/constants.ts";
 import { type Model, serializeModel } from "../onnx/model-file.ts";
@@ -135,7 +135,7 @@ function isSmall(spec: TensorSpec | undefined): boolean {
   if (spec === undefined || spec.datatype === "BYTES" || spec.shape.includes(-1)) return false;
   try {
     return (
-      elementCount(spec.name, spec.shape) * typedArrays[spec.datatype].BYTES_PER_ELEMENT <=
+      countElements(spec.name, spec.shape) * typedArrays[spec.datatype].BYTES_PER_ELEMENT <=
       MAX_CONSTANT_BYTES
     );
   } catch {

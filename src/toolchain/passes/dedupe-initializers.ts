@@ -1,7 +1,7 @@
 // Lets equal initializers of a graph be one.
 
 import { sha256HexSync } from "../sha256-sync.ts";
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import type { Model } from "../onnx/model-file.ts";
 import type { TensorProto } from "../onnx/proto/onnx_pb.js";
 import { replaceValues } from "../onnx/replace-values.ts";
@@ -49,5 +49,5 @@ function contentKey(tensor: TensorProto): string | undefined {
   const listed = rawData.length > 0 ? undefined : toTensor(tensor);
   if (listed?.datatype === "BYTES" || (rawData.length === 0 && listed === undefined))
     return undefined;
-  return `${dataType} [${dims.join(",")}] ${sha256HexSync(listed === undefined ? rawData : bytesOf(listed.data))}`;
+  return `${dataType} [${dims.join(",")}] ${sha256HexSync(listed === undefined ? rawData : byteView(listed.data))}`;
 }

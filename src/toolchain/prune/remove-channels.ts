@@ -1,6 +1,6 @@
 // Takes channels out of a graph: out of its constants, out of what is declared of shapes, and out of sizes that nodes have.
 
-import { bytesOf } from "../../core/bytes.ts";
+import { byteView } from "../../core/bytes.ts";
 import { UniqueNames, setInput } from "../onnx/graph-edits.ts";
 import { addInitializer } from "../onnx/initializers.ts";
 import type { Model } from "../onnx/model-file.ts";
@@ -117,7 +117,7 @@ function selectAlongAxis(tensor: TensorProto, at: number, positions: readonly nu
   const type = elementTypeOf(tensor.dataType);
   if (!ArrayBuffer.isView(data) || type === undefined)
     throw new TypeError(`${tensor.name} is ${type}, which has no numbers of whole bytes`);
-  const bytes = bytesOf(data);
+  const bytes = byteView(data);
   const size = Number(tensor.dims[at] ?? 1n);
   const outer = tensor.dims.slice(0, at).reduce((product, one) => product * Number(one), 1);
   const block = bytes.byteLength / (outer * size);

@@ -5,7 +5,7 @@ import { importErrors } from "../import/errors.ts";
 import { type FileHandle, open } from "node:fs/promises";
 import { type EdgeTierError, reasonOf } from "../../core/errors.ts";
 import {
-  elementCount,
+  countElements,
   type NamedTensors,
   type NumericDatatype,
   type Tensor,
@@ -88,7 +88,7 @@ async function* readRows(
   } = await readHeader(file);
   if (rows === 0) throw file.createError("it has no rows");
   const row = [1, ...shape];
-  const bytes = elementCount(spec.name, row) * NPY_ELEMENT_TYPES[element].BYTES_PER_ELEMENT;
+  const bytes = countElements(spec.name, row) * NPY_ELEMENT_TYPES[element].BYTES_PER_ELEMENT;
   for (let index = 0; index < Math.min(rows, limit); index++) {
     const buffer = await readExactly(file, bytes, start + index * bytes);
     yield {

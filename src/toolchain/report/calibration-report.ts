@@ -1,15 +1,15 @@
 // A calibration as one HTML page: reliability diagrams, risk and coverage, accuracy and latency. Nothing is loaded from elsewhere.
 
-import { roundScale, type Scale } from "../../core/scale.ts";
+import { computeAxisScale, type AxisScale } from "../../core/axis-scale.ts";
 import type { CalibrationCurves, ReliabilityDiagram } from "../calibrate/calibration-curves.ts";
-import type { RiskRecord } from "../../registry/manifest.ts";
+import type { RiskGuarantee } from "../../registry/manifest.ts";
 import { renderHtmlTable, renderPlots, renderReportPage } from "./report-page.ts";
 import { escapeXml, type Plot, paddedRange, type PlotSeries } from "./svg-plot.ts";
 
 export interface CalibrationReport {
   readonly model: string;
   /** Absent for a single tier. */
-  readonly risk: RiskRecord | undefined;
+  readonly risk: RiskGuarantee | undefined;
   readonly tiers: readonly {
     readonly id: string;
     readonly method: string;
@@ -46,7 +46,7 @@ export function renderCalibrationReport({ model, risk, tiers, curves }: Calibrat
 }
 
 function describeGuarantee(
-  risk: RiskRecord | undefined,
+  risk: RiskGuarantee | undefined,
   { tested, chosen }: CalibrationCurves,
 ): string {
   if (risk === undefined || chosen === undefined)
@@ -71,8 +71,8 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
     id: `reliability-${position}`,
     title: `Reliability of ${tier}`,
     description: `Accuracy by confidence, in bins of ${MIN_BIN_SAMPLES} samples or more. The expected calibration error is ${before.expectedCalibrationError.toFixed(4)} before and ${after.expectedCalibrationError.toFixed(4)} after.`,
-    x: { label: "confidence", from: 0, to: 1, format: percentTick },
-    y: { label: "accuracy", from: 0, to: 1, format: percentTick },
+    x: { label: "confidence", min: 0, max: 1, format: percentTick },
+    y: { label: "accuracy", min: 0, max: 1, format: percentTick },
     series: [
       {
         name: "as it should be",
@@ -89,9 +89,10 @@ function reliabilityPlots({ reliability }: CalibrationCurves): Plot[] {
   }));
 }
 
-const computeScale = (values: readonly number[]): Scale => roundScale(...paddedRange(values));
+const computeScale = (values: readonly number[]): AxisScale =>
+  computeAxisScale(...paddedRange(values));
 
-function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: RiskRecord): Plot {
+function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: RiskGuarantee): Plot {
   const y = computeScale([
     0,
     2 * epsilon,
@@ -101,7 +102,7 @@ function riskPlot({ cascade, chosen }: CalibrationCurves, { epsilon, what }: Ris
     id: "risk-coverage",
     title: "Risk and coverage",
     description: `The risk (${what}) by the share of inputs that are answered before the last tier. ${chosen === undefined ? "" : `Chosen: ${percent(chosen.coverage)} at a risk of ${percent(chosen.risk)}, where ${percent(epsilon)} are allowed.`}`,
-    x: { label: "answered before the last tier", from: 0, to: 1, format: percentTick },
+    x: { label: "answered before the last tier", min: 0, max: 1, format: percentTick },
     y: { label: `risk (${what})`, ...y, format: percentTick },
     series: [
       {

@@ -10,8 +10,8 @@ export interface PlotSeries {
 
 export interface PlotAxis {
   readonly label: string;
-  readonly from: number;
-  readonly to: number;
+  readonly min: number;
+  readonly max: number;
   /** Five equal steps where left out. */
   readonly ticks?: readonly number[];
   readonly format: (value: number) => string;
@@ -82,16 +82,16 @@ function renderSeries(
   );
 }
 
-function toPixel(value: number, { from, to }: PlotAxis, start: number, end: number): number {
-  const share = to === from ? 0.5 : Math.min(1, Math.max(0, (value - from) / (to - from)));
+function toPixel(value: number, { min, max }: PlotAxis, start: number, end: number): number {
+  const share = max === min ? 0.5 : Math.min(1, Math.max(0, (value - min) / (max - min)));
   return Math.round(10 * (start + share * (end - start))) / 10;
 }
 
-const ticksOf = ({ from, to, ticks }: PlotAxis): readonly number[] =>
+const ticksOf = ({ min, max, ticks }: PlotAxis): readonly number[] =>
   ticks ??
   Array.from(
     { length: DEFAULT_TICK_COUNT + 1 },
-    (_, tick) => from + (tick / DEFAULT_TICK_COUNT) * (to - from),
+    (_, tick) => min + (tick / DEFAULT_TICK_COUNT) * (max - min),
   );
 
 /** A little room around the values. */

@@ -23,10 +23,10 @@ import { bundleWorker } from "../../../src/cli/local/upload.ts";
 import type { IsolateMemory } from "../../../src/toolchain/doctor-measurements.ts";
 import type { EngineReport } from "../../../src/toolchain/engine/engine-report.ts";
 import { parseEdgeConfig } from "../../../src/http/config.ts";
-import { embeddingsResponse } from "../../../src/protocol/embeddings.ts";
+import { embeddingsResponseSchema } from "../../../src/protocol/embeddings.ts";
 import type { EmbeddingProject } from "../../../src/registry/manifest.ts";
 import type { PublishSource } from "../../../src/registry/publish.ts";
-import { s3VariablesOf } from "../../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../../src/registry/s3-config.ts";
 
 export interface DeployedMeasurements {
   readonly report: EngineReport;
@@ -65,7 +65,7 @@ export async function measureDeployed(
     const file = join(folder, "worker.bundle");
     const upload = await bundleWorker(file, { entry: "test/bench/embeddings/worker.ts" });
     await publishProjects([source], deployment, s3.options, log);
-    const variables = s3VariablesOf(s3.options);
+    const variables = toS3Variables(s3.options);
     const withEdge = async <Edge extends WorkerdEdge, Result>(
       starting: Promise<Edge>,
       use: (edge: Edge) => Promise<Result>,
@@ -145,7 +145,7 @@ async function embed(
   });
   const body = await response.text();
   if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${body}`);
-  return embeddingsResponse
+  return embeddingsResponseSchema
     .parse(JSON.parse(body))
     .data.map(({ embedding }) => Float32Array.from(embedding as number[]));
 }

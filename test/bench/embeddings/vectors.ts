@@ -1,6 +1,10 @@
 // Vectors of texts by one graph, and what they are worth: how near they are to others, and how well texts are found by them.
 import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { normalised, readVectors, shortened } from "../../../src/tasks/text/vectors.ts";
+import {
+  normalizeVector,
+  poolVectors,
+  truncateVector,
+} from "../../../src/tasks/text/embedding-vectors.ts";
 
 export interface LabeledText {
   readonly text: string;
@@ -19,8 +23,8 @@ export async function computeVectors(
   const vectors: Float32Array[] = [];
   for (const tensors of inputs)
     vectors.push(
-      ...readVectors(await run(tensors), { output, pooling: "graph" }, [1], dimensions).map(
-        normalised,
+      ...poolVectors(await run(tensors), { output, pooling: "graph" }, [1], dimensions).map(
+        normalizeVector,
       ),
     );
   return vectors;
@@ -56,7 +60,7 @@ export function measureRetrievalAccuracy(
   dimensions: number,
 ): number {
   const cut = ({ vectors }: LabeledVectors) =>
-    vectors.map((vector) => shortened(vector, dimensions, true));
+    vectors.map((vector) => truncateVector(vector, dimensions, true));
   const known = cut(index);
   const right = cut(queries).filter((query, position) => {
     let [best, nearest] = [-2, -1];

@@ -1,7 +1,7 @@
 // The Worker as it is deployed, but for its model: the sentence encoder alone.
 import deployment from "../../../dist/bench-embeddings/deployment.mjs";
 import { createWorker } from "../../../functions/edge/worker.ts";
-import { restoreBundled } from "../../../src/runtime/wasm/restore-bundled.ts";
+import { restoreBundledSnapshots } from "../../../src/runtime/wasm/restore-bundled-snapshots.ts";
 
 export { MetricsAggregator } from "../../../functions/edge/metrics-aggregator.ts";
-export default createWorker(deployment, await restoreBundled(deployment));
+export default createWorker(deployment, await restoreBundledSnapshots(deployment));

@@ -1,9 +1,9 @@
 // Writes ONNX models: the part of onnx.proto that an inference graph needs, in Protocol Buffers' wire format by hand.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
-import { bytesOf, concatBytes } from "../../../src/core/bytes.ts";
+import { byteView, concatBytes } from "../../../src/core/bytes.ts";
 import type { NumericDatatype, Tensor } from "../../../src/core/tensor.ts";
-import { onnxTypeOf } from "../../../src/runtime/wasm/datatypes.ts";
+import { toOnnxType } from "../../../src/runtime/wasm/onnx-datatypes.ts";
 
 const IR_VERSION = 8;
 const [VARINT, LENGTH_DELIMITED, FIXED32] = [0, 2, 5];
@@ -73,10 +73,10 @@ function graphFields({ name, nodes, initializers, inputs, outputs }: OnnxGraph):
     ...nodes.map((node, index) => message(1, nodeFields(node, index))),
     text(2, name),
     ...Object.entries(initializers).map(([name, { datatype, shape, data }]) => {
-      const raw = bytesOf(data); // little-endian, as all that Node runs on
+      const raw = byteView(data); // little-endian, as all that Node runs on
       return message(5, [
         ...shape.map((size) => integer(1, size)),
-        integer(2, onnxTypeOf(datatype)),
+        integer(2, toOnnxType(datatype)),
         text(8, name),
         bytes(9, raw),
       ]);
@@ -104,7 +104,7 @@ function portFields({ name, datatype, shape }: OnnxValueInfo): Uint8Array[] {
   const dimensions = shape.map((size) =>
     message(1, [typeof size === "number" ? integer(1, size) : text(2, size)]),
   );
-  const tensorType = message(1, [integer(1, onnxTypeOf(datatype)), message(2, dimensions)]);
+  const tensorType = message(1, [integer(1, toOnnxType(datatype)), message(2, dimensions)]);
   return [text(1, name), message(2, [tensorType])];
 }
 

@@ -3,7 +3,10 @@ import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type MetricsEdge, startMetricsEdge } from "../../../src/cli/local/workerd-edge.ts";
-import { type MetricsSnapshot, metricsSnapshot } from "../../../src/protocol/metrics.ts";
+import {
+  type MetricsSnapshot,
+  metricsSnapshotSchema,
+} from "../../../src/protocol/metrics-snapshot.ts";
 import { type Call, createSender } from "../lib/checked-load.ts";
 import { createRandom } from "../lib/random.ts";
 import { roundToFourDigits } from "../lib/report.ts";
@@ -82,7 +85,7 @@ async function measureOneRun(
   }
   const last = await start();
   try {
-    const { series } = metricsSnapshot.parse(
+    const { series } = metricsSnapshotSchema.parse(
       await (
         await fetch(`${last.url}/metrics`, { headers: { accept: "application/json" } })
       ).json(),

@@ -1,5 +1,5 @@
 // How good a quantised graph's logits are: against the right labels, and against those in FP32.
-import { asFloat32, type NamedTensors } from "../../../src/core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 
 // A type, so that it is one of a row's columns.
@@ -24,7 +24,7 @@ export async function collectLogits(
   const session = await runtime.createSession(graph);
   const answers: Float32Array[] = [];
   for (const one of questions)
-    answers.push(asFloat32("logits", (await session.run(one))["logits"], 2).data);
+    answers.push(expectFloat32Tensor("logits", (await session.run(one))["logits"], 2).data);
   await session.dispose();
   return answers;
 }

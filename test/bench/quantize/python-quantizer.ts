@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import * as z from "zod";
 import type { RangeMethod } from "../../../src/toolchain/quantize/range-selection.ts";
-import { bytesOf, concatBytes } from "../../../src/core/bytes.ts";
+import { byteView, concatBytes } from "../../../src/core/bytes.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
 
@@ -112,7 +112,7 @@ function packSamples(samples: readonly NamedTensors[]) {
   const index = samples.map((sample) =>
     Object.fromEntries(
       Object.entries(sample).map(([name, { datatype, shape, data }]) => {
-        const bytes = ArrayBuffer.isView(data) ? bytesOf(data) : new Uint8Array();
+        const bytes = ArrayBuffer.isView(data) ? byteView(data) : new Uint8Array();
         const entry = { dtype: NUMPY[datatype] ?? "", shape, offset };
         parts.push(bytes);
         offset += bytes.byteLength;

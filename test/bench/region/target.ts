@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { REGION_ENTRY } from "../../../src/cli/local/paths.ts";
 import { startListeningChild } from "../../../src/cli/local/listening-child.ts";
 import { reasonOf } from "../../../src/core/errors.ts";
-import { type S3Options, s3VariablesOf } from "../../../src/registry/s3-config.ts";
+import { type S3Options, toS3Variables } from "../../../src/registry/s3-config.ts";
 import { createSender, type Send } from "../lib/checked-load.ts";
 
 const READY_TIMEOUT_MS = 120_000;
@@ -85,7 +85,7 @@ export async function startRegion(
   variables: Readonly<Record<string, string>>,
 ): Promise<Target> {
   const environment = {
-    ...s3VariablesOf(store),
+    ...toS3Variables(store),
     ...VARIABLES,
     EDGETIER_REGION_PRELOAD: model,
     ...variables,

@@ -1,12 +1,12 @@
 // What is asked: the benchmark's models, and the requests to them. A workload's requests are made beforehand, so that making
 // them costs the client nothing while it measures.
 import type { NamedTensors, TensorOf, TensorSpec } from "../../../src/core/tensor.ts";
-import { headersOf } from "../../../src/protocol/http.ts";
+import { toMessageHeaders } from "../../../src/protocol/open-inference-http.ts";
 import { encodeInferRequest } from "../../../src/protocol/open-inference.ts";
 import type { ModelProject } from "../../../src/registry/manifest.ts";
 import type { PublishSource } from "../../../src/registry/publish.ts";
 import { TASK_INPUT_NAME } from "../../../src/tasks/task.ts";
-import { textClassification } from "../../../src/tasks/text-classification.ts";
+import { textClassificationTask } from "../../../src/tasks/text-classification.ts";
 import type { Call } from "../lib/checked-load.ts";
 import type { Random } from "../lib/random.ts";
 
@@ -47,7 +47,7 @@ export function createTensorWorkload(
   if (tier.preprocessor?.kind !== "wordpiece")
     throw new Error(`${INTENT} is expected to have a wordpiece tokenizer`);
   const artifact = fileOf(project, tier.preprocessor.artifact);
-  const preprocessor = textClassification.createPreprocessor({
+  const preprocessor = textClassificationTask.createPreprocessor({
     kind: "wordpiece",
     maxTokens: tier.preprocessor.maxTokens,
     artifact,
@@ -110,7 +110,11 @@ export function createInferCall(model: string, inputs: NamedTensors, encoding: E
     { inputs, ...(isBinary && { parameters: { binary_data_output: true } }) },
     isBinary,
   );
-  return { path: `/v2/models/${model}/infer`, body: message.body, headers: headersOf(message) };
+  return {
+    path: `/v2/models/${model}/infer`,
+    body: message.body,
+    headers: toMessageHeaders(message),
+  };
 }
 
 export interface GraphModel {

@@ -1,5 +1,5 @@
 // Requests whose answer only the region is sure of, and how their answers are read.
-import { predictResponse } from "../../../src/protocol/predict.ts";
+import { predictResponseSchema } from "../../../src/protocol/predict.ts";
 import { type Call, createSender, type Reply } from "../lib/checked-load.ts";
 import { generateQueries } from "../../../src/cli/load/query-generator.ts";
 import { MODEL } from "./tail-system.ts";
@@ -26,7 +26,7 @@ export async function findEscalatedQueries(
   const found: string[] = [];
   try {
     for (const query of generateQueries(40 * count, seed)) {
-      const [output] = predictResponse.parse(
+      const [output] = predictResponseSchema.parse(
         JSON.parse((await send(createPredictCall(query))).body),
       ).outputs;
       if (output?.tier.startsWith("region") === true) found.push(query);
@@ -54,7 +54,7 @@ export function recordOutcome(
     into.errors++;
     return "error";
   }
-  const isDegraded = predictResponse
+  const isDegraded = predictResponseSchema
     .parse(JSON.parse(body))
     .outputs.some(({ degraded }) => degraded);
   if (isDegraded) into.degraded++;

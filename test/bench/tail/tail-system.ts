@@ -9,7 +9,7 @@ import type { LocalService } from "../../../src/cli/local/local-service.ts";
 import { startLocalRegion } from "../../../src/cli/local/region.ts";
 import { startLocalSystem } from "../../../src/cli/local/system.ts";
 import { bundleWorker } from "../../../src/cli/local/upload.ts";
-import { s3VariablesOf } from "../../../src/registry/s3-config.ts";
+import { toS3Variables } from "../../../src/registry/s3-config.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 
 export interface TailSystem {
@@ -85,7 +85,7 @@ export async function startTailSystem(networkDelayMs: number): Promise<TailSyste
       redis,
       async startEdge(variables = {}) {
         return await startWorkerdEdge(upload, {
-          ...s3VariablesOf(system.store),
+          ...toS3Variables(system.store),
           EDGETIER_REGIONS: JSON.stringify(
             [...regions].map(([id, { proxy }]) => ({ id, url: proxy.url })),
           ),

@@ -1,5 +1,5 @@
 // Questions to `intent` whose answers are known, at the edge and at the region.
-import { predictResponse, type PredictResponse } from "../../../src/protocol/predict.ts";
+import { predictResponseSchema, type PredictResponse } from "../../../src/protocol/predict.ts";
 import { sendRequest, tryParseJson, type HttpReply } from "./http-client.ts";
 
 /** The edge tier is sure of this one, and of the other it cannot be. */
@@ -36,7 +36,7 @@ export async function predict(
     headers: { "x-deadline-ms": String(deadlineMs) },
     body: JSON.stringify({ inputs: text, parameters: { cache } }),
   });
-  const parsed = predictResponse.safeParse(tryParseJson(reply.text));
+  const parsed = predictResponseSchema.safeParse(tryParseJson(reply.text));
   return { reply, version: parsed.data?.version, output: parsed.data?.outputs[0] };
 }
 

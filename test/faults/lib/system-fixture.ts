@@ -17,9 +17,9 @@ import { createS3ObjectStore } from "../../../src/registry/drivers/s3.ts";
 import type { ModelStore } from "../../../src/registry/model-store.ts";
 import type { ObjectStore } from "../../../src/registry/object-store.ts";
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
-import { s3VariablesOf } from "../../../src/registry/s3-config.ts";
-import { publicKeysText } from "../../../src/registry/signing-keys.ts";
-import { createModelStore } from "../../../src/registry/store.ts";
+import { toS3Variables } from "../../../src/registry/s3-config.ts";
+import { formatPublicKeys } from "../../../src/registry/signing-keys.ts";
+import { createModelStore } from "../../../src/registry/object-model-store.ts";
 import { type FaultProxy, startFaultProxy } from "../../support/fault-proxy.ts";
 import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import { buildFixtureDeployment } from "../../support/fixture-deployment.ts";
@@ -104,7 +104,7 @@ export async function startFaultSystem(log: (line: string) => void): Promise<Fau
       ...s3.options,
       endpoint: `${proxies.s3.url}${new URL(s3.url).pathname}`,
     };
-    const trust = { EDGETIER_TRUSTED_KEYS: publicKeysText([key.publicKey]) };
+    const trust = { EDGETIER_TRUSTED_KEYS: formatPublicKeys([key.publicKey]) };
     const startRegion: FaultSystem["startRegion"] = async (
       variables = {},
       preload = ["intent", "mood"],
@@ -126,7 +126,7 @@ export async function startFaultSystem(log: (line: string) => void): Promise<Fau
     log("bundling the Worker");
     const upload = await bundleWorker(join(folder, "worker.bundle"));
     const edgeVariables: Variables = {
-      ...s3VariablesOf(throughProxy),
+      ...toS3Variables(throughProxy),
       ...trust,
       EDGETIER_REGION_URL: proxies.region.url,
       ...(redis === undefined
@@ -144,10 +144,10 @@ export async function startFaultSystem(log: (line: string) => void): Promise<Fau
     let tensorEdge: Promise<WorkerdEdge> | undefined;
     const openTensorEdge = async () => {
       log("bundling the Worker of small models");
-      await buildFixtureDeployment("tensor-worker");
+      await buildFixtureDeployment("fixture-worker");
       return await startEdge(
         {},
-        await bundleWorker(join(folder, "tensor-worker.bundle"), {
+        await bundleWorker(join(folder, "fixture-worker.bundle"), {
           entry: "test/support/fixture-worker.ts",
         }),
       );

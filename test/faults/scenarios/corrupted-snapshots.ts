@@ -161,7 +161,7 @@ async function runMismatchedEngine(world: FaultSystem): Promise<ScenarioResult> 
   const findings = createProblemCollector();
   await world.getTensorEdge(); // builds it
   const other = new Uint8Array(
-    await readFile(join(PROJECT_ROOT, "dist/test/tensor-worker/engine.wasm")),
+    await readFile(join(PROJECT_ROOT, "dist/test/fixture-worker/engine.wasm")),
   );
   const edge = await world.startEdge(
     {},

@@ -1,7 +1,7 @@
 // S3 fails in every way while a new version is published: the old one goes on serving, and the new one comes when S3 is back.
 import { publishModel, type PublishSource } from "../../../src/registry/publish.ts";
-import { layout } from "../../../src/registry/layout.ts";
-import { signManifest } from "../../../src/registry/signing.ts";
+import { storeLayout } from "../../../src/registry/store-layout.ts";
+import { signManifest } from "../../../src/registry/manifest-signing.ts";
 import { createTestSigningKey } from "../../support/test-signing-key.ts";
 import type { Fault } from "../../support/fault-proxy.ts";
 import { hasErrorBody, formatReply } from "../lib/http-client.ts";
@@ -199,7 +199,7 @@ async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> 
   try {
     const { version: before = 0 } = await predict(edge.url, CONFIDENT_SAMPLE.text);
     const signed = await new Response(
-      (await world.objects.get(layout.manifest("intent", before)))?.body,
+      (await world.objects.get(storeLayout.manifest("intent", before)))?.body,
     ).text();
     const envelope: { payload: string; signatures: { sig: string }[] } = JSON.parse(signed);
     const payload = Buffer.from(envelope.payload, "base64").toString();
@@ -228,7 +228,7 @@ async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> 
     for (const [what, manifest] of Object.entries(manifests)) {
       const next = ((await world.store.listVersions("intent")).at(-1) ?? 0) + 1;
       await world.objects.put(
-        layout.manifest("intent", next),
+        storeLayout.manifest("intent", next),
         new TextEncoder().encode(await manifest(next)),
         { kind: "any" },
         "application/json",
@@ -256,7 +256,7 @@ async function runBrokenSignatures(world: FaultSystem): Promise<ScenarioResult> 
         { ...restored?.aliases, stable: before },
         restored?.etag,
       );
-      await world.objects.delete(layout.manifest("intent", next));
+      await world.objects.delete(storeLayout.manifest("intent", next));
     }
     return {
       figures: { manifests: Object.keys(manifests).length, requests: refused },

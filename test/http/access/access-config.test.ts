@@ -41,7 +41,7 @@ describe("the configuration of access", () => {
   it("is open, without limits and without CORS by default", () => {
     expect(parseAccess({})).toEqual({
       authenticators: [],
-      limits: undefined,
+      rateLimits: undefined,
       corsOrigins: undefined,
       metricsScope: "admin",
     });

@@ -2,7 +2,7 @@
 import { Hono } from "hono";
 import { expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { passingTracer } from "../../../src/core/span.ts";
+import { passthroughTracer } from "../../../src/core/tracing.ts";
 import type { Authenticator } from "../../../src/http/access/authenticator.ts";
 import type { AppEnv } from "../../../src/http/app-env.ts";
 import { accessControl } from "../../../src/http/middleware/access-control.ts";
@@ -11,7 +11,7 @@ import { requestTracing } from "../../../src/http/middleware/request-tracing.ts"
 
 function startApp(authenticators: readonly Authenticator[], clock = new ManualClock(1_000)) {
   const app = new Hono<AppEnv>()
-    .use(requestTracing({ tracer: passingTracer, clock, log: undefined }))
+    .use(requestTracing({ tracer: passthroughTracer, clock, log: undefined }))
     .use(attachRequestContext(clock))
     .use(...accessControl({ authenticators }));
   app.get("/v1/models", (c) =>

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
 import {
-  contentDigestOf,
+  computeContentDigest,
   importHmacKey,
   signMessage,
 } from "../../../src/protocol/message-signature.ts";
@@ -176,7 +176,7 @@ describe("a region with keys", () => {
     const headers = new Headers({
       "content-type": "application/json",
       "x-request-id": "r",
-      "content-digest": await contentDigestOf(body),
+      "content-digest": await computeContentDigest(body),
     });
     const parameters = { created: NOW_MS / 1_000, keyId: key.id, nonce: "n".repeat(16) };
     const statusWith = async (

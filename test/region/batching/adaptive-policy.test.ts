@@ -78,7 +78,11 @@ describe("how much runs", () => {
 
   it("everything where a run costs much by itself", () => {
     const decide = createTrainedPolicy((rows) => 40 + rows, [1, 8, 16], 5);
-    expect(decide(16, { limitReason: "full" })).toEqual({ kind: "dispatch", requestCount: 16, reason: "full" });
+    expect(decide(16, { limitReason: "full" })).toEqual({
+      kind: "dispatch",
+      requestCount: 16,
+      reason: "full",
+    });
   });
 
   it("one by one where a batch takes as long as its rows, now and then more to see whether that is still so", () => {
@@ -157,7 +161,11 @@ describe("whether to wait", () => {
       kind: "wait",
       untilAtMs: 500 + (1.5 * 20) / 4,
     });
-    expect(decide(2, { ...busy, nowMs: 515 })).toEqual({ kind: "dispatch", requestCount: 2, reason: "delay" });
+    expect(decide(2, { ...busy, nowMs: 515 })).toEqual({
+      kind: "dispatch",
+      requestCount: 2,
+      reason: "delay",
+    });
   });
 
   it("not where sharing a run saves nothing", () => {

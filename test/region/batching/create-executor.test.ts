@@ -185,9 +185,30 @@ describe("what is told of runs", () => {
     await endRun();
     await endRun();
     expect(reports.slice(1)).toMatchObject([
-      { requestCount: 2, rows: 2, reason: "idle", queueTimesMs: [0, 0], inferMs: 4, hasFailed: true },
-      { requestCount: 1, rows: 1, reason: "retry", queueTimesMs: [4], inferMs: 6, hasFailed: false },
-      { requestCount: 1, rows: 1, reason: "retry", queueTimesMs: [10], inferMs: 0, hasFailed: false },
+      {
+        requestCount: 2,
+        rows: 2,
+        reason: "idle",
+        queueTimesMs: [0, 0],
+        inferMs: 4,
+        hasFailed: true,
+      },
+      {
+        requestCount: 1,
+        rows: 1,
+        reason: "retry",
+        queueTimesMs: [4],
+        inferMs: 6,
+        hasFailed: false,
+      },
+      {
+        requestCount: 1,
+        rows: 1,
+        reason: "retry",
+        queueTimesMs: [10],
+        inferMs: 0,
+        hasFailed: false,
+      },
     ]);
   });
 

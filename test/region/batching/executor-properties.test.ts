@@ -200,7 +200,9 @@ it("loses nothing, answers nothing twice, makes no batch too large, and keeps th
         // Every run is told of, once.
         expect(reports).toHaveLength(runs.length);
         expect(executor.queueStates()).toEqual(
-          sent.length === 0 ? [] : [{ tier: TEST_TIER, requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 }],
+          sent.length === 0
+            ? []
+            : [{ tier: TEST_TIER, requestCount: 0, rows: 0, oldestAgeMs: 0, runsInFlight: 0 }],
         );
         // No place is lost: as much as the queue may hold goes in.
         let refused = false;

@@ -8,7 +8,7 @@ import type { BatchRun, ExecutionRequest } from "../../../src/region/server/exec
 import type { BatchingConfig } from "../../../src/registry/serving-config.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import type { Session } from "../../../src/runtime/runtime.ts";
-import { taskByName } from "../../../src/tasks/tasks.ts";
+import { getTask } from "../../../src/tasks/tasks.ts";
 import { json, tinyTokenizer } from "../../fixtures/tiny-tokenizer.ts";
 import { readFixture } from "../region-fixture.ts";
 import { createExecutorFixture, TEST_TIER } from "./manual-session.ts";
@@ -258,7 +258,7 @@ describe("on the native runtime", () => {
   });
 
   it("of texts of different lengths, too", async () => {
-    const task = taskByName("text-classification");
+    const task = getTask("text-classification");
     const preprocessor = task.createPreprocessor({
       kind: "wordpiece",
       artifact: json(tinyTokenizer),

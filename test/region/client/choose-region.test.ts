@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../../../src/core/clock.ts";
-import { distanceKm } from "../../../src/core/place.ts";
+import { greatCircleDistanceKm } from "../../../src/core/geo.ts";
 import { chooseRegion } from "../../../src/region/client/choose-region.ts";
 import { createMovingAverages } from "../../../src/region/client/moving-averages.ts";
 import { estimateRoundTripMs } from "../../../src/region/client/round-trip-estimate.ts";
@@ -66,17 +66,17 @@ describe("the choice of a region", () => {
 
 describe("distance", () => {
   it("is the great circle's, also across the date line and between antipodes", () => {
-    expect(distanceKm(frankfurt, virginia)).toBeGreaterThan(6_450);
-    expect(distanceKm(frankfurt, virginia)).toBeLessThan(6_650);
-    expect(distanceKm(frankfurt, frankfurt)).toBe(0);
+    expect(greatCircleDistanceKm(frankfurt, virginia)).toBeGreaterThan(6_450);
+    expect(greatCircleDistanceKm(frankfurt, virginia)).toBeLessThan(6_650);
+    expect(greatCircleDistanceKm(frankfurt, frankfurt)).toBe(0);
     expect(
-      distanceKm(
+      greatCircleDistanceKm(
         { latitudeDegrees: 0, longitudeDegrees: 179 },
         { latitudeDegrees: 0, longitudeDegrees: -179 },
       ),
     ).toBeCloseTo(222.4, 0);
     expect(
-      distanceKm(
+      greatCircleDistanceKm(
         { latitudeDegrees: 0, longitudeDegrees: 0 },
         { latitudeDegrees: 0, longitudeDegrees: 180 },
       ),

@@ -489,8 +489,8 @@ describe("a pool's word on its load", () => {
   it("is that it is saturated while all that may be asked say so, and no longer", async () => {
     const { clock, a, b, pool, ask } = createPoolFixture([10, 12], { extraCallRatio: 0 });
     expect(pool.isSaturated()).toBe(false);
-    a.behavior = always({ afterMs: 10, load: { utilisation: 0.95 } });
-    b.behavior = always({ afterMs: 10, load: { utilisation: 0.5 } });
+    a.behavior = always({ afterMs: 10, load: { utilization: 0.95 } });
+    b.behavior = always({ afterMs: 10, load: { utilization: 0.5 } });
     await ask(20);
     expect(pool.isSaturated()).toBe(false);
     b.behavior = always({ afterMs: 10, failure: "busy" });

@@ -2,7 +2,7 @@
 import { regionErrors } from "../../../src/region/errors.ts";
 import { type ManualClock } from "../../../src/core/clock.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
-import type { LoadReport } from "../../../src/protocol/load-report.ts";
+import type { OrcaLoadReport } from "../../../src/protocol/load-report.ts";
 import type { PooledRegion } from "../../../src/region/client/region-state.ts";
 import type {
   RegionCall,
@@ -16,7 +16,7 @@ export type ScriptedBehavior =
       readonly failure?: RegionFailure;
       readonly isRejected?: boolean;
       readonly status?: number;
-      readonly load?: LoadReport;
+      readonly load?: OrcaLoadReport;
     }
   | "hangs";
 

@@ -3,43 +3,43 @@ import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 import { createNoisePng } from "../../../src/cli/doctor/noise-png.ts";
 import { toBase64 } from "../../../src/core/base64.ts";
-import { imageClassification as task } from "../../../src/tasks/image-classification.ts";
+import { imageClassificationTask as task } from "../../../src/tasks/image-classification.ts";
 import type { ImageInput } from "../../../src/tasks/image/image.ts";
 import {
   createImageDecoder,
   type ImageDecoderOptions,
 } from "../../../src/tasks/image/image-decoder.ts";
-import { imageOf } from "../../../src/tasks/image/image-preprocessor.ts";
-import { openJpegCodec } from "../../../src/tasks/image/jpeg-codec.ts";
-import { openPngCodec } from "../../../src/tasks/image/png-codec.ts";
-import { resizeBilinear } from "../../../src/tasks/image/resample.ts";
-import { taskByName } from "../../../src/tasks/tasks.ts";
-import { nodeImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
+import { expectImage } from "../../../src/tasks/image/image-preprocessor.ts";
+import { createJpegCodec } from "../../../src/tasks/image/jpeg-codec.ts";
+import { createPngCodec } from "../../../src/tasks/image/png-codec.ts";
+import { resizeBilinear } from "../../../src/tasks/image/resize-bilinear.ts";
+import { getTask } from "../../../src/tasks/tasks.ts";
+import { createLazyImageCodecs } from "../../../src/runtime/native/image-codecs.ts";
 import { imageClassificationContract } from "../../contract/image-classification.ts";
 import { IMAGE_LIMITS, preprocessToPixels, sampleImage } from "../../support/sample-images.ts";
 
-imageClassificationContract("in Node", nodeImageCodecs());
+imageClassificationContract("in Node", createLazyImageCodecs());
 
 const { file } = sampleImage("jpeg");
-const thrown = (code: string, detail = /\S/) =>
+const errorWithCode = (code: string, detail = /\S/) =>
   expect.objectContaining({ code, detail: expect.stringMatching(detail) });
 
 describe("an input", () => {
   it("is an image in base64, or its bytes", async () => {
-    expect(taskByName("image-classification")).toBe(task);
+    expect(getTask("image-classification")).toBe(task);
     const input = task.parseInput({ b64: toBase64(file) }, 1, IMAGE_LIMITS);
-    expect(input).toEqual(task.fromBytes(file, 1, IMAGE_LIMITS));
-    expect(task.toBytes(input)).toEqual(file);
+    expect(input).toEqual(task.decodeInput(file, 1, IMAGE_LIMITS));
+    expect(task.encodeInput(input)).toEqual(file);
     expect(input).toMatchObject({ kind: "image", index: 1, header: { width: 18, height: 11 } });
   });
 
   it("is identified by its bytes alone", async () => {
     const identities = await Promise.all(
       [
-        task.fromBytes(file, 0, IMAGE_LIMITS),
-        task.fromBytes(file.slice(), 1, IMAGE_LIMITS),
-        task.fromBytes(sampleImage("png").file, 0, IMAGE_LIMITS),
-      ].map(task.identityOf),
+        task.decodeInput(file, 0, IMAGE_LIMITS),
+        task.decodeInput(file.slice(), 1, IMAGE_LIMITS),
+        task.decodeInput(sampleImage("png").file, 0, IMAGE_LIMITS),
+      ].map(task.computeIdentity),
     );
     expect(identities[0]).toMatch(/^[0-9a-f]{64}$/);
     expect([identities[1] === identities[0], identities[2] === identities[0]]).toEqual([
@@ -57,7 +57,10 @@ describe("an input", () => {
     [{ b64: 7 }, "an image"],
   ])("is not %j", (raw, found) => {
     expect(() => task.parseInput(raw, 4, IMAGE_LIMITS)).toThrow(
-      thrown("invalid_request", new RegExp(`inputs\\.4: expected an image .*found ${found}`)),
+      errorWithCode(
+        "invalid_request",
+        new RegExp(`inputs\\.4: expected an image .*found ${found}`),
+      ),
     );
   });
 
@@ -65,22 +68,22 @@ describe("an input", () => {
     const parse = (limits: object) =>
       task.parseInput({ b64: toBase64(file) }, 0, { ...IMAGE_LIMITS, ...limits });
     expect(parse({ maxBytes: file.length, maxPixels: 18 * 11 })).toMatchObject({ kind: "image" });
-    expect(() => parse({ maxBytes: file.length - 1 })).toThrow(thrown("input_too_large"));
+    expect(() => parse({ maxBytes: file.length - 1 })).toThrow(errorWithCode("input_too_large"));
     expect(() => parse({ maxPixels: 18 * 11 - 1 })).toThrow(
-      thrown("image_too_large", /18 x 11.*197 pixels/),
+      errorWithCode("image_too_large", /18 x 11.*197 pixels/),
     );
     expect(() =>
       task.parseInput({ b64: "A".repeat(1_000) }, 0, { ...IMAGE_LIMITS, maxBytes: 100 }),
-    ).toThrow(thrown("input_too_large", /748 bytes/));
+    ).toThrow(errorWithCode("input_too_large", /748 bytes/));
     expect(() => task.parseInput({ b64: "%" }, 0, IMAGE_LIMITS)).toThrow(
-      thrown("invalid_request", /base64/),
+      errorWithCode("invalid_request", /base64/),
     );
   });
 
   it("is not a text's to prepare, nor the other way round", () => {
     const artifact = new Uint8Array();
     expect(() => task.createPreprocessor({ kind: "hashed-ngrams", artifact })).toThrow(
-      thrown("preprocessor_invalid", /does not take images/),
+      errorWithCode("preprocessor_invalid", /does not take images/),
     );
     const config = {
       kind: "image",
@@ -93,14 +96,14 @@ describe("an input", () => {
       mean: [0, 0, 0],
       std: [1, 1, 1],
     } as const;
-    expect(() => taskByName("text-classification").createPreprocessor(config)).toThrow(
-      thrown("preprocessor_invalid", /does not take texts/),
+    expect(() => getTask("text-classification").createPreprocessor(config)).toThrow(
+      errorWithCode("preprocessor_invalid", /does not take texts/),
     );
   });
 });
 
 describe("the decoders", () => {
-  const modules = nodeImageCodecs();
+  const modules = createLazyImageCodecs();
 
   /** What is opened is noted. */
   function counting(options: Omit<ImageDecoderOptions, "modules">) {
@@ -121,7 +124,7 @@ describe("the decoders", () => {
   it("are used again, until one is larger than what is kept, or has failed", () => {
     const { opened, images } = counting({
       maxMemoryBytes: 200_000_000,
-      keptMemoryBytes: 16_000_000,
+      retainedMemoryBytes: 16_000_000,
     });
     const decode = (bytes: Uint8Array) =>
       preprocessToPixels(images, bytes, { width: 4, height: 4, fit: "stretch" });
@@ -131,10 +134,10 @@ describe("the decoders", () => {
     expect(opened).toEqual(["jpeg", "png"]);
     const damaged = sampleImage("png").file.slice();
     damaged.fill(0xff, 41, 60);
-    expect(() => decode(damaged)).toThrow(thrown("invalid_image"));
+    expect(() => decode(damaged)).toThrow(errorWithCode("invalid_image"));
     decode(sampleImage("png").file);
     expect(opened).toEqual(["jpeg", "png", "png"]);
-    images.decode(large(), () => {});
+    images.decode(createLargeImage(), () => {});
     decode(file);
     expect(opened).toEqual(["jpeg", "png", "png", "jpeg"]);
   });
@@ -143,23 +146,23 @@ describe("the decoders", () => {
     const { opened, images } = counting({ maxMemoryBytes: 30_000_000 });
     const decode = (bytes: Uint8Array) =>
       preprocessToPixels(images, bytes, { width: 4, height: 4, fit: "stretch" });
-    for (let count = 0; count < 3; count++) images.decode(large(), () => {});
+    for (let count = 0; count < 3; count++) images.decode(createLargeImage(), () => {});
     decode(sampleImage("png").file);
     decode(file);
     expect(opened).toEqual(["jpeg", "png"]); // there was room for both
-    images.decode(large(), () => {});
+    images.decode(createLargeImage(), () => {});
     expect(opened).toEqual(["jpeg", "png"]);
     decode(sampleImage("png").file);
     expect(opened).toEqual(["jpeg", "png"]);
   });
 
   it("take no more memory than the header says, again and again", () => {
-    const noise = imageOf(
-      task.fromBytes(createNoisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
+    const noise = expectImage(
+      task.decodeInput(createNoisePng(700, 600, seededRandom(1)), 0, { maxBytes: 2_000_000 }),
     );
-    for (const { bytes, header } of [large(), noise]) {
+    for (const { bytes, header } of [createLargeImage(), noise]) {
       const codec =
-        header.format === "jpeg" ? openJpegCodec(modules.jpeg) : openPngCodec(modules.png);
+        header.format === "jpeg" ? createJpegCodec(modules.jpeg) : createPngCodec(modules.png);
       for (let count = 0; count < 5; count++) {
         codec.decode(bytes, header);
         codec.release();
@@ -171,7 +174,7 @@ describe("the decoders", () => {
 
   it("go on after what the caller does with the pixels has failed", () => {
     const images = createImageDecoder({ modules, maxMemoryBytes: 200_000_000 });
-    const input = imageOf(task.fromBytes(file, 0, IMAGE_LIMITS));
+    const input = expectImage(task.decodeInput(file, 0, IMAGE_LIMITS));
     const fail = () =>
       images.decode(input, () => {
         throw new RangeError("mine");
@@ -182,12 +185,12 @@ describe("the decoders", () => {
 });
 
 /** The sample, said to be of 8 megapixels: what its data does not give is left grey. */
-function large(): ImageInput {
+function createLargeImage(): ImageInput {
   const data = file.slice();
   const at = data.findIndex((byte, index) => byte === 0xff && data[index + 1] === 0xc0);
   new DataView(data.buffer).setUint16(at + 5, 2_000);
   new DataView(data.buffer).setUint16(at + 7, 4_000);
-  return imageOf(task.fromBytes(data, 0, { maxBytes: 1_000_000, maxPixels: 8_000_000 }));
+  return expectImage(task.decodeInput(data, 0, { maxBytes: 1_000_000, maxPixels: 8_000_000 }));
 }
 
 describe("resizing", () => {

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EdgeTierError } from "../../../src/core/errors.ts";
 import { concatBytes } from "../../../src/core/bytes.ts";
-import { imageFormatOf, readImageHeader } from "../../../src/tasks/image/image-header.ts";
-import { essentialsOf } from "../../../src/tasks/image/png-header.ts";
+import { detectImageFormat, parseImageHeader } from "../../../src/tasks/image/image-header.ts";
+import { stripAncillaryChunks } from "../../../src/tasks/image/png-header.ts";
 import { sampleImage, validImages } from "../../support/sample-images.ts";
 
 const ascii = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
@@ -56,7 +56,7 @@ const png = (...chunks: readonly Uint8Array[]) =>
 
 describe("the header of an image", () => {
   it.each(validImages)("tells its size: $name", ({ name, file, width, height }) => {
-    const header = readImageHeader(file, 0);
+    const header = parseImageHeader(file, 0);
     const [storedWidth, storedHeight] = header.orientation > 4 ? [height, width] : [width, height];
     expect(header).toMatchObject({
       format: name.split(",")[0],
@@ -70,12 +70,12 @@ describe("the header of an image", () => {
     expect(
       validImages
         .filter(({ name }) => name.startsWith("jpeg, turned"))
-        .map(({ file }) => readImageHeader(file, 0).orientation),
+        .map(({ file }) => parseImageHeader(file, 0).orientation),
     ).toEqual([2, 3, 4, 5, 6, 7, 8]);
     const exif = (...tiff: readonly number[]) => segment(0xe1, ...ascii("Exif\0\0"), ...tiff);
     const little = [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0];
     const orientationOf = (...parts: readonly Uint8Array[]) =>
-      readImageHeader(jpeg(...parts, frame(4, 4), scan(), END), 0).orientation;
+      parseImageHeader(jpeg(...parts, frame(4, 4), scan(), END), 0).orientation;
     expect(orientationOf(exif(...little, 6, 0), exif(...little, 3, 0))).toBe(6);
     expect([
       orientationOf(exif(...little, 9, 0)),
@@ -88,7 +88,7 @@ describe("the header of an image", () => {
 
   it("knows what a progressive picture holds until its last scan", () => {
     const bytesOf = (marker: number, components = 3) =>
-      readImageHeader(jpeg(frame(1_000, 1_000, { marker }), scan(components), END), 0)
+      parseImageHeader(jpeg(frame(1_000, 1_000, { marker }), scan(components), END), 0)
         .decodingBytes;
     expect(bytesOf(0xc2) - bytesOf(0xc0)).toBe(3 * 125 * 125 * 128);
     expect(bytesOf(0xc0, 1) - bytesOf(0xc0)).toBeGreaterThan(3 * 125 * 125 * 128 - 100); // one component after the other
@@ -235,27 +235,27 @@ describe("the header of an image", () => {
     ],
   ];
   it.each(refusals)("refuses %s", (_what, file, code, detail) => {
-    expect(() => readImageHeader(file, 2)).toThrow(
+    expect(() => parseImageHeader(file, 2)).toThrow(
       expect.objectContaining({ code, detail: expect.stringMatching(detail) }),
     );
-    expect(() => readImageHeader(file, 2)).toThrow(/Input 2/);
+    expect(() => parseImageHeader(file, 2)).toThrow(/Input 2/);
   });
 
   it("is read within a view of a larger buffer, and never beyond it", () => {
     for (const { file } of validImages) {
       const larger = concatBytes([Uint8Array.of(1, 2, 3), file, file]);
-      expect(readImageHeader(larger.subarray(3, 3 + file.length), 0)).toEqual(
-        readImageHeader(file, 0),
+      expect(parseImageHeader(larger.subarray(3, 3 + file.length), 0)).toEqual(
+        parseImageHeader(file, 0),
       );
       for (let end = 0; end < file.length - 2; end++)
-        expect(() => readImageHeader(larger.subarray(3, 3 + end), 0)).toThrow(EdgeTierError);
+        expect(() => parseImageHeader(larger.subarray(3, 3 + end), 0)).toThrow(EdgeTierError);
     }
   });
 
   it("is refused, or of a size, whatever the bytes are", () => {
     const isJudged = (file: Uint8Array) => {
       try {
-        const { width, height, orientation, decodingBytes } = readImageHeader(file, 0);
+        const { width, height, orientation, decodingBytes } = parseImageHeader(file, 0);
         return (
           width > 0 &&
           height > 0 &&
@@ -313,11 +313,11 @@ describe("the header of an image", () => {
       [0xff, 0xfe, 0, 2],
       [0xff, 0xda, 0, 2],
     ]) {
-      expect(() => readImageHeader(jpeg(frame(4, 4), scan(), filled(pattern)), 0)).toThrow(
+      expect(() => parseImageHeader(jpeg(frame(4, 4), scan(), filled(pattern)), 0)).toThrow(
         EdgeTierError,
       );
     }
-    expect(() => readImageHeader(concatBytes([SIGNATURE, filled([...chunk("IDAT")])]), 0)).toThrow(
+    expect(() => parseImageHeader(concatBytes([SIGNATURE, filled([...chunk("IDAT")])]), 0)).toThrow(
       EdgeTierError,
     );
   });
@@ -334,7 +334,7 @@ describe("a PNG's essentials", () => {
     ];
     const [header, ...others] = kept;
     expect(
-      essentialsOf(
+      stripAncillaryChunks(
         png(
           header as Uint8Array,
           chunk("iCCP", 1, 2),
@@ -344,6 +344,6 @@ describe("a PNG's essentials", () => {
         ),
       ),
     ).toEqual(png(...kept));
-    expect(imageFormatOf(essentialsOf(sampleImage("png").file))).toBe("png");
+    expect(detectImageFormat(stripAncillaryChunks(sampleImage("png").file))).toBe("png");
   });
 });

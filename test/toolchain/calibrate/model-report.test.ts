@@ -9,11 +9,11 @@ import { computeCalibrationCurves } from "../../../src/toolchain/calibrate/calib
 import { buildModelReport } from "../../../src/toolchain/calibrate/model-report.ts";
 import { requireProjectFile } from "../../../src/toolchain/evaluate/project-tier.ts";
 import { readProject } from "../../../src/toolchain/project.ts";
-import { modelReport } from "../../../src/protocol/report.ts";
+import { modelReportSchema } from "../../../src/protocol/model-report.ts";
 import { createMemoryObjectStore } from "../../../src/registry/drivers/memory.ts";
-import { artifactsOf } from "../../../src/registry/manifest.ts";
+import { listArtifacts } from "../../../src/registry/manifest.ts";
 import { publishModel } from "../../../src/registry/publish.ts";
-import { createModelStore } from "../../../src/registry/store.ts";
+import { createModelStore } from "../../../src/registry/object-model-store.ts";
 import { readToyFiles, toyProject, writeToyProject } from "../../support/toy-project.ts";
 import { createSyntheticCascade } from "./synthetic-cascade.ts";
 
@@ -48,7 +48,7 @@ async function buildTestReport() {
 describe("buildModelReport", () => {
   it("has the chosen thresholds among its points, the safest first, in a few kilobytes", async () => {
     const { report, curves, exits } = await buildTestReport();
-    expect(modelReport.parse(report)).toEqual(report);
+    expect(modelReportSchema.parse(report)).toEqual(report);
     expect(JSON.stringify(report).length).toBeLessThan(10_000);
     const chosen = report.points.find(({ thresholds }) => thresholds[0] === exits[0]);
     expect(chosen).toMatchObject({
@@ -78,7 +78,7 @@ describe("buildModelReport", () => {
       curves,
       () => new Uint8Array(1),
     );
-    expect(modelReport.parse(report)).toMatchObject({
+    expect(modelReportSchema.parse(report)).toMatchObject({
       points: [],
       tiers: [{ id: "edge", bins: expect.any(Array) }],
     });
@@ -105,10 +105,10 @@ describe("a project with a report", () => {
     await publishModel(store, source);
     const manifest = await store.readManifest("toy", 1);
     const ref = manifest !== undefined && "report" in manifest ? manifest.report : undefined;
-    expect(manifest && artifactsOf(manifest)).toContainEqual(ref);
+    expect(manifest && listArtifacts(manifest)).toContainEqual(ref);
     const published =
       ref === undefined ? "" : new TextDecoder().decode(await store.readArtifact(ref));
-    expect(modelReport.parse(JSON.parse(published))).toMatchObject({
+    expect(modelReportSchema.parse(JSON.parse(published))).toMatchObject({
       model: "toy",
       risk: { what: "disagreement" },
     });
@@ -136,7 +136,7 @@ describe("the reference models", () => {
         join(import.meta.dirname, "../../../models", model),
       );
       const path = "report" in project ? (project.report ?? "") : "";
-      const report = modelReport.parse(JSON.parse(new TextDecoder().decode(files.get(path))));
+      const report = modelReportSchema.parse(JSON.parse(new TextDecoder().decode(files.get(path))));
       const [exit] = project.tiers.flatMap((tier) =>
         "exit" in tier && tier.exit !== null ? [tier.exit.confidence] : [],
       );

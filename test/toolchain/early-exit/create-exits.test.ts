@@ -24,7 +24,7 @@ import { readProject } from "../../../src/toolchain/project.ts";
 import { publishModel } from "../../../src/registry/publish.ts";
 import { createInProcessRegionClient } from "../../../src/region/drivers/in-process.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { imageClassification } from "../../../src/tasks/image-classification.ts";
+import { imageClassificationTask } from "../../../src/tasks/image-classification.ts";
 import { createRegionFixture } from "../../region/region-fixture.ts";
 import { writeSampleProject } from "../../support/write-sample-project.ts";
 import { IMAGE_LIMITS, sampleImage } from "../../support/sample-images.ts";
@@ -34,7 +34,7 @@ const source = untrainedVisionProject();
 const project = requireClassification(source.project);
 const tier = selectTierToCut(project, undefined);
 const sample = (name: Parameters<typeof sampleImage>[0], label: string): LabeledSample => ({
-  input: imageClassification.fromBytes(sampleImage(name).file, 0, IMAGE_LIMITS),
+  input: imageClassificationTask.decodeInput(sampleImage(name).file, 0, IMAGE_LIMITS),
   label,
 });
 const samples = [

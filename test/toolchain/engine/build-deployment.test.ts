@@ -19,9 +19,9 @@ import {
 import { parseWasmModule, type WasmModule } from "../../../src/toolchain/engine/wasm-module.ts";
 import { ENGINE_FOLDER, PROJECT_ROOT } from "../../../src/cli/local/paths.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { bytesSource } from "../../../src/runtime/wasm/byte-source.ts";
+import { createBytesSource } from "../../../src/runtime/wasm/byte-source.ts";
 import type { Deployment } from "../../../src/runtime/wasm/deployment.ts";
-import { decodeFunctions } from "../../../src/runtime/wasm/function-set.ts";
+import { decodeFunctionSet } from "../../../src/runtime/wasm/function-set.ts";
 import { restoreSnapshot } from "../../../src/runtime/wasm/restore-snapshot.ts";
 import { readFixtureGraph } from "../../support/fixture-graphs.ts";
 
@@ -110,7 +110,7 @@ async function runBundled(
   return await (
     await restoreSnapshot(
       { ...engine, wasm, glue },
-      bytesSource(await read(folder, snapshot.bytes)),
+      createBytesSource(await read(folder, snapshot.bytes)),
       snapshot.head,
       graph.sha256,
     )
@@ -152,7 +152,7 @@ describe("a deployment", () => {
       functions.length - (each[0] ?? 0) - (each[1] ?? 0) + both,
     );
     if (engine.kind !== "cut") throw new Error(engine.reason);
-    expect([engine.functionCount, decodeFunctions(engine.functions)]).toEqual([
+    expect([engine.functionCount, decodeFunctionSet(engine.functions)]).toEqual([
       numbers.length,
       new Set(numbers),
     ]);

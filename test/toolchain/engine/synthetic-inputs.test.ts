@@ -5,7 +5,7 @@ import {
   createValidationInputs,
   createWarmUpInputs,
 } from "../../../src/toolchain/engine/synthetic-inputs.ts";
-import { elementCount, type NamedTensors, type TensorSpec } from "../../../src/core/tensor.ts";
+import { countElements, type NamedTensors, type TensorSpec } from "../../../src/core/tensor.ts";
 
 const text: readonly TensorSpec[] = [
   { name: "ids", datatype: "INT64", shape: [-1, -1] },
@@ -34,7 +34,7 @@ describe.each([
         expect([tensor?.datatype, tensor?.shape.length, tensor?.data.length]).toEqual([
           datatype,
           shape.length,
-          elementCount(name, tensor?.shape ?? []),
+          countElements(name, tensor?.shape ?? []),
         ]);
         expect(
           shape.every((dimension, axis) => dimension === -1 || dimension === tensor?.shape[axis]),

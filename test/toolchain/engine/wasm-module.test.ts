@@ -20,7 +20,7 @@ import {
   type WasmModule,
 } from "../../../src/toolchain/engine/wasm-module.ts";
 import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import { CUT_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../../src/runtime/wasm/traps.ts";
+import { STRIPPED_FUNCTION_EXPORT, LATEST_SLOT_EXPORT } from "../../../src/runtime/wasm/traps.ts";
 import {
   assemble,
   functionNameOf,
@@ -182,9 +182,11 @@ describe("a cut module", () => {
   it("traps where it would call a function that was cut, and tells its number in the full one", async () => {
     for (const name of ["direct", "sometimes"]) {
       const fresh = await instantiateSmallModule(shortened, 1);
-      expect(valueOf(fresh, CUT_FUNCTION_EXPORT)).toBe(-1);
+      expect(valueOf(fresh, STRIPPED_FUNCTION_EXPORT)).toBe(-1);
       expect(() => fresh.call(name, 5)).toThrow(WebAssembly.RuntimeError);
-      expect(functionIndexesOf("triple")).toEqual(new Set([valueOf(fresh, CUT_FUNCTION_EXPORT)]));
+      expect(functionIndexesOf("triple")).toEqual(
+        new Set([valueOf(fresh, STRIPPED_FUNCTION_EXPORT)]),
+      );
       expect(fresh.loggedValues).toEqual([]);
     }
   });
@@ -204,7 +206,7 @@ describe("a cut module", () => {
     ]);
     expect(valueOf(fresh, LATEST_SLOT_EXPORT)).toBe(-1);
     expect(() => fresh.call("choose", 5, 6, 7)).toThrow(WebAssembly.RuntimeError);
-    expect([valueOf(fresh, LATEST_SLOT_EXPORT), valueOf(fresh, CUT_FUNCTION_EXPORT)]).toEqual([
+    expect([valueOf(fresh, LATEST_SLOT_EXPORT), valueOf(fresh, STRIPPED_FUNCTION_EXPORT)]).toEqual([
       5, -1,
     ]);
     expect(fresh.call("choose", 2, 6, 7)).toBe(42);
@@ -213,7 +215,9 @@ describe("a cut module", () => {
 
   it("traps in an export that was cut", () => {
     expect(() => engine.call("stackSet", 1)).toThrow(WebAssembly.RuntimeError);
-    expect(functionIndexesOf("stackSet")).toEqual(new Set([valueOf(engine, CUT_FUNCTION_EXPORT)]));
+    expect(functionIndexesOf("stackSet")).toEqual(
+      new Set([valueOf(engine, STRIPPED_FUNCTION_EXPORT)]),
+    );
   });
 
   it("begins with the globals of the plan, the others as they were", () => {

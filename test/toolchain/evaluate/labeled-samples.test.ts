@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readSamples } from "../../../src/toolchain/evaluate/labeled-samples.ts";
-import { textClassification } from "../../../src/tasks/text-classification.ts";
+import { textClassificationTask } from "../../../src/tasks/text-classification.ts";
 
-const options = { task: textClassification, limits: { maxBytes: 10 } };
+const options = { task: textClassificationTask, limits: { maxBytes: 10 } };
 
 let folder: string;
 beforeAll(async () => {
@@ -60,7 +60,9 @@ describe("readSamples", () => {
     );
     const chosen = await readSamples(path, { ...options, limit: 10 });
     expect(chosen).toHaveLength(10);
-    expect(new Set(chosen.map(({ input }) => textClassification.identityOf(input))).size).toBe(10);
+    expect(
+      new Set(chosen.map(({ input }) => textClassificationTask.computeIdentity(input))).size,
+    ).toBe(10);
     expect(await readSamples(path, { ...options, limit: 10 })).toEqual(chosen);
     expect(await readSamples(path, { ...options, limit: 10, seed: 2 })).not.toEqual(chosen);
   });

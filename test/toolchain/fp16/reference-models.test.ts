@@ -7,9 +7,12 @@ import { convertToFp16 } from "../../../src/toolchain/fp16/convert-to-fp16.ts";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
 import { emulateFp16Rounding } from "../../../src/toolchain/fp16/emulate-rounding.ts";
 import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { asFloat32, type NamedTensors } from "../../../src/core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
-import { createWordpiece, wordpieceSchema } from "../../../src/tasks/text/wordpiece.ts";
+import {
+  createWordpieceTokenizer,
+  tokenizerJsonSchema,
+} from "../../../src/tasks/text/wordpiece.ts";
 import {
   randomImageInput,
   intentSampleTexts,
@@ -31,8 +34,10 @@ function convertBytes(
 }
 
 async function intentInputs(): Promise<NamedTensors[]> {
-  const { ofText: idsOf } = createWordpiece(
-    wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))),
+  const { encodeText: idsOf } = createWordpieceTokenizer(
+    tokenizerJsonSchema.parse(
+      JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8")),
+    ),
     64,
   );
   return intentSampleTexts.slice(0, 20).map((query): NamedTensors => {
@@ -58,8 +63,8 @@ async function measureDifferences(
   let [largest, otherClasses] = [0, 0];
   for (const one of inputs) {
     const [expected, found] = [
-      asFloat32("logits", (await original.run(one))["logits"], 2).data,
-      asFloat32("logits", (await rounded.run(one))["logits"], 2).data,
+      expectFloat32Tensor("logits", (await original.run(one))["logits"], 2).data,
+      expectFloat32Tensor("logits", (await rounded.run(one))["logits"], 2).data,
     ];
     largest = Math.max(
       largest,

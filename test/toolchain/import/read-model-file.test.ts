@@ -8,7 +8,7 @@ import { readModelFile } from "../../../src/toolchain/import/read-model-file.ts"
 import { parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
 import { type TensorProto, TensorProtoSchema } from "../../../src/toolchain/onnx/proto/onnx_pb.js";
 import { readFloats } from "../../../src/toolchain/onnx/tensor-data.ts";
-import { bytesOf } from "../../../src/core/bytes.ts";
+import { byteView } from "../../../src/core/bytes.ts";
 import { subgraphAttribute, graph, model, node } from "../onnx/model-builders.ts";
 
 let root: string;
@@ -24,7 +24,7 @@ afterEach(async () => await rm(root, { recursive: true }));
 /** Numbers into a file that is named as from the model's folder. */
 async function writeFloats(name: string, ...numbers: number[]): Promise<void> {
   await mkdir(dirname(join(folder, name)), { recursive: true });
-  await writeFile(join(folder, name), bytesOf(Float32Array.from(numbers)));
+  await writeFile(join(folder, name), byteView(Float32Array.from(numbers)));
 }
 
 const externalTensor = (entries: Readonly<Record<string, string>>, name = "w"): TensorProto =>

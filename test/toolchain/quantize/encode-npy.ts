@@ -1,5 +1,5 @@
 // Writes NumPy arrays, version 1.0 of the format.
-import { bytesOf, concatBytes } from "../../../src/core/bytes.ts";
+import { byteView, concatBytes } from "../../../src/core/bytes.ts";
 
 export function encodeNpy(
   description: string,
@@ -22,5 +22,5 @@ export function encodeNpy(
     header.length & 0xff,
     header.length >> 8,
   );
-  return concatBytes([fixed, header, bytesOf(data)]);
+  return concatBytes([fixed, header, byteView(data)]);
 }

@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { dequantize } from "../../../src/toolchain/fp16/dequantize.ts";
 import { type Model, parseModel } from "../../../src/toolchain/onnx/model-file.ts";
 import type { NamedTensors } from "../../../src/core/tensor.ts";
-import { createWordpiece, wordpieceSchema } from "../../../src/tasks/text/wordpiece.ts";
+import {
+  createWordpieceTokenizer,
+  tokenizerJsonSchema,
+} from "../../../src/tasks/text/wordpiece.ts";
 import { makeSmallMobileNet } from "../../support/reference-models.ts";
 
 const ARTIFACTS = join(import.meta.dirname, "../../../models/intent/artifacts");
@@ -20,8 +23,10 @@ export const loadFp32Intent = async (): Promise<Model> =>
   inFp32(await readFile(join(ARTIFACTS, "region.onnx")));
 
 export async function encodeIntentInputs(texts: readonly string[]): Promise<NamedTensors[]> {
-  const { ofText: idsOf } = createWordpiece(
-    wordpieceSchema.parse(JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8"))),
+  const { encodeText: idsOf } = createWordpieceTokenizer(
+    tokenizerJsonSchema.parse(
+      JSON.parse(await readFile(join(ARTIFACTS, "tokenizer.json"), "utf8")),
+    ),
     64,
   );
   return texts.map((text): NamedTensors => {

@@ -9,7 +9,7 @@ import {
   type QuantizeRequest,
 } from "../../../src/toolchain/quantize/quantizer.ts";
 import { ENGINE_FOLDER } from "../../../src/cli/local/paths.ts";
-import { asFloat32, type NamedTensors } from "../../../src/core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors } from "../../../src/core/tensor.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 import { createWasmRuntime } from "../../../src/runtime/wasm/wasm-runtime.ts";
 import { randomImageInput, intentSampleTexts } from "../../support/reference-models.ts";
@@ -26,7 +26,7 @@ async function runLogits(where: Runtime, graph: Uint8Array, inputs: NamedTensors
   const session = await where.createSession(graph);
   const { logits } = await session.run(inputs);
   await session.dispose();
-  return asFloat32("logits", logits, 2).data;
+  return expectFloat32Tensor("logits", logits, 2).data;
 }
 
 const encodeImages = (first: number, count: number) =>

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InferenceSession } from "onnxruntime-node";
 import { type Model, parseModel, serializeModel } from "../../../src/toolchain/onnx/model-file.ts";
-import { asFloat32, type NamedTensors, type TensorOf } from "../../../src/core/tensor.ts";
+import { expectFloat32Tensor, type NamedTensors, type TensorOf } from "../../../src/core/tensor.ts";
 import { createNativeRuntime } from "../../../src/runtime/native/native-runtime.ts";
 import { seededRandom } from "../../../src/toolchain/seeded-random.ts";
 
@@ -38,7 +38,7 @@ export async function runModel(model: Model, inputs: NamedTensors): Promise<Floa
   const session = await runtime.createSession(serializeModel(model));
   const { y } = await session.run(inputs);
   await session.dispose();
-  return asFloat32("y", y, y?.shape.length ?? 0).data;
+  return expectFloat32Tensor("y", y, y?.shape.length ?? 0).data;
 }
 
 export const largestDifference = (one: Float32Array, other: Float32Array): number =>

@@ -3,8 +3,8 @@
 import { httpErrors } from "../../errors.ts";
 import * as z from "zod";
 import type { Clock } from "../../../core/clock.ts";
-import { problemsOf } from "../../../core/config.ts";
-import { readAtMost } from "../../../core/read-at-most.ts";
+import { formatZodIssues } from "../../../core/config.ts";
+import { readLimited } from "../../../core/read-limited.ts";
 import { type JwtAlgorithm, type Jwks, jwksSchema } from "../jwks-schema.ts";
 
 /** How a key of each is imported, and what it has to be: nothing symmetric, and RSA from 2048 bits on. */
@@ -129,10 +129,10 @@ export function createRemoteKeySet(options: RemoteKeySetOptions): KeySet {
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);
     }
-    const bytes = await readAtMost(response.body, MAX_BYTES);
+    const bytes = await readLimited(response.body, MAX_BYTES);
     if (bytes === undefined) throw new Error(`more than ${MAX_BYTES} bytes`);
     const parsed = jwksSchema.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
-    if (!parsed.success) throw new Error(problemsOf(parsed.error).join("; "));
+    if (!parsed.success) throw new Error(formatZodIssues(parsed.error).join("; "));
     return parsed.data;
   }
 

@@ -28,7 +28,7 @@ export interface RedisRateLimiterOptions {
 
 const KEY_PREFIX = "edgetier:limit:";
 
-/** `takeOne` of rate-limiter.ts. A bucket that is full again is the same as none. */
+/** `takeToken` of rate-limiter.ts. A bucket that is full again is the same as none. */
 const TAKE_TOKEN_SCRIPT = `
 local now, interval, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)

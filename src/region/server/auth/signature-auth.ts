@@ -5,13 +5,13 @@ import { regionServerErrors } from "../errors.ts";
 import type { MiddlewareHandler } from "hono";
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import {
-  ALGORITHM,
-  contentDigestOf,
+  HMAC_ALGORITHM,
+  computeContentDigest,
   importHmacKey,
   parseSignature,
   verifyMessage,
 } from "../../../protocol/message-signature.ts";
-import type { BodyCheck } from "../../../protocol/read-body.ts";
+import type { BodyVerifier } from "../../../protocol/read-request-body.ts";
 import type { RegionKey } from "../../region-keys.ts";
 import { requiredComponents } from "../../request-signature.ts";
 import type { RegionEnv } from "../routes/route-helpers.ts";
@@ -62,8 +62,8 @@ export async function createSignatureAuth({
       "created",
       "expires",
     ].map((name) => parameters.get(name));
-    if (algorithm !== undefined && algorithm !== ALGORITHM)
-      throw regionServerErrors.signatureRefused(`its algorithm is not ${ALGORITHM}`);
+    if (algorithm !== undefined && algorithm !== HMAC_ALGORITHM)
+      throw regionServerErrors.signatureRefused(`its algorithm is not ${HMAC_ALGORITHM}`);
     const missing = requiredComponents(request).filter((name) => !components.includes(name));
     if (missing.length > 0)
       throw regionServerErrors.signatureRefused(`it does not cover ${missing.join(", ")}`);
@@ -97,9 +97,9 @@ export async function createSignatureAuth({
   };
 }
 
-function createDigestCheck(digest: string | null): BodyCheck {
+function createDigestCheck(digest: string | null): BodyVerifier {
   return async (received) => {
-    if ((await contentDigestOf(received)) !== digest)
+    if ((await computeContentDigest(received)) !== digest)
       throw regionServerErrors.signatureRefused("its content-digest is not that of the body");
   };
 }

@@ -76,7 +76,7 @@ export function createBatchRunner(
         hasFailed: failed,
         startedAtMs: startedMs,
         tracedRequests: batch.flatMap(({ request: { span }, queuedAtMs }) =>
-          span?.isRecorded === true ? [{ span, queuedAtMs }] : [],
+          span?.isRecording === true ? [{ span, queuedAtMs }] : [],
         ),
       });
     }

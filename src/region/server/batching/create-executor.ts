@@ -8,7 +8,7 @@
 
 import type { Clock } from "../../../core/clock.ts";
 import type { BatchingConfig } from "../../../registry/serving-config.ts";
-import { checkInputs } from "../../../runtime/check-inputs.ts";
+import { validateInputs } from "../../../runtime/validate-inputs.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import type { Executor, TierQueueState, BatchRun, ExecutionRequest } from "../executor.ts";
 import { createBufferPool } from "../buffer-pool.ts";
@@ -59,7 +59,7 @@ export function createExecutor({
 
   return {
     async execute(work) {
-      checkInputs(work.session.inputs, work.inputs); // what is wrong takes no place, and what is merged must fit
+      validateInputs(work.session.inputs, work.inputs); // what is wrong takes no place, and what is merged must fit
       return await laneOf(work).execute(work);
     },
 

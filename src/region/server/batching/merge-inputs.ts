@@ -1,6 +1,6 @@
 // Which works may share a run, and how: inputs one behind the other along their first dimension, padded where they may be.
 
-import { bytesOf } from "../../../core/bytes.ts";
+import { byteView } from "../../../core/bytes.ts";
 import {
   type NamedTensors,
   type NumericDatatype,
@@ -30,7 +30,7 @@ export function rowCountOf({ inputs }: ExecutionRequest): number {
 
 /**
  * The same for works whose inputs can be merged: their dimensions agree, but for the first, and for those that are padded.
- * @param work whose inputs fit the session's (check-inputs.ts), so that names and datatypes agree
+ * @param work whose inputs fit the session's (validate-inputs.ts), so that names and datatypes agree
  * @returns undefined for work that can only run by itself
  */
 export function computeBatchKey(
@@ -119,7 +119,7 @@ function concatenate(
   let offset = 0;
   for (const part of parts) {
     if (part.datatype === "BYTES") continue;
-    const source = bytesOf(part.data);
+    const source = byteView(part.data);
     if (padding === undefined || part.shape[padding.axis] === runLength) target.set(source, offset);
     else copyPadded(source, part, target.subarray(offset), shape, padding);
     offset += (part.shape[0] ?? 0) * product(shape.slice(1)) * ArrayType.BYTES_PER_ELEMENT;
@@ -156,7 +156,7 @@ function createFilledBytes(datatype: NumericDatatype, count: number, value: numb
   if (elements instanceof BigInt64Array || elements instanceof BigUint64Array)
     elements.fill(BigInt(Math.trunc(value)));
   else elements.fill(value);
-  return bytesOf(elements);
+  return byteView(elements);
 }
 
 export const product = (dimensions: readonly number[]) =>

@@ -9,10 +9,10 @@
 
 import type { Datatype, TensorSpec } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import type { Padding } from "../../../tasks/task.ts";
+import type { RowPadding } from "../../../tasks/task.ts";
 import type { ExecutionRequest } from "../executor.ts";
 
-export interface PaddingRule extends Omit<Padding, "buckets"> {
+export interface PaddingRule extends Omit<RowPadding, "buckets"> {
   readonly buckets?: readonly number[] | undefined;
 }
 

@@ -1,7 +1,7 @@
 // A model's batching configuration over the region's, with every field there, in the units that are used here.
 
 import {
-  mergeServing,
+  mergeServingConfigs,
   type BatchingConfig,
   type QueueConfig,
 } from "../../../registry/serving-config.ts";
@@ -39,7 +39,7 @@ export const DEFAULT_BATCHING = {
 export function resolveSchedulerConfig(
   ...configs: readonly (BatchingConfig | undefined)[]
 ): SchedulerConfig {
-  const { batching = {} } = mergeServing(
+  const { batching = {} } = mergeServingConfigs(
     ...configs.flatMap((one) => (one === undefined ? [] : [{ batching: one }])),
   );
   const {

@@ -4,12 +4,16 @@ import { coreErrors } from "../../../core/common-errors.ts";
 import { regionServerErrors } from "../errors.ts";
 import type { Hono } from "hono";
 import type { Clock } from "../../../core/clock.ts";
-import { headersOf, jsonLengthOf, readDeadlineMs } from "../../../protocol/http.ts";
+import {
+  toMessageHeaders,
+  readJsonLength,
+  readDeadlineMs,
+} from "../../../protocol/open-inference-http.ts";
 import {
   decodeInferRequest,
   decodeRawInferRequest,
   encodeInferResponse,
-  wantsBinary,
+  wantsBinaryOutput,
 } from "../../../protocol/open-inference.ts";
 import type { ConcurrencyLimiter } from "../batching/concurrency-limiter.ts";
 import { createBufferPool } from "../buffer-pool.ts";
@@ -55,7 +59,7 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
       try {
         const ref = readModelRef(c);
         const { headers, signal } = c.req.raw;
-        const jsonBytes = jsonLengthOf(headers);
+        const jsonBytes = readJsonLength(headers);
         const deadlineMs = readDeadlineMs(headers);
         const expiresAtMs = deadlineMs === undefined ? undefined : receivedAtMs + deadlineMs;
         const body = await readIncomingBody(c.req.raw, c.env, {
@@ -85,10 +89,10 @@ export function addInferRoute(app: Hono<RegionEnv>, route: InferRouteDependencie
             span: c.get("span"),
             onOutcome,
           });
-          return encodeInferResponse(response, (output) => wantsBinary(request, output));
+          return encodeInferResponse(response, (output) => wantsBinaryOutput(request, output));
         });
         body.release(); // the answer is a copy; where there is none, its run may still be reading
-        return await sendBody(c, message.body, headersOf(message));
+        return await sendBody(c, message.body, toMessageHeaders(message));
       } finally {
         giveBack();
       }

@@ -5,11 +5,11 @@ import { coreErrors } from "../../../core/common-errors.ts";
 import type { Hono } from "hono";
 import { asEdgeTierError } from "../../../core/errors.ts";
 import {
-  checkLoadRequest,
-  checkUnloadRequest,
-  readIndexRequest,
-} from "../../../protocol/model-control.ts";
-import { readBody } from "../../../protocol/read-body.ts";
+  validateLoadRequest,
+  validateUnloadRequest,
+  parseIndexRequest,
+} from "../../../protocol/model-repository-requests.ts";
+import { readRequestBody } from "../../../protocol/read-request-body.ts";
 import type { ModelRepository } from "../model-repository.ts";
 import { addRoute, readModelName, sendJson, type RegionEnv } from "./route-helpers.ts";
 
@@ -23,8 +23,8 @@ export function addRepositoryRoutes(app: Hono<RegionEnv>, repository: ModelRepos
     ["POST"],
     ["/v2/repository/index", "/v2/repository/:repository/index"],
     async (c) => {
-      const { ready = false } = readIndexRequest(
-        await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")),
+      const { ready = false } = parseIndexRequest(
+        await readRequestBody(c.req.raw, MAX_BYTES, c.get("checkBody")),
       );
       const entries = await repository.listIndex();
       return await sendJson(c, ready ? entries.filter(({ state }) => state === "READY") : entries);
@@ -33,7 +33,7 @@ export function addRepositoryRoutes(app: Hono<RegionEnv>, repository: ModelRepos
 
   addRoute(app, "load", ["POST"], ["/v2/repository/models/:model/load"], async (c) => {
     const model = readModelName(c);
-    checkLoadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
+    validateLoadRequest(await readRequestBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     try {
       await repository.load(model);
     } catch (error) {
@@ -44,7 +44,7 @@ export function addRepositoryRoutes(app: Hono<RegionEnv>, repository: ModelRepos
 
   addRoute(app, "unload", ["POST"], ["/v2/repository/models/:model/unload"], async (c) => {
     const model = readModelName(c);
-    checkUnloadRequest(await readBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
+    validateUnloadRequest(await readRequestBody(c.req.raw, MAX_BYTES, c.get("checkBody")));
     await repository.unload(model);
     return c.json({});
   });

@@ -5,9 +5,9 @@ import { registryErrors } from "../../../registry/errors.ts";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { RequestIdVariables } from "hono/request-id";
-import type { Span } from "../../../core/span.ts";
-import type { BodyCheck } from "../../../protocol/read-body.ts";
-import { modelName } from "../../../registry/manifest.ts";
+import type { Span } from "../../../core/tracing.ts";
+import type { BodyVerifier } from "../../../protocol/read-request-body.ts";
+import { modelNameSchema } from "../../../registry/manifest.ts";
 import { parseModelRef, type ModelRef } from "../../../registry/model-ref.ts";
 import { negotiateEncoding, compress } from "../response-compression.ts";
 
@@ -31,7 +31,7 @@ export type RouteAction =
 /** Bindings are there on a Node server only. */
 export type RegionEnv = {
   Bindings: Partial<HttpBindings>;
-  Variables: RequestIdVariables & { action: RouteAction; span: Span; checkBody?: BodyCheck };
+  Variables: RequestIdVariables & { action: RouteAction; span: Span; checkBody?: BodyVerifier };
 };
 export type RegionContext = Context<RegionEnv>;
 type Method = "GET" | "POST";
@@ -64,7 +64,7 @@ export const modelPaths = (suffix: string) => [
 /** @throws model_not_found, also for what can be no model's name */
 export function readModelName(c: RegionContext): string {
   const name = c.req.param("model") ?? "";
-  if (!modelName.safeParse(name).success) throw registryErrors.modelNotFound(name);
+  if (!modelNameSchema.safeParse(name).success) throw registryErrors.modelNotFound(name);
   return name;
 }
 

@@ -2,10 +2,10 @@
 //
 //   uint32 JSON bytes | JSON: {"value", "lengths"} | byte strings, one after the other
 
-import { bytesOf, concatBytes } from "../../../core/bytes.ts";
+import { byteView, concatBytes } from "../../../core/bytes.ts";
 import { type NamedTensors, type Tensor, typedArrays } from "../../../core/tensor.ts";
-import type { CutFunction } from "../../../runtime/wasm/traps.ts";
-import type { HeadRef } from "../../../runtime/wasm/snapshot-format.ts";
+import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
+import type { SnapshotHeadRef } from "../../../runtime/wasm/snapshot-format.ts";
 
 /** Every job is about one graph; its own byte strings come first, the tensors of `inputs` follow. */
 interface GraphJob {
@@ -21,7 +21,7 @@ export interface SnapshotJob extends GraphJob {
 /** The snapshot is the first byte string. */
 export interface ProfileJob extends GraphJob {
   readonly kind: "profile";
-  readonly head: HeadRef;
+  readonly head: SnapshotHeadRef;
 }
 
 export interface EngineProfile {
@@ -36,7 +36,7 @@ export interface EngineProfile {
 /** The snapshot is the first byte string, the graph the second. */
 export interface ValidationJob extends GraphJob {
   readonly kind: "validate";
-  readonly head: HeadRef;
+  readonly head: SnapshotHeadRef;
 }
 
 export interface EngineValidation {
@@ -44,7 +44,7 @@ export interface EngineValidation {
   /** Inputs whose outputs, or errors, were not the full engine's, byte by byte. */
   readonly differentCount: number;
   /** What was cut and is needed after all. */
-  readonly missingFunctions: readonly CutFunction[];
+  readonly missingFunctions: readonly StrippedFunction[];
 }
 
 export type SandboxJob = SnapshotJob | ProfileJob | ValidationJob;
@@ -103,7 +103,7 @@ export function packTensors(
       Object.entries(tensors).map(([name, tensor]) => {
         if (tensor.datatype === "BYTES")
           throw new TypeError(`${name}: strings cannot be run at the edge`);
-        binaries.push(bytesOf(tensor.data));
+        binaries.push(byteView(tensor.data));
         return [
           name,
           { datatype: tensor.datatype, shape: tensor.shape, data: binaries.length - 1 },

@@ -6,6 +6,6 @@ declare module "sandbox:*.wasm" {
 }
 
 declare module "sandbox:glue.mjs" {
-  const factory: import("../../../runtime/wasm/glue.ts").GlueFactory;
+  const factory: import("../../../runtime/wasm/ort-glue.ts").GlueFactory;
   export default factory;
 }

@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { NamedTensors } from "../../../core/tensor.ts";
-import type { EncodedSnapshot, HeadRef } from "../../../runtime/wasm/snapshot-format.ts";
+import type { EncodedSnapshot, SnapshotHeadRef } from "../../../runtime/wasm/snapshot-format.ts";
 import {
   type SandboxJobWithoutInputs,
   packTensors,
@@ -69,7 +69,7 @@ export async function openSandbox({
 
   return {
     async takeSnapshot(model, modelSha256, warmUp) {
-      const { value: head, binaries } = await ask<HeadRef>(
+      const { value: head, binaries } = await ask<SnapshotHeadRef>(
         { kind: "snapshot", modelSha256 },
         [model],
         warmUp,

@@ -7,14 +7,14 @@ import derivedWasm from "sandbox:derived.wasm";
 import { asEdgeTierError, EdgeTierError } from "../../../core/errors.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { Session } from "../../../runtime/runtime.ts";
-import { bytesSource } from "../../../runtime/wasm/byte-source.ts";
+import { createBytesSource } from "../../../runtime/wasm/byte-source.ts";
 import { type EngineModule, PAGE_BYTES, startEngine } from "../../../runtime/wasm/engine.ts";
 import { openSession } from "../../../runtime/wasm/open-session.ts";
-import { restoreEngine, restoreSnapshot } from "../../../runtime/wasm/restore-snapshot.ts";
-import { createWasmSession } from "../../../runtime/wasm/session.ts";
+import { restoreEngineInstance, restoreSnapshot } from "../../../runtime/wasm/restore-snapshot.ts";
+import { createWasmSession } from "../../../runtime/wasm/wasm-session.ts";
 import { encodeSnapshot } from "../../../runtime/wasm/snapshot-format.ts";
-import { sameTensors, takeSnapshot } from "../../../runtime/wasm/take-snapshot.ts";
-import type { CutFunction } from "../../../runtime/wasm/traps.ts";
+import { areIdenticalTensors, takeSnapshot } from "../../../runtime/wasm/take-snapshot.ts";
+import type { StrippedFunction } from "../../../runtime/wasm/traps.ts";
 import { ENTRY_FLAGS_OFFSET, globalExportName } from "../instrument-functions.ts";
 import {
   type SandboxJob,
@@ -104,10 +104,16 @@ async function handleProfileJob(
     });
 
   const module: EngineModule = { kind: "full", wasm: derivedWasm, glue: recordingGlue, source };
-  const { engine, opened } = await restoreEngine(module, bytesSource(snapshot), head, modelSha256, {
-    initialPages: ENTRY_FLAGS_OFFSET / PAGE_BYTES + 1,
-    now: createDeterministicClock(),
-  });
+  const { engine, opened } = await restoreEngineInstance(
+    module,
+    createBytesSource(snapshot),
+    head,
+    modelSha256,
+    {
+      initialPages: ENTRY_FLAGS_OFFSET / PAGE_BYTES + 1,
+      now: createDeterministicClock(),
+    },
+  );
   starting = false;
   const flags = new Uint8Array(engine.memory.buffer, ENTRY_FLAGS_OFFSET, PAGE_BYTES);
   flags.fill(0);
@@ -136,8 +142,8 @@ async function handleValidationJob(
   const full = await startEngine(fullEngine(source));
   const expected = createWasmSession(full, openSession(full, model));
   const cutEngine: EngineModule = { kind: "cut", functions: "", wasm: derivedWasm, glue, source };
-  const restored = () => restoreSnapshot(cutEngine, bytesSource(snapshot), head, modelSha256);
-  const cut: CutFunction[] = [];
+  const restored = () => restoreSnapshot(cutEngine, createBytesSource(snapshot), head, modelSha256);
+  const cut: StrippedFunction[] = [];
   let different = 0;
   let session = await restored();
   for (const packed of inputs) {
@@ -157,7 +163,7 @@ async function handleValidationJob(
 type RunOutcome =
   | { readonly kind: "outputs"; readonly outputs: NamedTensors }
   | { readonly kind: "error"; readonly detail: string }
-  | { readonly kind: "missing-function"; readonly cut: CutFunction };
+  | { readonly kind: "missing-function"; readonly cut: StrippedFunction };
 
 async function captureOutcome(session: Session, tensors: NamedTensors): Promise<RunOutcome> {
   try {
@@ -165,14 +171,14 @@ async function captureOutcome(session: Session, tensors: NamedTensors): Promise<
   } catch (error) {
     if (!(error instanceof EdgeTierError)) throw error;
     return error.code === "function_cut"
-      ? { kind: "missing-function", cut: error.facts as unknown as CutFunction }
+      ? { kind: "missing-function", cut: error.facts as unknown as StrippedFunction }
       : { kind: "error", detail: error.detail };
   }
 }
 
 function isSameOutcome(one: RunOutcome, other: RunOutcome): boolean {
   if (one.kind === "outputs" && other.kind === "outputs")
-    return sameTensors(one.outputs, other.outputs);
+    return areIdenticalTensors(one.outputs, other.outputs);
   return one.kind === "error" && other.kind === "error" && one.detail === other.detail;
 }
 

@@ -12,7 +12,7 @@ import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";
 import type { Session } from "../../../runtime/runtime.ts";
 import { createWasmRuntime } from "../../../runtime/wasm/wasm-runtime.ts";
 import { createImageDecoder } from "../../../tasks/image/image-decoder.ts";
-import { taskByName } from "../../../tasks/tasks.ts";
+import { getTask } from "../../../tasks/tasks.ts";
 import {
   encodeFrame,
   packTensors,
@@ -78,14 +78,15 @@ async function preprocess(
   { task: name, preprocessor, hasArtifact, limits, runs }: HarnessJobOfKind<"preprocess">,
   binaries: Binaries,
 ) {
-  const task = taskByName(name);
+  const task = getTask(name);
   const [first = new Uint8Array(), last = first] = binaries;
   const { encode } = task.createPreprocessor(
     { ...preprocessor, ...(hasArtifact ? { artifact: first } : {}) } as PreprocessorConfig,
-    { images: imageDecoder },
+    { imageDecoder: imageDecoder },
   );
   const bytes = hasArtifact ? last : first;
-  for (let left = runs; left > 0; left--) encode([task.fromBytes(bytes, 0, limits as InputLimits)]);
+  for (let left = runs; left > 0; left--)
+    encode([task.decodeInput(bytes, 0, limits as InputLimits)]);
   return encodeFrame(null, []);
 }
 

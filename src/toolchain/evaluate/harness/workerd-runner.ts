@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { CalibrationParameters } from "../../../cascade/calibration.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
-import { readImageCodecs } from "../../../runtime/native/image-codecs.ts";
+import { readImageCodecFiles } from "../../../runtime/native/image-codecs.ts";
 import type { InputLimits, PreprocessorConfig } from "../../../tasks/task.ts";
 import { type PackedTensors, packTensors, unpackTensors } from "../../engine/sandbox/messages.ts";
 import { startToolchainWorker } from "../../engine/sandbox/toolchain-worker.ts";
@@ -43,7 +43,7 @@ export async function createWorkerdRunner({
 }: WorkerdRunnerOptions): Promise<WorkerdRunner> {
   const [full, { jpeg, png }] = await Promise.all([
     readFile(join(engineFolder, "engine.wasm")),
-    readImageCodecs(),
+    readImageCodecFiles(),
   ]);
   const worker = await startToolchainWorker({
     name: "test stand",

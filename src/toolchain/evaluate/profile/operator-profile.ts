@@ -3,15 +3,15 @@
 
 import { InferenceSession } from "onnxruntime-node";
 import type { NamedTensors } from "../../../core/tensor.ts";
-import { toOrt } from "../../../runtime/native/ort-tensors.ts";
+import { toOrtTensor } from "../../../runtime/native/ort-tensors.ts";
 import {
   createRunProfiler,
   type NodeEvent,
-  readNodeEvents,
+  parseNodeEvents,
 } from "../../../runtime/native/run-profile.ts";
 import { type EngineModule, startEngine } from "../../../runtime/wasm/engine.ts";
 import { openSession } from "../../../runtime/wasm/open-session.ts";
-import { createWasmSession } from "../../../runtime/wasm/session.ts";
+import { createWasmSession } from "../../../runtime/wasm/wasm-session.ts";
 
 export interface OperatorTime {
   readonly operator: string;
@@ -38,7 +38,7 @@ export async function profileNativeOperators(
     });
     const feeds = inputs.map((tensors) =>
       Object.fromEntries(
-        Object.entries(tensors).map(([name, tensor]) => [name, toOrt(name, tensor)]),
+        Object.entries(tensors).map(([name, tensor]) => [name, toOrtTensor(name, tensor)]),
       ),
     );
     for (let run = 0; run < runs; run++) await session.run(feeds[run % feeds.length] ?? {});
@@ -46,7 +46,7 @@ export async function profileNativeOperators(
     await session.release();
     return sumByOperator(events, runs);
   } finally {
-    profiler.abandon();
+    profiler.discard();
   }
 }
 
@@ -64,22 +64,25 @@ export async function profileWasmOperators(
   const lines: string[] = [];
   const engine = await startEngine(module, {
     now: () => performance.timeOrigin + performance.now(),
-    print: (line) => lines.push(line),
+    onStdoutLine: (line) => lines.push(line),
   });
   const opened = openSession(engine, graph, { profile: true });
   const session = createWasmSession(engine, opened);
   for (let run = 0; run < runs; run++) await session.run(inputs[run % inputs.length] ?? {});
   engine.ort._OrtFree(engine.ort._OrtEndProfiling(opened.handle));
   await session.dispose();
-  return sumByOperator(readNodeEvents(lines.join("\n")), runs);
+  return sumByOperator(parseNodeEvents(lines.join("\n")), runs);
 }
 
 /** @param events of `runs` runs */
 export function sumByOperator(events: readonly NodeEvent[], runs: number): OperatorTime[] {
-  const totalMicros = events.reduce((sum, { durationMicros }) => sum + durationMicros, 0);
+  const totalMicros = events.reduce(
+    (sum, { durationUs: durationMicros }) => sum + durationMicros,
+    0,
+  );
   return [...Map.groupBy(events, ({ operator }) => operator)]
     .map(([operator, own]): OperatorTime => {
-      const micros = own.reduce((sum, { durationMicros }) => sum + durationMicros, 0);
+      const micros = own.reduce((sum, { durationUs: durationMicros }) => sum + durationMicros, 0);
       return {
         operator,
         nodes: new Set(own.map(({ node }) => node)).size,

@@ -4,7 +4,7 @@ import { decodePredictions } from "../../../cascade/calibration.ts";
 import type { NamedTensors } from "../../../core/tensor.ts";
 import type { ClassificationProject } from "../../../registry/manifest.ts";
 import type { PublishSource } from "../../../registry/publish.ts";
-import { taskByName } from "../../../tasks/tasks.ts";
+import { getTask } from "../../../tasks/tasks.ts";
 import { createLatencyMeter } from "../latency.ts";
 import {
   requireProjectFile,
@@ -48,11 +48,11 @@ export async function profileNodePhases(
 ): Promise<PhaseProfile> {
   const preprocessor = createTierPreprocessor(source, project, tier);
   const labels = readProjectLabels(source, project);
-  const task = taskByName(project.task);
+  const task = getTask(project.task);
   const meter: PhaseMeter = {
     measurePreprocessMs: async ({ input }) => {
-      const bytes = task.toBytes(input);
-      return measureMs(() => preprocessor.encode([task.fromBytes(bytes, 0, project.input)]));
+      const bytes = task.encodeInput(input);
+      return measureMs(() => preprocessor.encode([task.decodeInput(bytes, 0, project.input)]));
     },
     measureInferMs: (session, inputs) => session.measureMeanMs(inputs, 1),
     measurePostprocessMs: async (outputs) =>
@@ -73,7 +73,7 @@ export async function profileWorkerdPhases(
 ): Promise<PhaseProfile> {
   const config = readPreprocessorConfig(source, tier);
   const labels = readProjectLabels(source, project);
-  const task = taskByName(project.task);
+  const task = getTask(project.task);
   const slices = {
     preprocess: createLatencyMeter(MIN_MEASUREMENT_MS),
     infer: createLatencyMeter(MIN_MEASUREMENT_MS),
@@ -82,7 +82,13 @@ export async function profileWorkerdPhases(
   const meter: PhaseMeter = {
     measurePreprocessMs: ({ input }) =>
       slices.preprocess((runs) =>
-        runner.measurePreprocessMs(project.task, config, project.input, task.toBytes(input), runs),
+        runner.measurePreprocessMs(
+          project.task,
+          config,
+          project.input,
+          task.encodeInput(input),
+          runs,
+        ),
       ),
     measureInferMs: (session, inputs) =>
       slices.infer((runs) => session.measureMeanMs(inputs, runs)),

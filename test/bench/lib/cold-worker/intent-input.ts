@@ -1,10 +1,10 @@
 // Inputs of models/intent: gram ids of a query.
 import features from "../../../../models/intent/artifacts/edge-features.json" with { type: "json" };
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
-import { createHashedNgrams } from "../../../../src/tasks/text/hashed-ngrams.ts";
+import { createNgramHasher } from "../../../../src/tasks/text/hashed-ngrams.ts";
 import { generateQueries } from "../../../../src/cli/load/query-generator.ts";
 
-const idsOf = createHashedNgrams({ ...features, kind: "hashed-ngrams" });
+const idsOf = createNgramHasher({ ...features, kind: "hashed-ngrams" });
 
 export function createInput(seed: number): NamedTensors {
   const data = idsOf(generateQueries(1, seed)[0] ?? "");

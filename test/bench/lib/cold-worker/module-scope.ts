@@ -2,11 +2,11 @@
 import facts from "cold:facts";
 import image from "cold:image.bin";
 import type { NamedTensors } from "../../../../src/core/tensor.ts";
-import { restoreBundled } from "../../../../src/runtime/wasm/restore-bundled.ts";
+import { restoreBundledSnapshots } from "../../../../src/runtime/wasm/restore-bundled-snapshots.ts";
 import { engine, run } from "./restore.ts";
 
 const { graph, head, warmUpRuns, sessionBudgetBytes } = facts;
-const { sessions, refused } = await restoreBundled({
+const { sessions, failures: refused } = await restoreBundledSnapshots({
   engine,
   fallback: undefined,
   bundled: [{ graph, head, bytes: image }],

@@ -29,7 +29,7 @@ declare module "cold:image.bin" {
 }
 
 declare module "cold:glue.mjs" {
-  const factory: import("../../../../src/runtime/wasm/glue.ts").GlueFactory;
+  const factory: import("../../../../src/runtime/wasm/ort-glue.ts").GlueFactory;
   export default factory;
 }
 
@@ -38,7 +38,7 @@ declare module "cold:facts" {
   type Facts = {
     readonly source: string;
     readonly graph: string;
-    readonly head: import("../../../../src/runtime/wasm/snapshot-format.ts").HeadRef;
+    readonly head: import("../../../../src/runtime/wasm/snapshot-format.ts").SnapshotHeadRef;
     readonly warmUpRuns: number;
     readonly sessionBudgetBytes: number;
   } & ({ readonly kind: "full" } | { readonly kind: "cut"; readonly functions: string });

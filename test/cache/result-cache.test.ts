@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import { createResultCache, createJsonCodec } from "../../src/cache/result-cache.ts";
+import { createLruCache } from "../../src/cache/drivers/lru.ts";
+import type { CacheLayer, CacheLayerName } from "../../src/cache/cache-policy.ts";
+import { systemClock } from "../../src/core/clock.ts";
+
+const createLayer = (name: CacheLayerName): CacheLayer => ({
+  name,
+  store: createLruCache({ maxBytes: 1_000_000, clock: systemClock }),
+  ttlSeconds: 60,
+});
+const codec = createJsonCodec((value) => (typeof value === "string" ? value : undefined));
+const NO_TENANT = "";
+
+describe("the answer cache", () => {
+  it("asks L1, then the CDN, then L2, and fills those before from those behind", async () => {
+    const [cdn, l2] = [createLayer("cdn"), createLayer("l2")];
+    const elsewhere = createResultCache([createLayer("l1"), createLayer("cdn"), l2], codec);
+    await elsewhere.write([{ key: "a", value: "A" }], NO_TENANT);
+    expect(await elsewhere.read(["a"], NO_TENANT)).toEqual({ values: ["A"], result: "l1" });
+
+    const here = createResultCache([createLayer("l1"), cdn, l2], codec);
+    const { values, status: result, backfill: filled } = await here.read(["a"], NO_TENANT);
+    await filled;
+    expect({ values, result }).toEqual({ values: ["A"], result: "l2" });
+    expect(await here.read(["a"], NO_TENANT)).toEqual({ values: ["A"], result: "l1" });
+    expect(
+      await createResultCache([createLayer("l1"), cdn], codec).read(["a"], NO_TENANT),
+    ).toMatchObject({
+      values: ["A"],
+      result: "cdn",
+    });
+    expect(await here.read(["a", "b"], NO_TENANT)).toEqual({
+      values: ["A", undefined],
+      result: "miss",
+    });
+  });
+
+  it("tells the slowest layer that was needed", async () => {
+    const [l1, l2] = [createLayer("l1"), createLayer("l2")];
+    await createResultCache([l2], codec).write([{ key: "b", value: "B" }], NO_TENANT);
+    await createResultCache([l1], codec).write([{ key: "a", value: "A" }], NO_TENANT);
+    expect(await createResultCache([l1, l2], codec).read(["a", "b"], NO_TENANT)).toMatchObject({
+      values: ["A", "B"],
+      result: "l2",
+    });
+  });
+
+  it("keeps a tenant's answers out of the CDN, and nowhere else", async () => {
+    const layers = [createLayer("l1"), createLayer("cdn"), createLayer("l2")] as const;
+    const own = "acme";
+    await createResultCache(layers, codec).write([{ key: "a", value: "A" }], own);
+    const found = await Promise.all(
+      layers.map(
+        async (one) => (await createResultCache([one], codec).read(["a"], NO_TENANT)).status,
+      ),
+    );
+    expect(found).toEqual(["l1", "miss", "l2"]);
+    await createResultCache([layers[1]], codec).write([{ key: "b", value: "B" }], NO_TENANT);
+    expect((await createResultCache([layers[1]], codec).read(["b"], own)).values).toEqual([
+      undefined,
+    ]);
+  });
+
+  it("takes what it did not write for absent", async () => {
+    const l1 = createLayer("l1");
+    const values = {
+      cut: new TextEncoder().encode('"A'),
+      other: new TextEncoder().encode('{"x":1}'),
+      binary: Uint8Array.of(0xff, 0),
+    };
+    await l1.store.set(
+      Object.entries(values).map(([key, value]) => ({ key, value })),
+      60,
+    );
+    expect(await createResultCache([l1], codec).read(Object.keys(values), NO_TENANT)).toEqual({
+      values: [undefined, undefined, undefined],
+      result: "miss",
+    });
+  });
+});

@@ -1,0 +1,206 @@
+// What a signature is worth: test/contract/model-store.ts has what stores make of it.
+import { createHash, createPublicKey, generateKeyPairSync, verify } from "node:crypto";
+import * as fc from "fast-check";
+import { beforeAll, describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/core/config.ts";
+import * as z from "zod";
+import {
+  generateSigningKey,
+  formatPublicKeys,
+  parseSigningKey,
+  type SigningKey,
+  trustVariableSchemas,
+} from "../../src/registry/signing-keys.ts";
+import { openEnvelope, signManifest } from "../../src/registry/manifest-signing.ts";
+import { sampleManifest } from "../support/sample-model.ts";
+import { createTestSigningKey } from "../support/test-signing-key.ts";
+
+/** RFC 8032, section 7.1, test 1, in PKCS #8. */
+const RFC_8032 = {
+  pkcs8: Buffer.from(
+    `302e020100300506032b657004220420${"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"}`,
+    "hex",
+  ).toString("base64"),
+  publicKey: Buffer.from("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "hex"),
+};
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const manifest = bytes(JSON.stringify(sampleManifest(1)));
+let key: SigningKey;
+let other: SigningKey;
+beforeAll(async () => {
+  [key, other] = await Promise.all([createTestSigningKey(), createTestSigningKey()]);
+});
+
+describe("a signed manifest", () => {
+  it("is a DSSE envelope that others can verify", async () => {
+    const { payloadType, payload, signatures } = JSON.parse(
+      new TextDecoder().decode(await signManifest(manifest, [key])),
+    );
+    expect(Buffer.from(payload, "base64")).toEqual(Buffer.from(manifest));
+    const pae = Buffer.concat([
+      Buffer.from(`DSSEv1 ${payloadType.length} ${payloadType} ${manifest.byteLength} `),
+      manifest,
+    ]);
+    const spki = Buffer.concat([Buffer.from("302a300506032b6570032100", "hex"), key.publicKey]);
+    expect(
+      verify(
+        null,
+        pae,
+        createPublicKey({ key: spki, format: "der", type: "spki" }),
+        Buffer.from(signatures[0].sig, "base64"),
+      ),
+    ).toBe(true);
+    expect(signatures[0].keyid).toBe(
+      createHash("sha256").update(key.publicKey).digest("hex").slice(0, 16),
+    );
+  });
+
+  it("is given back as it was signed", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (any) => {
+        expect(
+          await openEnvelope(await signManifest(new Uint8Array(any), [key]), [key.publicKey]),
+        ).toEqual({ manifest: new Uint8Array(any), signedBy: [key.id] });
+      }),
+    );
+  });
+
+  it("is refused with any byte of its file changed", async () => {
+    const file = await signManifest(manifest, [key]);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(file.byteLength - 1),
+        fc.integer({ min: 1, max: 255 }),
+        async (at, change) => {
+          const altered = file.map((byte, index) => (index === at ? byte ^ change : byte));
+          expect(await openEnvelope(altered, [key.publicKey])).toEqual({
+            problem: expect.any(String),
+          });
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("is refused cut short, run on, or with white space that JSON allows", async () => {
+    const file = new TextDecoder().decode(await signManifest(manifest, [key]));
+    const spaced = JSON.stringify(JSON.parse(file), undefined, 1);
+    const doubled = file.replace('"signatures"', '"payload":"e30=","signatures"');
+    for (const altered of [
+      file.slice(0, -1),
+      `${file}\n`,
+      ` ${file}`,
+      `\ufeff${file}`,
+      spaced,
+      doubled,
+      "",
+      "{}",
+      new TextDecoder().decode(manifest),
+    ]) {
+      expect(await openEnvelope(bytes(altered), [key.publicKey]), altered.slice(0, 60)).toEqual({
+        problem: "it is not signed",
+      });
+    }
+  });
+
+  it("is refused as something else that the same key has signed", async () => {
+    const envelope = JSON.parse(new TextDecoder().decode(await signManifest(manifest, [key])));
+    const file = bytes(
+      `${JSON.stringify({ ...envelope, payloadType: "application/vnd.in-toto+json" })}\n`,
+    );
+    expect(await openEnvelope(file, [key.publicKey])).toEqual({ problem: "it is not signed" });
+  });
+
+  it("is as large as a manifest may be, or refused in no time", async () => {
+    const large = new Uint8Array(780_000).fill(65);
+    const file = await signManifest(large, [key]);
+    expect(await openEnvelope(file, [key.publicKey])).toMatchObject({ signedBy: [key.id] });
+    const cut = file.subarray(0, -3);
+    const startedAtMs = performance.now();
+    expect(await openEnvelope(cut, [key.publicKey])).toEqual({ problem: "it is not signed" });
+    expect(performance.now() - startedAtMs).toBeLessThan(2_000);
+  });
+
+  it("takes at most eight signatures", async () => {
+    const many = (count: number) =>
+      signManifest(
+        manifest,
+        Array.from({ length: count }, () => key),
+      );
+    expect(await openEnvelope(await many(8), [key.publicKey])).toMatchObject({ manifest });
+    expect(await openEnvelope(await many(9), [key.publicKey])).toEqual({
+      problem: "it is not signed",
+    });
+  });
+
+  it("is refused where an unknown key signs in a trusted one's name", async () => {
+    const forged = await signManifest(manifest, [{ ...other, id: key.id }]);
+    expect(await openEnvelope(forged, [key.publicKey])).toEqual({
+      problem: `the signature by ${key.id} is of something else`,
+    });
+  });
+});
+
+describe("keys", () => {
+  it("are those of RFC 8032", async () => {
+    const read = await parseSigningKey(RFC_8032.pkcs8);
+    expect(Buffer.from(read?.publicKey ?? "")).toEqual(RFC_8032.publicKey);
+  });
+
+  it("are read as PEM, as others make it, too", async () => {
+    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+    const read = await parseSigningKey(
+      privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    );
+    expect(Buffer.from(read?.publicKey ?? "")).toEqual(
+      publicKey.export({ type: "spki", format: "der" }).subarray(-32),
+    );
+    expect(await generateSigningKey()).toMatch(
+      /^-----BEGIN PRIVATE KEY-----\n[A-Za-z0-9+/=]{64}\n-----END PRIVATE KEY-----\n$/,
+    );
+  });
+
+  it.each([
+    ["", "nothing"],
+    ["nonsense!", "no base64"],
+    [Buffer.alloc(48).toString("base64"), "no PKCS #8"],
+  ])("are not read from %j: %s", async (text) => {
+    expect(await parseSigningKey(text)).toBeUndefined();
+  });
+
+  it("of another algorithm are not read", async () => {
+    const { privateKey } = generateKeyPairSync("x25519");
+    expect(
+      await parseSigningKey(privateKey.export({ type: "pkcs8", format: "pem" }).toString()),
+    ).toBeUndefined();
+  });
+});
+
+describe("EDGETIER_TRUSTED_KEYS", () => {
+  const read = (text: string) =>
+    parseConfig(z.object(trustVariableSchemas), { EDGETIER_TRUSTED_KEYS: text })
+      .EDGETIER_TRUSTED_KEYS;
+
+  it("has public keys with commas between them", () => {
+    const both = [key.publicKey, other.publicKey];
+    expect(read(formatPublicKeys(both))).toEqual(both);
+    expect(read(formatPublicKeys(both).replace(",", " , "))).toEqual(both);
+    expect(read("")).toBeUndefined();
+  });
+
+  it("is refused with one that is none, rather than trusting the others, or all", () => {
+    const good = formatPublicKeys([key.publicKey]);
+    for (const text of [
+      ",",
+      " ",
+      `${good},`,
+      `${good},x`,
+      `${good.slice(0, -4)}`,
+      "none",
+      RFC_8032.pkcs8,
+    ]) {
+      expect(() => read(text), text).toThrow("EDGETIER_TRUSTED_KEYS: must be public keys");
+    }
+  });
+});

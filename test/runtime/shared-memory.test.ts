@@ -1,0 +1,135 @@
+// Large tensors between a server and its session's process.
+import { closeSync, openSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { byteView } from "../../src/core/bytes.ts";
+import {
+  typedArrays,
+  type NamedTensors,
+  type NumericDatatype,
+  type Tensor,
+} from "../../src/core/tensor.ts";
+import { createIsolatedRuntime } from "../../src/runtime/native/isolated-runtime.ts";
+import {
+  closeSharedMemory,
+  openSharedMemory,
+  writeSharedTensors,
+  readSharedTensors,
+} from "../../src/runtime/native/shared-memory.ts";
+
+const isShared = (tensors: object, name: string) =>
+  !("data" in (Object.entries(tensors).find(([key]) => key === name)?.[1] ?? {}));
+const byteTensor = (length: number, fill = 1): Tensor => ({
+  datatype: "UINT8",
+  shape: [length],
+  data: new Uint8Array(length).fill(fill),
+});
+
+describe("tensors in a shared file", () => {
+  let file: number;
+  beforeEach(() => {
+    file = openSharedMemory() ?? openSync("/dev/full", "r+");
+  });
+  afterEach(() => closeSharedMemory(file));
+
+  it("come out as they went in, in any number, size and datatype", () => {
+    const datatype = fc.constantFrom(...(Object.keys(typedArrays) as NumericDatatype[]));
+    const tensor = fc
+      .tuple(datatype, fc.integer({ min: 0, max: 20_000 }), fc.nat(255))
+      .map(([type, count, fill]): Tensor => {
+        const raw = new Uint8Array(count * typedArrays[type].BYTES_PER_ELEMENT).fill(fill);
+        return {
+          datatype: type,
+          shape: [count],
+          data: new typedArrays[type](raw.buffer),
+        } as Tensor;
+      });
+    const text: Tensor = { datatype: "BYTES", shape: [1], data: [new Uint8Array(50_000)] };
+    fc.assert(
+      fc.property(fc.array(tensor, { maxLength: 4 }), (list) => {
+        const tensors: NamedTensors = {
+          text,
+          ...Object.fromEntries(list.map((one, index) => [`t${index}`, one])),
+        };
+        const taken = readSharedTensors(file, writeSharedTensors(file, tensors));
+        expect(Object.keys(taken)).toEqual(Object.keys(tensors));
+        const different = Object.entries(tensors).filter(
+          ([name, tensor]) => !areEqualTensors(tensor, taken[name]),
+        );
+        expect(different.map(([name]) => name)).toEqual([]);
+      }),
+    );
+  });
+
+  it("lie there only where they are large, and those that are too large go with the message", () => {
+    const some = writeSharedTensors(file, { small: byteTensor(100), large: byteTensor(100_000) });
+    expect([isShared(some, "small"), isShared(some, "large")]).toEqual([false, true]);
+    const huge = { huge: byteTensor(17_000_000), large: byteTensor(100_000) };
+    expect(writeSharedTensors(file, huge)).toBe(huge);
+  });
+
+  it("go with the message where the folder is full", () => {
+    const full = openSync("/dev/full", "r+");
+    const tensors = { large: byteTensor(100_000) };
+    expect(writeSharedTensors(full, tensors)).toBe(tensors);
+    closeSync(full);
+  });
+
+  it("are views of one buffer, which may be used again", () => {
+    const buffer = new ArrayBuffer(200_000);
+    const taken = readSharedTensors(
+      file,
+      writeSharedTensors(file, { a: byteTensor(10_001, 7), b: byteTensor(20_000, 9) }),
+      () => buffer,
+    );
+    expect(
+      Object.values(taken).map(
+        (tensor) =>
+          tensor.datatype !== "BYTES" && [
+            tensor.data.buffer === buffer,
+            tensor.data.byteOffset % 64,
+            tensor.data[0],
+          ],
+      ),
+    ).toEqual([
+      [true, 0, 7],
+      [true, 0, 9],
+    ]);
+  });
+});
+
+it("a process answers runs with large tensors, one after the other and at the same time", async () => {
+  const model = new Uint8Array(
+    await readFile(new URL("../fixtures/int64-identity.onnx", import.meta.url)),
+  );
+  const session = await createIsolatedRuntime("process").createSession(model);
+  const run = async (length: number, value: bigint) => {
+    const { y } = await session.run({
+      x: { datatype: "INT64", shape: [length], data: new BigInt64Array(length).fill(value) },
+    });
+    return [y?.shape, y?.data[0], y?.data[length - 1], y?.data.length];
+  };
+  const lengths = [100_000, 10, 50_000, 3_000_000, 100_000];
+  const expected = lengths.map((length, index) => [[length], BigInt(index), BigInt(index), length]);
+  expect(await Promise.all(lengths.map((length, index) => run(length, BigInt(index))))).toEqual(
+    expected,
+  );
+  const answers = [];
+  for (const [index, length] of lengths.entries()) answers.push(await run(length, BigInt(index)));
+  expect(answers).toEqual(expected);
+  await session.dispose();
+});
+
+/** By bytes: comparing large arrays element by element takes long. */
+function areEqualTensors(a: Tensor, b: Tensor | undefined): boolean {
+  if (b === undefined || a.datatype !== b.datatype || a.shape.join() !== b.shape.join())
+    return false;
+  const [own, other] = [a, b].map(({ data }) => ("buffer" in data ? [data] : data).map(byteView));
+  return (
+    own?.length === other?.length &&
+    own?.every(
+      (bytes, index) => Buffer.compare(bytes, other?.[index] ?? new Uint8Array()) === 0,
+    ) === true
+  );
+}
